@@ -1,0 +1,80 @@
+# Kernel text and CPU kernels.
+#
+# The regions of src/ops/*.c between the two marker lines are the kernels of all devices: tools/embed.c writes them as
+# generated/kernels/NAME.k.h, for the CPU units below, and as arrays in generated/kernels_text.c, for run-time
+# compilers. src/backends/cpu/kernels/unit.c is compiled once per dtype and instruction level.
+
+set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f32 f64)
+set(HAUL_GENERATED ${PROJECT_BINARY_DIR}/generated)
+
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(REMOVE_ITEM HAUL_CPU_LEVELS v3)
+endif()
+
+# --- the text ----------------------------------------------------------------------------------------------------------
+
+add_executable(haul_embed tools/embed.c)
+target_link_libraries(haul_embed PRIVATE haul_warnings)
+
+file(GLOB ops CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/ops/*.c)
+file(GLOB preludes CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/ops/kernel/*.h)
+set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
+set(stamp ${HAUL_GENERATED}/kernels.stamp)
+set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h)
+foreach(op IN LISTS ops)
+    get_filename_component(name ${op} NAME_WE)
+    list(APPEND written ${HAUL_GENERATED}/kernels/${name}.k.h)
+endforeach()
+
+# The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
+list(TRANSFORM ops PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
+list(TRANSFORM preludes PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE more)
+add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${written}
+    COMMAND haul_embed ${HAUL_GENERATED} ${ops} ${preludes}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    DEPENDS haul_embed ${inputs} ${more}
+    COMMENT "Collecting kernel text" VERBATIM)
+add_custom_target(haul_kernel_texts DEPENDS ${stamp})
+set_source_files_properties(${HAUL_KERNEL_TEXTS} PROPERTIES GENERATED ON)
+
+# --- the CPU kernels -----------------------------------------------------------------------------------------------------
+
+set(HAUL_KERNEL_OBJECTS "")
+set(HAUL_LEVEL_DEFINITIONS "")
+set(kernel_flags -O3 -fno-math-errno -fno-trapping-math)
+set(unit ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/unit.c)
+file(GLOB fma CONFIGURE_DEPENDS src/backends/cpu/kernels/*_fma.c)
+
+function(haul_add_kernels name level sources)
+    add_library(${name} OBJECT ${sources})
+    add_dependencies(${name} haul_kernel_texts)
+    target_link_libraries(${name} PRIVATE haul_private)
+    target_compile_definitions(${name} PRIVATE HAUL_KERNEL_LEVEL=${level} ${HAUL_LEVEL_DEFINITIONS})
+    haul_is_library_code(${name})
+    if(level STREQUAL "v3")
+        target_compile_options(${name} PRIVATE -march=x86-64-v3)
+    endif()
+    set(HAUL_KERNEL_OBJECTS ${HAUL_KERNEL_OBJECTS} ${name} PARENT_SCOPE)
+endfunction()
+
+foreach(level IN LISTS HAUL_CPU_LEVELS)
+    if(NOT level MATCHES "^(base|v3)$")
+        message(FATAL_ERROR "HAUL_CPU_LEVELS: '${level}' is not a level; known are base and v3")
+    endif()
+    list(APPEND HAUL_LEVEL_DEFINITIONS HAUL_HAVE_LEVEL_${level}=1)
+endforeach()
+foreach(level IN LISTS HAUL_CPU_LEVELS)
+    if(EXISTS ${unit})
+        foreach(dtype IN LISTS HAUL_KERNEL_DTYPES)
+            haul_add_kernels(haul_kernels_${dtype}_${level} ${level} ${unit})
+            target_compile_definitions(haul_kernels_${dtype}_${level} PRIVATE
+                HAUL_KERNEL_DTYPE_${dtype}=1 HAUL_KERNEL_SUFFIX=${dtype})
+            target_compile_options(haul_kernels_${dtype}_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
+        endforeach()
+    endif()
+    if(fma)
+        haul_add_kernels(haul_kernels_fma_${level} ${level} "${fma}")
+        target_compile_options(haul_kernels_fma_${level} PRIVATE ${kernel_flags} -ffp-contract=fast)
+    endif()
+endforeach()

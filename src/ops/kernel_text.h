@@ -1,0 +1,20 @@
+/* The kernel text of all operations, as the run-time compilers of the GPU backends read it.
+ *
+ * tools/embed.c collects it at build time: every src/ops/NAME.c gives the lines between the two marker lines
+ * "kernel text begins" and "kernel text ends" (each a comment of its own, inside #if 0 where the host compiler must not
+ * see the text), every src/ops/kernel/NAME.h is taken whole. Texts are C strings, sorted by name, and carry #line
+ * directives, so that a compiler's message names our source. */
+#ifndef HAUL_OPS_KERNEL_TEXT_H
+#define HAUL_OPS_KERNEL_TEXT_H
+
+#include <stddef.h>
+
+typedef struct haul__kernel_text {
+    const char *name; /* the file's name without its ending: "matmul", "prelude_opencl" */
+    const char *text;
+} haul__kernel_text;
+
+extern const haul__kernel_text haul__kernel_texts[]; /* ends with a row of NULLs, not counted */
+extern const size_t haul__kernel_text_count;
+
+#endif

@@ -1,0 +1,92 @@
+# The tool that collects kernel text: what it writes, what it leaves alone, what it refuses.
+set -u
+embed=$HAUL_BUILD/haul_embed
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+refused() {
+    local words=$1
+    shift
+    "$embed" out "$@" 2>message && fail "was not refused: $*"
+    grep -q "$words" message || fail "the message is: $(cat message)"
+}
+
+mkdir -p ops/kernel
+cat >ops/b.c <<'END'
+int host;
+#if 0
+/* kernel text begins */
+K("\n") /* a comment */
+/* kernel text ends */
+#endif
+int more;
+#if 0
+/* kernel text begins */
+second
+/* kernel text ends */
+#endif
+END
+cat >ops/a.c <<'END'
+/* kernel text begins */
+first
+/* kernel text ends */
+END
+echo 'int nothing;' >ops/plain.c
+printf '#define P 1\n' >ops/kernel/prelude.h
+
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h || fail "embed failed"
+cat >wanted <<'END'
+#line 4 "ops/b.c"
+K("\n") /* a comment */
+#line 10 "ops/b.c"
+second
+END
+cmp wanted out/kernels/b.k.h || fail "the regions of b.c differ"
+[ -e out/kernels/plain.k.h ] && [ ! -s out/kernels/plain.k.h ] || fail "a file without regions should give an empty header"
+[ ! -e out/kernels/prelude.k.h ] || fail "a prelude should have no header"
+grep include out/kernels/all.k.h >includes
+printf '#include "kernels/a.k.h"\n#include "kernels/b.k.h"\n' | cmp - includes || fail "all.k.h differs"
+
+# The arrays hold the same text.
+cat >main.c <<'END'
+#include "ops/kernel_text.h"
+#include <stdio.h>
+int main(void)
+{
+    printf("%zu\n", haul__kernel_text_count);
+    for (const haul__kernel_text *t = haul__kernel_texts; t->name; t++)
+        printf("%s:\n%s", t->name, t->text);
+    return 0;
+}
+END
+"$HAUL_CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I "$HAUL_SOURCE/src" -o main main.c out/kernels_text.c || fail "does not compile"
+{
+    printf '3\na:\n#line 2 "ops/a.c"\nfirst\nb:\n'
+    cat wanted
+    printf 'prelude:\n#line 1 "ops/kernel/prelude.h"\n#define P 1\n'
+} >expected
+./main | cmp - expected || fail "the table differs"
+
+# A change outside the regions that moves no line touches nothing; one inside touches its header only.
+touch -d '2001-01-01' out/kernels/* out/kernels_text.c
+sed -i 's/int more/int less/' ops/b.c
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h
+[ -z "$(find out -type f -newermt 2002-01-01)" ] || fail "files were touched without need"
+sed -i 's/first/FIRST/' ops/a.c
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h
+[ "$(find out -type f -newermt 2002-01-01 | sort | xargs)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched"
+
+printf '/* kernel text begins */\nx\n' >ops/open.c
+refused 'open.c: kernel text begins but does not end' ops/open.c
+printf 'x\n/* kernel text ends */\n' >ops/close.c
+refused 'close.c:2: kernel text ends but has not begun' ops/close.c
+printf '/* kernel text begins */\n/* kernel text begins */\n' >ops/twice.c
+refused 'twice.c:2: kernel text begins inside' ops/twice.c
+printf '/* kernel text begins */\n\303\244\n/* kernel text ends */\n' >ops/letter.c
+refused 'not ASCII' ops/letter.c
+cp ops/a.c ops/prelude.c
+refused 'have one name' ops/prelude.c ops/kernel/prelude.h
+refused 'missing.c: No such file' ops/missing.c
+refused 'neither' ops/kernel/prelude
+exit 0
