@@ -1,0 +1,108 @@
+/* Datasets, transforms and the loader.
+ *
+ * A dataset is a number of examples, each a fixed-shape input and a target. A loader cuts it into batches: worker
+ * threads read and transform examples on the CPU, batches are moved to the device ahead of use. The batches of an epoch depend on
+ * the seed and the epoch's number only, never on the number of workers. */
+#ifndef HAUL_DATA_H
+#define HAUL_DATA_H
+
+#include <haul/base.h>
+#include <haul/error.h>
+#include <haul/random.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+/* What one example looks like. Pictures are u8, [channels, height, width]; other inputs f32 of any shape. */
+typedef struct haul_example_spec {
+    haul_shape input;
+    haul_dtype input_dtype;  /* HAUL_U8 or HAUL_F32 */
+    haul_shape target;       /* 0-d for a class index */
+    haul_dtype target_dtype; /* HAUL_I64 for a class index, HAUL_F32 else */
+    int        classes;      /* number of classes; 0 for regression */
+} haul_example_spec;
+
+HAUL_API int64_t            haul_dataset_count(const haul_dataset *dataset); /* -1 on failure */
+HAUL_API haul_status        haul_dataset_spec(const haul_dataset *dataset, haul_example_spec *out);
+HAUL_API const char        *haul_dataset_class_name(const haul_dataset *dataset, int index); /* NULL past the end */
+HAUL_API const char        *haul_dataset_name(const haul_dataset *dataset); /* "cifar10 (train)" */
+
+/* CIFAR-10's binary files (data_batch_1.bin ... test_batch.bin) in `directory` or its cifar-10-batches-bin. */
+typedef struct haul_split_options {
+    const char *directory; /* positional */
+    bool        test;      /* the test split instead of the training one */
+} haul_split_options;
+#define haul_cifar10(...) haul_cifar10_with(&(haul_split_options){.directory = __VA_ARGS__})
+HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
+
+/* A folder with one folder of JPEG and PNG pictures a class (sorted by name); a train and test folder inside are used
+ * for the splits if there are such. All pictures must have the size of the first; grey ones become RGB. */
+#define haul_image_folder(...) haul_image_folder_with(&(haul_split_options){.directory = __VA_ARGS__})
+HAUL_API haul_dataset *haul_image_folder_with(const haul_split_options *options);
+
+/* Examples in memory: x [N, ...] u8 or f32 and y [N, ...] on the CPU; the dataset holds both. */
+HAUL_API haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y);
+
+/* Drawn 32x32 RGB pictures of 10 kinds of shapes, made from the seed: position, size, colour and noise vary, so that a
+ * convolutional network is needed. Example i is the same whatever `count` is. Test examples differ from training ones. */
+typedef struct haul_synthetic_options {
+    int64_t  count; /* positional */
+    uint64_t seed;
+    bool     test;
+} haul_synthetic_options;
+#define haul_shapes(...) haul_shapes_with(&(haul_synthetic_options){.count = __VA_ARGS__})
+HAUL_API haul_dataset *haul_shapes_with(const haul_synthetic_options *options);
+
+/* Rows of 10 numbers in two Gaussian clouds, with target 0 or 1 (f32, [1]): for a small dense network. */
+#define haul_blobs(...) haul_blobs_with(&(haul_synthetic_options){.count = __VA_ARGS__})
+HAUL_API haul_dataset *haul_blobs_with(const haul_synthetic_options *options);
+
+/* A dataset of the user's own: `read` fills one example's input and target (row-major, the spec's dtypes), may be called
+ * by several threads at once, and returns a status; `close` may be NULL. */
+typedef struct haul_dataset_source {
+    haul_example_spec spec;
+    int64_t           count;
+    const char       *name;
+    haul_status (*read)(void *context, int64_t index, void *input, void *target);
+    void (*close)(void *context);
+    void *context;
+} haul_dataset_source;
+HAUL_API haul_dataset *haul_dataset_new(const haul_dataset_source *source);
+
+/* One batch. It belongs to the loader and is valid until the next call of haul_loader_next. */
+typedef struct haul_batch {
+    haul_tensor *x;     /* [n, ...] f32 on the loader's device */
+    haul_tensor *y;     /* [n, ...] */
+    int64_t      index; /* from 0, within the epoch */
+    int64_t      size;  /* n: smaller in the last batch unless drop_last */
+} haul_batch;
+
+typedef struct haul_loader_options {
+    int64_t      batch;     /* 0 means 1 */
+    bool         shuffle;   /* a new order each epoch, from the seed */
+    uint64_t     seed;
+    bool         drop_last; /* leave an incomplete last batch out */
+    int          workers;   /* threads; 0: the calling thread does the work */
+    int          prefetch;  /* batches ahead; 0 means 2 for each worker */
+    haul_device *device;    /* where batches go; not given: the thread's current device when the loader is made */
+    double       mean, deviation; /* pictures become (x / 255 - mean) / deviation; 0, 0 means 0.5 and 0.5 */
+    int64_t      random_crop;     /* pad by so many pixels and crop back at random; training only */
+    bool         random_flip;     /* mirror left-right with probability 1/2 */
+} haul_loader_options;
+
+#define haul_loader_new(dataset, ...) haul_loader_new_with(dataset, &(haul_loader_options){__VA_ARGS__})
+HAUL_API haul_loader *haul_loader_new_with(haul_dataset *dataset, const haul_loader_options *options);
+
+/* Begin epoch number `epoch` (any number; it selects the order and the random transforms), at batch `first` when
+ * continuing within it. Ends an epoch under way. */
+HAUL_API haul_status haul_loader_start(haul_loader *loader, int64_t epoch);
+HAUL_API haul_status haul_loader_start_at(haul_loader *loader, int64_t epoch, int64_t first);
+
+/* The next batch; NULL at the end of the epoch (no error is set) and on failure (the error is set). This is the one
+ * function whose NULL can be a normal answer: check haul_error_status() after the loop. */
+HAUL_API const haul_batch *haul_loader_next(haul_loader *loader);
+HAUL_API int64_t           haul_loader_batches(const haul_loader *loader); /* in an epoch */
+
+HAUL_END
+
+#endif

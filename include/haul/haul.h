@@ -1,0 +1,22 @@
+/* Haul: tensors on CPUs and GPUs. This header includes all others. */
+#ifndef HAUL_HAUL_H
+#define HAUL_HAUL_H
+
+#include <haul/autograd.h>
+#include <haul/base.h>
+#include <haul/data.h>
+#include <haul/device.h>
+#include <haul/dtype.h>
+#include <haul/error.h>
+#include <haul/io.h>
+#include <haul/memory.h>
+#include <haul/nn.h>
+#include <haul/ops.h>
+#include <haul/optim.h>
+#include <haul/placement.h>
+#include <haul/random.h>
+#include <haul/scope.h>
+#include <haul/tensor.h>
+#include <haul/transfer.h>
+
+#endif

@@ -1,0 +1,48 @@
+/* Memory of a device: what is used, by whom, and a limit.
+ *
+ * Every byte a tensor uses comes from one caching allocator per device. Freed blocks are kept for reuse ("reserved"
+ * but not "allocated") until the limit is reached, an allocation fails, or haul_memory_release_cached is called. */
+#ifndef HAUL_MEMORY_H
+#define HAUL_MEMORY_H
+
+#include <haul/base.h>
+#include <haul/device.h>
+#include <haul/error.h>
+
+HAUL_BEGIN
+
+typedef struct haul_memory_stats {
+    int64_t allocated;      /* bytes in blocks that tensors hold now */
+    int64_t reserved;       /* bytes obtained from the device, in use or cached */
+    int64_t peak_allocated; /* highest value of `allocated` since start or reset */
+    int64_t peak_reserved;
+    int64_t limit;          /* bytes `reserved` may not exceed; 0 for none */
+    int64_t allocations;    /* blocks handed out */
+    int64_t cache_hits;     /* of those, how many came from the cache */
+    int64_t device_allocations; /* blocks obtained from the device itself */
+    int64_t live_blocks;
+} haul_memory_stats;
+
+HAUL_API haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out);
+HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
+
+/* Absolute upper bound on `reserved`, in bytes; 0 removes it. A limit below what is in use is accepted and lets nothing
+ * more be obtained. Reaching it gives the cache back first, then fails with HAUL_OUT_OF_MEMORY. */
+HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
+
+/* Give cached blocks back to the device. */
+HAUL_API haul_status haul_memory_release_cached(haul_device *device);
+
+/* Live memory by the operation that made it, largest first. Fills at most `capacity` rows; returns how many there are
+ * (negative on failure). */
+typedef struct haul_memory_origin {
+    char    name[48];
+    int64_t bytes;
+    int64_t blocks;
+} haul_memory_origin;
+
+HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity);
+
+HAUL_END
+
+#endif

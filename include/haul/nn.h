@@ -1,0 +1,116 @@
+/* Modules: layers, containers, and networks written by the user.
+ *
+ * A module has a forward function, parameters, buffers (state that is not trained: running statistics) and children,
+ * all named; a path of names joined by dots ("conv1.weight", "features.0.bias") names each of them. A module belongs to the scope
+ * it was made in and holds its children. Parameters are made on the thread's current device, initialised as PyTorch does
+ * by default, drawing from the generator of random.h in the order in which they are made. */
+#ifndef HAUL_NN_H
+#define HAUL_NN_H
+
+#include <haul/base.h>
+#include <haul/error.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+typedef haul_tensor *haul_forward(haul_module *self, haul_tensor *x);
+
+/* A module of the user's own: `forward` computes with haul_call_child, haul_module_parameter and haul_module_state. */
+HAUL_API haul_module *haul_module_new(const char *kind, haul_forward *forward);
+
+/* As above with `state_bytes` of zeroed memory for its settings, reached by haul_module_state. */
+HAUL_API haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward, size_t state_bytes);
+HAUL_API void        *haul_module_state(haul_module *module);
+HAUL_API const char  *haul_module_kind(const haul_module *module);
+
+/* Names must be new in the module, without dots, not empty. Adding takes a reference; a NULL child fails. A parameter must be a leaf of a
+ * floating dtype and comes to require a gradient; a buffer does not. */
+HAUL_API haul_status haul_module_add(haul_module *module, const char *name, haul_module *child);
+HAUL_API haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter);
+HAUL_API haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_tensor *buffer);
+
+/* Children, parameters and buffers by dotted path; a fresh reference is not made: the module holds them. NULL with an
+ * error that lists the names there are when there is none of that name. */
+HAUL_API haul_module *haul_module_child(haul_module *module, const char *path);
+HAUL_API haul_tensor *haul_module_parameter(haul_module *module, const char *path);
+HAUL_API haul_tensor *haul_module_buffer(haul_module *module, const char *path);
+
+/* All parameters (then all buffers) of the module and its children, depth first in the order they were added. */
+typedef struct haul_named_tensor {
+    const char  *name; /* dotted; valid as long as the module and unchanged by adding */
+    haul_tensor *tensor;
+    bool         is_buffer;
+} haul_named_tensor;
+
+HAUL_API int     haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity); /* how many there are */
+HAUL_API int64_t haul_module_parameter_count(haul_module *module); /* elements of all parameters; -1 on failure */
+
+/* Run forward in a scope of its own, so that what it made on the way is freed unless the graph needs it. A module that
+ * was placed with haul_module_place moves x to its device first. */
+HAUL_API haul_tensor *haul_call(haul_module *module, haul_tensor *x);
+HAUL_API haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x);
+
+/* Training or evaluation (dropout, batch_norm); training unless set. For the module and its children. */
+HAUL_API haul_status haul_module_train(haul_module *module, bool training);
+HAUL_API bool        haul_module_is_training(const haul_module *module);
+
+/* Move parameters and buffers (and gradients) of the module and its children to `device`. haul_module_place also makes the
+ * module move its input there when called, so that neighbouring layers can lie on different devices. */
+HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
+HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
+
+/* ---- layers ---- */
+typedef struct haul_nn_linear_options {
+    int64_t out_features; /* positional */
+    bool    no_bias;
+} haul_nn_linear_options;
+#define haul_nn_linear(in, ...) haul_nn_linear_with(in, &(haul_nn_linear_options){.out_features = __VA_ARGS__})
+HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
+
+typedef struct haul_nn_conv2d_options {
+    int64_t kernel;      /* of a square window; positional */
+    int64_t kernel_w;    /* its width, if it is not square */
+    int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
+    bool    no_bias;
+} haul_nn_conv2d_options;
+#define haul_nn_conv2d(in, out, ...) haul_nn_conv2d_with(in, out, &(haul_nn_conv2d_options){.kernel = __VA_ARGS__})
+HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
+                                          const haul_nn_conv2d_options *options);
+
+typedef struct haul_nn_batch_norm_options {
+    int64_t channels; /* positional */
+    double  momentum; /* 0 means 0.1 */
+    double  eps;      /* 0 means 1e-5 */
+} haul_nn_batch_norm_options;
+#define haul_nn_batch_norm(...) haul_nn_batch_norm_with(&(haul_nn_batch_norm_options){.channels = __VA_ARGS__})
+HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
+
+HAUL_API haul_module *haul_nn_relu(void);
+HAUL_API haul_module *haul_nn_tanh(void);
+HAUL_API haul_module *haul_nn_sigmoid(void);
+HAUL_API haul_module *haul_nn_gelu(void);
+HAUL_API haul_module *haul_nn_dropout(double p);
+HAUL_API haul_module *haul_nn_flatten(int first_axis);
+HAUL_API haul_module *haul_nn_max_pool2d(int64_t size);
+HAUL_API haul_module *haul_nn_avg_pool2d(int64_t size);
+
+/* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. */
+HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
+#define HAUL_SEQUENTIAL(...)                                                                                           \
+    haul_nn_sequential((haul_module *const[]){__VA_ARGS__},                                                            \
+                       (int)(sizeof((haul_module *const[]){__VA_ARGS__}) / sizeof(haul_module *)))
+
+/* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ---- */
+HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
+HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
+HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a); /* He et al. 2015; leaky slope a */
+HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
+
+/* ---- networks the command trains ---- */
+/* Small networks by name: "simplecnn" (3x32x32 pictures, 10 classes), "dense" (10 -> 16 -> 1), "mlp"
+ * (3072 -> 256 -> 128 -> 10 by default). NULL with the list of names for an unknown one. */
+HAUL_API haul_module *haul_model_new(const char *name);
+
+HAUL_END
+
+#endif

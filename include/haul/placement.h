@@ -1,0 +1,26 @@
+/* What happens when an operation meets operands on different devices. */
+#ifndef HAUL_PLACEMENT_H
+#define HAUL_PLACEMENT_H
+
+#include <haul/base.h>
+#include <haul/error.h>
+
+HAUL_BEGIN
+
+/* STRICT refuses, as PyTorch does (a 0-d tensor on the CPU is accepted everywhere). MOVE copies operands to the device
+ * that holds most of the operation's bytes, as TensorFlow's soft placement does, and logs it. */
+typedef enum haul_policy { HAUL_PLACE_STRICT, HAUL_PLACE_MOVE } haul_policy;
+
+/* The calling thread's policy; STRICT unless set; restored when the scope is popped. */
+HAUL_API haul_status haul_placement_policy(haul_policy policy);
+HAUL_API haul_policy haul_current_placement_policy(void);
+
+/* Log every decision as a line "haul_add: runs on opencl:0 (holds b, 40 bytes); a moves from cpu, 12 bytes".
+ * haul_placement_log(true) writes to standard error; haul_placement_log_to hands lines (without the newline) to
+ * `sink`, NULL to stop. For the whole process. */
+HAUL_API void haul_placement_log(bool on);
+HAUL_API void haul_placement_log_to(void (*sink)(const char *line, void *context), void *context);
+
+HAUL_END
+
+#endif

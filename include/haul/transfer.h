@@ -1,0 +1,72 @@
+/* Moving: between devices, between dtypes, between the host's arrays and tensors.
+ *
+ * Moves between devices are asynchronous where the device allows it and cannot race: each storage remembers its last
+ * write and the reads since, and whoever touches it next waits for exactly those. The host sees data only through
+ * haul_read, haul_item, haul_print and haul_map, which wait. */
+#ifndef HAUL_TRANSFER_H
+#define HAUL_TRANSFER_H
+
+#include <haul/base.h>
+#include <haul/device.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+typedef struct haul_to_options {
+    haul_device *device; /* where to; positional */
+    haul_dtype   dtype;  /* convert as well; the conversion runs on the side where fewer bytes cross the link */
+} haul_to_options;
+
+/* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to change. Differentiable: the gradient
+ * is moved back to where x lies. */
+#define haul_to(x, ...) haul_to_with(x, &(haul_to_options){.device = __VA_ARGS__})
+HAUL_API haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options);
+
+/* A copy of x with memory of its own on `device` (which may be x's own): TensorFlow's tf.identity. */
+HAUL_API haul_tensor *haul_identity(haul_tensor *x, haul_device *device);
+
+/* A copy of x with memory of its own, on its device, contiguous. */
+HAUL_API haul_tensor *haul_clone(haul_tensor *x);
+
+/* x with another dtype, on its device. Floats to integers truncate towards zero; values out of range, infinities and
+ * NaN give the nearest representable value, NaN gives 0. Any non-zero value is true. */
+HAUL_API haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype);
+
+/* A new tensor on the thread's current device with a copy of `data`: row-major, dense, as many elements as the shape
+ * says. The data may be freed or changed as soon as the call returns. */
+HAUL_API haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data);
+
+/* A CPU tensor over the caller's own memory, nothing copied. `deleter(context)` is called when nothing uses the memory
+ * any more, also when this call fails; it may be NULL. data must be aligned for the dtype. */
+HAUL_API haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void (*deleter)(void *context),
+                                     void *context);
+
+/* Copy all elements of t, row-major, into `out`, which has `size` bytes (at least haul_tensor_bytes(t)). Waits. */
+HAUL_API haul_status haul_read(const haul_tensor *t, void *out, size_t size);
+
+/* Overwrite all elements of t from `data`, row-major, `size` bytes (exactly haul_tensor_bytes(t)). */
+HAUL_API haul_status haul_write(haul_tensor *t, const void *data, size_t size);
+
+/* The value of a tensor with one element, converted; NaN (and 0) on failure, with the error set. Waits. */
+HAUL_API double  haul_item(const haul_tensor *t);
+HAUL_API int64_t haul_item_i64(const haul_tensor *t);
+
+/* The elements of t, a contiguous tensor, as host memory until haul_unmap. For the CPU it is the memory itself; for
+ * another device a copy, written back by haul_unmap when HAUL_WRITE was asked for. NULL on failure. A tensor can be
+ * mapped once at a time. */
+typedef enum haul_map_mode { HAUL_READ = 1, HAUL_WRITE = 2 } haul_map_mode;
+HAUL_API void       *haul_map(haul_tensor *t, int mode);
+HAUL_API haul_status haul_unmap(haul_tensor *t);
+
+/* The ledger: what crossed a link between devices since the process started or the last reset. */
+typedef struct haul_transfer_stats {
+    int64_t h2d_bytes, d2h_bytes, d2d_bytes; /* host to device, device to host, device to device */
+    int64_t h2d_count, d2h_count, d2d_count;
+} haul_transfer_stats;
+
+HAUL_API haul_status haul_transfer_stats_get(haul_transfer_stats *out);
+HAUL_API void        haul_transfer_stats_reset(void);
+
+HAUL_END
+
+#endif

@@ -1,0 +1,41 @@
+/* The common head of everything a user can hold: a class and a reference count.
+ *
+ * Releasing is iterative: destroying an object may release others; those are queued, not recursed into, so that a
+ * graph of a million nodes does not use a million stack frames. */
+#ifndef HAUL_CORE_OBJECT_H
+#define HAUL_CORE_OBJECT_H
+
+#include <haul/scope.h>
+#include <stdatomic.h>
+
+typedef struct haul__object haul__object;
+
+typedef struct haul__class {
+    const char *name;
+    void (*destroy)(void *object); /* release what it holds, free its memory */
+} haul__class;
+
+struct haul__object {
+    const haul__class *type;
+    atomic_int         refs;
+    haul__object      *next; /* while queued for destruction */
+};
+
+void haul__object_init(haul__object *object, const haul__class *type); /* refs = 1 */
+void haul__object_keep(void *object);                                  /* NULL is ignored */
+void haul__object_release(void *object);                               /* NULL is ignored */
+
+/* Hand a fresh object (refs 1) to the innermost scope. Returns it; on failure (no scope is open, memory exhausted)
+ * releases it, records the error and returns NULL. `operation` names who made it. */
+void *haul__own(void *object, const char *operation);
+
+/* The thread's settings that a scope restores. */
+typedef struct haul__thread_state {
+    haul_device *device; /* NULL: the CPU */
+    int          policy; /* haul_policy */
+    bool         no_grad;
+} haul__thread_state;
+
+haul__thread_state *haul__thread(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* Arithmetic on shapes; every product of dimensions goes through here. */
+#ifndef HAUL_CORE_SHAPE_H
+#define HAUL_CORE_SHAPE_H
+
+#include <haul/tensor.h>
+
+/* false on overflow; *out is untouched then. Negative factors are refused. */
+bool haul__mul_size(int64_t a, int64_t b, int64_t *out);
+bool haul__add_size(int64_t a, int64_t b, int64_t *out);
+
+/* Number of elements; fails (HAUL_SHAPE_... recorded for `operation`) on negative dims, ndim out of range, overflow,
+ * also of the size in bytes for elements of 8 bytes. */
+haul_status haul__shape_count(const haul_shape *shape, const char *operation, int64_t *count);
+
+/* Row-major strides; size-1 dimensions get the stride they would have (canonical). */
+void haul__shape_strides(const haul_shape *shape, int64_t *strides);
+
+/* NumPy broadcasting of a and b into out. */
+haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out);
+bool        haul__shape_equal(const haul_shape *a, const haul_shape *b);
+
+/* Negative axes count from the end. */
+haul_status haul__axis(int axis, int ndim, const char *operation, int *out);
+
+/* "[64,3,32,32]" into buffer; returns buffer. */
+char *haul__shape_text(const haul_shape *shape, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,89 @@
+/* The tensor, the storage behind it, and when other streams may touch it. */
+#ifndef HAUL_CORE_TENSOR_H
+#define HAUL_CORE_TENSOR_H
+
+#include <haul/tensor.h>
+#include <stdatomic.h>
+
+#include "core/object.h"
+
+typedef struct haul__stream haul__stream; /* device/stream.h */
+typedef struct haul__node   haul__node;   /* ops/graph.h */
+typedef struct haul__block  haul__block;  /* memory/allocator.h */
+
+/* A point on a stream: reached when `ticket` commands of it are done. stream == NULL: reached already. */
+typedef struct haul__use {
+    haul__stream *stream;
+    uint64_t      ticket;
+} haul__use;
+
+/* The last write and the reads since, one a stream. Guarded by `lock`; streams that complete at once (the CPU's)
+ * leave no trace here. */
+#define HAUL__MAX_READS 4
+typedef struct haul__uses {
+    atomic_flag lock;
+    atomic_bool any; /* false: nothing recorded, no need to lock */
+    haul__use   write;
+    int         read_count;
+    haul__use   reads[HAUL__MAX_READS];
+} haul__uses;
+
+/* Where a kernel finds a buffer: the backend's handle, and an address where the host can see it (else NULL). */
+typedef struct haul__buffer {
+    void *handle;
+    void *host;
+} haul__buffer;
+
+/* Memory of one device. Shared by views; freed with the last of them. */
+typedef struct haul__storage {
+    haul__object object;
+    haul_device *device;
+    haul__block *block;  /* from the allocator; NULL when wrapped, meta, or empty */
+    haul__buffer buffer; /* as in block */
+    size_t       bytes;
+    atomic_ullong version; /* counts in-place changes */
+    haul__uses   *uses;    /* the block's; never NULL unless meta or empty */
+    haul__uses    own_uses; /* used by wrapped memory */
+    void (*deleter)(void *context);
+    void *deleter_context;
+    void *mapped; /* haul_map's host copy */
+    int   map_mode;
+} haul__storage;
+
+struct haul_tensor {
+    haul__object   object;
+    haul__storage *storage;
+    haul_dtype     dtype;
+    haul_shape     shape;
+    int64_t        strides[HAUL_MAX_DIMS];
+    int64_t        offset; /* elements */
+    int64_t        count;
+    bool           contiguous; /* row-major, dense */
+    bool           requires_grad; /* a leaf that asks for one */
+    haul__node    *node;          /* what made it, when a gradient can flow through it */
+    haul_tensor   *grad;          /* of a leaf */
+};
+
+/* A tensor over `storage` (one reference is taken), not owned by a scope yet. strides == NULL: row-major.
+ * NULL when host memory is exhausted. */
+haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
+                               const int64_t *strides, int64_t offset);
+
+/* A second handle to the same elements, without graph: what nodes save. Not owned by a scope. */
+haul_tensor *haul__tensor_alias(const haul_tensor *t);
+
+/* A CPU/any storage without a block, over memory of somebody else's. */
+haul__storage *haul__storage_new(haul_device *device);
+
+/* Size of an element in bytes. */
+size_t haul__dtype_size(haul_dtype dtype);
+
+/* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
+char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
+
+static inline bool haul__is_none(const haul_tensor *t) { return t == haul_none; }
+
+/* Does a gradient flow through t? */
+static inline bool haul__tracks(const haul_tensor *t) { return t->node || t->requires_grad; }
+
+#endif

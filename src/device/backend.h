@@ -1,0 +1,119 @@
+/* The table a backend fills: about twenty functions, known to nobody but src/device.
+ *
+ * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
+ * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and return
+ * its status. All may be called from any thread; the device layer makes sure that calls on one stream do not overlap.
+ * Unless said otherwise a hook is required. */
+#ifndef HAUL_DEVICE_BACKEND_H
+#define HAUL_DEVICE_BACKEND_H
+
+#include <haul/device.h>
+
+#include "core/tensor.h"
+
+/* A compiled kernel: what the backend needs to launch it. */
+typedef struct haul__kernel {
+    void *handle;
+    void *extra; /* the backend's own */
+} haul__kernel;
+
+/* One launch. Every params struct begins with int64_t items: the number of work items, which the backend may spread
+ * over its processors in any way; each is done once. */
+#define HAUL__MAX_BUFFERS 8
+typedef struct haul__launch {
+    const haul__kernel *kernel;
+    const haul__buffer *buffers[HAUL__MAX_BUFFERS];
+    int                 buffer_count;
+    const void         *params;
+    size_t              params_size;
+    int64_t             items;
+    int64_t             grain; /* work items below which splitting does not pay */
+} haul__launch;
+
+/* What to compile: the kernels of one unit (src/ops/NAME.c's kernel text) for one dtype. */
+typedef struct haul__unit {
+    const char *name;   /* "pool": the file's stem; for pointwise rows "pointwise" */
+    const char *text;   /* kernel text without preludes */
+    const char *kernel; /* "max_pool2d": the entry is k_max_pool2d_f32 */
+    haul_dtype  dtype;
+} haul__unit;
+
+/* A dense C = A B (+ C), row-major or transposed by strides; optional hook, NULL: kernels serve. */
+typedef struct haul__gemm {
+    haul_dtype          dtype;
+    int64_t             batch, m, n, k;
+    const haul__buffer *a, *b, *c, *bias;  /* bias [n], added to every row; NULL for none */
+    int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
+    int64_t             a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
+    bool                accumulate;
+} haul__gemm;
+
+/* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. */
+typedef struct haul__conv2d {
+    haul_dtype dtype;
+    int64_t    n, c_in, h, w, c_out, kh, kw, out_h, out_w;
+    int64_t    stride[2], padding[2], dilation[2], groups;
+    /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x (dx);
+     * backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
+    const haul__buffer *x, *weight, *bias, *y;
+    int64_t             x_offset, weight_offset, bias_offset, y_offset;
+} haul__conv2d;
+
+typedef struct haul__backend {
+    size_t      size; /* sizeof(haul__backend) of who filled it */
+    const char *name; /* "cpu" */
+
+    /* How many devices there are, without opening them. On none: 0, and the reason in `why`. */
+    int (*count)(char *why, size_t why_size);
+    /* Fill device->properties and device->impl. A device that cannot be used: an error saying why. */
+    haul_status (*open)(haul_device *device, int index);
+
+    /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
+    haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
+    void (*free)(haul_device *device, haul__buffer *buffer);
+    /* Optional: host memory the device can copy from at full speed (pinned). NULL: ordinary memory serves. */
+    haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
+    void (*host_free)(haul_device *device, void *memory, void *handle);
+
+    /* Streams. `queue` is the backend's handle. */
+    haul_status (*stream_open)(haul_device *device, void **queue);
+    void (*stream_close)(haul_device *device, void *queue);
+
+    /* Commands; all asynchronous unless the backend is synchronous. Host memory of write and read must stay until the
+     * command is done, which the caller sees to. */
+    haul_status (*write)(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
+    haul_status (*read)(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
+    haul_status (*copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                        size_t from_offset, size_t bytes);
+    /* Repeat `pattern` (1, 2, 4 or 8 bytes, dividing bytes and offset). */
+    haul_status (*fill)(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                        size_t pattern_size);
+    haul_status (*compile)(haul_device *device, const haul__unit *unit, haul__kernel *out);
+    haul_status (*launch)(haul__stream *s, const haul__launch *launch);
+
+    /* Waiting. Optional for a synchronous backend, whose commands are done when they return. */
+    haul_status (*sync)(haul__stream *s);                     /* the host waits for all of the stream */
+    haul_status (*event_record)(haul__stream *s, void **event); /* reached when all submitted so far is done */
+    haul_status (*event_wait)(haul__stream *s, void *event);  /* later commands of s wait; same backend only */
+    haul_status (*event_sync)(haul_device *device, void *event); /* the host waits */
+    void (*event_free)(haul_device *device, void *event);
+
+    /* Optional: direct copy between two devices of this backend; HAUL_UNSUPPORTED sends it through the host. */
+    haul_status (*peer_copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
+                             const haul__buffer *from, size_t from_offset, size_t bytes);
+
+    /* Optional library calls: HAUL_UNSUPPORTED (nothing recorded) hands the work to the next implementation. */
+    haul_status (*gemm)(haul__stream *s, const haul__gemm *call);
+    haul_status (*conv2d_forward)(haul__stream *s, const haul__conv2d *call);
+    haul_status (*conv2d_backward_data)(haul__stream *s, const haul__conv2d *call);
+    haul_status (*conv2d_backward_weight)(haul__stream *s, const haul__conv2d *call);
+
+    bool synchronous; /* commands are done when they return */
+    bool host_memory; /* buffers have a host address */
+    bool no_data;     /* meta: shapes only; none of the commands is ever called */
+} haul__backend;
+
+/* The list of backends: one line each in device/registry.c. */
+extern const haul__backend haul__backend_cpu, haul__backend_opencl, haul__backend_meta;
+
+#endif

@@ -1,0 +1,97 @@
+/* Devices, streams and kernels, for the layers above: checked wrappers around the backend's table. */
+#ifndef HAUL_DEVICE_DEVICE_H
+#define HAUL_DEVICE_DEVICE_H
+
+#include <pthread.h>
+
+#include "core/error.h"
+#include "device/backend.h"
+
+/* In-order queue of commands. Tickets count its commands. */
+struct haul__stream {
+    haul_device         *device;
+    void                *queue;
+    pthread_mutex_t      lock;
+    atomic_ullong        submitted; /* ticket of the newest command */
+    atomic_ullong        completed; /* all tickets up to this are known to be done */
+};
+
+#define HAUL__MAX_DEVICES 32
+
+struct haul_device {
+    const haul__backend    *backend;
+    int                     index;    /* in the backend */
+    int                     slot;     /* in the registry: small, unique, stable */
+    bool                    valid;
+    char                    name[32];
+    char                    why[256]; /* of an invalid one */
+    haul_status             why_status;
+    haul_device_properties  properties;
+    char                    model[128], driver[128];
+    void                   *impl; /* the backend's */
+    haul__stream           *compute, *upload, *download; /* may be one and the same */
+    struct haul__allocator *allocator;
+    _Atomic(haul__kernel *) *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
+    pthread_mutex_t          kernels_lock;
+};
+
+/* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
+haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
+
+/* The device new tensors go to on this thread; records an error and returns NULL if that one is not usable. */
+haul_device *haul__device_current(const char *operation);
+
+/* Commands. Each waits for what the storages' uses demand, runs, and leaves its mark on them. `origin` names the
+ * operation for messages. */
+haul_status haul__submit_launch(haul_device *device, const haul__launch *launch, haul__storage *const *reads,
+                                int read_count, haul__storage *const *writes, int write_count, const char *origin);
+haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, const void *pattern,
+                              size_t pattern_size, const char *origin);
+/* Within one device. */
+haul_status haul__submit_copy(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
+                              size_t bytes, const char *origin);
+/* Across a link; called by src/transfer only. host_owner: storage whose memory the host side is (its uses are honoured
+ * and marked), or NULL for memory of the caller's: then the call returns when the copy is done. */
+haul_status haul__submit_write(haul__storage *to, size_t offset, const void *host, haul__storage *host_owner,
+                               size_t bytes, const char *origin);
+haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__storage *from, size_t offset, size_t bytes,
+                              const char *origin);
+haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
+                              size_t bytes, const char *origin); /* HAUL_UNSUPPORTED: not recorded, go by the host */
+
+/* Library calls of the backend (gemm, convolutions) run between these two: begin waits for the storages, end marks them. */
+haul_status haul__submit_begin(haul_device *device, haul__storage *const *reads, int read_count,
+                               haul__storage *const *writes, int write_count);
+haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, int read_count,
+                             haul__storage *const *writes, int write_count, haul_status status);
+
+/* The host is about to read / write the storage's memory itself (CPU tensors): wait for whoever must come first. */
+haul_status haul__host_before(haul__storage *storage, bool write);
+
+/* Waiting for points on streams. */
+bool        haul__use_done(haul__use use);
+haul_status haul__use_wait_host(haul__use use);
+haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use);
+void        haul__uses_init(haul__uses *uses);
+/* All of `uses` must come before what `stream` does next (a block is reused). */
+haul_status haul__uses_wait_all(haul__uses *uses, haul__stream *stream);
+
+/* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
+const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
+
+/* Kernel ids to names; the layer above registers its list once (ops/kernels.c). */
+typedef struct haul__kernel_info {
+    const char *unit, *kernel;
+} haul__kernel_info;
+extern const haul__kernel_info haul__kernel_infos[];
+extern const int               haul__kernel_count;
+/* The text of a unit for a kernel; provided by ops. The result is freed with haul__free. */
+char *haul__kernel_unit_text(int id, haul_dtype dtype);
+
+/* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free or
+ * NULL if there is none; a damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else
+ * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */
+void *haul__cache_load(const char *key, size_t *bytes);
+void  haul__cache_store(const char *key, const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,28 @@
+/* The caching allocator, one a device, the same code for all. */
+#ifndef HAUL_MEMORY_ALLOCATOR_H
+#define HAUL_MEMORY_ALLOCATOR_H
+
+#include "device/device.h"
+
+/* A block of device memory, in use or cached. A cached block remembers the uses of its last owner, so that whoever gets
+ * it next waits for them. */
+struct haul__block {
+    haul_device  *device;
+    haul__buffer  buffer;
+    size_t        bytes;  /* of the size class */
+    int           bin;
+    const char   *origin; /* the operation that asked; a string that lives for ever */
+    haul__uses    uses;
+    haul__block  *next, *prev; /* in the bin's free list, or in the list of live blocks */
+};
+
+/* A storage of `bytes` on `device` with refs 1; bytes == 0 and meta devices get no block. NULL with
+ * HAUL_OUT_OF_MEMORY and a message that says what was asked, what is live by origin, and what the limit is. */
+haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin);
+
+/* Name what is being done on this thread, for memory_by_origin: returns the name before. */
+const char *haul__origin_set(const char *name);
+
+struct haul__allocator *haul__allocator_new(haul_device *device);
+
+#endif

@@ -1,0 +1,74 @@
+/* The funnel: what every operation goes through.
+ *
+ * A structured operation is written as
+ *
+ *     haul_tensor *haul_thing(haul_tensor *x, haul_tensor *w)
+ *     {
+ *         haul_tensor *in[] = {x, w};
+ *         haul_device *device = haul__place("haul_thing", in, (const char *const[]){"x", "w"}, 2);   check, place
+ *         if (!device) return NULL;
+ *         ... check shapes and dtypes, haul__fail(...) ...                                         infer
+ *         haul_tensor *y = haul__result("haul_thing", device, dtype, &shape);                       allocate
+ *         if (!y || haul__run("haul_thing", device, HAUL__K_thing, dtype, &y, 1, in, 2, &p, sizeof p, p.items, 1024))
+ *             return NULL;                                                                         emit commands
+ *         return haul__finish(y, &(haul__record){...});                                            graph
+ *     }
+ *
+ * and where it needs temporaries (contiguous copies, casts) it opens a scope first and ends with haul_scope_return, so
+ * that they go with it. Shape rules never touch data; on the meta device haul__run does nothing. */
+#ifndef HAUL_OPS_DISPATCH_H
+#define HAUL_OPS_DISPATCH_H
+
+#include <haul/haul.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "device/device.h"
+#include "memory/allocator.h"
+#include "ops/graph.h"
+#include "ops/kernels.h"
+#include "transfer/transfer.h"
+
+/* Check that no operand is NULL (HAUL_NONE is skipped) and bring them to one device by the thread's policy, replacing
+ * entries of `in` by moved tensors under MOVE. Returns the device; NULL on failure. */
+haul_device *haul__place(const char *operation, haul_tensor **in, const char *const *names, int count);
+
+/* A fresh row-major tensor of the innermost scope; its elements are not set. NULL on failure. Refuses dtypes the device
+ * cannot compute with. */
+haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape);
+
+/* A view of x's storage, of the innermost scope, without graph. */
+haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset);
+
+/* Launch kernel `id` for `dtype` with the outputs' and then the inputs' buffers. The params carry the element offsets (haul_tensor.offset)
+ * of each. Nothing happens on meta, or for items == 0. */
+haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,
+                      int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                      int64_t items, int64_t grain);
+
+/* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient is
+ * being recorded through it; then counts its version up once the write was submitted (haul__written). */
+haul_status haul__check_out(const char *operation, const haul_tensor *out, const haul_shape *shape, haul_dtype dtype,
+                            const haul_device *device);
+void        haul__written(haul_tensor *out);
+
+/* x itself if it is row-major, else a row-major copy; always a handle of the innermost scope; differentiable. */
+haul_tensor *haul__dense(haul_tensor *x);
+
+/* Dtype of `x` if floating, else f32. */
+haul_dtype haul__float_dtype(haul_dtype dtype);
+
+/* Errors with the usual wording. */
+haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
+haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
+
+/* Placement log line, if logging is on. */
+void haul__place_log(const char *format, ...) HAUL_PRINTF(1, 2);
+bool haul__place_logging(void);
+
+/* Scalars travel in kernels as the bits of type A: f32 and f64 as such, integers as i64. */
+uint64_t haul__scalar_bits(haul_dtype dtype, double value);
+
+#endif

@@ -1,0 +1,192 @@
+/* Common part of kernel text, after the prelude: the types of the dtype being compiled and its mathematics.
+ *
+ * T: how elements are stored; A: what is computed in; ACC: what sums are kept in; LIT(x): a literal of type A;
+ * LOAD / STORE: between the two; IS_FLOAT. The functions are our own for f32, written without library calls, so that they
+ * are vectorised by compilers and give the same bits on every device; f64 uses the device's library. */
+#if defined(HAUL_KERNEL_DTYPE_f32)
+typedef F32 T;
+typedef F32 A;
+typedef F32 ACC;
+#define LIT(x)       x##f
+#define IS_FLOAT     1
+#define SCALAR(bits) BITS_F32((U32)(bits))
+#elif defined(HAUL_KERNEL_DTYPE_f64)
+typedef F64 T;
+typedef F64 A;
+typedef F64 ACC;
+#define LIT(x)       x
+#define IS_FLOAT     1
+#define SCALAR(bits) BITS_F64(bits)
+#else
+#define IS_FLOAT     0
+#define SCALAR(bits) ((A)(I64)(bits))
+#if defined(HAUL_KERNEL_DTYPE_bool)
+typedef U8  T;
+typedef I32 A;
+#define STORE(p, i, v) ((p)[i] = (T)((v) != 0))
+#elif defined(HAUL_KERNEL_DTYPE_u8)
+typedef U8  T;
+typedef I32 A;
+#elif defined(HAUL_KERNEL_DTYPE_i8)
+typedef I8  T;
+typedef I32 A;
+#elif defined(HAUL_KERNEL_DTYPE_i16)
+typedef I16 T;
+typedef I32 A;
+#elif defined(HAUL_KERNEL_DTYPE_i32)
+typedef I32 T;
+typedef I32 A;
+#else
+typedef I64 T;
+typedef I64 A;
+#endif
+typedef I64 ACC;
+#endif
+#define LOAD(p, i) ((A)(p)[i])
+#ifndef STORE
+#define STORE(p, i, v) ((p)[i] = (T)(v))
+#endif
+
+#define M_MIN_OF(a, b) ((a) < (b) ? (a) : (b))
+#define M_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
+
+#if IS_FLOAT
+/* NaN in either operand wins, as in NumPy. */
+FUNC A M_MAX(A a, A b) { return a > b || a != a ? a : b; }
+FUNC A M_MIN(A a, A b) { return a < b || a != a ? a : b; }
+FUNC A M_SIGN(A x) { return x > 0 ? (A)1 : x < 0 ? (A)-1 : x; }
+#define M_ABS(x)           M1(fabs)(x)
+#define M_NAN_OR_ZERO(x)   (x != x ? x : LIT(0.0))
+#define M_SQRT(x)          M1(sqrt)(x)
+#define M_FLOOR(x)         M1(floor)(x)
+#define M_CEIL(x)          M1(ceil)(x)
+#define M_RINT(x)          M1(rint)(x)
+#define M_EXPM1(x)         M1(expm1)(x)
+#define M_LOG1P(x)         M1(log1p)(x)
+#define M_SIN(x)           M1(sin)(x)
+#define M_COS(x)           M1(cos)(x)
+#define M_POW(x, y)        M1(pow)(x, y)
+
+#if defined(HAUL_KERNEL_DTYPE_f32)
+/* exp by Cody and Waite's reduction and a polynomial of degree 6 (coefficients of Cephes' expf). */
+FUNC A M_EXP(A x)
+{
+    A   t = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+    A   k = (t * 1.44269504f + 12582912.0f) - 12582912.0f; /* nearest integer */
+    A   r = (t - k * 0.693359375f) + k * 2.12194440e-4f;
+    A   q = 1.9875691500e-4f;
+    q = q * r + 1.3981999507e-3f;
+    q = q * r + 8.3334519073e-3f;
+    q = q * r + 4.1665795894e-2f;
+    q = q * r + 1.6666665459e-1f;
+    q = q * r + 5.0000001201e-1f;
+    A   y = (q * r * r + r) + 1.0f;
+    I32 n = (I32)k, h = n / 2; /* two steps: results may be subnormal */
+    y = y * BITS_F32((U32)(h + 127) << 23) * BITS_F32((U32)(n - h + 127) << 23);
+    return x != x ? x : y;
+}
+/* log by Cephes' logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)). */
+FUNC A M_LOG(A x)
+{
+    I32 small = x < 1.17549435e-38f;
+    A   s = small ? x * 8388608.0f : x;
+    U32 bits = F32_BITS(s);
+    I32 e = (I32)(bits >> 23) - 126 - (small ? 23 : 0);
+    A   m = BITS_F32((bits & 0x007fffffu) | 0x3f000000u);
+    I32 low = m < 0.707106781f;
+    e = low ? e - 1 : e;
+    m = low ? (m + m) - 1.0f : m - 1.0f;
+    A   z = m * m, y = 7.0376836292e-2f;
+    y = y * m - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * z;
+    A f = (A)e;
+    y = y + f * -2.12194440e-4f;
+    y = y - 0.5f * z;
+    y = (m + y) + f * 0.693359375f;
+    y = x == 0.0f ? BITS_F32(0xff800000u) : y;
+    y = x < 0.0f ? BITS_F32(0x7fc00000u) : y;
+    return x != x || x == BITS_F32(0x7f800000u) ? x : y;
+}
+/* tanh: an odd polynomial near 0 (Cephes' tanhf), 1 - 2 / (exp(2x) + 1) elsewhere. */
+FUNC A M_TANH(A x)
+{
+    A a = x < 0.0f ? -x : x, z = x * x;
+    A q = -5.70498872745e-3f;
+    q = q * z + 2.06390887954e-2f;
+    q = q * z - 5.37397155531e-2f;
+    q = q * z + 1.33314422036e-1f;
+    q = q * z - 3.33332819422e-1f;
+    q = q * z * x + x;
+    A e = M_EXP(a > 10.0f ? 20.0f : a + a);
+    A r = 1.0f - 2.0f / (e + 1.0f);
+    r = x < 0.0f ? -r : r;
+    return x != x ? x : a < 0.625f ? q : r;
+}
+/* erf: W. J. Cody, "Rational Chebyshev approximation for the error function", 1969, in the two ranges that f32 needs;
+ * relative error below 4e-7. */
+FUNC A M_ERF(A x)
+{
+    A a = x < 0.0f ? -x : x, z = x * x;
+    A small = x * (3.209377589138469e3f + z * (3.774852376853020e2f + z * (1.138641541510502e2f + z * (3.161123743870566e0f + z * 1.857777061846032e-1f)))) /
+              (2.844236833439171e3f + z * (1.282616526077372e3f + z * (2.440246379344442e2f + z * (2.360129095234412e1f + z))));
+    A c = a > 4.0f ? 4.0f : a;
+    A num = 1.23033935479799725e3f + c * (2.05107837782607147e3f + c * (1.71204761263407058e3f + c * (8.81952221241769090e2f + c * (2.98635138197400131e2f + c * (6.61191906371416295e1f + c * (8.88314979438837594e0f + c * (5.64188496988670089e-1f + c * 2.15311535474403846e-8f)))))));
+    A den = 1.23033935480374942e3f + c * (3.43936767414372164e3f + c * (4.36261909014324716e3f + c * (3.29079923573345963e3f + c * (1.62138957456669019e3f + c * (5.37181101862009858e2f + c * (1.17693950891312499e2f + c * (1.57449261107098347e1f + c)))))));
+    A large = 1.0f - M_EXP(-c * c) * (num / den);
+    large = x < 0.0f ? -large : large;
+    return x != x ? x : a < 0.46875f ? small : large;
+}
+#else
+#define M_EXP(x)  M1(exp)(x)
+#define M_LOG(x)  M1(log)(x)
+#define M_TANH(x) M1(tanh)(x)
+#define M_ERF(x)  M1(erf)(x)
+#endif
+
+FUNC A M_SIGMOID(A x)
+{
+    A e = M_EXP(x < 0 ? x : -x); /* at most 1: nothing overflows */
+    A d = LIT(1.0) / (LIT(1.0) + e);
+    return x != x ? x : x < 0 ? e * d : d;
+}
+FUNC A M_SOFTPLUS(A x)
+{
+    A a = M_ABS(x);
+    return (x > 0 ? x : x != x ? x : LIT(0.0)) + M1(log1p)(M_EXP(-a));
+}
+FUNC A M_SILU_BACKWARD(A g, A x)
+{
+    A s = M_SIGMOID(x);
+    return g * (s * (LIT(1.0) + x * (LIT(1.0) - s)));
+}
+/* x Phi(x) and its derivative Phi(x) + x phi(x), Phi the normal distribution (Hendrycks, Gimpel 2016). */
+FUNC A M_GELU(A x) { return LIT(0.5) * x * (LIT(1.0) + M_ERF(x * LIT(0.70710678118654752))); }
+FUNC A M_GELU_BACKWARD(A g, A x)
+{
+    A cdf = LIT(0.5) * (LIT(1.0) + M_ERF(x * LIT(0.70710678118654752)));
+    A pdf = M_EXP(LIT(-0.5) * x * x) * LIT(0.39894228040143268);
+    return g * (cdf + x * pdf);
+}
+FUNC A M_MOD(A a, A b) { return a - M1(floor)(a / b) * b; }
+#else
+#define LIT(x) ((A)(x))
+FUNC A M_MAX(A a, A b) { return a > b ? a : b; }
+FUNC A M_MIN(A a, A b) { return a < b ? a : b; }
+FUNC A M_SIGN(A x) { return (x > 0) - (x < 0); }
+#define M_ABS(x)         ((x) < 0 ? -(x) : (x))
+#define M_NAN_OR_ZERO(x) ((A)0)
+/* The sign of b, as in Python; 0 for b = 0, and for b = -1 without the division that traps. */
+FUNC A M_MOD(A a, A b)
+{
+    A d = b == 0 || b == -1 ? (A)1 : b;
+    A r = a % d;
+    return r != 0 && (r < 0) != (d < 0) ? r + d : r;
+}
+#endif

@@ -1,0 +1,67 @@
+/* Host C prelude of kernel text: a kernel becomes a function over a range of its work items.
+ *
+ * KERNELn(name, params, type0, buffer0, ...) begins a kernel with n buffers; `p` holds the params. Inside,
+ * FOR_ITEMS(i) { ... } runs over the work items that are this call's, or ITEMS_BEGIN .. ITEMS_END in steps of
+ * ITEMS_STEP(row) for kernels that take a row of consecutive items at once where CHUNKED is 1. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/kernel/types.h"
+
+#define GLOBAL
+#define CONSTANT   static const
+#define FUNC       static inline
+#define CHUNKED    1
+#define VECTOR_LOOP HAUL_VECTOR_LOOP
+#if defined(__clang__)
+#define HAUL_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HAUL_VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
+#define ITEMS_BEGIN    haul_first
+#define ITEMS_END      haul_last
+#define ITEMS_STEP(row) (row)
+#define FOR_ITEMS(i)   for (I64 i = haul_first; i < haul_last; i++)
+
+#define CAT_(a, b)     a##_##b
+#define CAT(a, b)      CAT_(a, b)
+#define NAME(kernel)   CAT(k_##kernel, HAUL_KERNEL_SUFFIX) /* ## first: names may be macros elsewhere */
+
+/* The entry unpacks the buffers; the body is the text that follows. */
+#define KERNEL_ENTRY(name, P, args, ...)                                                                               \
+    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last);                    \
+    static void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last)           \
+    {                                                                                                                  \
+        CAT(NAME(name), body)(args, *(const P *)haul_params, haul_first, haul_last);                                    \
+    }                                                                                                                  \
+    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last)
+#define BUFFER(i)  haul_buffers[i]
+#define COMMA      ,
+#define KERNEL1(name, P, T0, b0) KERNEL_ENTRY(name, P, BUFFER(0), T0 *b0)
+#define KERNEL2(name, P, T0, b0, T1, b1) KERNEL_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1), T0 *b0, T1 *b1)
+#define KERNEL3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
+    KERNEL_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2), T0 *b0, T1 *b1, T2 *b2)
+#define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
+    KERNEL_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2) COMMA BUFFER(3), T0 *b0, T1 *b1, T2 *b2, T3 *b3)
+#define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
+    KERNEL_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2) COMMA BUFFER(3) COMMA BUFFER(4), T0 *b0, T1 *b1,     \
+                 T2 *b2, T3 *b3, T4 *b4)
+#define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
+    KERNEL_ENTRY(name, P,                                                                                              \
+                 BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2) COMMA BUFFER(3) COMMA BUFFER(4) COMMA BUFFER(5), T0 *b0,      \
+                 T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5)
+
+static inline F32 BITS_F32(U32 bits) { F32 x; memcpy(&x, &bits, 4); return x; }
+static inline U32 F32_BITS(F32 x) { U32 bits; memcpy(&bits, &x, 4); return bits; }
+static inline F64 BITS_F64(U64 bits) { F64 x; memcpy(&x, &bits, 8); return x; }
+static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits; }
+#define MULHI32(a, b) ((U32)(((U64)(U32)(a) * (U32)(b)) >> 32))
+#define HAS_F64 1
+
+/* Mathematical functions of type A. */
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define M1(function) function
+#else
+#define M1(function) function##f
+#endif

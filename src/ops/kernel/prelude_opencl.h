@@ -1,0 +1,58 @@
+/* OpenCL C 1.2 prelude of kernel text; prelude_c.h says what each name means. CHUNKED is given by the backend: on
+ * processors a work item takes a run of consecutive items, on GPUs every n-th. */
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef HAS_F64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double F64;
+#define BITS_F64(x) as_double((ulong)(x))
+#define F64_BITS(x) as_ulong(x)
+#endif
+typedef uchar  U8;
+typedef ushort U16;
+typedef uint   U32;
+typedef ulong  U64;
+typedef char   I8;
+typedef short  I16;
+typedef int    I32;
+typedef long   I64;
+typedef float  F32;
+
+#define GLOBAL   __global
+#define CONSTANT __constant
+#define FUNC     static inline
+#define VECTOR_LOOP
+
+#if CHUNKED
+#define HAUL_CHUNK      ((p.items + (I64)get_global_size(0) - 1) / (I64)get_global_size(0))
+#define ITEMS_BEGIN     ((I64)get_global_id(0) * HAUL_CHUNK)
+#define ITEMS_END       min(p.items, ((I64)get_global_id(0) + 1) * HAUL_CHUNK)
+#define ITEMS_STEP(row) (row)
+#define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_end = ITEMS_END; i < haul_end; i++)
+#else
+#define ITEMS_BEGIN     ((I64)get_global_id(0))
+#define ITEMS_END       (p.items)
+#define ITEMS_STEP(row) ((I64)get_global_size(0))
+#define FOR_ITEMS(i)    for (I64 i = get_global_id(0); i < p.items; i += get_global_size(0))
+#endif
+
+#define CAT_(a, b)   a##_##b
+#define CAT(a, b)    CAT_(a, b)
+#define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
+
+#define KERNEL1(name, P, T0, b0) __kernel void NAME(name)(__global T0 *b0, const P p)
+#define KERNEL2(name, P, T0, b0, T1, b1) __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, const P p)
+#define KERNEL3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
+    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, const P p)
+#define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
+    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, const P p)
+#define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
+    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
+                             const P p)
+#define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
+    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
+                             __global T5 *b5, const P p)
+
+#define BITS_F32(x)   as_float((uint)(x))
+#define F32_BITS(x)   as_uint(x)
+#define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
+#define M1(function)  function
