@@ -21,17 +21,17 @@
 #define END   "/* kernel text ends */"
 
 typedef struct buffer {
-    char *data;
+    char  *data;
     size_t size;
     size_t room;
 } buffer;
 
 typedef struct unit {
     const char *path;
-    char *name;
-    bool whole; /* a prelude: no .k.h of its own */
-    bool empty;
-    buffer text;
+    char       *name;
+    bool        whole; /* a prelude: no .k.h of its own */
+    bool        empty;
+    buffer      text;
 } unit;
 
 static void fail(const char *format, ...)
@@ -62,9 +62,9 @@ static void append(buffer *b, const char *data, size_t size)
 
 static void appendf(buffer *b, const char *format, ...)
 {
-    char line[4096];
+    char    line[4096];
     va_list arguments;
-    int size;
+    int     size;
 
     va_start(arguments, format);
     size = vsnprintf(line, sizeof line, format, arguments);
@@ -77,8 +77,8 @@ static void appendf(buffer *b, const char *format, ...)
 /* False if the file does not exist. */
 static bool read_file(const char *path, buffer *b)
 {
-    FILE *file = fopen(path, "rb");
-    char block[65536];
+    FILE  *file = fopen(path, "rb");
+    char   block[65536];
     size_t size;
 
     if (!file)
@@ -95,8 +95,8 @@ static bool read_file(const char *path, buffer *b)
 static void write_if_changed(const char *path, const buffer *b)
 {
     buffer old = {0};
-    bool same = read_file(path, &old) && old.size == b->size && memcmp(old.data, b->data, b->size) == 0;
-    FILE *file;
+    bool   same = read_file(path, &old) && old.size == b->size && memcmp(old.data, b->data, b->size) == 0;
+    FILE  *file;
 
     free(old.data);
     if (same)
@@ -116,7 +116,7 @@ static void make_folder(const char *path)
 static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *name = strdup(slash ? slash + 1 : path);
+    char       *name = strdup(slash ? slash + 1 : path);
 
     if (!name)
         fail("out of memory");
@@ -163,7 +163,7 @@ static void take_regions(unit *u, const buffer *source)
 
 static void take(unit *u, const char *path)
 {
-    buffer source = {0};
+    buffer      source = {0};
     const char *ending = strrchr(path, '.');
 
     if (!ending || (strcmp(ending, ".c") != 0 && strcmp(ending, ".h") != 0))
@@ -207,7 +207,7 @@ static void write_array(buffer *out, const unit *u)
 
 static void write_texts(const char *folder, const unit *units, size_t count)
 {
-    char path[4096];
+    char   path[4096];
     buffer out = {0};
     size_t rows = 0;
 
@@ -230,7 +230,7 @@ static void write_texts(const char *folder, const unit *units, size_t count)
 
 static void write_headers(const char *folder, const unit *units, size_t count)
 {
-    char path[4096];
+    char   path[4096];
     buffer all = {0};
 
     snprintf(path, sizeof path, "%s/kernels", folder);
@@ -252,8 +252,8 @@ static void write_headers(const char *folder, const unit *units, size_t count)
 int main(int argc, char **argv)
 {
     const char *folder = argc > 1 ? argv[1] : NULL;
-    size_t count = argc > 2 ? (size_t)argc - 2 : 0;
-    unit *units;
+    size_t      count = argc > 2 ? (size_t)argc - 2 : 0;
+    unit       *units;
 
     if (!folder) {
         fputs("usage: embed OUT FILE...\n", stderr);

@@ -1,7 +1,8 @@
 /* Reverse-mode differentiation.
  *
- * A result that depends on a tensor that requires a gradient carries the graph that made it; the graph is freed with the last
- * tensor that needs it. It works on every device and across devices: a leaf's gradient lies where the leaf lies. */
+ * A result that depends on a tensor that requires a gradient carries the graph that made it; the graph is freed with
+ * the last tensor that needs it. It works on every device and across devices: a leaf's gradient lies where the leaf
+ * lies. */
 #ifndef HAUL_AUTOGRAD_H
 #define HAUL_AUTOGRAD_H
 
@@ -20,12 +21,14 @@ HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
 /* Replace it; HAUL_NONE removes it. */
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
-/* Add d(y)/d(leaf) to the gradient of every leaf behind y. `seed` is the gradient of y itself, of y's shape, or HAUL_NONE
- * for one when y has a single element. Leaf gradients change only if the whole pass succeeds. The graph can be used again. */
+/* Add d(y)/d(leaf) to the gradient of every leaf behind y. `seed` is the gradient of y itself, of y's shape, or
+ * HAUL_NONE for one when y has a single element. Leaf gradients change only if the whole pass succeeds. The graph can
+ * be used again. */
 HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
 
-/* The functional form, haul_grad(y, inputs, count, results, .create_graph = true): results[i] becomes d(y)/d(inputs[i]),
- * HAUL_NONE where y does not depend on it. Leaf gradients are not touched; on failure neither is results. */
+/* The functional form, haul_grad(y, inputs, count, results, .create_graph = true): results[i] becomes
+ * d(y)/d(inputs[i]), HAUL_NONE where y does not depend on it. Leaf gradients are not touched; on failure neither is
+ * results. */
 typedef struct haul_grad_options {
     haul_tensor **results;      /* `count` handles, written on success; positional */
     haul_tensor  *seed;         /* the gradient of y; not given: one, for a y with a single element */

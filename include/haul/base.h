@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define HAUL_API            __attribute__((visibility("default")))
-#define HAUL_PRINTF(f, a)   __attribute__((format(printf, f, a)))
-#define HAUL_MUST_USE       __attribute__((warn_unused_result))
+#define HAUL_API          __attribute__((visibility("default")))
+#define HAUL_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define HAUL_MUST_USE     __attribute__((warn_unused_result))
 #else
 #define HAUL_API
 #define HAUL_PRINTF(f, a)

@@ -1,8 +1,8 @@
 /* Datasets, transforms and the loader.
  *
  * A dataset is a number of examples, each a fixed-shape input and a target. A loader cuts it into batches: worker
- * threads read and transform examples on the CPU, batches are moved to the device ahead of use. The batches of an epoch depend on
- * the seed and the epoch's number only, never on the number of workers. */
+ * threads read and transform examples on the CPU, batches are moved to the device ahead of use. The batches of an epoch
+ * depend on the seed and the epoch's number only, never on the number of workers. */
 #ifndef HAUL_DATA_H
 #define HAUL_DATA_H
 
@@ -22,10 +22,10 @@ typedef struct haul_example_spec {
     int        classes;      /* number of classes; 0 for regression */
 } haul_example_spec;
 
-HAUL_API int64_t            haul_dataset_count(const haul_dataset *dataset); /* -1 on failure */
-HAUL_API haul_status        haul_dataset_spec(const haul_dataset *dataset, haul_example_spec *out);
-HAUL_API const char        *haul_dataset_class_name(const haul_dataset *dataset, int index); /* NULL past the end */
-HAUL_API const char        *haul_dataset_name(const haul_dataset *dataset); /* "cifar10 (train)" */
+HAUL_API int64_t     haul_dataset_count(const haul_dataset *dataset); /* -1 on failure */
+HAUL_API haul_status haul_dataset_spec(const haul_dataset *dataset, haul_example_spec *out);
+HAUL_API const char *haul_dataset_class_name(const haul_dataset *dataset, int index); /* NULL past the end */
+HAUL_API const char *haul_dataset_name(const haul_dataset *dataset);                  /* "cifar10 (train)" */
 
 /* CIFAR-10's binary files (data_batch_1.bin ... test_batch.bin) in `directory` or its cifar-10-batches-bin. */
 typedef struct haul_split_options {
@@ -44,7 +44,8 @@ HAUL_API haul_dataset *haul_image_folder_with(const haul_split_options *options)
 HAUL_API haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y);
 
 /* Drawn 32x32 RGB pictures of 10 kinds of shapes, made from the seed: position, size, colour and noise vary, so that a
- * convolutional network is needed. Example i is the same whatever `count` is. Test examples differ from training ones. */
+ * convolutional network is needed. Example i is the same whatever `count` is. Test examples differ from training ones.
+ */
 typedef struct haul_synthetic_options {
     int64_t  count; /* positional */
     uint64_t seed;
@@ -57,8 +58,8 @@ HAUL_API haul_dataset *haul_shapes_with(const haul_synthetic_options *options);
 #define haul_blobs(...) haul_blobs_with(&(haul_synthetic_options){.count = __VA_ARGS__})
 HAUL_API haul_dataset *haul_blobs_with(const haul_synthetic_options *options);
 
-/* A dataset of the user's own: `read` fills one example's input and target (row-major, the spec's dtypes), may be called
- * by several threads at once, and returns a status; `close` may be NULL. */
+/* A dataset of the user's own: `read` fills one example's input and target (row-major, the spec's dtypes), may be
+ * called by several threads at once, and returns a status; `close` may be NULL. */
 typedef struct haul_dataset_source {
     haul_example_spec spec;
     int64_t           count;
@@ -78,13 +79,13 @@ typedef struct haul_batch {
 } haul_batch;
 
 typedef struct haul_loader_options {
-    int64_t      batch;     /* 0 means 1 */
-    bool         shuffle;   /* a new order each epoch, from the seed */
+    int64_t      batch;   /* 0 means 1 */
+    bool         shuffle; /* a new order each epoch, from the seed */
     uint64_t     seed;
-    bool         drop_last; /* leave an incomplete last batch out */
-    int          workers;   /* threads; 0: the calling thread does the work */
-    int          prefetch;  /* batches ahead; 0 means 2 for each worker */
-    haul_device *device;    /* where batches go; not given: the thread's current device when the loader is made */
+    bool         drop_last;       /* leave an incomplete last batch out */
+    int          workers;         /* threads; 0: the calling thread does the work */
+    int          prefetch;        /* batches ahead; 0 means 2 for each worker */
+    haul_device *device;          /* where batches go; not given: the thread's current device when the loader is made */
     double       mean, deviation; /* pictures become (x / 255 - mean) / deviation; 0, 0 means 0.5 and 0.5 */
     int64_t      random_crop;     /* pad by so many pixels and crop back at random; training only */
     bool         random_flip;     /* mirror left-right with probability 1/2 */

@@ -24,10 +24,10 @@ typedef enum haul_device_kind { HAUL_KIND_CPU, HAUL_KIND_GPU, HAUL_KIND_ACCELERA
 
 /* Properties; texts live as long as the process. memory_bytes is 0 where it is unknown. */
 typedef struct haul_device_properties {
-    const char      *name;        /* "opencl:0" */
-    const char      *backend;     /* "opencl" */
-    const char      *model;       /* the vendor's name of the hardware */
-    const char      *driver;      /* driver or runtime with its version */
+    const char      *name;    /* "opencl:0" */
+    const char      *backend; /* "opencl" */
+    const char      *model;   /* the vendor's name of the hardware */
+    const char      *driver;  /* driver or runtime with its version */
     haul_device_kind kind;
     int              compute_units;
     int64_t          memory_bytes; /* memory of the device; of the machine where the device has none of its own */
@@ -40,7 +40,7 @@ HAUL_API haul_status haul_device_describe(const haul_device *device, haul_device
 /* What was found on this machine: one entry for each device, and one, with usable == false and the reason, for each
  * backend that offers nothing. Fills at most `capacity` entries and returns how many there are. */
 typedef struct haul_device_report {
-    char name[32];    /* "opencl:0", or "cuda" for a backend without devices */
+    char name[32]; /* "opencl:0", or "cuda" for a backend without devices */
     bool usable;
     char reason[256]; /* why not; "" if usable */
 } haul_device_report;

@@ -29,9 +29,9 @@ typedef enum haul_dtype {
         HAUL_DTYPE_END
 } haul_dtype;
 
-HAUL_API const char *haul_dtype_name(haul_dtype dtype); /* "f32"; "none" or "invalid" */
+HAUL_API const char *haul_dtype_name(haul_dtype dtype);  /* "f32"; "none" or "invalid" */
 HAUL_API haul_dtype  haul_dtype_parse(const char *name); /* HAUL_DTYPE_NONE if unknown; also "float32", "int64" ... */
-HAUL_API int         haul_dtype_bits(haul_dtype dtype); /* 0 if invalid */
+HAUL_API int         haul_dtype_bits(haul_dtype dtype);  /* 0 if invalid */
 HAUL_API bool        haul_dtype_is_float(haul_dtype dtype);
 HAUL_API bool        haul_dtype_is_integer(haul_dtype dtype); /* u8, i8 ... i64; not bool */
 

@@ -41,10 +41,10 @@ HAUL_API haul_status       haul_safetensors_entry(const haul_safetensors *file, 
 HAUL_API haul_tensor      *haul_safetensors_load(haul_safetensors *file, const char *name);
 HAUL_API const char       *haul_safetensors_metadata(const haul_safetensors *file, const char *key); /* "" if absent */
 HAUL_API int               haul_safetensors_metadata_count(const haul_safetensors *file);
-HAUL_API haul_status       haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out);
+HAUL_API haul_status haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out);
 
-/* A module's parameters and buffers as one safetensors file, and back. Loading wants exactly the module's names, shapes and dtypes
- * (an error names the first that differs) and changes nothing unless all fit. */
+/* A module's parameters and buffers as one safetensors file, and back. Loading wants exactly the module's names, shapes
+ * and dtypes (an error names the first that differs) and changes nothing unless all fit. */
 HAUL_API haul_status haul_save_weights(const char *path, haul_module *module);
 HAUL_API haul_status haul_load_weights(const char *path, haul_module *module);
 

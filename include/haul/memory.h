@@ -16,9 +16,9 @@ typedef struct haul_memory_stats {
     int64_t reserved;       /* bytes obtained from the device, in use or cached */
     int64_t peak_allocated; /* highest value of `allocated` since start or reset */
     int64_t peak_reserved;
-    int64_t limit;          /* bytes `reserved` may not exceed; 0 for none */
-    int64_t allocations;    /* blocks handed out */
-    int64_t cache_hits;     /* of those, how many came from the cache */
+    int64_t limit;              /* bytes `reserved` may not exceed; 0 for none */
+    int64_t allocations;        /* blocks handed out */
+    int64_t cache_hits;         /* of those, how many came from the cache */
     int64_t device_allocations; /* blocks obtained from the device itself */
     int64_t live_blocks;
 } haul_memory_stats;

@@ -1,9 +1,9 @@
 /* Modules: layers, containers, and networks written by the user.
  *
  * A module has a forward function, parameters, buffers (state that is not trained: running statistics) and children,
- * all named; a path of names joined by dots ("conv1.weight", "features.0.bias") names each of them. A module belongs to the scope
- * it was made in and holds its children. Parameters are made on the thread's current device, initialised as PyTorch does
- * by default, drawing from the generator of random.h in the order in which they are made. */
+ * all named; a path of names joined by dots ("conv1.weight", "features.0.bias") names each of them. A module belongs to
+ * the scope it was made in and holds its children. Parameters are made on the thread's current device, initialised as
+ * PyTorch does by default, drawing from the generator of random.h in the order in which they are made. */
 #ifndef HAUL_NN_H
 #define HAUL_NN_H
 
@@ -23,8 +23,8 @@ HAUL_API haul_module *haul_module_new_with_state(const char *kind, haul_forward 
 HAUL_API void        *haul_module_state(haul_module *module);
 HAUL_API const char  *haul_module_kind(const haul_module *module);
 
-/* Names must be new in the module, without dots, not empty. Adding takes a reference; a NULL child fails. A parameter must be a leaf of a
- * floating dtype and comes to require a gradient; a buffer does not. */
+/* Names must be new in the module, without dots, not empty. Adding takes a reference; a NULL child fails. A parameter
+ * must be a leaf of a floating dtype and comes to require a gradient; a buffer does not. */
 HAUL_API haul_status haul_module_add(haul_module *module, const char *name, haul_module *child);
 HAUL_API haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter);
 HAUL_API haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_tensor *buffer);
@@ -42,7 +42,7 @@ typedef struct haul_named_tensor {
     bool         is_buffer;
 } haul_named_tensor;
 
-HAUL_API int     haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity); /* how many there are */
+HAUL_API int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity); /* how many there are */
 HAUL_API int64_t haul_module_parameter_count(haul_module *module); /* elements of all parameters; -1 on failure */
 
 /* Run forward in a scope of its own, so that what it made on the way is freed unless the graph needs it. A module that
@@ -54,8 +54,8 @@ HAUL_API haul_tensor *haul_call_child(haul_module *module, const char *name, hau
 HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 HAUL_API bool        haul_module_is_training(const haul_module *module);
 
-/* Move parameters and buffers (and gradients) of the module and its children to `device`. haul_module_place also makes the
- * module move its input there when called, so that neighbouring layers can lie on different devices. */
+/* Move parameters and buffers (and gradients) of the module and its children to `device`. haul_module_place also makes
+ * the module move its input there when called, so that neighbouring layers can lie on different devices. */
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 
@@ -68,8 +68,8 @@ typedef struct haul_nn_linear_options {
 HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
 
 typedef struct haul_nn_conv2d_options {
-    int64_t kernel;      /* of a square window; positional */
-    int64_t kernel_w;    /* its width, if it is not square */
+    int64_t kernel;                                     /* of a square window; positional */
+    int64_t kernel_w;                                   /* its width, if it is not square */
     int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
     bool    no_bias;
 } haul_nn_conv2d_options;
@@ -103,7 +103,7 @@ HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count
 /* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ---- */
 HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
 HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
-HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a); /* He et al. 2015; leaky slope a */
+HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* He et al. 2015; leaky slope a */
 HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
 
 /* ---- networks the command trains ---- */

@@ -1,9 +1,9 @@
 /* Operations on tensors.
  *
  * Every operation returns a fresh tensor owned by the innermost scope, on the device of its operands, and is
- * differentiable unless it says otherwise. Axes may be negative and then count from the end. Operands are never changed;
- * the _into forms write into `out`, which must have the result's shape, dtype and device, may be an operand, and may not
- * require a gradient while one is being recorded. */
+ * differentiable unless it says otherwise. Axes may be negative and then count from the end. Operands are never
+ * changed; the _into forms write into `out`, which must have the result's shape, dtype and device, may be an operand,
+ * and may not require a gradient while one is being recorded. */
 #ifndef HAUL_OPS_H
 #define HAUL_OPS_H
 
@@ -15,14 +15,14 @@
 HAUL_BEGIN
 
 /* ---- pointwise: the rows of pointwise.def; formulas and gradients stand there ---- */
-#define HAUL_UNARY(name, ...)                                                                                               \
+#define HAUL_UNARY(name, ...)                                                                                          \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x);                                                                 \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x);
 #define HAUL_UNARY_TO_BOOL(name, ...) HAUL_UNARY(name, __VA_ARGS__)
-#define HAUL_UNARY2(name, ...)                                                                                              \
+#define HAUL_UNARY2(name, ...)                                                                                         \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x, double s0, double s1);                                           \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1);
-#define HAUL_BINARY(name, ...)                                                                                              \
+#define HAUL_BINARY(name, ...)                                                                                         \
     HAUL_API haul_tensor *haul_##name(haul_tensor *a, haul_tensor *b);                                                 \
     HAUL_API haul_tensor *haul_##name##_scalar(haul_tensor *a, double s);                                              \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);                        \
@@ -52,7 +52,7 @@ HAUL_API haul_tensor *haul_empty(haul_dtype dtype, haul_shape shape); /* element
 HAUL_API haul_tensor *haul_zeros(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
-HAUL_API haul_tensor *haul_scalar(double value);                   /* f32, 0-d */
+HAUL_API haul_tensor *haul_scalar(double value);                                             /* f32, 0-d */
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step); /* stop excluded */
 HAUL_API haul_tensor *haul_zeros_like(haul_tensor *x);
 HAUL_API haul_tensor *haul_ones_like(haul_tensor *x);
@@ -61,19 +61,19 @@ HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
 
 /* ---- reductions ----
  * haul_sum(x): over all axes. haul_sum(x, .axes = {0, 2}, .count = 2, .keepdim = true): over those. Reducing sums of
- * bool and integers gives i64 (u8 too), of floats the same float; mean needs a float. The order of additions depends on the
- * shape only. */
+ * bool and integers gives i64 (u8 too), of floats the same float; mean needs a float. The order of additions depends on
+ * the shape only. */
 typedef struct haul_reduce_options {
-    haul_tensor *x;                   /* positional */
+    haul_tensor *x; /* positional */
     int          axes[HAUL_MAX_DIMS];
-    int          count;               /* how many of `axes` are given; 0: all */
-    bool         keepdim;             /* keep reduced axes with size 1 */
+    int          count;   /* how many of `axes` are given; 0: all */
+    bool         keepdim; /* keep reduced axes with size 1 */
 } haul_reduce_options;
 
-#define haul_sum(...)    haul_sum_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_mean(...)   haul_mean_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_max(...)    haul_max_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_min(...)    haul_min_with(&(haul_reduce_options){.x = __VA_ARGS__})
+#define haul_sum(...)  haul_sum_with(&(haul_reduce_options){.x = __VA_ARGS__})
+#define haul_mean(...) haul_mean_with(&(haul_reduce_options){.x = __VA_ARGS__})
+#define haul_max(...)  haul_max_with(&(haul_reduce_options){.x = __VA_ARGS__})
+#define haul_min(...)  haul_min_with(&(haul_reduce_options){.x = __VA_ARGS__})
 HAUL_API haul_tensor *haul_sum_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_mean_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_max_with(const haul_reduce_options *options); /* NaN wins; a tie shares the gradient */
@@ -86,18 +86,18 @@ HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
 
 /* ---- shape ---- */
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */
-HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);    /* never copies: refuses what strides cannot say */
-HAUL_API haul_tensor *haul_flatten(haul_tensor *x, int first_axis);   /* axes from first_axis on become one */
+HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);  /* never copies: refuses what strides cannot say */
+HAUL_API haul_tensor *haul_flatten(haul_tensor *x, int first_axis); /* axes from first_axis on become one */
 HAUL_API haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count);
 HAUL_API haul_tensor *haul_transpose(haul_tensor *x, int a, int b);
-HAUL_API haul_tensor *haul_expand(haul_tensor *x, haul_shape shape);  /* dims of size 1 repeat; -1 keeps a dim */
+HAUL_API haul_tensor *haul_expand(haul_tensor *x, haul_shape shape); /* dims of size 1 repeat; -1 keeps a dim */
 HAUL_API haul_tensor *haul_squeeze(haul_tensor *x, int axis);
 HAUL_API haul_tensor *haul_unsqueeze(haul_tensor *x, int axis);
 /* Elements start, start + step, ... below stop of one axis, as a view. Negative start and stop count from the end,
  * values out of range are clamped as in Python; step is at least 1. */
 HAUL_API haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 HAUL_API haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index); /* one index; the axis goes away */
-HAUL_API haul_tensor *haul_contiguous(haul_tensor *x);                /* row-major; shares memory if it is already */
+HAUL_API haul_tensor *haul_contiguous(haul_tensor *x); /* row-major; shares memory if it is already */
 HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 /* x[..., index[i], ...] along an axis: index is 1-d, i32 or i64; on the CPU an index out of range is an error,
@@ -125,10 +125,10 @@ typedef struct haul_conv2d_options {
 HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
 
 typedef struct haul_pool2d_options {
-    int64_t size;       /* of the square window; positional */
-    int64_t size_w;     /* its width, if it is not square */
-    int64_t stride[2];  /* {vertical, horizontal}; 0 means the window's size */
-    int64_t padding[2]; /* at most half the window */
+    int64_t size;            /* of the square window; positional */
+    int64_t size_w;          /* its width, if it is not square */
+    int64_t stride[2];       /* {vertical, horizontal}; 0 means the window's size */
+    int64_t padding[2];      /* at most half the window */
     bool    exclude_padding; /* average only: divide by the elements inside x */
 } haul_pool2d_options;
 
@@ -145,11 +145,11 @@ HAUL_API haul_tensor *haul_log_softmax(haul_tensor *x, int axis);
  * In training the batch's own (biased) statistics serve, and the running ones, if given, become
  * (1 - momentum) running + momentum batch, with the unbiased variance, as in PyTorch. */
 typedef struct haul_batch_norm_options {
-    haul_tensor *weight, *bias;                 /* [C] each or HAUL_NONE; weight is positional */
-    haul_tensor *running_mean, *running_var;    /* [C] each, updated in place in training; both or neither */
+    haul_tensor *weight, *bias;              /* [C] each or HAUL_NONE; weight is positional */
+    haul_tensor *running_mean, *running_var; /* [C] each, updated in place in training; both or neither */
     bool         training;
-    double       momentum;                      /* 0 means 0.1 */
-    double       eps;                           /* 0 means 1e-5 */
+    double       momentum; /* 0 means 0.1 */
+    double       eps;      /* 0 means 1e-5 */
 } haul_batch_norm_options;
 
 #define haul_batch_norm(x, ...) haul_batch_norm_with(x, &(haul_batch_norm_options){.weight = __VA_ARGS__})

@@ -13,7 +13,8 @@
 HAUL_BEGIN
 
 /* Stochastic gradient descent with PyTorch's momentum:
- *   g = grad + weight_decay p;  v = momentum v + (1 - dampening) g (v = g at first);  p -= lr (nesterov ? g + momentum v : v) */
+ *   g = grad + weight_decay p;  v = momentum v + (1 - dampening) g (v = g at first)
+ *   p -= lr (nesterov ? g + momentum v : v) */
 typedef struct haul_sgd_options {
     double lr; /* 0 means 0.001 */
     double momentum, dampening, weight_decay;
@@ -33,11 +34,11 @@ typedef struct haul_adam_options {
 #define haul_adam(module, ...) haul_adam_with(module, &(haul_adam_options){__VA_ARGS__})
 HAUL_API haul_optimizer *haul_adam_with(haul_module *module, const haul_adam_options *options);
 
-HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
-HAUL_API haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer); /* gradients become absent, as in PyTorch */
-HAUL_API double      haul_optimizer_lr(const haul_optimizer *optimizer);
-HAUL_API haul_status haul_optimizer_set_lr(haul_optimizer *optimizer, double lr);
-HAUL_API const char *haul_optimizer_kind(const haul_optimizer *optimizer); /* "sgd", "adam" */
+HAUL_API haul_status  haul_optimizer_step(haul_optimizer *optimizer);
+HAUL_API haul_status  haul_optimizer_zero_grad(haul_optimizer *optimizer); /* gradients become absent, as in PyTorch */
+HAUL_API double       haul_optimizer_lr(const haul_optimizer *optimizer);
+HAUL_API haul_status  haul_optimizer_set_lr(haul_optimizer *optimizer, double lr);
+HAUL_API const char  *haul_optimizer_kind(const haul_optimizer *optimizer); /* "sgd", "adam" */
 HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
 
 /* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., and the number of steps taken.

@@ -25,8 +25,8 @@ HAUL_API void              haul_random_state_set(haul_random_state state);
 HAUL_API haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high); /* [low, high) */
 HAUL_API haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation);
 HAUL_API haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high); /* [low, high) */
-HAUL_API haul_tensor *haul_random_bits(haul_shape shape);                                            /* i32 words */
-HAUL_API haul_tensor *haul_permutation(int64_t n);                                                   /* i64 [n] */
+HAUL_API haul_tensor *haul_random_bits(haul_shape shape);                                          /* i32 words */
+HAUL_API haul_tensor *haul_permutation(int64_t n);                                                 /* i64 [n] */
 
 HAUL_END
 

@@ -19,7 +19,7 @@ typedef struct haul_shape {
     int64_t dims[HAUL_MAX_DIMS];
 } haul_shape;
 
-#define HAUL__COUNT(...)                     HAUL__COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define HAUL__COUNT(...)                             HAUL__COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define HAUL__COUNT_(a, b, c, d, e, f, g, h, n, ...) n
 #ifdef __cplusplus
 #define HAUL_SHAPE(...)   (haul_shape{HAUL__COUNT(__VA_ARGS__), {__VA_ARGS__}})
@@ -33,14 +33,14 @@ typedef struct haul_shape {
 HAUL_API extern haul_tensor *const haul_none;
 #define HAUL_NONE haul_none
 
-HAUL_API int          haul_tensor_ndim(const haul_tensor *t);          /* -1 on failure */
-HAUL_API int64_t      haul_tensor_dim(const haul_tensor *t, int axis); /* negative axes count from the end; -1 */
+HAUL_API int          haul_tensor_ndim(const haul_tensor *t);             /* -1 on failure */
+HAUL_API int64_t      haul_tensor_dim(const haul_tensor *t, int axis);    /* negative axes count from the end; -1 */
 HAUL_API int64_t      haul_tensor_stride(const haul_tensor *t, int axis); /* in elements; -1 on failure */
-HAUL_API haul_shape   haul_tensor_shape(const haul_tensor *t);         /* ndim is -1 on failure */
-HAUL_API int64_t      haul_tensor_count(const haul_tensor *t);         /* number of elements; -1 on failure */
-HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);         /* count x size of an element */
-HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);         /* HAUL_DTYPE_NONE on failure */
-HAUL_API haul_device *haul_tensor_device(const haul_tensor *t);        /* an invalid device on failure */
+HAUL_API haul_shape   haul_tensor_shape(const haul_tensor *t);            /* ndim is -1 on failure */
+HAUL_API int64_t      haul_tensor_count(const haul_tensor *t);            /* number of elements; -1 on failure */
+HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);            /* count x size of an element */
+HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);            /* HAUL_DTYPE_NONE on failure */
+HAUL_API haul_device *haul_tensor_device(const haul_tensor *t);           /* an invalid device on failure */
 HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);
 
 /* The elements' memory is changed by in-place operations; each change counts one up. */

@@ -17,8 +17,8 @@ typedef struct haul_to_options {
     haul_dtype   dtype;  /* convert as well; the conversion runs on the side where fewer bytes cross the link */
 } haul_to_options;
 
-/* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to change. Differentiable: the gradient
- * is moved back to where x lies. */
+/* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to
+ * change. Differentiable: the gradient is moved back to where x lies. */
 #define haul_to(x, ...) haul_to_with(x, &(haul_to_options){.device = __VA_ARGS__})
 HAUL_API haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options);
 

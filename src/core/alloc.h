@@ -21,20 +21,20 @@ char *haul__format(const char *format, ...) __attribute__((format(printf, 1, 2))
 bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_size);
 
 typedef enum haul__fault {
-    HAUL__FAULT_HOST = 1,     /* host allocation */
-    HAUL__FAULT_DEVICE = 2,   /* device allocation */
-    HAUL__FAULT_COPY = 4,     /* write, read, copy, fill */
+    HAUL__FAULT_HOST = 1,   /* host allocation */
+    HAUL__FAULT_DEVICE = 2, /* device allocation */
+    HAUL__FAULT_COPY = 4,   /* write, read, copy, fill */
     HAUL__FAULT_COMPILE = 8,
     HAUL__FAULT_LAUNCH = 16,
-    HAUL__FAULT_FILE = 32     /* open, write, sync, rename of files */
+    HAUL__FAULT_FILE = 32 /* open, write, sync, rename of files */
 } haul__fault;
 
 /* True if this call must fail. Costs one relaxed load when no plan is set. */
 bool haul__fault_point(haul__fault kind);
 
 /* Tests: let the `nth` (from 1) following call of one of `kinds` fail; 0 turns it off. Counts how many there were. */
-void     haul__fault_plan(unsigned kinds, int64_t nth);
-int64_t  haul__fault_count(void);
+void    haul__fault_plan(unsigned kinds, int64_t nth);
+int64_t haul__fault_count(void);
 /* Blocks of haul__malloc and friends alive now, for leak tests. */
 int64_t haul__host_blocks(void);
 

@@ -17,8 +17,8 @@ void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *
 /* A thread of the library's for long-running work (loader workers), with signals blocked. NULL when it cannot be
  * had, without recording an error. */
 typedef struct haul__thread_handle haul__thread_handle;
-haul__thread_handle *haul__thread_start(void (*run)(void *), void *context);
-void                 haul__thread_join(haul__thread_handle *handle);
+haul__thread_handle               *haul__thread_start(void (*run)(void *), void *context);
+void                               haul__thread_join(haul__thread_handle *handle);
 
 /* Threads that share an operation's work, the caller included. */
 int haul__pool_threads(void);

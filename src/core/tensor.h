@@ -36,13 +36,13 @@ typedef struct haul__buffer {
 
 /* Memory of one device. Shared by views; freed with the last of them. */
 typedef struct haul__storage {
-    haul__object object;
-    haul_device *device;
-    haul__block *block;  /* from the allocator; NULL when wrapped, meta, or empty */
-    haul__buffer buffer; /* as in block */
-    size_t       bytes;
-    atomic_ullong version; /* counts in-place changes */
-    haul__uses   *uses;    /* the block's; never NULL unless meta or empty */
+    haul__object  object;
+    haul_device  *device;
+    haul__block  *block;  /* from the allocator; NULL when wrapped, meta, or empty */
+    haul__buffer  buffer; /* as in block */
+    size_t        bytes;
+    atomic_ullong version;  /* counts in-place changes */
+    haul__uses   *uses;     /* the block's; never NULL unless meta or empty */
     haul__uses    own_uses; /* used by wrapped memory */
     void (*deleter)(void *context);
     void *deleter_context;
@@ -58,7 +58,7 @@ struct haul_tensor {
     int64_t        strides[HAUL_MAX_DIMS];
     int64_t        offset; /* elements */
     int64_t        count;
-    bool           contiguous; /* row-major, dense */
+    bool           contiguous;    /* row-major, dense */
     bool           requires_grad; /* a leaf that asks for one */
     haul__node    *node;          /* what made it, when a gradient can flow through it */
     haul_tensor   *grad;          /* of a leaf */
@@ -81,9 +81,15 @@ size_t haul__dtype_size(haul_dtype dtype);
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
 
-static inline bool haul__is_none(const haul_tensor *t) { return t == haul_none; }
+static inline bool haul__is_none(const haul_tensor *t)
+{
+    return t == haul_none;
+}
 
 /* Does a gradient flow through t? */
-static inline bool haul__tracks(const haul_tensor *t) { return t->node || t->requires_grad; }
+static inline bool haul__tracks(const haul_tensor *t)
+{
+    return t->node || t->requires_grad;
+}
 
 #endif

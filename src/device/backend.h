@@ -1,9 +1,9 @@
 /* The table a backend fills: about twenty functions, known to nobody but src/device.
  *
  * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
- * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and return
- * its status. All may be called from any thread; the device layer makes sure that calls on one stream do not overlap.
- * Unless said otherwise a hook is required. */
+ * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and
+ * return its status. All may be called from any thread; the device layer makes sure that calls on one stream do not
+ * overlap. Unless said otherwise a hook is required. */
 #ifndef HAUL_DEVICE_BACKEND_H
 #define HAUL_DEVICE_BACKEND_H
 
@@ -42,10 +42,10 @@ typedef struct haul__unit {
 typedef struct haul__gemm {
     haul_dtype          dtype;
     int64_t             batch, m, n, k;
-    const haul__buffer *a, *b, *c, *bias;  /* bias [n], added to every row; NULL for none */
+    const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL for none */
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
-    int64_t             a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
-    bool                accumulate;
+    int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
+    bool    accumulate;
 } haul__gemm;
 
 /* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. */
@@ -53,8 +53,8 @@ typedef struct haul__conv2d {
     haul_dtype dtype;
     int64_t    n, c_in, h, w, c_out, kh, kw, out_h, out_w;
     int64_t    stride[2], padding[2], dilation[2], groups;
-    /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x (dx);
-     * backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
+    /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x
+     * (dx); backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
     const haul__buffer *x, *weight, *bias, *y;
     int64_t             x_offset, weight_offset, bias_offset, y_offset;
 } haul__conv2d;
@@ -92,9 +92,9 @@ typedef struct haul__backend {
     haul_status (*launch)(haul__stream *s, const haul__launch *launch);
 
     /* Waiting. Optional for a synchronous backend, whose commands are done when they return. */
-    haul_status (*sync)(haul__stream *s);                     /* the host waits for all of the stream */
-    haul_status (*event_record)(haul__stream *s, void **event); /* reached when all submitted so far is done */
-    haul_status (*event_wait)(haul__stream *s, void *event);  /* later commands of s wait; same backend only */
+    haul_status (*sync)(haul__stream *s);                        /* the host waits for all of the stream */
+    haul_status (*event_record)(haul__stream *s, void **event);  /* reached when all submitted so far is done */
+    haul_status (*event_wait)(haul__stream *s, void *event);     /* later commands of s wait; same backend only */
     haul_status (*event_sync)(haul_device *device, void *event); /* the host waits */
     void (*event_free)(haul_device *device, void *event);
 

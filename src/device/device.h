@@ -9,28 +9,28 @@
 
 /* In-order queue of commands. Tickets count its commands. */
 struct haul__stream {
-    haul_device         *device;
-    void                *queue;
-    pthread_mutex_t      lock;
-    atomic_ullong        submitted; /* ticket of the newest command */
-    atomic_ullong        completed; /* all tickets up to this are known to be done */
+    haul_device    *device;
+    void           *queue;
+    pthread_mutex_t lock;
+    atomic_ullong   submitted; /* ticket of the newest command */
+    atomic_ullong   completed; /* all tickets up to this are known to be done */
 };
 
 #define HAUL__MAX_DEVICES 32
 
 struct haul_device {
-    const haul__backend    *backend;
-    int                     index;    /* in the backend */
-    int                     slot;     /* in the registry: small, unique, stable */
-    bool                    valid;
-    char                    name[32];
-    char                    why[256]; /* of an invalid one */
-    haul_status             why_status;
-    haul_device_properties  properties;
-    char                    model[128], driver[128];
-    void                   *impl; /* the backend's */
-    haul__stream           *compute, *upload, *download; /* may be one and the same */
-    struct haul__allocator *allocator;
+    const haul__backend     *backend;
+    int                      index; /* in the backend */
+    int                      slot;  /* in the registry: small, unique, stable */
+    bool                     valid;
+    char                     name[32];
+    char                     why[256]; /* of an invalid one */
+    haul_status              why_status;
+    haul_device_properties   properties;
+    char                     model[128], driver[128];
+    void                    *impl;                        /* the backend's */
+    haul__stream            *compute, *upload, *download; /* may be one and the same */
+    struct haul__allocator  *allocator;
     _Atomic(haul__kernel *) *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
     pthread_mutex_t          kernels_lock;
 };
@@ -45,8 +45,8 @@ haul_device *haul__device_current(const char *operation);
  * operation for messages. */
 haul_status haul__submit_launch(haul_device *device, const haul__launch *launch, haul__storage *const *reads,
                                 int read_count, haul__storage *const *writes, int write_count, const char *origin);
-haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, const void *pattern,
-                              size_t pattern_size, const char *origin);
+haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, const void *pattern, size_t pattern_size,
+                              const char *origin);
 /* Within one device. */
 haul_status haul__submit_copy(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
                               size_t bytes, const char *origin);
@@ -59,7 +59,8 @@ haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__stora
 haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
                               size_t bytes, const char *origin); /* HAUL_UNSUPPORTED: not recorded, go by the host */
 
-/* Library calls of the backend (gemm, convolutions) run between these two: begin waits for the storages, end marks them. */
+/* Library calls of the backend (gemm, convolutions) run between these two: begin waits for the storages, end marks
+ * them. */
 haul_status haul__submit_begin(haul_device *device, haul__storage *const *reads, int read_count,
                                haul__storage *const *writes, int write_count);
 haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, int read_count,
@@ -88,8 +89,8 @@ extern const int               haul__kernel_count;
 /* The text of a unit for a kernel; provided by ops. The result is freed with haul__free. */
 char *haul__kernel_unit_text(int id, haul_dtype dtype);
 
-/* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free or
- * NULL if there is none; a damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else
+/* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free
+ * or NULL if there is none; a damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else
  * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */
 void *haul__cache_load(const char *key, size_t *bytes);
 void  haul__cache_store(const char *key, const void *data, size_t bytes);

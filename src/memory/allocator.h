@@ -7,13 +7,13 @@
 /* A block of device memory, in use or cached. A cached block remembers the uses of its last owner, so that whoever gets
  * it next waits for them. */
 struct haul__block {
-    haul_device  *device;
-    haul__buffer  buffer;
-    size_t        bytes;  /* of the size class */
-    int           bin;
-    const char   *origin; /* the operation that asked; a string that lives for ever */
-    haul__uses    uses;
-    haul__block  *next, *prev; /* in the bin's free list, or in the list of live blocks */
+    haul_device *device;
+    haul__buffer buffer;
+    size_t       bytes; /* of the size class */
+    int          bin;
+    const char  *origin; /* the operation that asked; a string that lives for ever */
+    haul__uses   uses;
+    haul__block *next, *prev; /* in the bin's free list, or in the list of live blocks */
 };
 
 /* A storage of `bytes` on `device` with refs 1; bytes == 0 and meta devices get no block. NULL with

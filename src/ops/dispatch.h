@@ -42,14 +42,14 @@ haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype
 /* A view of x's storage, of the innermost scope, without graph. */
 haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset);
 
-/* Launch kernel `id` for `dtype` with the outputs' and then the inputs' buffers. The params carry the element offsets (haul_tensor.offset)
- * of each. Nothing happens on meta, or for items == 0. */
+/* Launch kernel `id` for `dtype` with the outputs' and then the inputs' buffers. The params carry the element offsets
+ * (haul_tensor.offset) of each. Nothing happens on meta, or for items == 0. */
 haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                       int64_t items, int64_t grain);
 
-/* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient is
- * being recorded through it; then counts its version up once the write was submitted (haul__written). */
+/* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient
+ * is being recorded through it; then counts its version up once the write was submitted (haul__written). */
 haul_status haul__check_out(const char *operation, const haul_tensor *out, const haul_shape *shape, haul_dtype dtype,
                             const haul_device *device);
 void        haul__written(haul_tensor *out);

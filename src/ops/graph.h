@@ -10,10 +10,10 @@
 
 #define HAUL__MAX_SAVED 6
 
-/* The gradients of the inputs from `g`, that of the result: set out[i], for every i for which haul__needs(node, i); what is
- * left NULL is zero. Called in a scope of its own, which takes what is made on the way. Written in operations, so that it
- * is recorded itself under create_graph. On failure: the status of the recorded error. A gradient may have the broadcast shape,
- * dtype or device of the operation: the caller sums, casts and moves it to what the input was. */
+/* The gradients of the inputs from `g`, that of the result: set out[i], for every i for which haul__needs(node, i);
+ * what is left NULL is zero. Called in a scope of its own, which takes what is made on the way. Written in operations,
+ * so that it is recorded itself under create_graph. On failure: the status of the recorded error. A gradient may have
+ * the broadcast shape, dtype or device of the operation: the caller sums, casts and moves it to what the input was. */
 typedef haul_status haul__backward_fn(haul__node *node, haul_tensor *g, haul_tensor **out);
 
 /* Where an input came from. Both NULL: no gradient flows to it. */
@@ -45,10 +45,13 @@ struct haul__node {
 };
 
 /* Does a gradient flow to input i? */
-static inline bool haul__needs(const haul__node *node, int i) { return node->edges[i].node || node->edges[i].leaf; }
+static inline bool haul__needs(const haul__node *node, int i)
+{
+    return node->edges[i].node || node->edges[i].leaf;
+}
 
-/* Saved tensor i as a tensor of the innermost scope; with grad mode on it carries its graph. NULL with HAUL_GRAPH if its
- * elements were changed in place since. */
+/* Saved tensor i as a tensor of the innermost scope; with grad mode on it carries its graph. NULL with HAUL_GRAPH if
+ * its elements were changed in place since. */
 haul_tensor *haul__saved(haul__node *node, int i);
 
 /* What to record. NULL and HAUL_NONE inputs are skipped; an entry of `saves` is an input, the result, any other tensor

@@ -15,6 +15,6 @@ typedef struct haul__kernel_text {
 } haul__kernel_text;
 
 extern const haul__kernel_text haul__kernel_texts[]; /* ends with a row of NULLs, not counted */
-extern const size_t haul__kernel_text_count;
+extern const size_t            haul__kernel_text_count;
 
 #endif

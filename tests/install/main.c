@@ -4,10 +4,10 @@
 
 int main(void)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3});
     haul_tensor *sum = haul_sum(haul_mul(x, x));
-    double value = haul_item(sum);
+    double       value = haul_item(sum);
 
     if (haul_error_status() != HAUL_OK)
         fprintf(stderr, "%s\n", haul_error_message());
