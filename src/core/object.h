@@ -15,18 +15,26 @@ typedef struct haul__class {
     void (*destroy)(void *object); /* release what it holds, free its memory */
 } haul__class;
 
+/* A place in a ring: of the objects a scope owns, or (next only) of those waiting to be destroyed. */
+typedef struct haul__link haul__link;
+struct haul__link {
+    haul__link *next, *prev;
+};
+
 struct haul__object {
     const haul__class *type;
     atomic_int         refs;
-    haul__object      *next; /* while queued for destruction */
+    haul_scope        *scope; /* the owner; NULL when none */
+    haul__link         link;
 };
 
 void haul__object_init(haul__object *object, const haul__class *type); /* refs = 1 */
 void haul__object_keep(void *object);                                  /* NULL is ignored */
 void haul__object_release(void *object);                               /* NULL is ignored */
 
-/* Hand a fresh object (refs 1) to the innermost scope. Returns it; on failure (no scope is open, memory exhausted)
- * releases it, records the error and returns NULL. `operation` names who made it. */
+/* Hand a fresh object (refs 1) to the innermost scope. Returns it; with no scope open releases it, records the error
+ * and returns NULL. A NULL object gives NULL: the error that made it so is kept, and where there is none, host memory
+ * is said to be exhausted. `operation` names who made it. */
 void *haul__own(void *object, const char *operation);
 
 /* The thread's settings that a scope restores. */

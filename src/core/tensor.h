@@ -35,7 +35,8 @@ typedef struct haul__buffer {
 } haul__buffer;
 
 /* Memory of one device. Shared by views; freed with the last of them. */
-typedef struct haul__storage {
+typedef struct haul__storage haul__storage;
+struct haul__storage {
     haul__object  object;
     haul_device  *device;
     haul__block  *block;  /* from the allocator; NULL when wrapped, meta, or empty */
@@ -44,11 +45,14 @@ typedef struct haul__storage {
     atomic_ullong version;  /* counts in-place changes */
     haul__uses   *uses;     /* the block's; never NULL unless meta or empty */
     haul__uses    own_uses; /* used by wrapped memory */
-    void (*deleter)(void *context);
+    /* Called first when the last reference goes, by the layer that knows devices: wait for what `uses` says (wrapped
+     * memory), free haul_map's copy, give the block back. NULL: nothing to do. */
+    void (*release)(haul__storage *storage);
+    void (*deleter)(void *context); /* of wrapped memory; called after `release`; NULL for none */
     void *deleter_context;
     void *mapped; /* haul_map's host copy */
     int   map_mode;
-} haul__storage;
+};
 
 struct haul_tensor {
     haul__object   object;
@@ -64,15 +68,17 @@ struct haul_tensor {
     haul_tensor   *grad;          /* of a leaf */
 };
 
-/* A tensor over `storage` (one reference is taken), not owned by a scope yet. strides == NULL: row-major.
- * NULL when host memory is exhausted. */
+/* A tensor over `storage`, not owned by a scope yet. It holds a reference of its own: the caller keeps its reference
+ * and releases it when done. strides == NULL: row-major; the strides of size-1 dimensions are made canonical. The shape
+ * must have passed haul__shape_count. NULL, with the error recorded, when host memory is exhausted. */
 haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
                                const int64_t *strides, int64_t offset);
 
 /* A second handle to the same elements, without graph: what nodes save. Not owned by a scope. */
 haul_tensor *haul__tensor_alias(const haul_tensor *t);
 
-/* A CPU/any storage without a block, over memory of somebody else's. */
+/* A storage without a block, buffer, bytes, release or deleter, all of which the caller may set; `uses` are its own.
+ * NULL, with the error recorded, when host memory is exhausted. */
 haul__storage *haul__storage_new(haul_device *device);
 
 /* Size of an element in bytes. */
