@@ -42,7 +42,8 @@ set_source_files_properties(${HAUL_KERNEL_TEXTS} PROPERTIES GENERATED ON)
 
 set(HAUL_KERNEL_OBJECTS "")
 set(HAUL_LEVEL_DEFINITIONS "")
-set(kernel_flags -O3 -fno-math-errno -fno-trapping-math)
+# -fwrapv: integer elements wrap around, as on every device.
+set(kernel_flags -O3 -fno-math-errno -fno-trapping-math -fwrapv)
 set(unit ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/unit.c)
 file(GLOB fma CONFIGURE_DEPENDS src/backends/cpu/kernels/*_fma.c)
 

@@ -1,0 +1,309 @@
+/* The funnel's common steps: check, place, allocate, emit. */
+#include "ops/dispatch.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- placement log ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    atomic_bool on;
+    void (*sink)(const char *line, void *context);
+    void *context;
+} place_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void haul_placement_log_to(void (*sink)(const char *line, void *context), void *context)
+{
+    pthread_mutex_lock(&place_log.lock);
+    place_log.sink = sink;
+    place_log.context = context;
+    atomic_store(&place_log.on, sink != NULL);
+    pthread_mutex_unlock(&place_log.lock);
+}
+
+static void to_stderr(const char *line, void *context)
+{
+    (void)context;
+    fprintf(stderr, "%s\n", line);
+}
+
+void haul_placement_log(bool on)
+{
+    haul_placement_log_to(on ? to_stderr : NULL, NULL);
+}
+
+bool haul__place_logging(void)
+{
+    return atomic_load_explicit(&place_log.on, memory_order_relaxed);
+}
+
+void haul__place_log(const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&place_log.lock);
+    if (place_log.sink)
+        place_log.sink(line, place_log.context);
+    pthread_mutex_unlock(&place_log.lock);
+}
+
+haul_status haul_placement_policy(haul_policy policy)
+{
+    if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_placement_policy", "policy",
+                          "%d is no policy; there are HAUL_PLACE_STRICT and HAUL_PLACE_MOVE", (int)policy);
+    haul__thread()->policy = policy;
+    return HAUL_OK;
+}
+
+haul_policy haul_current_placement_policy(void)
+{
+    return (haul_policy)haul__thread()->policy;
+}
+
+/* ---- place ---- */
+
+/* A 0-d tensor on the CPU goes anywhere, as a scalar would. */
+static bool is_loose(const haul_tensor *t)
+{
+    return t->shape.ndim == 0 && t->storage->device == haul_cpu();
+}
+
+static haul_status refuse_mixed(const char *operation, haul_tensor *const *in, const char *const *names, int i, int j)
+{
+    char a[96], b[96];
+    return haul__fail(
+        HAUL_PLACEMENT, operation, names[j],
+        "%s is on %s (%s), %s is on %s (%s); move one with haul_to(%s, haul_device_get(\"%s\")), or allow "
+        "it with haul_placement_policy(HAUL_PLACE_MOVE)",
+        names[i], in[i]->storage->device->name, haul__tensor_text(in[i], a, sizeof a), names[j],
+        in[j]->storage->device->name, haul__tensor_text(in[j], b, sizeof b),
+        haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? names[i] : names[j],
+        haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? in[j]->storage->device->name
+                                                            : in[i]->storage->device->name);
+}
+
+/* The device that holds most bytes of the operands; the first of equals. */
+static haul_device *heaviest(haul_tensor *const *in, int count, int *which)
+{
+    size_t bytes[HAUL__MAX_DEVICES] = {0}, most = 0;
+    *which = -1;
+    for (int i = 0; i < count; i++)
+        if (!haul__is_none(in[i]))
+            bytes[in[i]->storage->device->slot] += haul_tensor_bytes(in[i]);
+    for (int i = 0; i < count; i++)
+        if (!haul__is_none(in[i]) && (*which < 0 || bytes[in[i]->storage->device->slot] > most)) {
+            most = bytes[in[i]->storage->device->slot];
+            *which = i;
+        }
+    return *which < 0 ? NULL : in[*which]->storage->device;
+}
+
+static haul_device *place_mixed(const char *operation, haul_tensor **in, const char *const *names, int count)
+{
+    int first = -1;
+    for (int i = 0; i < count && first < 0; i++)
+        if (!haul__is_none(in[i]) && !is_loose(in[i]))
+            first = i;
+    haul_device *device = in[first]->storage->device;
+    if (haul__thread()->policy == HAUL_PLACE_STRICT) {
+        for (int i = 0; i < count; i++)
+            if (!haul__is_none(in[i]) && !is_loose(in[i]) && in[i]->storage->device != device) {
+                refuse_mixed(operation, in, names, first, i);
+                return NULL;
+            }
+    } else {
+        int which;
+        device = heaviest(in, count, &which);
+        if (haul__place_logging())
+            haul__place_log("%s: runs on %s (holds %s, %zu bytes)", operation, device->name, names[which],
+                            haul_tensor_bytes(in[which]));
+    }
+    for (int i = 0; i < count; i++) {
+        if (haul__is_none(in[i]) || in[i]->storage->device == device)
+            continue;
+        if (haul__place_logging())
+            haul__place_log("%s: %s moves from %s to %s, %zu bytes", operation, names[i], in[i]->storage->device->name,
+                            device->name, haul_tensor_bytes(in[i]));
+        in[i] = haul_to(in[i], device);
+        if (!in[i])
+            return NULL;
+    }
+    return device;
+}
+
+haul_device *haul__place(const char *operation, haul_tensor **in, const char *const *names, int count)
+{
+    haul_device *device = NULL;
+    bool mixed = false;
+    for (int i = 0; i < count; i++) {
+        if (!in[i]) {
+            haul__fail_null(operation, names[i]);
+            return NULL;
+        }
+        if (haul__is_none(in[i]))
+            continue;
+        if (device && in[i]->storage->device != device)
+            mixed = true;
+        device = in[i]->storage->device;
+    }
+    if (!device) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, names[0], "%s is HAUL_NONE, but a tensor is needed here",
+                   names[0]);
+        return NULL;
+    }
+    return mixed ? place_mixed(operation, in, names, count) : device;
+}
+
+/* ---- allocate ---- */
+
+haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape)
+{
+    int64_t count;
+    if (haul__device_check(device, operation, "device") || haul__shape_count(shape, operation, &count))
+        return NULL;
+    if (dtype == HAUL_F16 || dtype == HAUL_BF16 || dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
+        haul__fail(HAUL_DTYPE, operation, "dtype",
+                   "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, "
+                   "i64, f32, f64",
+                   haul_dtype_name(dtype));
+        return NULL;
+    }
+    if (dtype == HAUL_F64 && !device->properties.has_f64) {
+        haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
+        return NULL;
+    }
+    haul__storage *storage = haul__storage_alloc(device, (size_t)count * haul__dtype_size(dtype), operation);
+    if (!storage)
+        return NULL;
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
+    haul__object_release(storage);
+    if (!t) {
+        haul__fail_memory(operation, sizeof *t);
+        return NULL;
+    }
+    return haul__own(t, operation);
+}
+
+haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset)
+{
+    haul_tensor *t = haul__tensor_wrap(x->storage, x->dtype, shape, strides, offset);
+    if (!t) {
+        haul__fail_memory("view", sizeof *t);
+        return NULL;
+    }
+    return haul__own(t, "view");
+}
+
+/* ---- emit ---- */
+
+haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,
+                      int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                      int64_t items, int64_t grain)
+{
+    if (items <= 0 || device->backend->no_data)
+        return HAUL_OK;
+    haul__launch launch = {.params = params, .params_size = params_size, .items = items, .grain = grain};
+    haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
+    launch.kernel = haul__kernel_get(device, id, dtype);
+    if (!launch.kernel)
+        return haul_error_status();
+    for (int i = 0; i < out_count; i++) {
+        writes[i] = outs[i]->storage;
+        launch.buffers[launch.buffer_count++] = &outs[i]->storage->buffer;
+    }
+    for (int i = 0; i < in_count; i++) {
+        reads[i] = ins[i]->storage;
+        launch.buffers[launch.buffer_count++] = &ins[i]->storage->buffer;
+    }
+    return haul__submit_launch(device, &launch, reads, in_count, writes, out_count, operation);
+}
+
+/* ---- writing in place ---- */
+
+/* Two indices of `t` may be one element: strides of 0, or smaller than what lies inside them. Exact for what views
+ * can produce here (expand), conservative for nothing else. */
+static bool overlaps_itself(const haul_tensor *t)
+{
+    for (int d = 0; d < t->shape.ndim; d++)
+        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
+            return true;
+    return false;
+}
+
+haul_status haul__check_out(const char *operation, const haul_tensor *out, const haul_shape *shape, haul_dtype dtype,
+                            const haul_device *device)
+{
+    char have[80], want[80];
+    if (!out || haul__is_none(out))
+        return haul__fail_null(operation, "out");
+    if (out->storage->device != device)
+        return haul__fail(HAUL_PLACEMENT, operation, "out", "out is on %s, the result is on %s",
+                          out->storage->device->name, device->name);
+    if (out->dtype != dtype)
+        return haul__fail(HAUL_DTYPE, operation, "out", "out is %s, the result is %s; cast the operands first",
+                          haul_dtype_name(out->dtype), haul_dtype_name(dtype));
+    if (!haul__shape_equal(&out->shape, shape))
+        return haul__fail(HAUL_SHAPE, operation, "out", "out has shape %s, the result has %s",
+                          haul__shape_text(&out->shape, have, sizeof have), haul__shape_text(shape, want, sizeof want));
+    if (overlaps_itself(out))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "out",
+                          "several elements of out share memory (it was expanded); write to a tensor of its own");
+    if (haul__tracks(out) && haul_grad_enabled())
+        return haul__fail(HAUL_GRAPH, operation, "out",
+                          "out is part of a graph being recorded; turn that off with haul_set_grad_enabled(false), or "
+                          "use the form that returns a new tensor");
+    return HAUL_OK;
+}
+
+void haul__written(haul_tensor *out)
+{
+    atomic_fetch_add_explicit(&out->storage->version, 1, memory_order_relaxed);
+}
+
+/* ---- small helpers ---- */
+
+haul_tensor *haul__dense(haul_tensor *x)
+{
+    return haul_contiguous(x);
+}
+
+haul_dtype haul__float_dtype(haul_dtype dtype)
+{
+    return haul_dtype_is_float(dtype) ? dtype : HAUL_F32;
+}
+
+haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)
+{
+    char have[80];
+    return haul__fail(HAUL_SHAPE, operation, argument, "%s has shape %s, but %s", argument,
+                      haul__shape_text(&t->shape, have, sizeof have), wanted);
+}
+
+haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)
+{
+    return haul__fail(HAUL_DTYPE, operation, argument, "%s is %s, but %s", argument, haul_dtype_name(t->dtype), wanted);
+}
+
+uint64_t haul__scalar_bits(haul_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    if (dtype == HAUL_F32) {
+        float f = (float)value;
+        memcpy(&bits, &f, sizeof f);
+    } else if (dtype == HAUL_F64) {
+        memcpy(&bits, &value, sizeof value);
+    } else {
+        /* out of range is undefined in C: clamp first; NaN becomes 0 */
+        int64_t i = !(value > -9.2233720368547758e18) ? (value == value ? INT64_MIN : 0)
+                    : value >= 9.2233720368547758e18  ? INT64_MAX
+                                                      : (int64_t)value;
+        memcpy(&bits, &i, sizeof i);
+    }
+    return bits;
+}

@@ -1,0 +1,15 @@
+/* Describing operands to pointwise kernels: broadcast, collapse, offsets. */
+#ifndef HAUL_OPS_LAYOUT_H
+#define HAUL_OPS_LAYOUT_H
+
+#include "core/tensor.h"
+#include "ops/kernel/types.h"
+
+/* pointwise_params, shared with kernel text */
+#include "ops/kernel/pointwise.h"
+
+/* Fill dims, strides, offsets, ndim and items for operands broadcast to `shape`; operand 0 is the result. Dimensions of
+ * size 1 go away and neighbours are merged where every operand allows it, so that most cases are one or two loops. */
+void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *const *operands, int count);
+
+#endif
