@@ -20,8 +20,9 @@
 #define KERNEL_FLOAT(unit, name)      {#unit, #name},
 
 const haul__kernel_info haul__kernel_infos[] = {
-#include "ops/kernels.def"
 #include <haul/pointwise.def>
+
+#include "ops/kernels.def"
 };
 const int haul__kernel_count = HAUL__KERNEL_COUNT;
 
@@ -33,19 +34,19 @@ const int haul__kernel_count = HAUL__KERNEL_COUNT;
 
 /* The rows again, as the macro calls of kernel/pointwise.h. */
 typedef struct row_text {
-    int id;
+    int         id;
     const char *text;
 } row_text;
 
 #define HAUL_UNARY(name, dtypes, formula, ...)  {HAUL__K_##name, "POINTWISE1(" #name ", T, STORE, " #formula ")\n"},
 #define HAUL_UNARY2(name, dtypes, formula, ...) {HAUL__K_##name, "POINTWISE1(" #name ", T, STORE, " #formula ")\n"},
-#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, ...) \
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, ...)                                                                 \
     {HAUL__K_##name, "POINTWISE1(" #name ", U8, PUT_BOOL, " #formula ")\n"},
-#define HAUL_BINARY(name, dtypes, formula, ...)                        \
-    {HAUL__K_##name, "POINTWISE2(" #name ", T, STORE, " #formula ")\n" \
+#define HAUL_BINARY(name, dtypes, formula, ...)                                                                        \
+    {HAUL__K_##name, "POINTWISE2(" #name ", T, STORE, " #formula ")\n"                                                 \
                      "POINTWISE_SCALAR(" #name "_scalar, T, STORE, " #formula ")\n"},
-#define HAUL_COMPARE(name, formula)                                        \
-    {HAUL__K_##name, "POINTWISE2(" #name ", U8, PUT_BOOL, " #formula ")\n" \
+#define HAUL_COMPARE(name, formula)                                                                                    \
+    {HAUL__K_##name, "POINTWISE2(" #name ", U8, PUT_BOOL, " #formula ")\n"                                             \
                      "POINTWISE_SCALAR(" #name "_scalar, U8, PUT_BOOL, " #formula ")\n"},
 
 static const row_text row_texts[] = {

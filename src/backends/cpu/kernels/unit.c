@@ -29,9 +29,9 @@
 #define HAUL_UNARY(name, dtypes, formula, ...)         FOR_##dtypes(POINTWISE1(name, T, STORE, formula))
 #define HAUL_UNARY2(name, dtypes, formula, ...)        FOR_##dtypes(POINTWISE1(name, T, STORE, formula))
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, ...) FOR_##dtypes(POINTWISE1(name, U8, PUT_BOOL, formula))
-#define HAUL_BINARY(name, dtypes, formula, ...) \
+#define HAUL_BINARY(name, dtypes, formula, ...)                                                                        \
     FOR_##dtypes(POINTWISE2(name, T, STORE, formula) POINTWISE_SCALAR(name##_scalar, T, STORE, formula))
-#define HAUL_COMPARE(name, formula) \
+#define HAUL_COMPARE(name, formula)                                                                                    \
     POINTWISE2(name, U8, PUT_BOOL, formula) POINTWISE_SCALAR(name##_scalar, U8, PUT_BOOL, formula)
 #include <haul/pointwise.def>
 #undef HAUL_UNARY
@@ -67,6 +67,7 @@
 #define KERNEL_FLOAT(unit, name)              ENTRY_FLOAT(name)
 
 const haul__cpu_kernel HAUL__CPU_TABLE(HAUL_KERNEL_SUFFIX, HAUL_KERNEL_LEVEL)[HAUL__KERNEL_COUNT] = {
-#include "ops/kernels.def"
 #include <haul/pointwise.def>
+
+#include "ops/kernels.def"
 };
