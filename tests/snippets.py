@@ -1,0 +1,118 @@
+"""Every block of C in README.md and docs/*.md is compiled with warnings as errors and run.
+
+A block with a main() is a program. Any other is a piece: functions, types and preprocessor lines go to the top of a
+program, the rest into its main(), inside a scope; at the end no error may be recorded. An HTML comment on the line
+before a block changes that:
+    <!-- snippet: continues -->   a piece that goes on from the one before it
+    <!-- snippet: compile -->     is compiled and not run
+    <!-- snippet: no -->          is neither; for what is not meant as a program
+"""
+# ctest: timeout=300
+import glob
+import os
+import re
+import subprocess
+import sys
+
+build, source = os.environ["HAUL_BUILD"], os.environ["HAUL_SOURCE"]
+top = """#include <haul/haul.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+"""
+
+
+def blocks(path):
+    """(line, words of the comment before it, code) of each block of C."""
+    lines = open(path, encoding="utf-8").read().splitlines()
+    start = None
+    for number, line in enumerate(lines, 1):
+        if start is None and re.fullmatch(r"\s*```c", line):
+            start = number
+            before = lines[number - 2] if number > 1 else ""
+            found = re.fullmatch(r"\s*<!-- snippet: (.*?) -->", before)
+            words = found.group(1).split() if found else []
+        elif start is not None and line.strip() == "```":
+            yield start, words, lines[start:number - 1]
+            start = None
+
+
+def is_function(lines):
+    """Whether a definition begins here: lines up to one that is just a brace, none of them empty or a statement."""
+    for line in lines:
+        if line == "{":
+            return line is not lines[0]
+        if not line or line.endswith(";") or re.match(r"(if|for|while|switch|do|else)\b", line):
+            return False
+    return False
+
+
+def split(path, start, lines):
+    """The lines of a piece that belong at file scope, and those of main()."""
+    outside, inside = [], []
+    at = 0
+    while at < len(lines):
+        line, end = lines[at], at
+        place = outside
+        if line.startswith("#"):
+            while lines[end].endswith("\\") and end + 1 < len(lines):
+                end += 1
+        elif re.match(r"typedef\b|(struct|enum|union) \w+ \{", line):
+            while end + 1 < len(lines) and not re.match(r"\S.*;", lines[end]):
+                end += 1
+        elif is_function(lines[at:]):
+            while end + 1 < len(lines) and lines[end] != "}":
+                end += 1
+        else:
+            place = inside
+        place.append(f'#line {start + 1 + at} "{path}"')
+        place += lines[at:end + 1]
+        at = end + 1
+    return outside, inside
+
+
+def check(name, path, start, code, only_compile):
+    with open(name + ".c", "w", encoding="utf-8") as file:
+        file.write(code + "\n")
+    sanitize = os.environ.get("HAUL_SANITIZE")
+    command = [os.environ["HAUL_CC"], "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused",
+               "-I", source + "/include", name + ".c", "-o", name, "-L", build, "-lhaul", "-lm",
+               "-Wl,-rpath," + build]
+    if sanitize:
+        command.append("-fsanitize=" + sanitize)
+    # ThreadSanitizer wants its usual addresses, as in the tests' own launcher.
+    run = (["setarch", "-R"] if sanitize == "thread" else []) + ["./" + name]
+    for step in [command] + ([] if only_compile else [run]):
+        done = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if done.returncode:
+            print(f"{path}:{start}: {'does not compile' if step is command else 'fails'}\n{done.stdout}")
+            return False
+    return True
+
+
+def main():
+    failed = total = left = 0
+    for path in ["README.md"] + sorted(glob.glob("docs/*.md", root_dir=source)):
+        outside, inside = [], []
+        for start, words, lines in blocks(os.path.join(source, path)):
+            if "no" in words:
+                left += 1
+                continue
+            if any(re.search(r"\bmain\(", line) for line in lines):
+                code = f'#line {start + 1} "{path}"\n' + "\n".join(lines)
+            else:
+                if "continues" not in words:
+                    outside, inside = [], []
+                more = split(path, start, lines)
+                outside, inside = outside + more[0], inside + more[1]
+                code = "\n".join([top] + outside + ["int main(void)", "{", "haul_scope *snippet = haul_scope_push();"] +
+                                 inside + ["if (haul_error_status() != HAUL_OK) {", 'puts(haul_error_message());',
+                                           "return 1;", "}", "haul_scope_pop(snippet);", "return 0;", "}"])
+            total += 1
+            failed += not check(f"snippet{total}", path, start, code, "compile" in words)
+    print(f"{total} blocks, {failed} failed, {left} left out")
+    return failed != 0
+
+
+sys.exit(main())
