@@ -1,0 +1,219 @@
+/* Gradients as users see them: leaves, haul_backward, haul_grad, detach, grad mode. */
+#include <haul/haul.h>
+
+#include "autograd/pass.h"
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "ops/graph.h"
+
+/* ---- grad mode and leaves ---- */
+
+bool haul_set_grad_enabled(bool on)
+{
+    bool before = !haul__thread()->no_grad;
+    haul__thread()->no_grad = !on;
+    return before;
+}
+
+bool haul_grad_enabled(void)
+{
+    return !haul__thread()->no_grad;
+}
+
+haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
+{
+    static const char operation[] = "haul_set_requires_grad";
+    if (!t || haul__is_none(t)) {
+        haul__fail_null(operation, "t");
+        return NULL;
+    }
+    if (on && !haul_dtype_is_float(t->dtype)) {
+        haul__fail(HAUL_DTYPE, operation, "t", "only floating tensors have gradients, and t is %s; cast it first",
+                   haul_dtype_name(t->dtype));
+        return NULL;
+    }
+    if (t->node) {
+        haul__fail(HAUL_GRAPH, operation, "t", "t is the result of %s; only leaves can be set, take haul_detach(t)",
+                   t->node->name);
+        return NULL;
+    }
+    t->requires_grad = on;
+    return t;
+}
+
+bool haul_requires_grad(const haul_tensor *t)
+{
+    if (!t || haul__is_none(t)) {
+        haul__fail_null("haul_requires_grad", "t");
+        return false;
+    }
+    return haul__tracks(t);
+}
+
+haul_tensor *haul_tensor_grad(haul_tensor *t)
+{
+    if (!t || haul__is_none(t)) {
+        haul__fail_null("haul_tensor_grad", "t");
+        return NULL;
+    }
+    if (!t->grad)
+        return HAUL_NONE;
+    haul_tensor *handle = haul__tensor_alias(t->grad);
+    if (!handle) {
+        haul__fail_memory("haul_tensor_grad", sizeof *t);
+        return NULL;
+    }
+    return haul__own(handle, "haul_tensor_grad");
+}
+
+haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
+{
+    static const char operation[] = "haul_set_grad";
+    if (!t || haul__is_none(t))
+        return haul__fail_null(operation, "t");
+    if (!grad)
+        return haul__fail_null(operation, "grad");
+    haul_tensor *own = NULL;
+    if (!haul__is_none(grad)) {
+        if (grad->storage->device != t->storage->device || grad->dtype != t->dtype ||
+            !haul__shape_equal(&grad->shape, &t->shape)) {
+            char have[96], want[96];
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad", "the gradient must be like t, %s, and is %s",
+                              haul__tensor_text(t, want, sizeof want), haul__tensor_text(grad, have, sizeof have));
+        }
+        own = haul__tensor_alias(grad);
+        if (!own)
+            return haul__fail_memory(operation, sizeof *own);
+    }
+    haul__object_release(t->grad);
+    t->grad = own;
+    return HAUL_OK;
+}
+
+haul_tensor *haul_detach(haul_tensor *x)
+{
+    if (!x || haul__is_none(x)) {
+        haul__fail_null("haul_detach", "x");
+        return NULL;
+    }
+    haul_tensor *y = haul__tensor_alias(x);
+    if (!y) {
+        haul__fail_memory("haul_detach", sizeof *y);
+        return NULL;
+    }
+    return haul__own(y, "haul_detach");
+}
+
+/* ---- haul_backward ---- */
+
+/* May the leaf keep this very tensor? Not if somebody else sees its memory, or if it is a broadcast view. */
+static bool is_unshared(const haul_tensor *g)
+{
+    return g->contiguous && atomic_load(&((haul_tensor *)g)->object.refs) == 1 &&
+           atomic_load(&g->storage->object.refs) == 1;
+}
+
+static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
+{
+    haul_tensor *g = leaf->grad ? haul_add(leaf->grad, arrived) : is_unshared(arrived) ? arrived : haul_clone(arrived);
+    haul__object_keep(g);
+    return g;
+}
+
+static haul_status commit_leaves(const haul__pass_result *result, void *context)
+{
+    (void)context;
+    haul_tensor **fresh = haul__calloc(result->leaf_count, sizeof *fresh);
+    haul_status   status =
+        fresh || !result->leaf_count ? HAUL_OK : haul__fail_memory("haul_backward", result->leaf_count * sizeof *fresh);
+    for (size_t i = 0; !status && i < result->leaf_count; i++) {
+        fresh[i] = new_gradient(result->leaves[i], haul__gradient_of(result, result->leaves[i]));
+        if (!fresh[i])
+            status = haul_error_status();
+    }
+    for (size_t i = 0; fresh && i < result->leaf_count; i++) {
+        if (status) {
+            haul__object_release(fresh[i]);
+        } else {
+            haul__object_release(result->leaves[i]->grad);
+            result->leaves[i]->grad = fresh[i];
+        }
+    }
+    haul__free(fresh);
+    return status;
+}
+
+haul_status haul_backward(haul_tensor *y, haul_tensor *seed)
+{
+    return haul__gradient_pass(
+        &(haul__pass_request){.operation = "haul_backward", .y = y, .seed = seed, .commit = commit_leaves});
+}
+
+/* ---- haul_grad ---- */
+
+typedef struct grad_call {
+    haul_tensor *const *inputs;
+    int                 count;
+    haul_tensor       **kept; /* gradients, kept beyond the pass; NULL where there is none */
+} grad_call;
+
+static haul_status take_gradients(const haul__pass_result *result, void *context)
+{
+    grad_call *call = context;
+    for (int i = 0; i < call->count; i++) {
+        call->kept[i] = haul__gradient_of(result, call->inputs[i]);
+        haul__object_keep(call->kept[i]);
+    }
+    return HAUL_OK;
+}
+
+static haul_status check_inputs(haul_tensor *const *inputs, int count, const haul_grad_options *options)
+{
+    static const char operation[] = "haul_grad";
+    if (!inputs || !options || !options->results)
+        return haul__fail_null(operation, !inputs ? "inputs" : "results");
+    if (count < 1)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; give at least one input", count);
+    for (int i = 0; i < count; i++) {
+        if (!inputs[i] || haul__is_none(inputs[i]))
+            return haul__fail_null(operation, "inputs");
+        if (!haul__tracks(inputs[i]))
+            return haul__fail(HAUL_GRAPH, operation, "inputs", "input %d does not require a gradient", i);
+    }
+    return HAUL_OK;
+}
+
+haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count, const haul_grad_options *options)
+{
+    haul_status status = check_inputs(inputs, count, options);
+    if (status)
+        return status;
+    grad_call call = {inputs, count, haul__calloc((size_t)count, sizeof *call.kept)};
+    if (!call.kept)
+        return haul__fail_memory("haul_grad", (size_t)count * sizeof *call.kept);
+    status = haul__gradient_pass(&(haul__pass_request){.operation = "haul_grad",
+                                                       .y = y,
+                                                       .seed = options->seed ? options->seed : HAUL_NONE,
+                                                       .create_graph = options->create_graph,
+                                                       .inputs = inputs,
+                                                       .input_count = count,
+                                                       .commit = take_gradients,
+                                                       .context = &call});
+    /* haul__own takes the reference over; when one fails, those before it stay with the scope */
+    for (int i = 0; i < count; i++) {
+        haul_tensor *g = call.kept[i];
+        if (status) {
+            haul__object_release(g);
+            continue;
+        }
+        call.kept[i] = g ? haul__own(g, "haul_grad") : HAUL_NONE;
+        if (!call.kept[i])
+            status = haul_error_status();
+    }
+    for (int i = 0; !status && i < count; i++)
+        options->results[i] = call.kept[i];
+    haul__free(call.kept);
+    return status;
+}

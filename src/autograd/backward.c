@@ -1,0 +1,290 @@
+/* The backward pass: from a result through its graph to the leaves.
+ *
+ * Nodes are visited newest first, which is a topological order, since a node is always newer than what it reads. Each
+ * runs in a scope of its own, so that only gradients still needed are alive. Nothing outside the pass changes until all
+ * of it has succeeded: leaf gradients are collected, then committed. */
+#include <stdlib.h>
+
+#include "autograd/pass.h"
+#include "core/alloc.h"
+#include "core/error.h"
+#include "ops/dispatch.h"
+
+/* ---- a map from pointers (nodes, leaves) to gradients ---- */
+
+typedef struct slot {
+    void        *key;
+    haul_tensor *gradient; /* kept */
+} slot;
+
+struct haul__gradients {
+    slot  *slots;
+    size_t capacity, count; /* capacity is a power of two */
+};
+
+static size_t hash(const void *key, size_t capacity)
+{
+    uint64_t h = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
+    return (size_t)(h >> 32) & (capacity - 1);
+}
+
+static slot *find(const struct haul__gradients *map, const void *key)
+{
+    if (!map->capacity)
+        return NULL;
+    for (size_t i = hash(key, map->capacity);; i = (i + 1) & (map->capacity - 1))
+        if (map->slots[i].key == key || !map->slots[i].key)
+            return &map->slots[i];
+}
+
+static bool grow(struct haul__gradients *map)
+{
+    struct haul__gradients larger = {.capacity = map->capacity ? map->capacity * 2 : 64, .count = map->count};
+    larger.slots = haul__calloc(larger.capacity, sizeof(slot));
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < map->capacity; i++)
+        if (map->slots[i].key)
+            *find(&larger, map->slots[i].key) = map->slots[i];
+    haul__free(map->slots);
+    *map = larger;
+    return true;
+}
+
+/* The slot of a key, made if it is new; NULL when memory is exhausted. */
+static slot *insert(struct haul__gradients *map, void *key, bool *is_new)
+{
+    if (map->count * 2 >= map->capacity && !grow(map))
+        return NULL;
+    slot *s = find(map, key);
+    *is_new = !s->key;
+    if (!s->key) {
+        s->key = key;
+        map->count++;
+    }
+    return s;
+}
+
+static void release_gradients(struct haul__gradients *map)
+{
+    for (size_t i = 0; i < map->capacity; i++)
+        haul__object_release(map->slots[i].gradient);
+    haul__free(map->slots);
+}
+
+/* ---- the pass ---- */
+
+typedef struct pass {
+    const char            *operation;
+    haul__node           **nodes; /* reachable ones, newest first; not kept: the result holds them */
+    size_t                 count, capacity;
+    struct haul__gradients of_nodes, of_leaves;
+    struct haul__gradients captured; /* of nodes whose results were asked for */
+    haul_tensor          **leaves;   /* in the order they were met; kept by the graph */
+    size_t                 leaf_count, leaf_capacity;
+} pass;
+
+static bool add_node(pass *p, haul__node *node)
+{
+    bool  is_new;
+    slot *s = insert(&p->of_nodes, node, &is_new);
+    if (!s || (is_new && !haul__grow(&p->nodes, &p->capacity, p->count + 1, sizeof(haul__node *))))
+        return false;
+    if (is_new)
+        p->nodes[p->count++] = node;
+    return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = (*(haul__node *const *)a)->order, y = (*(haul__node *const *)b)->order;
+    return (x < y) - (x > y);
+}
+
+static haul_status collect(pass *p, haul__node *root)
+{
+    bool ok = add_node(p, root);
+    for (size_t i = 0; ok && i < p->count; i++)
+        for (int k = 0; ok && k < p->nodes[i]->edge_count; k++)
+            if (p->nodes[i]->edges[k].node)
+                ok = add_node(p, p->nodes[i]->edges[k].node);
+    if (!ok)
+        return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
+    qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
+    return HAUL_OK;
+}
+
+/* Add a gradient to a slot. Sums are out of place: several places may hold the same tensor. */
+static haul_status accumulate(pass *p, struct haul__gradients *map, void *key, haul_tensor *gradient, bool *is_new)
+{
+    slot *s = insert(map, key, is_new);
+    if (!s)
+        return haul__fail_memory(p->operation, sizeof(slot));
+    if (s->gradient) {
+        gradient = haul_add(s->gradient, gradient);
+        if (!gradient)
+            return haul_error_status();
+    }
+    haul__object_keep(gradient);
+    haul__object_release(s->gradient);
+    s->gradient = gradient;
+    return HAUL_OK;
+}
+
+/* Bring a gradient to what the input was: its shape, dtype and device. */
+static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
+{
+    if (!haul__shape_equal(&g->shape, &edge->shape))
+        g = haul__sum_to(g, &edge->shape);
+    if (g && g->dtype != edge->dtype)
+        g = haul_cast(g, edge->dtype);
+    if (g && g->storage->device != edge->device)
+        g = haul_to(g, edge->device);
+    return g;
+}
+
+static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradient)
+{
+    bool is_new;
+    gradient = fit(gradient, edge);
+    if (!gradient)
+        return haul_error_status();
+    if (edge->node)
+        return accumulate(p, &p->of_nodes, edge->node, gradient, &is_new);
+    haul_status status = accumulate(p, &p->of_leaves, edge->leaf, gradient, &is_new);
+    if (status || !is_new)
+        return status;
+    if (!haul__grow(&p->leaves, &p->leaf_capacity, p->leaf_count + 1, sizeof(haul_tensor *)))
+        return haul__fail_memory(p->operation, sizeof(haul_tensor *));
+    p->leaves[p->leaf_count++] = edge->leaf;
+    return HAUL_OK;
+}
+
+#define MAX_INPUTS_ON_STACK 16
+
+static haul_status run_node(pass *p, haul__node *node, haul_tensor *g)
+{
+    haul_tensor *local[MAX_INPUTS_ON_STACK] = {NULL}, **out = local;
+    if (node->edge_count > MAX_INPUTS_ON_STACK) {
+        out = haul__calloc((size_t)node->edge_count, sizeof *out);
+        if (!out)
+            return haul__fail_memory(p->operation, (size_t)node->edge_count * sizeof *out);
+    }
+    haul_status status = node->backward(node, g, out);
+    for (int i = 0; !status && i < node->edge_count; i++)
+        if (haul__needs(node, i) && out[i] && !haul__is_none(out[i]))
+            status = deliver(p, &node->edges[i], out[i]);
+    if (out != local)
+        haul__free(out);
+    return status;
+}
+
+/* Remember what arrived at a node if its result was asked for. */
+static void capture(pass *p, haul__node *node, haul_tensor *g)
+{
+    slot *s = find(&p->captured, node);
+    if (s && s->key) {
+        haul__object_keep(g);
+        s->gradient = g;
+    }
+}
+
+static haul_status run(pass *p)
+{
+    haul_status status = HAUL_OK;
+    for (size_t i = 0; !status && i < p->count; i++) {
+        slot        *s = find(&p->of_nodes, p->nodes[i]);
+        haul_tensor *g = s->gradient; /* what arrived is complete: newer nodes are done */
+        s->gradient = NULL;
+        if (!g)
+            continue;
+        capture(p, p->nodes[i], g);
+        haul_scope *scope = haul_scope_push();
+        status = scope ? HAUL_OK : haul_error_status();
+        if (!status)
+            status = run_node(p, p->nodes[i], g);
+        if (scope)
+            haul_scope_pop(scope);
+        haul__object_release(g);
+    }
+    return status;
+}
+
+static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
+{
+    char have[80], want[80];
+    bool is_new;
+    if (haul__is_none(seed)) {
+        if (y->count != 1)
+            return haul__fail(
+                HAUL_SHAPE, p->operation, "y",
+                "y has shape %s; give its gradient, or reduce it to one element with haul_sum or haul_mean",
+                haul__shape_text(&y->shape, have, sizeof have));
+        seed = haul_ones_like(y);
+    } else if (!haul__shape_equal(&seed->shape, &y->shape)) {
+        return haul__fail(HAUL_SHAPE, p->operation, "seed", "the gradient of y must have y's shape %s, not %s",
+                          haul__shape_text(&y->shape, want, sizeof want),
+                          haul__shape_text(&seed->shape, have, sizeof have));
+    }
+    haul__edge as_edge = {.shape = y->shape, .dtype = y->dtype, .device = y->storage->device};
+    seed = seed ? fit(seed, &as_edge) : NULL;
+    if (!seed)
+        return haul_error_status();
+    return accumulate(p, &p->of_nodes, y->node, seed, &is_new);
+}
+
+static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor *seed)
+{
+    if (!y || haul__is_none(y))
+        return haul__fail_null(operation, "y");
+    if (!seed)
+        return haul__fail_null(operation, "seed");
+    if (!y->node)
+        return haul__fail(HAUL_GRAPH, operation, "y",
+                          y->requires_grad ? "y is a leaf: nothing was computed from it"
+                                           : "y does not depend on a tensor that requires a gradient; make one with "
+                                             "haul_set_requires_grad, and check that haul_grad_enabled()");
+    return HAUL_OK;
+}
+
+static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int count)
+{
+    bool is_new;
+    for (int i = 0; i < count; i++)
+        if (inputs[i]->node && !insert(&p->captured, inputs[i]->node, &is_new))
+            return haul__fail_memory(p->operation, sizeof(slot));
+    return HAUL_OK;
+}
+
+haul_status haul__gradient_pass(const haul__pass_request *request)
+{
+    haul_status status = check_root(request->operation, request->y, request->seed);
+    haul_scope *scope = status ? NULL : haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    pass p = {.operation = request->operation};
+    haul__thread()->no_grad = !request->create_graph; /* the scope restores it */
+    status = prepare_captures(&p, request->inputs, request->input_count);
+    if (!status)
+        status = collect(&p, request->y->node);
+    if (!status)
+        status = seed_pass(&p, request->y, request->seed);
+    if (!status)
+        status = run(&p);
+    if (!status)
+        status =
+            request->commit(&(haul__pass_result){&p.of_leaves, &p.captured, p.leaves, p.leaf_count}, request->context);
+    release_gradients(&p.of_nodes);
+    release_gradients(&p.of_leaves);
+    release_gradients(&p.captured);
+    haul__free(p.nodes);
+    haul__free(p.leaves);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t)
+{
+    const slot *s = t->node ? find(result->of_nodes, t->node) : find(result->of_leaves, t);
+    return s && s->key ? s->gradient : NULL;
+}

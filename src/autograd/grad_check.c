@@ -1,0 +1,135 @@
+/* Gradients against central differences. */
+#include <haul/haul.h>
+
+#include <math.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/tensor.h"
+
+typedef struct check {
+    haul_function          *f;
+    haul_tensor           **leaves; /* copies of the inputs that require gradients */
+    int                     count;
+    haul_grad_check_options options;
+    haul_tensor            *weights; /* y is reduced to sum(y * weights), so that every element of it counts */
+} check;
+
+static const char operation[] = "haul_grad_check";
+
+/* A fixed pattern of weights without symmetries, of y's shape. */
+static haul_tensor *make_weights(haul_tensor *y)
+{
+    haul_tensor *i = haul_to(haul_arange(HAUL_F64, 0, (double)haul_tensor_count(y), 1), haul_tensor_device(y));
+    haul_tensor *w = haul_add_scalar(haul_sin(haul_mul_scalar(i, 1.7)), 0.3);
+    return haul_cast(haul_reshape(w, haul_tensor_shape(y)), haul_tensor_dtype(y));
+}
+
+static haul_tensor *objective(const check *c)
+{
+    haul_tensor *y = c->f(c->leaves, c->count, c->options.context);
+    return haul_sum(haul_mul(y, c->weights));
+}
+
+/* The objective with element `at` of leaf `which` set to `value`. */
+static haul_status evaluate(const check *c, int which, double *host, int64_t at, double value, double *result)
+{
+    haul_tensor *leaf = c->leaves[which];
+    double       before = host[at];
+    haul_scope  *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    host[at] = value;
+    haul_set_grad_enabled(false);
+    haul_tensor *values = haul_from_host(HAUL_F64, leaf->shape, host);
+    haul_status  status = values ? haul_copy_into(leaf, values) : haul_error_status();
+    haul_tensor *y = status ? NULL : objective(c);
+    if (!status && !y)
+        status = haul_error_status();
+    if (!status) {
+        *result = haul_item(y);
+        host[at] = before;
+        values = haul_from_host(HAUL_F64, leaf->shape, host);
+        status = values ? haul_copy_into(leaf, values) : haul_error_status();
+    }
+    host[at] = before;
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status compare_element(const check *c, int which, double *host, int64_t at, double analytic)
+{
+    double      h = c->options.step, up, down;
+    haul_status status = evaluate(c, which, host, at, host[at] + h, &up);
+    if (!status)
+        status = evaluate(c, which, host, at, host[at] - h, &down);
+    if (status)
+        return status;
+    double numeric = (up - down) / (2 * h), bound = c->options.atol + c->options.rtol * fabs(numeric);
+    if (fabs(analytic - numeric) <= bound)
+        return HAUL_OK;
+    return haul__fail(HAUL_GRAPH, operation, NULL,
+                      "input %d, element %lld: the gradient is %.10g, differences give %.10g (allowed: %.3g)", which,
+                      (long long)at, analytic, numeric, bound);
+}
+
+static haul_status compare_input(const check *c, int which, haul_tensor *gradient)
+{
+    int64_t count = c->leaves[which]->count;
+    double *host = haul__calloc((size_t)count * 2 + 1, sizeof *host), *analytic = host ? host + count : NULL;
+    if (!host)
+        return haul__fail_memory(operation, (size_t)count * 2 * sizeof *host);
+    size_t       bytes = (size_t)count * sizeof *host;
+    haul_tensor *values = haul_cast(haul_detach(c->leaves[which]), HAUL_F64);
+    haul_status  status = haul_read(values, host, bytes);
+    if (!status && !haul__is_none(gradient)) /* none: zero everywhere */
+        status = haul_read(haul_cast(gradient, HAUL_F64), analytic, bytes);
+    for (int64_t i = 0; !status && i < count; i++)
+        status = compare_element(c, which, host, i, analytic[i]);
+    haul__free(host);
+    return status;
+}
+
+static haul_status run_check(check *c, haul_tensor *const *inputs, haul_tensor **gradients)
+{
+    for (int i = 0; i < c->count; i++) {
+        c->leaves[i] = haul_set_requires_grad(haul_clone(haul_detach(inputs[i])), true);
+        if (!c->leaves[i])
+            return haul_error_status();
+    }
+    haul_set_grad_enabled(false);
+    c->weights = make_weights(c->f(c->leaves, c->count, c->options.context));
+    haul_set_grad_enabled(true);
+    haul_tensor *y = objective(c);
+    if (!y)
+        return haul_error_status();
+    haul_status status = haul_grad(y, c->leaves, c->count, gradients);
+    for (int i = 0; !status && i < c->count; i++)
+        status = compare_input(c, i, gradients[i]);
+    return status;
+}
+
+haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, int count,
+                                 const haul_grad_check_options *options)
+{
+    if (!f || !inputs || !options)
+        return haul__fail_null(operation, !f ? "f" : !inputs ? "inputs" : "options");
+    if (count < 1)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; give at least one input", count);
+    check c = {.f = f, .count = count, .options = *options};
+    c.options.step = c.options.step ? c.options.step : 1e-6;
+    c.options.atol = c.options.atol ? c.options.atol : 1e-5;
+    c.options.rtol = c.options.rtol ? c.options.rtol : 1e-3;
+    haul_scope   *scope = haul_scope_push();
+    haul_tensor **pointers = haul__calloc((size_t)count * 2, sizeof *pointers);
+    haul_status   status = scope ? HAUL_OK : haul_error_status();
+    if (!status && !pointers)
+        status = haul__fail_memory(operation, (size_t)count * 2 * sizeof *pointers);
+    c.leaves = pointers;
+    if (!status)
+        status = run_check(&c, inputs, pointers + count);
+    haul__free(pointers);
+    if (scope)
+        haul_scope_pop(scope);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* One backward pass, shared by haul_backward and haul_grad. */
+#ifndef HAUL_AUTOGRAD_PASS_H
+#define HAUL_AUTOGRAD_PASS_H
+
+#include <haul/autograd.h>
+
+/* What a complete pass found. */
+typedef struct haul__pass_result {
+    const struct haul__gradients *of_leaves, *of_nodes;
+    haul_tensor *const           *leaves;
+    size_t                        leaf_count;
+} haul__pass_result;
+
+typedef struct haul__pass_request {
+    const char  *operation;
+    haul_tensor *y, *seed; /* seed may be HAUL_NONE */
+    bool         create_graph;
+    haul_tensor *const
+        *inputs; /* results in the middle of the graph whose gradients are wanted; leaves are always there */
+    int  input_count;
+    /* Called once, when all gradients are there, in a scope that ends after it. */
+    haul_status (*commit)(const haul__pass_result *result, void *context);
+    void *context;
+} haul__pass_request;
+
+haul_status haul__gradient_pass(const haul__pass_request *request);
+
+/* The gradient that arrived at a leaf or an input; NULL if none did. Held by the pass. */
+haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t);
+
+#endif
