@@ -33,9 +33,10 @@ first
 /* kernel text ends */
 END
 echo 'int nothing;' >ops/plain.c
+echo 'int nothing;' >ops/prelude.c # beside ops/kernel/prelude.h: allowed, as it has no text
 printf '#define P 1\n' >ops/kernel/prelude.h
 
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h || fail "embed failed"
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h || fail "embed failed"
 cat >wanted <<'END'
 #line 4 "ops/b.c"
 K("\n") /* a comment */
@@ -71,10 +72,10 @@ END
 # A change outside the regions that moves no line touches nothing; one inside touches its header only.
 touch -d '2001-01-01' out/kernels/* out/kernels_text.c
 sed -i 's/int more/int less/' ops/b.c
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h
 [ -z "$(find out -type f -newermt 2002-01-01)" ] || fail "files were touched without need"
 sed -i 's/first/FIRST/' ops/a.c
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/kernel/prelude.h
+"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h
 [ "$(find out -type f -newermt 2002-01-01 | sort | xargs)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched"
 
 printf '/* kernel text begins */\nx\n' >ops/open.c

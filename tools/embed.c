@@ -266,7 +266,7 @@ int main(int argc, char **argv)
         take(&units[i], argv[i + 2]);
     qsort(units, count, sizeof *units, by_name);
     for (size_t i = 1; i < count; i++)
-        if (strcmp(units[i - 1].name, units[i].name) == 0)
+        if (strcmp(units[i - 1].name, units[i].name) == 0 && !units[i - 1].empty && !units[i].empty)
             fail("%s and %s have one name", units[i - 1].path, units[i].path);
     make_folder(folder);
     write_headers(folder, units, count);
