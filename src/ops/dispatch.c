@@ -9,7 +9,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    atomic_bool on;
+    atomic_bool     on;
     void (*sink)(const char *line, void *context);
     void *context;
 } place_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -41,7 +41,7 @@ bool haul__place_logging(void)
 
 void haul__place_log(const char *format, ...)
 {
-    char line[512];
+    char    line[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
@@ -140,7 +140,7 @@ static haul_device *place_mixed(const char *operation, haul_tensor **in, const c
 haul_device *haul__place(const char *operation, haul_tensor **in, const char *const *names, int count)
 {
     haul_device *device = NULL;
-    bool mixed = false;
+    bool         mixed = false;
     for (int i = 0; i < count; i++) {
         if (!in[i]) {
             haul__fail_null(operation, names[i]);
@@ -208,7 +208,7 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
 {
     if (items <= 0 || device->backend->no_data)
         return HAUL_OK;
-    haul__launch launch = {.params = params, .params_size = params_size, .items = items, .grain = grain};
+    haul__launch   launch = {.params = params, .params_size = params_size, .items = items, .grain = grain};
     haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
     launch.kernel = haul__kernel_get(device, id, dtype);
     if (!launch.kernel)

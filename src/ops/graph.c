@@ -138,7 +138,7 @@ static haul_tensor *with_graph(haul__node *node, const haul__saved_tensor *saved
 haul_tensor *haul__saved(haul__node *node, int i)
 {
     const haul__saved_tensor *saved = &node->saved[i];
-    uint64_t now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
+    uint64_t                  now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
     if (now != saved->version) {
         haul__fail(HAUL_GRAPH, node->name, NULL,
                    "a tensor that the gradient needs was changed in place %llu time(s) since; work on a copy made by "

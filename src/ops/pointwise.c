@@ -33,29 +33,29 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
 #define SAVE_Y  HAUL__SAVE_Y
 #define ZERO    NULL
 
-#define CONTEXT_UNARY                            \
-    haul_tensor *g = c->g, *x = c->a, *y = c->y; \
-    const double s0 = c->s0, s1 = c->s1;         \
+#define CONTEXT_UNARY                                                                                                  \
+    haul_tensor *g = c->g, *x = c->a, *y = c->y;                                                                       \
+    const double s0 = c->s0, s1 = c->s1;                                                                               \
     (void)g, (void)x, (void)y, (void)s0, (void)s1;
-#define CONTEXT_BINARY                                      \
-    haul_tensor *g = c->g, *a = c->a, *b = c->b, *y = c->y; \
+#define CONTEXT_BINARY                                                                                                 \
+    haul_tensor *g = c->g, *a = c->a, *b = c->b, *y = c->y;                                                            \
     (void)g, (void)a, (void)b, (void)y;
 
-#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)     \
-    static haul_tensor *gradient_##name(const haul__row_context *c) \
-    {                                                               \
-        CONTEXT_UNARY return gx;                                    \
+#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
+    static haul_tensor *gradient_##name(const haul__row_context *c)                                                    \
+    {                                                                                                                  \
+        CONTEXT_UNARY return gx;                                                                                       \
     }
 #define HAUL_UNARY2(name, ...) HAUL_UNARY(name, __VA_ARGS__)
 #define HAUL_UNARY_TO_BOOL(...)
-#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)  \
-    static haul_tensor *gradient_a_##name(const haul__row_context *c) \
-    {                                                                 \
-        CONTEXT_BINARY return ga;                                     \
-    }                                                                 \
-    static haul_tensor *gradient_b_##name(const haul__row_context *c) \
-    {                                                                 \
-        CONTEXT_BINARY return gb;                                     \
+#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
+    static haul_tensor *gradient_a_##name(const haul__row_context *c)                                                  \
+    {                                                                                                                  \
+        CONTEXT_BINARY return ga;                                                                                      \
+    }                                                                                                                  \
+    static haul_tensor *gradient_b_##name(const haul__row_context *c)                                                  \
+    {                                                                                                                  \
+        CONTEXT_BINARY return gb;                                                                                      \
     }
 #define HAUL_COMPARE(...)
 #include <haul/pointwise.def>
@@ -68,40 +68,40 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
 /* ---- the table ---- */
 
 #define FN(name) (void (*)(void))(name)
-#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                              \
-    {"haul_" #name,           #formula, HAUL__UNARY, HAUL__##dtypes,  HAUL__K_##name, saves, \
+#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
+    {"haul_" #name,           #formula, HAUL__UNARY, HAUL__##dtypes,  HAUL__K_##name, saves,                           \
      {gradient_##name, NULL}, low,      high,        FN(haul_##name), NULL,           FN(haul_##name##_into)},
-#define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                              \
-    {"haul_" #name,           #formula, HAUL__UNARY2, HAUL__##dtypes,  HAUL__K_##name, saves, \
+#define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
+    {"haul_" #name,           #formula, HAUL__UNARY2, HAUL__##dtypes,  HAUL__K_##name, saves,                          \
      {gradient_##name, NULL}, low,      high,         FN(haul_##name), NULL,           FN(haul_##name##_into)},
-#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                     \
-    {"haul_" #name, #formula, HAUL__UNARY_TO_BOOL, HAUL__##dtypes, HAUL__K_##name,        NOTHING, {NULL, NULL}, \
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
+    {"haul_" #name, #formula, HAUL__UNARY_TO_BOOL, HAUL__##dtypes, HAUL__K_##name,        NOTHING, {NULL, NULL},       \
      low,           high,     FN(haul_##name),     NULL,           FN(haul_##name##_into)},
-#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high) \
-    {"haul_" #name,                                                  \
-     #formula,                                                       \
-     HAUL__BINARY,                                                   \
-     HAUL__##dtypes,                                                 \
-     HAUL__K_##name,                                                 \
-     saves,                                                          \
-     {gradient_a_##name, gradient_b_##name},                         \
-     low,                                                            \
-     high,                                                           \
-     FN(haul_##name),                                                \
-     FN(haul_##name##_scalar),                                       \
+#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
+    {"haul_" #name,                                                                                                    \
+     #formula,                                                                                                         \
+     HAUL__BINARY,                                                                                                     \
+     HAUL__##dtypes,                                                                                                   \
+     HAUL__K_##name,                                                                                                   \
+     saves,                                                                                                            \
+     {gradient_a_##name, gradient_b_##name},                                                                           \
+     low,                                                                                                              \
+     high,                                                                                                             \
+     FN(haul_##name),                                                                                                  \
+     FN(haul_##name##_scalar),                                                                                         \
      FN(haul_##name##_into)},
-#define HAUL_COMPARE(name, formula) \
-    {"haul_" #name,                 \
-     #formula,                      \
-     HAUL__COMPARE,                 \
-     HAUL__ANY,                     \
-     HAUL__K_##name,                \
-     NOTHING,                       \
-     {NULL, NULL},                  \
-     -2,                            \
-     2,                             \
-     FN(haul_##name),               \
-     FN(haul_##name##_scalar),      \
+#define HAUL_COMPARE(name, formula)                                                                                    \
+    {"haul_" #name,                                                                                                    \
+     #formula,                                                                                                         \
+     HAUL__COMPARE,                                                                                                    \
+     HAUL__ANY,                                                                                                        \
+     HAUL__K_##name,                                                                                                   \
+     NOTHING,                                                                                                          \
+     {NULL, NULL},                                                                                                     \
+     -2,                                                                                                               \
+     2,                                                                                                                \
+     FN(haul_##name),                                                                                                  \
+     FN(haul_##name##_scalar),                                                                                         \
      FN(haul_##name##_into)},
 
 const haul__row haul__rows[] = {
@@ -133,24 +133,24 @@ enum row_index {
 
 typedef struct row_call {
     const haul__row *row;
-    bool scalar; /* the scalar form of a binary row */
-    double s0, s1;
-    int arity; /* tensors */
-    haul_tensor *in[2];
+    bool             scalar; /* the scalar form of a binary row */
+    double           s0, s1;
+    int              arity; /* tensors */
+    haul_tensor     *in[2];
 } row_call;
 
 typedef struct row_attributes {
     const haul__row *row;
-    bool scalar;
-    double s0, s1;
+    bool             scalar;
+    double           s0, s1;
 } row_attributes;
 
 static haul_status row_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
     const row_attributes *at = node->attributes;
-    const haul__row *row = at->row;
-    haul__row_context c = {.g = g, .s0 = at->s0, .s1 = at->s1};
-    haul_tensor **slots[3] = {&c.a, &c.b, &c.y};
+    const haul__row      *row = at->row;
+    haul__row_context     c = {.g = g, .s0 = at->s0, .s1 = at->s1};
+    haul_tensor         **slots[3] = {&c.a, &c.b, &c.y};
     for (int i = 0; i < 3; i++)
         if (node->saved[i].alias && !(*slots[i] = haul__saved(node, i)))
             return haul_error_status();
@@ -215,7 +215,7 @@ static bool disturbs(const haul_tensor *out, const haul_tensor *in)
 static haul_status launch(const row_call *c, haul_device *device, haul_dtype dtype, haul_tensor *y)
 {
     pointwise_params p;
-    haul_tensor *operands[3] = {y, c->in[0], c->in[1]};
+    haul_tensor     *operands[3] = {y, c->in[0], c->in[1]};
     haul__layout(&p, &y->shape, operands, 1 + c->arity);
     p.scalars[0] = haul__scalar_bits(dtype, c->s0);
     p.scalars[1] = haul__scalar_bits(dtype, c->s1);
@@ -233,7 +233,7 @@ static haul_tensor *record(const row_call *c, haul_tensor *y)
 {
     if (to_bool(c->row) || !haul__records(c->in, c->arity))
         return y;
-    unsigned saves = c->row->saves;
+    unsigned     saves = c->row->saves;
     haul_tensor *keep[3] = {saves & HAUL__SAVE_A ? c->in[0] : NULL,
                             saves & HAUL__SAVE_B && c->arity == 2 ? c->in[1] : NULL, saves & HAUL__SAVE_Y ? y : NULL};
     row_attributes at = {c->row, c->scalar, c->s0, c->s1};
@@ -271,7 +271,7 @@ static const char *const binary_names[] = {"a", "b"};
 
 static haul_device *place(row_call *c)
 {
-    bool binary = c->row->form == HAUL__BINARY || c->row->form == HAUL__COMPARE;
+    bool         binary = c->row->form == HAUL__BINARY || c->row->form == HAUL__COMPARE;
     haul_device *device = haul__place(c->row->name, c->in, binary ? binary_names : unary_names, c->arity);
     for (int i = 0; device && i < c->arity; i++)
         if (haul__is_none(c->in[i])) {
@@ -343,50 +343,50 @@ static haul_status compute_into(row_call *c, haul_tensor *out)
     if (!scope)
         return haul_error_status();
     haul_device *device = place(c);
-    haul_status status = device ? compute_into_placed(c, device, out) : haul_error_status();
+    haul_status  status = device ? compute_into_placed(c, device, out) : haul_error_status();
     haul_scope_pop(scope);
     return status;
 }
 
 /* ---- the public functions ---- */
 
-#define HAUL_UNARY(name, ...)                                                                         \
-    haul_tensor *haul_##name(haul_tensor *x)                                                          \
-    {                                                                                                 \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}});           \
-    }                                                                                                 \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x)                                  \
-    {                                                                                                 \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}}, out); \
+#define HAUL_UNARY(name, ...)                                                                                          \
+    haul_tensor *haul_##name(haul_tensor *x)                                                                           \
+    {                                                                                                                  \
+        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}});                            \
+    }                                                                                                                  \
+    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x)                                                   \
+    {                                                                                                                  \
+        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}}, out);                  \
     }
 #define HAUL_UNARY_TO_BOOL(name, ...) HAUL_UNARY(name, __VA_ARGS__)
-#define HAUL_UNARY2(name, ...)                                                                                      \
-    haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                  \
-    {                                                                                                               \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}});     \
-    }                                                                                                               \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1)                          \
-    {                                                                                                               \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}}, \
-                            out);                                                                                   \
+#define HAUL_UNARY2(name, ...)                                                                                         \
+    haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                     \
+    {                                                                                                                  \
+        return compute(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}});        \
+    }                                                                                                                  \
+    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1)                             \
+    {                                                                                                                  \
+        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}},    \
+                            out);                                                                                      \
     }
-#define HAUL_BINARY(name, ...)                                                                                       \
-    haul_tensor *haul_##name(haul_tensor *a, haul_tensor *b)                                                         \
-    {                                                                                                                \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}});                       \
-    }                                                                                                                \
-    haul_tensor *haul_##name##_scalar(haul_tensor *a, double s)                                                      \
-    {                                                                                                                \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}}); \
-    }                                                                                                                \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)                                 \
-    {                                                                                                                \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}}, out);             \
-    }                                                                                                                \
-    haul_status haul_##name##_scalar_into(haul_tensor *out, haul_tensor *a, double s)                                \
-    {                                                                                                                \
-        return compute_into(                                                                                         \
-            &(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}}, out);       \
+#define HAUL_BINARY(name, ...)                                                                                         \
+    haul_tensor *haul_##name(haul_tensor *a, haul_tensor *b)                                                           \
+    {                                                                                                                  \
+        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}});                         \
+    }                                                                                                                  \
+    haul_tensor *haul_##name##_scalar(haul_tensor *a, double s)                                                        \
+    {                                                                                                                  \
+        return compute(&(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}});   \
+    }                                                                                                                  \
+    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)                                   \
+    {                                                                                                                  \
+        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}}, out);               \
+    }                                                                                                                  \
+    haul_status haul_##name##_scalar_into(haul_tensor *out, haul_tensor *a, double s)                                  \
+    {                                                                                                                  \
+        return compute_into(                                                                                           \
+            &(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}}, out);         \
     }
 #define HAUL_COMPARE(name, ...) HAUL_BINARY(name, __VA_ARGS__)
 #include <haul/pointwise.def>

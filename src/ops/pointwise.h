@@ -16,20 +16,20 @@ typedef enum haul__row_dtypes { HAUL__ANY, HAUL__NUMBER, HAUL__FLOAT, HAUL__LOGI
 /* What a gradient can read. a is x in unary rows. */
 typedef struct haul__row_context {
     haul_tensor *g, *a, *b, *y;
-    double s0, s1;
+    double       s0, s1;
 } haul__row_context;
 
 typedef haul_tensor *haul__row_gradient(const haul__row_context *c);
 
 typedef struct haul__row {
-    const char *name;    /* "haul_add" */
-    const char *formula; /* "a + b" */
-    haul__row_form form;
-    haul__row_dtypes dtypes;
-    int kernel;                      /* the scalar form's is the next */
-    unsigned saves;                  /* HAUL__SAVE_A | ... */
+    const char         *name;    /* "haul_add" */
+    const char         *formula; /* "a + b" */
+    haul__row_form      form;
+    haul__row_dtypes    dtypes;
+    int                 kernel;      /* the scalar form's is the next */
+    unsigned            saves;       /* HAUL__SAVE_A | ... */
     haul__row_gradient *gradient[2]; /* of a and b; NULL: zero */
-    double low, high;                /* samples */
+    double              low, high;   /* samples */
     void (*call)(void);              /* haul_NAME, for tests; cast by form */
     void (*call_scalar)(void);       /* haul_NAME_scalar */
     void (*call_into)(void);         /* haul_NAME_into */
@@ -38,6 +38,6 @@ typedef struct haul__row {
 enum { HAUL__SAVE_A = 1, HAUL__SAVE_B = 2, HAUL__SAVE_Y = 4 };
 
 extern const haul__row haul__rows[];
-extern const int haul__row_count;
+extern const int       haul__row_count;
 
 #endif
