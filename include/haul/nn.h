@@ -50,6 +50,19 @@ HAUL_API int64_t haul_module_parameter_count(haul_module *module); /* elements o
 HAUL_API haul_tensor *haul_call(haul_module *module, haul_tensor *x);
 HAUL_API haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x);
 
+/* Watch the modules called on this thread: `watcher` is told before and after each forward; NULL stops. For tracing:
+ * tensors of the event are valid during the call only. */
+typedef struct haul_call_event {
+    haul_module *module;
+    const char  *path;  /* of names from the outermost module called, "features.0"; "" for that one */
+    int          depth; /* 0 for the outermost */
+    haul_tensor *x;     /* as given, before it is moved */
+    haul_tensor *y;     /* HAUL_NONE before forward and when it failed */
+    bool         done;  /* false before forward, true after */
+} haul_call_event;
+typedef void haul_call_watcher(const haul_call_event *event, void *context);
+HAUL_API void haul_watch_calls(haul_call_watcher *watcher, void *context);
+
 /* Training or evaluation (dropout, batch_norm); training unless set. For the module and its children. */
 HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 HAUL_API bool        haul_module_is_training(const haul_module *module);
@@ -107,9 +120,15 @@ HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* H
 HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
 
 /* ---- networks the command trains ---- */
-/* Small networks by name: "simplecnn" (3x32x32 pictures, 10 classes), "dense" (10 -> 16 -> 1), "mlp"
- * (3072 -> 256 -> 128 -> 10 by default). NULL with the list of names for an unknown one. */
-HAUL_API haul_module *haul_model_new(const char *name);
+/* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at least
+ * 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10). NULL with the list of names for an unknown one. */
+typedef struct haul_model_options {
+    const char *name;    /* positional */
+    haul_shape  input;   /* of one example; ndim 0: as above */
+    int64_t     outputs; /* classes or values to predict; 0: as above */
+} haul_model_options;
+#define haul_model_new(...) haul_model_new_with(&(haul_model_options){.name = __VA_ARGS__})
+HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);
 
 HAUL_END
 
