@@ -1,0 +1,26 @@
+/* Dropout (Srivastava et al. 2014): in training only. */
+#include <haul/ops.h>
+
+#include "core/error.h"
+#include "nn/module.h"
+
+typedef struct dropout {
+    double p;
+} dropout;
+
+static haul_tensor *forward(haul_module *m, haul_tensor *x)
+{
+    return haul_dropout(x, ((const dropout *)haul_module_state(m))->p, m->training);
+}
+
+haul_module *haul_nn_dropout(double p)
+{
+    if (!(p >= 0 && p <= 1)) {
+        haul__fail(HAUL_INVALID_ARGUMENT, "haul_nn_dropout", "p", "p is %g; a probability lies between 0 and 1", p);
+        return NULL;
+    }
+    haul_module *m = haul_module_new_with_state("dropout", forward, sizeof(dropout));
+    if (m)
+        ((dropout *)haul_module_state(m))->p = p;
+    return m;
+}

@@ -1,0 +1,22 @@
+/* Flatten: axes from first_axis on become one. */
+#include <haul/ops.h>
+
+#include "nn/module.h"
+
+typedef struct flatten {
+    int first_axis;
+} flatten;
+
+static haul_tensor *forward(haul_module *m, haul_tensor *x)
+{
+    return haul_flatten(x, ((const flatten *)haul_module_state(m))->first_axis);
+}
+
+haul_module *haul_nn_flatten(int first_axis)
+{
+    haul_module *m = haul_module_new_with_state("flatten", forward, sizeof(flatten));
+
+    if (m)
+        ((flatten *)haul_module_state(m))->first_axis = first_axis;
+    return m;
+}

@@ -1,0 +1,35 @@
+/* The dense layer: y = x weight^T + bias, weight [out, in]. */
+#include <haul/ops.h>
+#include <haul/scope.h>
+
+#include "nn/module.h"
+
+typedef struct linear {
+    bool has_bias;
+} linear;
+
+static haul_tensor *forward(haul_module *m, haul_tensor *x)
+{
+    const linear *s = haul_module_state(m);
+
+    return haul_linear(x, haul_module_parameter(m, "weight"),
+                       s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE);
+}
+
+haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options)
+{
+    static const char operation[] = "haul_nn_linear";
+    int64_t           out = options->out_features;
+
+    if (haul__module_size(in_features, operation, "in_features") || haul__module_size(out, operation, "out_features"))
+        return NULL;
+    haul_module *m = haul_module_new_with_state("linear", forward, sizeof(linear));
+    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    if (!scope)
+        return NULL;
+    ((linear *)haul_module_state(m))->has_bias = !options->no_bias;
+    haul_status status = haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out, in_features), in_features);
+    if (!status && !options->no_bias)
+        status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out), in_features);
+    return haul__module_built(m, scope, status);
+}

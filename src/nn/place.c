@@ -1,0 +1,110 @@
+/* Modules on devices: parameters, buffers and gradients are moved together or not at all.
+ *
+ * A tensor that is moved keeps its handle, so that optimizers and users who hold it see the move. */
+#include <haul/autograd.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/tensor.h"
+#include "device/device.h"
+#include "nn/module.h"
+
+/* Give `t` the memory of `moved`, which has its shape and dtype. */
+static void take_over(haul_tensor *t, const haul_tensor *moved)
+{
+    haul__storage *old = t->storage;
+
+    haul__object_keep(moved->storage);
+    t->storage = moved->storage;
+    t->offset = moved->offset;
+    t->contiguous = moved->contiguous;
+    for (int i = 0; i < t->shape.ndim; i++)
+        t->strides[i] = moved->strides[i];
+    haul__object_release(old);
+}
+
+/* A tensor and what it becomes. */
+typedef struct move {
+    haul_tensor *tensor, *moved;
+} move;
+
+static haul_status add_move(move *moves, size_t *count, haul_tensor *t, haul_device *device)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (moves[i].tensor == t)
+            return HAUL_OK; /* held under two names */
+    haul_tensor *moved = haul_to(haul_detach(t), device);
+    if (!moved)
+        return haul_error_status();
+    moves[(*count)++] = (move){t, moved};
+    return HAUL_OK;
+}
+
+static haul_status move_all(haul_named_tensor *all, int n, haul_device *device)
+{
+    size_t      count = 0;
+    haul_status status = HAUL_OK;
+    move       *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
+
+    if (!moves)
+        return haul__fail_memory("haul_module_to", 2 * (size_t)n * sizeof *moves);
+    for (int i = 0; i < n && !status; i++) {
+        haul_tensor *t = all[i].tensor;
+        status = add_move(moves, &count, t, device);
+        if (!status && t->grad)
+            status = add_move(moves, &count, t->grad, device);
+    }
+    for (size_t i = 0; i < count && !status; i++)
+        take_over(moves[i].tensor, moves[i].moved);
+    haul__free(moves);
+    return status;
+}
+
+static haul_status move_module(haul_module *module, haul_device *device, const char *operation)
+{
+    int n = 0;
+
+    if (!module)
+        return haul__fail_null(operation, "module");
+    haul_status status = haul__device_check(device, operation, "device");
+    if (status)
+        return status;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_named_tensor *all = haul__module_tensor_list(module, &n);
+    haul_set_grad_enabled(false);
+    status = all ? move_all(all, n, device) : haul_error_status();
+    haul__free(all);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* A child that is placed elsewhere later is left by its neighbours' own places. */
+static void set_place(haul_module *m, haul_device *device, bool only_placed)
+{
+    if (m->place || !only_placed)
+        m->place = device;
+    for (size_t i = 0; i < m->child_count; i++)
+        set_place(m->children[i].module, device, only_placed);
+}
+
+haul_status haul_module_to(haul_module *module, haul_device *device)
+{
+    haul_status status = move_module(module, device, "haul_module_to");
+
+    if (status == HAUL_OK)
+        set_place(module, device, true);
+    return status;
+}
+
+haul_status haul_module_place(haul_module *module, haul_device *device)
+{
+    haul_status status = move_module(module, device, "haul_module_place");
+
+    if (status == HAUL_OK)
+        set_place(module, device, false);
+    return status;
+}
