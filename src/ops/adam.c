@@ -1,0 +1,80 @@
+/* One step of Adam (Kingma, Ba 2015) and AdamW (Loshchilov, Hutter 2019), with the order of roundings of torch.optim:
+ *   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+ *   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
+#include <math.h>
+
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+#include "ops/optimizer.h"
+
+/* kernel text begins */
+/* Scalars are bits of type A. decay is added to the gradient, shrink is what the parameter is multiplied by. */
+typedef struct adam_params {
+    I64 items;
+    I64 p_at, m_at, v_at, g_at;
+    U64 step_size, beta1, beta2, rest1, rest2, correction, eps, decay, shrink;
+} adam_params;
+/* kernel text ends */
+
+#if 0
+/* kernel text begins */
+KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
+{
+    const A step_size = SCALAR(p.step_size), beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2);
+    const A rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2), correction = SCALAR(p.correction);
+    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);
+    FOR_ITEMS(i)
+    {
+        const A w = LOAD(value, p.p_at + i) * shrink;
+        A g = LOAD(grad, p.g_at + i);
+        if (decay != 0) g = g + decay * w;
+        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;
+        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;
+        const A divisor = M_SQRT(v) / correction + eps;
+        STORE(exp_avg, p.m_at + i, m);
+        STORE(exp_avg_sq, p.v_at + i, v);
+        STORE(value, p.p_at + i, w - step_size * m / divisor);
+    }
+}
+/* kernel text ends */
+#endif
+
+haul_status haul__adam_prepare(const haul_tensor *parameter, const haul__adam *settings)
+{
+    haul_device *device = parameter->storage->device;
+
+    (void)settings;
+    if (device->backend->no_data)
+        return HAUL_OK;
+    return haul__kernel_get(device, HAUL__K_adam, parameter->dtype) ? HAUL_OK : haul_error_status();
+}
+
+haul_status haul__adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,
+                            const haul__adam *settings)
+{
+    haul_dtype   dtype = parameter->dtype;
+    double       steps = (double)settings->step, decay = settings->weight_decay;
+    haul_tensor *outs[] = {parameter, exp_avg, exp_avg_sq};
+    adam_params  params = {
+         .items = parameter->count,
+         .p_at = parameter->offset,
+         .m_at = exp_avg->offset,
+         .v_at = exp_avg_sq->offset,
+         .g_at = grad->offset,
+         .step_size = haul__scalar_bits(dtype, settings->lr / (1 - pow(settings->beta1, steps))),
+         .beta1 = haul__scalar_bits(dtype, settings->beta1),
+         .beta2 = haul__scalar_bits(dtype, settings->beta2),
+         .rest1 = haul__scalar_bits(dtype, 1 - settings->beta1),
+         .rest2 = haul__scalar_bits(dtype, 1 - settings->beta2),
+         .correction = haul__scalar_bits(dtype, sqrt(1 - pow(settings->beta2, steps))),
+         .eps = haul__scalar_bits(dtype, settings->eps),
+         .decay = haul__scalar_bits(dtype, settings->decoupled ? 0 : decay),
+         .shrink = haul__scalar_bits(dtype, settings->decoupled ? 1 - settings->lr * decay : 1),
+    };
+    haul_status status = haul__run("haul_adam", parameter->storage->device, HAUL__K_adam, dtype, outs, 3, &grad, 1,
+                                   &params, sizeof params, params.items, 8192);
+
+    for (int i = 0; i < 3 && !status; i++)
+        haul__written(outs[i]);
+    return status;
+}
