@@ -12,12 +12,11 @@ typedef struct batch_norm {
 static haul_tensor *forward(haul_module *m, haul_tensor *x)
 {
     const batch_norm *s = haul_module_state(m);
-    haul_tensor      *y = haul_batch_norm(x, haul_module_parameter(m, "weight"),
-                                     .bias = haul_module_parameter(m, "bias"),
+    haul_tensor *y = haul_batch_norm(x, haul_module_parameter(m, "weight"), .bias = haul_module_parameter(m, "bias"),
                                      .running_mean = haul_module_buffer(m, "running_mean"),
                                      .running_var = haul_module_buffer(m, "running_var"), .training = m->training,
                                      .momentum = s->momentum, .eps = s->eps);
-    haul_tensor      *seen = haul_module_buffer(m, "num_batches_tracked");
+    haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");
 
     if (y && m->training && haul_add_scalar_into(seen, seen, 1))
         return NULL;

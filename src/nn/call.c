@@ -75,8 +75,8 @@ static haul_tensor *forward(haul_module *module, haul_tensor *x, const haul_scop
 
     if (!y) {
         if (haul_error_status() == HAUL_OK)
-            haul__fail(HAUL_STATE, "haul_call", "module",
-                       "forward of the %s returned NULL but recorded no error", module->kind);
+            haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
+                       module->kind);
         return NULL;
     }
     /* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */

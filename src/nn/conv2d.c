@@ -31,8 +31,8 @@ static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width,
         return haul_error_status();
     if (in % groups || out % groups)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "groups",
-                          "%lld channels in and %lld out cannot be cut into %lld groups", (long long)in,
-                          (long long)out, (long long)groups);
+                          "%lld channels in and %lld out cannot be cut into %lld groups", (long long)in, (long long)out,
+                          (long long)groups);
     if (!haul__mul_size(in / groups, height, fan_in) || !haul__mul_size(*fan_in, width, fan_in))
         return haul__fail(HAUL_SHAPE, operation, "kernel", "the weight's size overflows");
     return HAUL_OK;
@@ -55,8 +55,8 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
     memcpy(s->options.stride, options->stride, sizeof s->options.stride);
     memcpy(s->options.padding, options->padding, sizeof s->options.padding);
     memcpy(s->options.dilation, options->dilation, sizeof s->options.dilation);
-    haul_status status = haul__module_draw_parameter(
-        m, "weight", HAUL_SHAPE(out_channels, in_channels / groups, height, width), fan_in);
+    haul_status status =
+        haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out_channels, in_channels / groups, height, width), fan_in);
     if (!status && s->has_bias)
         status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out_channels), fan_in);
     return haul__module_built(m, scope, status);

@@ -163,8 +163,8 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", name,
                           module->kind);
     char *copy = haul__strdup(name);
-    if (!copy || !haul__grow(&module->children, &module->child_capacity, module->child_count + 1,
-                             sizeof *module->children)) {
+    if (!copy ||
+        !haul__grow(&module->children, &module->child_capacity, module->child_count + 1, sizeof *module->children)) {
         haul__free(copy);
         return haul__fail_memory(operation, sizeof *module->children);
     }
@@ -327,7 +327,7 @@ typedef struct listing {
     haul_module       *root;
     haul_named_tensor *out;
     int                capacity, count;
-    bool               buffers; /* this pass lists buffers, else parameters */
+    bool               buffers;   /* this pass lists buffers, else parameters */
     size_t             next_name; /* names are asked for in about the same order every time */
     char              *path;
     size_t             length, path_capacity;

@@ -39,11 +39,10 @@ KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
 /* kernel text ends */
 #endif
 
-haul_status haul__adam_prepare(const haul_tensor *parameter, const haul__adam *settings)
+haul_status haul__adam_prepare(const haul_tensor *parameter)
 {
     haul_device *device = parameter->storage->device;
 
-    (void)settings;
     if (device->backend->no_data)
         return HAUL_OK;
     return haul__kernel_get(device, HAUL__K_adam, parameter->dtype) ? HAUL_OK : haul_error_status();

@@ -4,8 +4,8 @@
 
 #include <haul/tensor.h>
 
-/* All tensors of a call are row-major, of one shape, floating dtype and device; the caller has checked that. Compiling is
- * done by haul__..._prepare, so that a step has nothing left that commonly fails. */
+/* All tensors of a call are row-major, of one shape, floating dtype and device; the caller has checked that. Compiling
+ * is done by haul__..._prepare, so that a step has nothing left that commonly fails. */
 typedef struct haul__sgd {
     double lr, momentum, dampening, weight_decay;
     bool   nesterov;
@@ -14,8 +14,7 @@ typedef struct haul__sgd {
 
 /* velocity is HAUL_NONE without momentum. */
 haul_status haul__sgd_prepare(const haul_tensor *parameter, const haul__sgd *settings);
-haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad,
-                           const haul__sgd *settings);
+haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad, const haul__sgd *settings);
 
 typedef struct haul__adam {
     double  lr, beta1, beta2, eps, weight_decay;
@@ -23,7 +22,7 @@ typedef struct haul__adam {
     int64_t step; /* from 1 */
 } haul__adam;
 
-haul_status haul__adam_prepare(const haul_tensor *parameter, const haul__adam *settings);
+haul_status haul__adam_prepare(const haul_tensor *parameter);
 haul_status haul__adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,
                             const haul__adam *settings);
 

@@ -58,8 +58,7 @@ haul_status haul__sgd_prepare(const haul_tensor *parameter, const haul__sgd *set
     return haul__kernel_get(device, kernel_of(settings), parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad,
-                           const haul__sgd *settings)
+haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad, const haul__sgd *settings)
 {
     haul_dtype   dtype = parameter->dtype;
     bool         momentum = settings->momentum != 0;
@@ -75,7 +74,7 @@ haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_t
                            .nesterov = settings->nesterov,
                            .first = settings->first};
     haul_status  status = haul__run("haul_sgd", parameter->storage->device, kernel_of(settings), dtype, outs,
-                                    momentum ? 2 : 1, &grad, 1, &params, sizeof params, params.items, 16384);
+                                   momentum ? 2 : 1, &grad, 1, &params, sizeof params, params.items, 16384);
 
     if (status)
         return status;

@@ -1,0 +1,293 @@
+/* What all optimizers share. A step is made in two passes: the first checks and allocates for every parameter, the
+ * second writes, so that a step that fails for want of memory or a wrong gradient changes nothing. */
+#include "optim/optimizer.h"
+
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "ops/dispatch.h"
+
+/* ---- making ---- */
+
+static void free_entry(haul__optimizer_entry *e)
+{
+    haul__object_release(e->parameter);
+    haul__object_release(e->steps_tensor);
+    for (int i = 0; i < HAUL__MAX_STATES; i++)
+        haul__object_release(e->states[i]);
+    for (int i = 0; i <= HAUL__MAX_STATES; i++)
+        haul__free(e->state_names[i]);
+    haul__free(e->name);
+}
+
+static void destroy(void *object)
+{
+    haul_optimizer *o = object;
+
+    for (int i = 0; i < o->count; i++)
+        free_entry(&o->entries[i]);
+    haul__free(o->entries);
+    haul__object_release(o->module);
+    haul__free(o->settings);
+    haul__free(o);
+}
+
+static const haul__class optimizer_class = {"optimizer", destroy};
+
+static bool fill_entry(const haul__optimizer_kind *kind, haul__optimizer_entry *e, const haul_named_tensor *named)
+{
+    e->name = haul__strdup(named->name);
+    e->parameter = named->tensor;
+    haul__object_keep(e->parameter);
+    bool made = e->name != NULL;
+    for (int i = 0; i < kind->state_count && made; i++) {
+        e->state_names[i] = haul__format("%s.%s", named->name, kind->state_names[i]);
+        made = e->state_names[i] != NULL;
+    }
+    if (made && kind->saves_steps) {
+        e->state_names[kind->state_count] = haul__format("%s.step", named->name);
+        made = e->state_names[kind->state_count] != NULL;
+    }
+    return made;
+}
+
+static bool is_listed(const haul_optimizer *o, const haul_tensor *parameter)
+{
+    for (int i = 0; i < o->count; i++)
+        if (o->entries[i].parameter == parameter)
+            return true;
+    return false;
+}
+
+static haul_status fill(haul_optimizer *o, const char *operation)
+{
+    int                n = 0;
+    haul_named_tensor *all = haul__module_tensor_list(o->module, &n);
+
+    if (!all)
+        return haul_error_status();
+    haul_status status = HAUL_OK;
+    o->entries = haul__calloc((size_t)n + 1, sizeof *o->entries);
+    if (!o->entries)
+        status = haul__fail_memory(operation, (size_t)n * sizeof *o->entries);
+    for (int i = 0; i < n && !all[i].is_buffer && !status; i++)
+        if (!is_listed(o, all[i].tensor) && !fill_entry(o->kind, &o->entries[o->count++], &all[i]))
+            status = haul__fail_memory(operation, strlen(all[i].name));
+    haul__free(all);
+    return status;
+}
+
+haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_module *module, double lr,
+                                    const void *settings, size_t settings_size, const char *operation)
+{
+    haul_status status = HAUL_OK;
+
+    if (!module) {
+        haul__fail_null(operation, "module");
+        return NULL;
+    }
+    haul_optimizer *o = haul__calloc(1, sizeof *o);
+    if (!o) {
+        haul__fail_memory(operation, sizeof *o);
+        return NULL;
+    }
+    haul__object_init(&o->object, &optimizer_class);
+    o->kind = kind;
+    o->module = module;
+    haul__object_keep(module);
+    o->lr = lr;
+    o->settings = haul__malloc(settings_size);
+    if (o->settings)
+        memcpy(o->settings, settings, settings_size);
+    else
+        status = haul__fail_memory(operation, settings_size);
+    if (!status)
+        status = fill(o, operation);
+    if (!status && !o->count)
+        status =
+            haul__fail(HAUL_INVALID_ARGUMENT, operation, "module", "the %s has no parameters to train", module->kind);
+    if (status) {
+        haul__object_release(o);
+        return NULL;
+    }
+    return haul__own(o, operation);
+}
+
+haul_status haul__optimizer_number(double value, double low, double high, const char *operation, const char *argument)
+{
+    if (value >= low && value < high)
+        return HAUL_OK;
+    if (isinf(high))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %g; it must be a number of at least %g",
+                          argument, value, low);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %g; it must be at least %g and below %g",
+                      argument, value, low, high);
+}
+
+/* ---- a step ---- */
+
+/* What the first pass found for a parameter. */
+typedef struct prepared {
+    haul_tensor *grad;                     /* row-major; NULL: the parameter is left alone */
+    haul_tensor *states[HAUL__MAX_STATES]; /* new or moved; NULL: those of the entry serve */
+} prepared;
+
+static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor *g)
+{
+    static const char  operation[] = "haul_optimizer_step";
+    const haul_tensor *p = e->parameter;
+    char               have[160], want[160];
+
+    if (!haul__shape_equal(&g->shape, &p->shape) || g->dtype != p->dtype)
+        return haul__fail(HAUL_SHAPE, operation, "gradient", "the gradient of '%s' is %s, the parameter %s", e->name,
+                          haul__tensor_text(g, have, sizeof have), haul__tensor_text(p, want, sizeof want));
+    if (g->storage->device != p->storage->device)
+        return haul__fail(HAUL_PLACEMENT, operation, "gradient",
+                          "the gradient of '%s' is on %s, the parameter on %s; move the module with haul_module_to",
+                          e->name, haul_device_name(g->storage->device), haul_device_name(p->storage->device));
+    if (!p->contiguous)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameter",
+                          "the parameter '%s' is a view that is not row-major; add haul_clone(...) of it instead",
+                          e->name);
+    return HAUL_OK;
+}
+
+/* State lies where the parameter lies, also after the module was moved. */
+static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
+{
+    haul_device *device = e->parameter->storage->device;
+
+    if (!o->kind->has_state(o))
+        return HAUL_OK;
+    for (int i = 0; i < o->kind->state_count; i++) {
+        if (e->states[i] && e->states[i]->storage->device == device)
+            continue;
+        out->states[i] = e->states[i] ? haul_to(e->states[i], device) : haul_zeros_like(e->parameter);
+        if (!out->states[i])
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, prepared *out)
+{
+    haul_tensor *g = e->parameter->grad;
+
+    if (!g)
+        return HAUL_OK;
+    haul_status status = check_grad(e, g);
+    if (!status)
+        status = prepare_states(o, e, out);
+    if (!status)
+        status = o->kind->prepare(o, e);
+    if (status)
+        return status;
+    out->grad = haul__dense(g);
+    return out->grad ? HAUL_OK : haul_error_status();
+}
+
+static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
+{
+    bool first = o->kind->state_count && !e->states[0];
+
+    for (int i = 0; i < o->kind->state_count; i++)
+        if (found->states[i]) {
+            haul__object_keep(found->states[i]);
+            haul__object_release(e->states[i]);
+            e->states[i] = found->states[i];
+        }
+    e->steps++;
+    return o->kind->update(o, e, found->grad, first);
+}
+
+static haul_status step(haul_optimizer *o)
+{
+    haul_status status = HAUL_OK;
+    prepared   *found = haul__calloc((size_t)o->count, sizeof *found);
+
+    if (!found)
+        return haul__fail_memory("haul_optimizer_step", (size_t)o->count * sizeof *found);
+    for (int i = 0; i < o->count && !status; i++)
+        status = prepare(o, &o->entries[i], &found[i]);
+    if (!status)
+        o->steps++;
+    for (int i = 0; i < o->count && !status; i++)
+        if (found[i].grad)
+            status = update(o, &o->entries[i], &found[i]);
+    haul__free(found);
+    return status;
+}
+
+haul_status haul_optimizer_step(haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        return haul__fail_null("haul_optimizer_step", "optimizer");
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_status status = step(optimizer);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        return haul__fail_null("haul_optimizer_zero_grad", "optimizer");
+    for (int i = 0; i < optimizer->count; i++) {
+        haul_status status = haul_set_grad(optimizer->entries[i].parameter, HAUL_NONE);
+        if (status)
+            return status;
+    }
+    return HAUL_OK;
+}
+
+/* ---- settings ---- */
+
+double haul_optimizer_lr(const haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        haul__fail_null("haul_optimizer_lr", "optimizer");
+    return optimizer ? optimizer->lr : NAN;
+}
+
+haul_status haul_optimizer_set_lr(haul_optimizer *optimizer, double lr)
+{
+    if (!optimizer)
+        return haul__fail_null("haul_optimizer_set_lr", "optimizer");
+    haul_status status = haul__optimizer_number(lr, 0, INFINITY, "haul_optimizer_set_lr", "lr");
+    if (!status)
+        optimizer->lr = lr;
+    return status;
+}
+
+const char *haul_optimizer_kind(const haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        haul__fail_null("haul_optimizer_kind", "optimizer");
+    return optimizer ? optimizer->kind->name : "";
+}
+
+haul_module *haul_optimizer_module(haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        haul__fail_null("haul_optimizer_module", "optimizer");
+    return optimizer ? optimizer->module : NULL;
+}
+
+int64_t haul_optimizer_steps(const haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        haul__fail_null("haul_optimizer_steps", "optimizer");
+    return optimizer ? optimizer->steps : -1;
+}

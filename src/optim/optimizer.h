@@ -1,0 +1,51 @@
+/* What all optimizers share: the parameters, each with its state, and the order in which a step is made. */
+#ifndef HAUL_OPTIM_OPTIMIZER_H
+#define HAUL_OPTIM_OPTIMIZER_H
+
+#include <haul/optim.h>
+
+#include "core/object.h"
+
+#define HAUL__MAX_STATES 2
+
+typedef struct haul__optimizer_entry {
+    char        *name;
+    haul_tensor *parameter;
+    haul_tensor *states[HAUL__MAX_STATES]; /* NULL until the first step with a gradient */
+    int64_t      steps;                    /* made with this parameter */
+    haul_tensor *steps_tensor;             /* for haul_optimizer_state, where the kind saves them */
+    char        *state_names[HAUL__MAX_STATES + 1];
+} haul__optimizer_entry;
+
+typedef struct haul__optimizer_kind {
+    const char *name;
+    int         state_count;
+    const char *state_names[HAUL__MAX_STATES];
+    bool        saves_steps; /* as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
+    /* Does this optimizer keep state at all, with its settings? */
+    bool (*has_state)(const haul_optimizer *optimizer);
+    /* Compile what update will launch. */
+    haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry);
+    /* entry->steps counts this step already; first: the states were made for it. */
+    haul_status (*update)(haul_optimizer *optimizer, haul__optimizer_entry *entry, haul_tensor *grad, bool first);
+} haul__optimizer_kind;
+
+struct haul_optimizer {
+    haul__object                object;
+    const haul__optimizer_kind *kind;
+    haul_module                *module;
+    double                      lr;
+    int64_t                     steps;
+    haul__optimizer_entry      *entries; /* one for each distinct parameter the module had at the start */
+    int                         count;
+    void                       *settings; /* the kind's */
+};
+
+/* An optimizer with a copy of `settings`; owned by the innermost scope. NULL on failure. */
+haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_module *module, double lr,
+                                    const void *settings, size_t settings_size, const char *operation);
+
+/* A number of at least `low` and below `high`, else an error naming the argument. */
+haul_status haul__optimizer_number(double value, double low, double high, const char *operation, const char *argument);
+
+#endif

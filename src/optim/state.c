@@ -1,0 +1,180 @@
+/* The state of optimizers as named tensors, for checkpoints. */
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "device/device.h"
+#include "optim/optimizer.h"
+
+/* ---- reading ---- */
+
+/* The number of steps as a tensor the entry holds. */
+static haul_status refresh_steps(haul__optimizer_entry *e)
+{
+    float       value = (float)e->steps;
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_status status = haul_set_device(haul_cpu());
+    if (!status) {
+        haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SCALAR_SHAPE, &value);
+        status = t ? HAUL_OK : haul_error_status();
+        if (t) {
+            haul__object_keep(t);
+            haul__object_release(e->steps_tensor);
+            e->steps_tensor = t;
+        }
+    }
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* Tensors of state the kind saves for each parameter. */
+static int saved_count(const haul__optimizer_kind *kind)
+{
+    return kind->state_count + (kind->saves_steps ? 1 : 0);
+}
+
+int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity)
+{
+    static const char operation[] = "haul_optimizer_state";
+    int               count = 0;
+
+    if (!optimizer || (!out && capacity > 0)) {
+        haul__fail_null(operation, optimizer ? "out" : "optimizer");
+        return -1;
+    }
+    const haul__optimizer_kind *kind = optimizer->kind;
+    for (int i = 0; i < optimizer->count; i++) {
+        haul__optimizer_entry *e = &optimizer->entries[i];
+        for (int k = 0; k < saved_count(kind) && e->states[0]; k++, count++) {
+            if (count >= capacity)
+                continue;
+            if (k == kind->state_count && refresh_steps(e))
+                return -1;
+            haul_tensor *t = k < kind->state_count ? e->states[k] : e->steps_tensor;
+            out[count] = (haul_named_tensor){e->state_names[k], t, true};
+        }
+    }
+    return count;
+}
+
+/* ---- writing ---- */
+
+/* What an entry becomes. */
+typedef struct incoming {
+    haul_tensor *states[HAUL__MAX_STATES];
+    int64_t      steps;
+    int          found; /* a bit for each saved tensor */
+} incoming;
+
+static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
+{
+    static const char operation[] = "haul_optimizer_load_state";
+
+    if (t->tensor->count != 1)
+        return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is not a single number", t->name);
+    double value = haul_item(t->tensor);
+    if (!(value >= 0 && value < 9e15))
+        return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, no number of steps", t->name, value);
+    *steps = (int64_t)value;
+    return HAUL_OK;
+}
+
+static haul_status take_state(const haul__optimizer_entry *e, const haul_named_tensor *t, haul_tensor **out)
+{
+    static const char  operation[] = "haul_optimizer_load_state";
+    const haul_tensor *p = e->parameter;
+    char               have[160], want[160];
+
+    if (!haul__shape_equal(&t->tensor->shape, &p->shape) || t->tensor->dtype != p->dtype)
+        return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is %s, but the parameter '%s' is %s", t->name,
+                          haul__tensor_text(t->tensor, have, sizeof have), e->name,
+                          haul__tensor_text(p, want, sizeof want));
+    haul_tensor *detached = haul_detach(t->tensor);
+    *out = haul_identity(detached ? haul_contiguous(detached) : NULL, p->storage->device);
+    return *out ? HAUL_OK : haul_error_status();
+}
+
+static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming *in)
+{
+    static const char           operation[] = "haul_optimizer_load_state";
+    const haul__optimizer_kind *kind = o->kind;
+
+    if (!t->name || !t->tensor)
+        return haul__fail_null(operation, "tensors");
+    for (int i = 0; i < o->count; i++) {
+        const haul__optimizer_entry *e = &o->entries[i];
+        for (int k = 0; k < saved_count(kind); k++) {
+            if (strcmp(e->state_names[k], t->name))
+                continue;
+            if (in[i].found & 1 << k)
+                return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
+            in[i].found |= 1 << k;
+            return k < kind->state_count ? take_state(e, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
+        }
+    }
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is no state of this optimizer (%s)", t->name,
+                      kind->name);
+}
+
+/* Of each parameter either all is there or nothing. */
+static haul_status check_complete(const haul_optimizer *o, const incoming *in)
+{
+    for (int i = 0; i < o->count; i++)
+        for (int k = 0; k < saved_count(o->kind); k++)
+            if (in[i].found && !(in[i].found & 1 << k))
+                return haul__fail(HAUL_INVALID_ARGUMENT, "haul_optimizer_load_state", "tensors", "'%s' is missing",
+                                  o->entries[i].state_names[k]);
+    return HAUL_OK;
+}
+
+static void commit(haul_optimizer *o, const incoming *in, int64_t steps)
+{
+    o->steps = steps;
+    for (int i = 0; i < o->count; i++) {
+        haul__optimizer_entry *e = &o->entries[i];
+        e->steps = o->kind->saves_steps ? in[i].steps : steps;
+        for (int k = 0; k < o->kind->state_count; k++) {
+            haul__object_keep(in[i].states[k]);
+            haul__object_release(e->states[k]);
+            e->states[k] = in[i].states[k];
+        }
+    }
+}
+
+haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
+                                      int64_t steps)
+{
+    static const char operation[] = "haul_optimizer_load_state";
+
+    if (!optimizer || (!tensors && count > 0))
+        return haul__fail_null(operation, optimizer ? "tensors" : "optimizer");
+    if (count < 0 || steps < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, count < 0 ? "count" : "steps", "%s is negative",
+                          count < 0 ? "count" : "steps");
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_status status = HAUL_OK;
+    incoming   *in = haul__calloc((size_t)optimizer->count, sizeof *in);
+    if (!in)
+        status = haul__fail_memory(operation, (size_t)optimizer->count * sizeof *in);
+    for (int i = 0; i < count && !status; i++)
+        status = take(optimizer, &tensors[i], in);
+    if (!status)
+        status = check_complete(optimizer, in);
+    if (!status)
+        commit(optimizer, in, steps);
+    haul__free(in);
+    haul_scope_pop(scope);
+    return status;
+}
