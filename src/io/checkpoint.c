@@ -1,0 +1,431 @@
+/* A module's weights and a training's checkpoint, both as safetensors files.
+ *
+ * A checkpoint holds the module's tensors as "model.NAME", the optimizer's as "optimizer.NAME", and as texts all that
+ * is needed to go on bit for bit: the random state, steps taken, learning rate and position. Loading reads and compares
+ * everything before it changes anything, and takes back what it has changed should a copy fail. */
+#include <haul/io.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "io/host.h"
+#include "io/safetensors.h"
+
+#define SAVE_WEIGHTS    "haul_save_weights"
+#define LOAD_WEIGHTS    "haul_load_weights"
+#define SAVE_CHECKPOINT "haul_save_checkpoint"
+#define LOAD_CHECKPOINT "haul_load_checkpoint"
+
+#define MODEL     "model."
+#define OPTIMIZER "optimizer."
+#define OWN_KEYS  "haul."
+#define FORMAT    "checkpoint 1"
+
+/* ---- lists of tensors, with the names they have in the file ---- */
+
+typedef struct list {
+    haul_named_tensor *items; /* the names are ours */
+    int                count;
+    size_t             capacity;
+} list;
+
+static void list_free(list *l)
+{
+    for (int i = 0; i < l->count; i++)
+        haul__free((char *)l->items[i].name);
+    haul__free(l->items);
+    *l = (list){0};
+}
+
+static haul_status list_add(list *l, const char *prefix, const char *name, haul_tensor *tensor, const char *operation)
+{
+    char *full = haul__format("%s%s", prefix, name);
+    if (!full || !haul__grow(&l->items, &l->capacity, (size_t)l->count + 1, sizeof *l->items)) {
+        haul__free(full);
+        return haul__fail_memory(operation, sizeof *l->items);
+    }
+    l->items[l->count++] = (haul_named_tensor){.name = full, .tensor = tensor};
+    return HAUL_OK;
+}
+
+static int tensors_of_module(void *module, haul_named_tensor *out, int capacity)
+{
+    return haul_module_tensors(module, out, capacity);
+}
+
+static int tensors_of_optimizer(void *optimizer, haul_named_tensor *out, int capacity)
+{
+    return haul_optimizer_state(optimizer, out, capacity);
+}
+
+/* Add all that `tensors_of` tells about `owner`. */
+static haul_status list_add_all(list *l, const char *prefix, void *owner,
+                                int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity),
+                                const char *operation)
+{
+    int count = tensors_of(owner, NULL, 0);
+    if (count < 0)
+        return haul_error_status();
+    haul_named_tensor *items = haul__calloc((size_t)count + 1, sizeof *items);
+    if (!items)
+        return haul__fail_memory(operation, (size_t)count * sizeof *items);
+    haul_status status = tensors_of(owner, items, count) < 0 ? haul_error_status() : HAUL_OK;
+    for (int i = 0; i < count && status == HAUL_OK; i++)
+        status = list_add(l, prefix, items[i].name, items[i].tensor, operation);
+    haul__free(items);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+static char *describe(haul_dtype dtype, const haul_shape *shape, char *buffer, size_t size)
+{
+    char dims[96];
+    snprintf(buffer, size, "%s%s", haul_dtype_name(dtype), haul__shape_text(shape, dims, sizeof dims));
+    return buffer;
+}
+
+static haul_status compare_one(const haul_safetensors *file, const haul_named_tensor *wanted, const char *path,
+                               const char *operation)
+{
+    char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[128];
+    haul_shape                     shape = haul_tensor_shape(wanted->tensor);
+    haul_dtype                     dtype = haul_tensor_dtype(wanted->tensor);
+    const haul__safetensors_entry *e = haul__safetensors_find(haul__safetensors_header_of(file), wanted->name);
+    if (!e)
+        return haul__fail(HAUL_FORMAT, operation, "path", "%s lacks %s, which the module has", path,
+                          haul__quoted(wanted->name, name));
+    if (e->dtype == dtype && haul__shape_equal(&e->shape, &shape))
+        return HAUL_OK;
+    return haul__fail(e->dtype != dtype ? HAUL_DTYPE : HAUL_SHAPE, operation, "path",
+                      "%s holds %s as %s, the module as %s", path, haul__quoted(wanted->name, name),
+                      describe(e->dtype, &e->shape, theirs, sizeof theirs), describe(dtype, &shape, ours, sizeof ours));
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The file must hold exactly the wanted tensors under `prefix`. */
+static haul_status compare(const haul_safetensors *file, const char *prefix, const list *wanted, const char *path,
+                           const char *operation)
+{
+    const haul__safetensors_header *header = haul__safetensors_header_of(file);
+    int                             count = 0;
+    for (int i = 0; i < wanted->count; i++) {
+        haul_status status = compare_one(file, &wanted->items[i], path, operation);
+        if (status != HAUL_OK)
+            return status;
+    }
+    for (int i = 0; i < header->count; i++)
+        count += begins_with(header->entries[i].name, prefix);
+    for (int i = 0; i < header->count && count > wanted->count; i++) {
+        const char *name = header->entries[i].name;
+        bool        known = !begins_with(name, prefix);
+        for (int k = 0; k < wanted->count && !known; k++)
+            known = strcmp(wanted->items[k].name, name) == 0;
+        char quoted[HAUL__QUOTED_SIZE];
+        if (!known)
+            return haul__fail(HAUL_FORMAT, operation, "path", "%s holds %s, which the module lacks", path,
+                              haul__quoted(name, quoted));
+    }
+    return HAUL_OK;
+}
+
+/* ---- changing ---- */
+
+static haul_status write_tensor(haul_tensor *to, haul_tensor *from, const char *operation)
+{
+    haul__host_view view;
+    haul_status     status = haul__host_view_begin(&view, from, operation);
+    if (status != HAUL_OK)
+        return status;
+    status = haul_write(to, view.data, view.bytes);
+    haul__host_view_end(&view);
+    return status;
+}
+
+/* Give every tensor of the list its value from the file; all or none. Called with the CPU as the current device. */
+static haul_status replace(haul_safetensors *file, const list *wanted, const char *operation)
+{
+    size_t        size = (size_t)wanted->count + 1;
+    int           done = 0;
+    haul_status   status = HAUL_OK;
+    haul_tensor **fresh = haul__calloc(size, sizeof *fresh), **old = haul__calloc(size, sizeof *old);
+    if (!fresh || !old) {
+        status = haul__fail_memory(operation, size * sizeof *fresh);
+        goto out;
+    }
+    for (int i = 0; i < wanted->count; i++) {
+        fresh[i] = haul_safetensors_load(file, wanted->items[i].name);
+        old[i] = fresh[i] ? haul_identity(wanted->items[i].tensor, haul_cpu()) : NULL;
+        if (!old[i]) {
+            status = haul_error_status();
+            goto out;
+        }
+    }
+    for (; done < wanted->count && status == HAUL_OK; done++)
+        status = write_tensor(wanted->items[done].tensor, fresh[done], operation);
+    if (status != HAUL_OK) {
+        haul__error_record why;
+        haul__error_save(&why);
+        while (done-- > 0)
+            write_tensor(wanted->items[done].tensor, old[done], operation);
+        haul__error_restore(&why);
+    }
+out:
+    haul__free(fresh);
+    haul__free(old);
+    return status;
+}
+
+/* ---- weights ---- */
+
+haul_status haul_save_weights(const char *path, haul_module *module)
+{
+    if (!path || !module)
+        return haul__fail_null(SAVE_WEIGHTS, path ? "module" : "path");
+    list        weights = {0};
+    haul_status status = list_add_all(&weights, "", module, tensors_of_module, SAVE_WEIGHTS);
+    if (status == HAUL_OK)
+        status = haul_save_safetensors(path, weights.items, weights.count, NULL, 0);
+    list_free(&weights);
+    return status;
+}
+
+/* A scope in which tensors are made on the CPU. */
+static haul_scope *cpu_scope(void)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope || haul_set_device(haul_cpu()) == HAUL_OK)
+        return scope;
+    haul_scope_pop(scope);
+    return NULL;
+}
+
+haul_status haul_load_weights(const char *path, haul_module *module)
+{
+    if (!path || !module)
+        return haul__fail_null(LOAD_WEIGHTS, path ? "module" : "path");
+    list        weights = {0};
+    haul_status status;
+    haul_scope *scope = cpu_scope();
+    if (!scope)
+        return haul_error_status();
+    haul_safetensors *file = haul_open_safetensors(path);
+    if (!file)
+        status = haul_error_status();
+    else if ((status = list_add_all(&weights, "", module, tensors_of_module, LOAD_WEIGHTS)) == HAUL_OK &&
+             (status = compare(file, "", &weights, path, LOAD_WEIGHTS)) == HAUL_OK)
+        status = replace(file, &weights, LOAD_WEIGHTS);
+    list_free(&weights);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* ---- the numbers of a checkpoint ---- */
+
+/* The learning rate goes as its bits, which no locale and no rounding can change. */
+typedef struct numbers {
+    uint64_t epoch, batch, steps, random_seed, random_offset, lr_bits;
+} numbers;
+
+static const struct {
+    const char *key;
+    size_t      offset;
+} number_keys[] = {
+    {OWN_KEYS "epoch", offsetof(numbers, epoch)},
+    {OWN_KEYS "batch", offsetof(numbers, batch)},
+    {OWN_KEYS "steps", offsetof(numbers, steps)},
+    {OWN_KEYS "random_seed", offsetof(numbers, random_seed)},
+    {OWN_KEYS "random_offset", offsetof(numbers, random_offset)},
+    {OWN_KEYS "lr_bits", offsetof(numbers, lr_bits)},
+};
+#define NUMBERS    (sizeof number_keys / sizeof *number_keys)
+#define OWN_FORMAT OWN_KEYS "format"
+#define OWN_KIND   OWN_KEYS "optimizer"
+
+static uint64_t *number_at(numbers *n, size_t i)
+{
+    return (uint64_t *)((char *)n + number_keys[i].offset);
+}
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p < '0' || *p > '9' || value > (UINT64_MAX - (uint64_t)(*p - '0')) / 10)
+            return false;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    *out = value;
+    return *text != 0;
+}
+
+static haul_status read_numbers(const haul_safetensors *file, haul_optimizer *optimizer, const char *path, numbers *out)
+{
+    char        quoted[HAUL__QUOTED_SIZE];
+    const char *kind = haul_safetensors_metadata(file, OWN_KIND);
+    if (strcmp(haul_safetensors_metadata(file, OWN_FORMAT), FORMAT) != 0)
+        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a checkpoint of this version of haul", path);
+    if (strcmp(kind, haul_optimizer_kind(optimizer)) != 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "optimizer",
+                          "%s was written with the optimizer %s, this one is '%s'", path, haul__quoted(kind, quoted),
+                          haul_optimizer_kind(optimizer));
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!parse_number(haul_safetensors_metadata(file, number_keys[i].key), number_at(out, i)))
+            return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: %s is not a number",
+                              path, number_keys[i].key);
+    double lr;
+    memcpy(&lr, &out->lr_bits, sizeof lr);
+    if (out->epoch > INT64_MAX || out->batch > INT64_MAX || out->steps > INT64_MAX || !(lr - lr == 0))
+        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: a number is too large",
+                          path);
+    return HAUL_OK;
+}
+
+/* ---- checkpoints ---- */
+
+static haul_status save_tensors(const char *path, haul_module *module, haul_optimizer *optimizer,
+                                const haul_text_pair *texts, int text_count)
+{
+    list        tensors = {0};
+    haul_status status = list_add_all(&tensors, MODEL, module, tensors_of_module, SAVE_CHECKPOINT);
+    if (status == HAUL_OK)
+        status = list_add_all(&tensors, OPTIMIZER, optimizer, tensors_of_optimizer, SAVE_CHECKPOINT);
+    if (status == HAUL_OK)
+        status = haul_save_safetensors(path, tensors.items, tensors.count, texts, text_count);
+    list_free(&tensors);
+    return status;
+}
+
+haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
+                                 haul_training_position position, const haul_text_pair *extra, int extra_count)
+{
+    if (!path || !module || !optimizer || (!extra && extra_count))
+        return haul__fail_null(SAVE_CHECKPOINT, !path        ? "path"
+                                                : !module    ? "module"
+                                                : !optimizer ? "optimizer"
+                                                             : "extra");
+    if (extra_count < 0 || position.epoch < 0 || position.batch < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, extra_count < 0 ? "extra_count" : "position",
+                          "a negative number");
+    for (int i = 0; i < extra_count; i++)
+        if (extra[i].key && begins_with(extra[i].key, OWN_KEYS))
+            return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra",
+                              "keys that begin with " OWN_KEYS " are the checkpoint's own");
+    haul_random_state random = haul_random_state_get();
+    double            lr = haul_optimizer_lr(optimizer);
+    numbers           values = {(uint64_t)position.epoch,
+                                (uint64_t)position.batch,
+                                (uint64_t)haul_optimizer_steps(optimizer),
+                                random.seed,
+                                random.offset,
+                                0};
+    memcpy(&values.lr_bits, &lr, sizeof lr);
+
+    char            digits[NUMBERS][24];
+    haul_text_pair *texts = haul__calloc(NUMBERS + 2 + (size_t)extra_count, sizeof *texts);
+    if (!texts)
+        return haul__fail_memory(SAVE_CHECKPOINT, (size_t)extra_count * sizeof *texts);
+    int count = 0;
+    texts[count++] = (haul_text_pair){OWN_FORMAT, FORMAT};
+    texts[count++] = (haul_text_pair){OWN_KIND, haul_optimizer_kind(optimizer)};
+    for (size_t i = 0; i < NUMBERS; i++) {
+        snprintf(digits[i], sizeof digits[i], "%" PRIu64, *number_at(&values, i));
+        texts[count++] = (haul_text_pair){number_keys[i].key, digits[i]};
+    }
+    for (int i = 0; i < extra_count; i++)
+        texts[count++] = extra[i];
+    haul_status status = save_tensors(path, module, optimizer, texts, count);
+    haul__free(texts);
+    return status;
+}
+
+/* The optimizer's tensors in the file, under the names the optimizer knows. */
+static haul_status load_state(haul_safetensors *file, list *out)
+{
+    const haul__safetensors_header *header = haul__safetensors_header_of(file);
+    for (int i = 0; i < header->count; i++) {
+        const char *name = header->entries[i].name;
+        if (!begins_with(name, OPTIMIZER))
+            continue;
+        haul_tensor *tensor = haul_safetensors_load(file, name);
+        if (!tensor)
+            return haul_error_status();
+        haul_status status = list_add(out, "", name + strlen(OPTIMIZER), tensor, LOAD_CHECKPOINT);
+        if (status != HAUL_OK)
+            return status;
+    }
+    return HAUL_OK;
+}
+
+/* The optimizer takes all of its state or nothing and goes first; then the weights, all or none. When those fail the
+ * optimizer gets its old state back. */
+static haul_status load_all(haul_safetensors *file, const list *weights, haul_optimizer *optimizer, int64_t steps)
+{
+    list        fresh = {0}, old = {0};
+    int64_t     old_steps = haul_optimizer_steps(optimizer);
+    haul_status status = load_state(file, &fresh);
+    if (status == HAUL_OK)
+        status = list_add_all(&old, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
+    for (int i = 0; i < old.count && status == HAUL_OK; i++)
+        if (!(old.items[i].tensor = haul_identity(old.items[i].tensor, haul_tensor_device(old.items[i].tensor))))
+            status = haul_error_status();
+    if (status == HAUL_OK)
+        status = haul_optimizer_load_state(optimizer, fresh.items, fresh.count, steps);
+    if (status == HAUL_OK && (status = replace(file, weights, LOAD_CHECKPOINT)) != HAUL_OK) {
+        haul__error_record why;
+        haul__error_save(&why);
+        haul_optimizer_load_state(optimizer, old.items, old.count, old_steps);
+        haul__error_restore(&why);
+    }
+    list_free(&fresh);
+    list_free(&old);
+    return status;
+}
+
+static haul_status load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer, numbers *values)
+{
+    list              weights = {0};
+    haul_status       status;
+    haul_safetensors *file = haul_open_safetensors(path);
+    if (!file)
+        return haul_error_status();
+    if ((status = read_numbers(file, optimizer, path, values)) == HAUL_OK &&
+        (status = list_add_all(&weights, MODEL, module, tensors_of_module, LOAD_CHECKPOINT)) == HAUL_OK &&
+        (status = compare(file, MODEL, &weights, path, LOAD_CHECKPOINT)) == HAUL_OK)
+        status = load_all(file, &weights, optimizer, (int64_t)values->steps);
+    list_free(&weights);
+    return status;
+}
+
+haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
+                                 haul_training_position *position)
+{
+    if (!path || !module || !optimizer || !position)
+        return haul__fail_null(LOAD_CHECKPOINT, !path        ? "path"
+                                                : !module    ? "module"
+                                                : !optimizer ? "optimizer"
+                                                             : "position");
+    numbers     values;
+    haul_scope *scope = cpu_scope();
+    if (!scope)
+        return haul_error_status();
+    haul_status status = load_checkpoint(path, module, optimizer, &values);
+    haul_scope_pop(scope);
+    if (status != HAUL_OK)
+        return status;
+    double lr;
+    memcpy(&lr, &values.lr_bits, sizeof lr);
+    haul_random_state_set((haul_random_state){values.random_seed, values.random_offset});
+    *position = (haul_training_position){(int64_t)values.epoch, (int64_t)values.batch};
+    return haul_optimizer_set_lr(optimizer, lr);
+}

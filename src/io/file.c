@@ -1,0 +1,244 @@
+/* Reading files with checked sizes, and writing them so that a crash, a full disk or an error leaves the old file. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+
+/* Linux moves at most 2 GiB in a call; smaller pieces keep signals responsive. */
+#define PIECE ((size_t)1 << 28)
+
+static haul_status fail_errno(const char *operation, const char *what, const char *path, int error)
+{
+    return haul__fail(HAUL_IO, operation, "path", "cannot %s %s: %s", what, path, strerror(error));
+}
+
+/* Stand in for a failing system call where a test asks for one. */
+static bool injected(void)
+{
+    if (!haul__fault_point(HAUL__FAULT_FILE))
+        return false;
+    errno = EIO;
+    return true;
+}
+
+/* ---- reading ---- */
+
+haul_status haul__file_open(haul__file *file, const char *path, const char *operation)
+{
+    *file = (haul__file){.fd = -1, .path = path, .operation = operation};
+    if (!path)
+        return haul__fail_null(operation, "path");
+    /* O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for regular files. */
+    int fd = injected() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fail_errno(operation, "open", path, errno);
+    struct stat info;
+    haul_status status = HAUL_OK;
+    if (fstat(fd, &info) != 0)
+        status = fail_errno(operation, "examine", path, errno);
+    else if (!S_ISREG(info.st_mode))
+        status = haul__fail(HAUL_IO, operation, "path", "%s is %s, not a file", path,
+                            S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+    if (status != HAUL_OK) {
+        close(fd);
+        return status;
+    }
+    file->fd = fd;
+    file->size = (uint64_t)info.st_size;
+    return HAUL_OK;
+}
+
+haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
+        ssize_t got = injected() ? -1 : pread(file->fd, (char *)out + done, piece, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_errno(file->operation, "read", file->path, errno);
+        if (got == 0)
+            return haul__fail(HAUL_FORMAT, file->operation, "path", "%s ended while it was read: it has become shorter",
+                              file->path);
+        done += (size_t)got;
+    }
+    return HAUL_OK;
+}
+
+void haul__file_close(haul__file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size)
+{
+    haul__file  file;
+    uint8_t    *bytes = NULL;
+    haul_status status = haul__file_open(&file, path, operation);
+    if (status != HAUL_OK)
+        return status;
+    if (file.size > limit) {
+        status = haul__fail(HAUL_FORMAT, operation, "path", "%s has %llu bytes; at most %llu are read", path,
+                            (unsigned long long)file.size, (unsigned long long)limit);
+        goto out;
+    }
+    if (!(bytes = haul__malloc((size_t)file.size))) {
+        status = haul__fail_memory(operation, (size_t)file.size);
+        goto out;
+    }
+    if ((status = haul__file_read(&file, 0, bytes, (size_t)file.size)) != HAUL_OK)
+        goto out;
+    *data = bytes;
+    *size = (size_t)file.size;
+    bytes = NULL;
+out:
+    haul__free(bytes);
+    haul__file_close(&file);
+    return status;
+}
+
+/* ---- writing ---- */
+
+struct haul__writer {
+    int         fd;
+    char       *path, *temporary, *folder;
+    const char *operation;
+    bool        created; /* the temporary file is ours to remove */
+};
+
+static void writer_free(haul__writer *w)
+{
+    if (w->created)
+        unlink(w->temporary);
+    if (w->fd >= 0)
+        close(w->fd); /* and give up the lock, after the name is gone */
+    haul__free(w->path);
+    haul__free(w->temporary);
+    haul__free(w->folder);
+    haul__free(w);
+}
+
+/* Where the bytes go in the end: links are followed, and what is no file is left alone. */
+static haul_status resolve(haul__writer *w, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (!S_ISREG(info.st_mode))
+            return haul__fail(HAUL_IO, w->operation, "path", "%s is %s, not a file", path,
+                              S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+        char *real = realpath(path, NULL);
+        if (!real)
+            return fail_errno(w->operation, "follow", path, errno);
+        w->path = haul__strdup(real);
+        free(real);
+    } else {
+        w->path = haul__strdup(path);
+    }
+    if (!w->path)
+        return haul__fail_memory(w->operation, strlen(path));
+    const char *slash = strrchr(w->path, '/');
+    w->temporary = haul__format("%s.tmp", w->path);
+    w->folder = !slash ? haul__strdup(".") : haul__format("%.*s", (int)(slash - w->path) + 1, w->path);
+    return w->temporary && w->folder ? HAUL_OK : haul__fail_memory(w->operation, strlen(path));
+}
+
+/* True if the open file is the one its name leads to: another writer may have renamed or removed it meanwhile. */
+static bool is_named(int fd, const char *name)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && lstat(name, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static haul_status open_temporary(haul__writer *w)
+{
+    for (;;) {
+        w->fd = injected() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (w->fd < 0)
+            return fail_errno(w->operation, "create", w->temporary, errno);
+        struct stat info;
+        if (fstat(w->fd, &info) != 0 || !S_ISREG(info.st_mode))
+            return haul__fail(HAUL_IO, w->operation, "path", "%s is in the way: it is not a file", w->temporary);
+        /* File systems without locks are fine; only a lock held by somebody else is not. */
+        if (flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            return haul__fail(HAUL_IO, w->operation, "path", "%s is being written by somebody else", w->path);
+        if (is_named(w->fd, w->temporary))
+            break;
+        close(w->fd);
+    }
+    w->created = true;
+    if (ftruncate(w->fd, 0) != 0)
+        return fail_errno(w->operation, "empty", w->temporary, errno);
+    return HAUL_OK;
+}
+
+haul__writer *haul__writer_open(const char *path, const char *operation)
+{
+    if (!path) {
+        haul__fail_null(operation, "path");
+        return NULL;
+    }
+    haul__writer *w = haul__calloc(1, sizeof *w);
+    if (!w) {
+        haul__fail_memory(operation, sizeof *w);
+        return NULL;
+    }
+    w->fd = -1;
+    w->operation = operation;
+    if (resolve(w, path) != HAUL_OK || open_temporary(w) != HAUL_OK) {
+        writer_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+haul_status haul__writer_put(haul__writer *w, const void *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
+        ssize_t put = injected() ? -1 : write(w->fd, (const char *)data + done, piece);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return fail_errno(w->operation, "write", w->path, errno);
+        done += (size_t)put;
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__writer_commit(haul__writer *w)
+{
+    haul_status status = HAUL_OK;
+    int         folder = injected() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        status = fail_errno(w->operation, "open the folder of", w->path, errno);
+    else if (injected() || fsync(w->fd) != 0)
+        status = fail_errno(w->operation, "write", w->path, errno);
+    else if (injected() || rename(w->temporary, w->path) != 0)
+        status = fail_errno(w->operation, "replace", w->path, errno);
+    else {
+        w->created = false;
+        /* The new file is complete; this makes its name last through a loss of power. Some file systems cannot. */
+        fsync(folder);
+    }
+    if (folder >= 0)
+        close(folder);
+    writer_free(w);
+    return status;
+}
+
+void haul__writer_abandon(haul__writer *w)
+{
+    if (w)
+        writer_free(w);
+}

@@ -1,0 +1,78 @@
+/* Between tensors on any device and the plain memory that files are read to and written from. */
+#include "io/host.h"
+
+#include <haul/ops.h>
+#include <haul/transfer.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "device/device.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "files are written in the host's byte order, which must be little-endian"
+#endif
+
+haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *operation)
+{
+    haul__storage *storage = t->storage;
+    haul_status    status;
+    *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
+    if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
+        if ((status = haul__host_before(storage, false)) != HAUL_OK)
+            return status;
+        view->data = (const char *)storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
+        return HAUL_OK;
+    }
+    if (!(view->copy = haul__malloc(view->bytes)))
+        return haul__fail_memory(operation, view->bytes);
+    view->data = view->copy;
+    if ((status = haul_read(t, view->copy, view->bytes)) != HAUL_OK)
+        haul__host_view_end(view);
+    return status;
+}
+
+void haul__host_view_end(haul__host_view *view)
+{
+    haul__free(view->copy);
+    *view = (haul__host_view){0};
+}
+
+haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const haul_shape *shape,
+                                const char *operation)
+{
+    haul_status status;
+    *loading = (haul__loading){.device = haul__device_current(operation)};
+    if (!loading->device)
+        return haul_error_status();
+    if (!(loading->scope = haul_scope_push()))
+        return haul_error_status();
+    if ((status = haul_set_device(haul_cpu())) != HAUL_OK)
+        goto failed;
+    if (!(loading->host = haul_empty(dtype, *shape))) {
+        status = haul_error_status();
+        goto failed;
+    }
+    loading->bytes = haul_tensor_bytes(loading->host);
+    loading->memory = loading->bytes ? loading->host->storage->buffer.host : loading;
+    if (!loading->bytes || (status = haul__host_before(loading->host->storage, true)) == HAUL_OK)
+        return HAUL_OK;
+failed:
+    haul_scope_pop(loading->scope);
+    return status;
+}
+
+haul_tensor *haul__loading_end(haul__loading *loading, haul_status status)
+{
+    if (status != HAUL_OK) {
+        haul_scope_pop(loading->scope);
+        return NULL;
+    }
+    haul_tensor *result = loading->device == haul_cpu() ? loading->host : haul_to(loading->host, loading->device);
+    return haul_scope_return(loading->scope, result);
+}
+
+void haul__normalise_bools(uint8_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = values[i] != 0;
+}

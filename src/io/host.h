@@ -1,0 +1,35 @@
+/* The elements of tensors as host memory, for readers and writers. */
+#ifndef HAUL_IO_HOST_H
+#define HAUL_IO_HOST_H
+
+#include <haul/scope.h>
+#include <haul/tensor.h>
+
+/* The elements of t, row-major: its own memory where that is possible, else a copy. */
+typedef struct haul__host_view {
+    const void *data;
+    size_t      bytes;
+    void       *copy;
+} haul__host_view;
+
+haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *operation);
+void        haul__host_view_end(haul__host_view *view);
+
+/* A tensor being read from a file: fill `memory` (`bytes` bytes, row-major), then end the loading with how that went.
+ * The result lies on the thread's current device and belongs to its innermost scope; NULL on failure. */
+typedef struct haul__loading {
+    haul_scope  *scope;
+    haul_tensor *host;
+    haul_device *device;
+    void        *memory;
+    size_t       bytes;
+} haul__loading;
+
+haul_status  haul__loading_begin(haul__loading *loading, haul_dtype dtype, const haul_shape *shape,
+                                 const char *operation);
+haul_tensor *haul__loading_end(haul__loading *loading, haul_status status);
+
+/* Files may hold any byte as a truth value; tensors hold 0 and 1. */
+void haul__normalise_bools(uint8_t *values, size_t count);
+
+#endif
