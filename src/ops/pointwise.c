@@ -31,7 +31,7 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
 #define SAVE_A  HAUL__SAVE_A
 #define SAVE_B  HAUL__SAVE_B
 #define SAVE_Y  HAUL__SAVE_Y
-#define ZERO    NULL
+#define ZERO    HAUL_NONE
 
 #define CONTEXT_UNARY                                                                                                  \
     haul_tensor *g = c->g, *x = c->a, *y = c->y;                                                                       \
@@ -162,7 +162,7 @@ static haul_status row_backward(haul__node *node, haul_tensor *g, haul_tensor **
             return haul_error_status();
     }
     for (int i = 0; i < node->edge_count; i++)
-        if (haul__needs(node, i) && row->gradient[i] && !(out[i] = row->gradient[i](&c)) && haul_error_status())
+        if (haul__needs(node, i) && !(out[i] = row->gradient[i](&c)))
             return haul_error_status();
     return HAUL_OK;
 }

@@ -1,0 +1,490 @@
+/* Every pointwise row x form x dtype x layout x device, against the row's own formula evaluated in double precision;
+ * with sentinels around results written in place, special values, gradients, second gradients, and errors.
+ *
+ * ctest: labels=slow,no-tsan; timeout=600 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/pointwise.h"
+#include "support/conformance.h"
+
+/* ---- the reference: formulas as functions on doubles, with the C library's mathematics ---- */
+
+typedef double A;
+#define LIT(x)                (x)
+#define M_ABS(x)              fabs(x)
+#define M_SIGN(x)             ((x) > 0 ? 1.0 : (x) < 0 ? -1.0 : (x))
+#define M_NAN_OR_ZERO(x)      ((x) != (x) ? (x) : 0.0)
+#define M_EXP                 exp
+#define M_EXPM1               expm1
+#define M_LOG                 log
+#define M_LOG1P               log1p
+#define M_SQRT                sqrt
+#define M_SIN                 sin
+#define M_COS                 cos
+#define M_TANH                tanh
+#define M_ERF                 erf
+#define M_POW                 pow
+#define M_FLOOR               floor
+#define M_CEIL                ceil
+#define M_RINT                rint
+#define M_SIGMOID(x)          (1 / (1 + exp(-(x))))
+#define M_SOFTPLUS(x)         ((x) > 700 ? (x) : log1p(exp(x)))
+#define M_GELU(x)             ((x)*0.5 * erfc(-(x)*0.70710678118654752))
+#define M_MAX(a, b)           (a != a ? a : b != b ? b : fmax(a, b))
+#define M_MIN(a, b)           (a != a ? a : b != b ? b : fmin(a, b))
+#define M_MOD(a, b)           host_mod(a, b)
+#define M_SILU_BACKWARD(g, x) host_silu_backward(g, x)
+#define M_GELU_BACKWARD(g, x) host_gelu_backward(g, x)
+
+static double host_mod(double a, double b)
+{
+    return b == 0 ? 0 : a - floor(a / b) * b;
+}
+
+static double host_silu_backward(double g, double x)
+{
+    double s = M_SIGMOID(x);
+    return g * s * (1 + x * (1 - s));
+}
+
+static double host_gelu_backward(double g, double x)
+{
+    return g * (0.5 * erfc(-x * 0.70710678118654752) + x * exp(-x * x / 2) / sqrt(2 * acos(-1)));
+}
+
+#define UNUSED (void)x, (void)a, (void)b, (void)s0, (void)s1;
+#define REFERENCE(name, formula)                                                                                       \
+    static double reference_##name(double a, double b, double s0, double s1)                                           \
+    {                                                                                                                  \
+        const double x = a;                                                                                            \
+        UNUSED return (double)(formula);                                                                               \
+    }
+#define HAUL_UNARY(name, dtypes, formula, ...)         REFERENCE(name, formula)
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, ...) REFERENCE(name, formula)
+#define HAUL_UNARY2(name, dtypes, formula, ...)        REFERENCE(name, formula)
+#define HAUL_BINARY(name, dtypes, formula, ...)        REFERENCE(name, formula)
+#define HAUL_COMPARE(name, formula)                    REFERENCE(name, formula)
+#include <haul/pointwise.def>
+#undef HAUL_UNARY
+#undef HAUL_UNARY_TO_BOOL
+#undef HAUL_UNARY2
+#undef HAUL_BINARY
+#undef HAUL_COMPARE
+
+typedef double             reference_fn(double a, double b, double s0, double s1);
+static reference_fn *const references[] = {
+#define HAUL_UNARY(name, ...)         reference_##name,
+#define HAUL_UNARY_TO_BOOL(name, ...) reference_##name,
+#define HAUL_UNARY2(name, ...)        reference_##name,
+#define HAUL_BINARY(name, ...)        reference_##name,
+#define HAUL_COMPARE(name, ...)       reference_##name,
+#include <haul/pointwise.def>
+};
+
+/* ---- calling a row ---- */
+
+typedef enum form { FORM_PLAIN, FORM_SCALAR, FORM_INTO } form;
+static const char *const form_names[] = {"plain", "scalar", "into"};
+
+typedef haul_tensor *unary_fn(haul_tensor *x);
+typedef haul_tensor *unary2_fn(haul_tensor *x, double s0, double s1);
+typedef haul_tensor *binary_fn(haul_tensor *a, haul_tensor *b);
+typedef haul_tensor *scalar_fn(haul_tensor *a, double s);
+typedef haul_status  unary_into_fn(haul_tensor *out, haul_tensor *x);
+typedef haul_status  unary2_into_fn(haul_tensor *out, haul_tensor *x, double s0, double s1);
+typedef haul_status  binary_into_fn(haul_tensor *out, haul_tensor *a, haul_tensor *b);
+
+static bool is_binary(const haul__row *row)
+{
+    return row->form == HAUL__BINARY || row->form == HAUL__COMPARE;
+}
+
+static haul_tensor *call(const haul__row *row, form f, haul_tensor *a, haul_tensor *b, double s0, double s1)
+{
+    if (f == FORM_SCALAR)
+        return ((scalar_fn *)row->call_scalar)(a, s0);
+    if (is_binary(row))
+        return ((binary_fn *)row->call)(a, b);
+    return row->form == HAUL__UNARY2 ? ((unary2_fn *)row->call)(a, s0, s1) : ((unary_fn *)row->call)(a);
+}
+
+static haul_status call_into(const haul__row *row, haul_tensor *out, haul_tensor *a, haul_tensor *b, double s0,
+                             double s1)
+{
+    if (is_binary(row))
+        return ((binary_into_fn *)row->call_into)(out, a, b);
+    return row->form == HAUL__UNARY2 ? ((unary2_into_fn *)row->call_into)(out, a, s0, s1)
+                                     : ((unary_into_fn *)row->call_into)(out, a);
+}
+
+/* ---- values ---- */
+
+#define MAX_ELEMENTS 512
+
+static const haul_shape shapes[] = {{4, {2, 3, 4, 5}}, {1, {37}}, {0, {0}}, {2, {3, 0}}};
+
+typedef struct point {
+    haul_device     *device;
+    int              index; /* of the row */
+    const haul__row *row;
+    haul_dtype       dtype;
+    haul_shape       shape;
+    layout           how;
+    form             f;
+    double           s0, s1;
+    int64_t          count;
+    double           a[MAX_ELEMENTS], b[MAX_ELEMENTS], got[MAX_ELEMENTS];
+} point;
+
+static bool accepts(const haul__row *row, haul_dtype dtype)
+{
+    return !(row->dtypes == HAUL__NUMBER && dtype == HAUL_BOOL);
+}
+
+/* The dtype the row computes in for tensors of `dtype` (and scalars that are whole numbers). */
+static haul_dtype computes_in(const haul__row *row, haul_dtype dtype, form f)
+{
+    bool scalars = f == FORM_SCALAR || row->form == HAUL__UNARY2;
+    if (scalars && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
+        dtype = HAUL_I64;
+    return row->dtypes == HAUL__FLOAT && !haul_dtype_is_float(dtype) ? HAUL_F32 : dtype;
+}
+
+static bool gives_bool(const haul__row *row)
+{
+    return row->form == HAUL__COMPARE || row->form == HAUL__UNARY_TO_BOOL;
+}
+
+/* What an integer dtype holds of a value: it wraps around. */
+static double wrapped(double v, haul_dtype dtype)
+{
+    switch (dtype) {
+    case HAUL_BOOL: return v != 0;
+    case HAUL_U8: return (double)(uint8_t)(int64_t)v;
+    case HAUL_I8: return (double)(int8_t)(int64_t)v;
+    default: return v;
+    }
+}
+
+static double expected(const point *p, int64_t i)
+{
+    haul_dtype dtype = computes_in(p->row, p->dtype, p->f);
+    double     b = p->f == FORM_SCALAR ? p->s0 : p->b[i];
+    double     want = references[p->index](p->a[i], b, p->s0, p->s1);
+    return gives_bool(p->row) ? want : haul_dtype_is_float(dtype) ? want : wrapped(want, dtype);
+}
+
+static void compare(const point *p, haul_tensor *y)
+{
+    haul_dtype dtype = gives_bool(p->row) ? HAUL_BOOL : computes_in(p->row, p->dtype, p->f);
+    if (haul_tensor_dtype(y) != dtype) {
+        fail_case("the result is %s, not %s", haul_dtype_name(haul_tensor_dtype(y)), haul_dtype_name(dtype));
+        return;
+    }
+    if (haul_tensor_count(y) != p->count || read_values(y, (double *)p->got, p->count)) {
+        fail_case("reading the result: %s", haul_error_message());
+        return;
+    }
+    for (int64_t i = 0; i < p->count; i++)
+        if (!close_enough(p->got[i], expected(p, i), dtype, 24, 0.25))
+            fail_case("element %lld of %s is %.17g, not %.17g (a = %.9g, b = %.9g)", (long long)i, p->row->formula,
+                      p->got[i], expected(p, i), p->a[i], p->f == FORM_SCALAR ? p->s0 : p->b[i]);
+}
+
+/* ---- writing in place, inside a larger tensor full of sentinels ---- */
+
+#define SENTINEL 77
+#define MARGIN   3
+
+static haul_tensor *make_target(const point *p, haul_tensor **whole)
+{
+    haul_dtype dtype = gives_bool(p->row) ? HAUL_BOOL : computes_in(p->row, p->dtype, p->f);
+    haul_set_device(p->device);
+    *whole = haul_full(dtype, HAUL_SHAPE(p->count + 2 * MARGIN), dtype == HAUL_BOOL ? 1 : SENTINEL);
+    haul_set_device(haul_cpu());
+    return haul_view(haul_slice(*whole, 0, MARGIN, MARGIN + p->count, 1), p->shape);
+}
+
+static void check_sentinels(const point *p, haul_tensor *whole)
+{
+    static double all[MAX_ELEMENTS + 2 * MARGIN];
+    double        want = haul_tensor_dtype(whole) == HAUL_BOOL ? 1 : SENTINEL;
+    if (read_values(whole, all, p->count + 2 * MARGIN)) {
+        fail_case("reading the target: %s", haul_error_message());
+        return;
+    }
+    for (int i = 0; i < MARGIN; i++)
+        if (all[i] != want || all[p->count + MARGIN + i] != want)
+            fail_case("an element outside the target was overwritten");
+}
+
+static void run_point(point *p)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *a = make_operand(p->device, p->dtype, p->shape, p->how, p->a);
+    haul_tensor *b = is_binary(p->row) ? make_operand(p->device, p->dtype, p->shape, p->how, p->b) : NULL;
+    haul_error_clear();
+    if (p->f == FORM_INTO) {
+        haul_tensor *whole, *target = make_target(p, &whole);
+        uint64_t     before = haul_tensor_version(whole);
+        if (call_into(p->row, target, a, b, p->s0, p->s1)) {
+            fail_case("%s", haul_error_message());
+        } else {
+            compare(p, target);
+            check_sentinels(p, whole);
+            if (haul_tensor_version(whole) == before)
+                fail_case("the version did not change");
+        }
+    } else {
+        haul_tensor *y = call(p->row, p->f, a, b, p->s0, p->s1);
+        if (!y)
+            fail_case("%s", haul_error_message());
+        else
+            compare(p, y);
+    }
+    haul_scope_pop(scope);
+}
+
+static void sample(point *p)
+{
+    p->count = 1;
+    for (int d = 0; d < p->shape.ndim; d++)
+        p->count *= p->shape.dims[d];
+    sample_values(p->a, p->count, p->dtype, p->row->low, p->row->high, 1);
+    sample_values(p->b, p->count, p->dtype, p->row->low, p->row->high, 2);
+    /* divisors are not zero: what integers give then is checked by test_zero_divisors */
+    if (strcmp(p->row->name, "haul_remainder") == 0 || strcmp(p->row->name, "haul_div") == 0)
+        for (int64_t i = 0; i < p->count; i++)
+            p->b[i] = p->b[i] == 0 ? 1 : p->b[i];
+    p->s0 = p->row->form == HAUL__UNARY2 ? -1 : 2;
+    p->s1 = 2;
+}
+
+static void values(haul_device *device)
+{
+    static point p;
+    p.device = device;
+    for (p.index = 0; p.index < haul__row_count; p.index++)
+        for (int t = 0; t < test_dtype_count; t++)
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+                for (int how = 0; how < LAYOUT_COUNT; how++)
+                    for (int f = 0; f < 3; f++) {
+                        p.row = &haul__rows[p.index];
+                        p.dtype = test_dtypes[t];
+                        p.shape = shapes[s];
+                        p.how = (layout)how;
+                        p.f = (form)f;
+                        bool flat = p.shape.ndim == 0 || p.shape.dims[1] == 0;
+                        if (!accepts(p.row, p.dtype) || (p.f == FORM_SCALAR && !is_binary(p.row)) ||
+                            (flat && how != LAYOUT_contiguous) || (p.shape.ndim != 4 && how == LAYOUT_channels_last))
+                            continue;
+                        if (!begin_case("%s/%s/%s/%s/%dd/%s", p.row->name, form_names[f], haul_dtype_name(p.dtype),
+                                        layout_names[how], p.shape.ndim, haul_device_name(device)))
+                            continue;
+                        sample(&p);
+                        run_point(&p);
+                    }
+}
+
+/* ---- special values ---- */
+
+static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 2, 0.5, 1e30, -1e30, 1e-30, 88, -104};
+#define SPECIALS (int)(sizeof specials / sizeof specials[0])
+
+/* Rows whose intermediate results overflow f32 where the final one does not, or where infinity minus infinity has no
+ * agreed value: the formula says what they give, and f32 gives it with f32's range. */
+static bool specials_differ(const haul__row *row)
+{
+    static const char *const rows[] = {"haul_remainder",     "haul_tanh_backward", "haul_sigmoid_backward",
+                                       "haul_silu_backward", "haul_gelu_backward", "haul_silu",
+                                       "haul_gelu",          "haul_sin",           "haul_cos"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(row->name, rows[i]) == 0)
+            return true;
+    return false;
+}
+
+static void special_values(haul_device *device, haul_dtype dtype)
+{
+    static point p;
+    p = (point){.device = device, .dtype = dtype, .shape = HAUL_SHAPE(SPECIALS * SPECIALS), .f = FORM_PLAIN};
+    for (p.index = 0; p.index < haul__row_count; p.index++) {
+        p.row = &haul__rows[p.index];
+        if (specials_differ(p.row) ||
+            !begin_case("%s/specials/%s/%s", p.row->name, haul_dtype_name(dtype), haul_device_name(device)))
+            continue;
+        p.count = SPECIALS * SPECIALS;
+        p.s0 = -1;
+        p.s1 = 2;
+        for (int i = 0; i < p.count; i++) {
+            p.a[i] = specials[i / SPECIALS];
+            p.b[i] = specials[i % SPECIALS];
+            if (dtype == HAUL_F32)
+                p.a[i] = (float)p.a[i], p.b[i] = (float)p.b[i];
+        }
+        run_point(&p);
+    }
+}
+
+/* ---- gradients ---- */
+
+static haul_tensor *apply(haul_tensor *const *in, int count, void *context)
+{
+    const haul__row *row = context;
+    return call(row, FORM_PLAIN, in[0], count > 1 ? in[1] : NULL, 0.5, 1.5);
+}
+
+static haul_tensor *apply_scalar(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    return call(context, FORM_SCALAR, in[0], NULL, 1.5, 0);
+}
+
+/* The first gradients, summed: its gradient is the second. */
+static haul_tensor *first_gradient(haul_tensor *const *in, int count, void *context)
+{
+    haul_tensor *y = haul_sum(apply(in, count, context)), *g[2] = {HAUL_NONE, HAUL_NONE};
+    if (haul_grad(y, in, count, g, .create_graph = true))
+        return NULL;
+    /* weights keep it from being constant where the gradients themselves are */
+    haul_tensor *sum = haul_sum(haul_mul(in[0], in[0]));
+    for (int i = 0; i < count; i++)
+        if (g[i] != HAUL_NONE)
+            sum = haul_add(sum, haul_sum(haul_mul(g[i], haul_add_scalar(in[i], 3))));
+    return sum;
+}
+
+static bool has_gradient(const haul__row *row)
+{
+    return row->gradient[0] && row->form != HAUL__COMPARE && row->form != HAUL__UNARY_TO_BOOL;
+}
+
+/* Away from where a formula has a kink. */
+static void smooth_values(double *out, int64_t n, const haul__row *row, unsigned seed)
+{
+    sample_values(out, n, HAUL_F64, row->low, row->high, seed);
+    for (int64_t i = 0; i < n; i++)
+        for (double kink = -2; kink <= 2; kink += 0.5)
+            if (fabs(out[i] - kink) < 0.02)
+                out[i] += 0.05;
+}
+
+static void gradient(const haul__row *row, haul_device *device, haul_function *f, const char *what, int count)
+{
+    if (!begin_case("%s/%s/f64/%s", row->name, what, haul_device_name(device)))
+        return;
+    haul_scope *scope = haul_scope_push();
+    double      a[6], b[2];
+    smooth_values(a, 6, row, 3);
+    smooth_values(b, 2, row, 4);
+    /* b is broadcast: its gradient is summed */
+    haul_tensor *in[2] = {haul_to(haul_from_host(HAUL_F64, HAUL_SHAPE(3, 2), a), device),
+                          haul_to(haul_from_host(HAUL_F64, HAUL_SHAPE(2), b), device)};
+    haul_error_clear();
+    if (haul_grad_check(f, in, count, (void *)row))
+        fail_case("%s", haul_error_message());
+    haul_scope_pop(scope);
+}
+
+static void gradients(haul_device *device)
+{
+    for (int i = 0; i < haul__row_count; i++) {
+        const haul__row *row = &haul__rows[i];
+        bool             binary = is_binary(row);
+        if (!has_gradient(row) || strcmp(row->name, "haul_logical_and") == 0 ||
+            strcmp(row->name, "haul_logical_or") == 0 || strcmp(row->name, "haul_sign") == 0 ||
+            strcmp(row->name, "haul_floor") == 0 || strcmp(row->name, "haul_ceil") == 0 ||
+            strcmp(row->name, "haul_round") == 0)
+            continue; /* piecewise constant: the gradient is zero where it exists */
+        gradient(row, device, apply, "gradient", binary ? 2 : 1);
+        gradient(row, device, first_gradient, "second", binary ? 2 : 1);
+        if (row->call_scalar)
+            gradient(row, device, apply_scalar, "scalar_gradient", 1);
+    }
+}
+
+/* ---- errors ---- */
+
+static void expect_error(haul_tensor *y, haul_status status, const char *mentions)
+{
+    if (y)
+        fail_case("no error");
+    else if (haul_error_status() != status || !strstr(haul_error_message(), mentions))
+        fail_case("the error is %d \"%s\", not one of status %d that mentions \"%s\"", (int)haul_error_status(),
+                  haul_error_message(), (int)status, mentions);
+    haul_error_clear();
+}
+
+static void errors(haul_device *device)
+{
+    for (int i = 0; i < haul__row_count; i++) {
+        const haul__row *row = &haul__rows[i];
+        if (!begin_case("%s/errors/%s", row->name, haul_device_name(device)))
+            continue;
+        haul_scope *scope = haul_scope_push();
+        haul_set_device(device);
+        haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *odd = haul_ones(HAUL_F32, HAUL_SHAPE(4));
+        haul_error_clear();
+        expect_error(call(row, FORM_PLAIN, NULL, x, 1, 2), HAUL_INVALID_ARGUMENT, row->name);
+        expect_error(call(row, FORM_PLAIN, HAUL_NONE, x, 1, 2), HAUL_INVALID_ARGUMENT, row->name);
+        if (is_binary(row)) {
+            expect_error(call(row, FORM_PLAIN, x, odd, 1, 2), HAUL_SHAPE, row->name);
+            expect_error(call(row, FORM_PLAIN, x, NULL, 1, 2), HAUL_INVALID_ARGUMENT, row->name);
+        }
+        if (call_into(row, odd, x, x, 1, 2) == HAUL_OK)
+            fail_case("a target of another shape was accepted");
+        haul_error_clear();
+        haul_tensor *flags = haul_ones(HAUL_BOOL, HAUL_SHAPE(3));
+        if (row->dtypes == HAUL__NUMBER && row->form != HAUL__UNARY2) /* whole scalars make those i64 */
+            expect_error(call(row, FORM_PLAIN, flags, flags, 1, 2), HAUL_DTYPE, "bool");
+        if (is_binary(row) && device != haul_cpu()) {
+            haul_set_device(haul_cpu());
+            haul_tensor *elsewhere = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3));
+            expect_error(call(row, FORM_PLAIN, x, elsewhere, 1, 2), HAUL_PLACEMENT, "haul_to(");
+        }
+        haul_scope_pop(scope);
+    }
+}
+
+/* Integers divided by zero, and the smallest by -1, give a value on every device and no fault. */
+static void test_zero_divisors(haul_device *device)
+{
+    for (int t = 1; t < test_dtype_count; t++) {
+        haul_dtype dtype = test_dtypes[t];
+        if (haul_dtype_is_float(dtype) ||
+            !begin_case("haul_remainder/zero_divisors/%s/%s", haul_dtype_name(dtype), haul_device_name(device)))
+            continue;
+        haul_scope  *scope = haul_scope_push();
+        double       as[] = {5, -5, dtype == HAUL_I32 ? -2147483648.0 : -128}, bs[] = {0, 0, -1}, got[3];
+        haul_tensor *a = haul_to(haul_cast(haul_from_host(HAUL_F64, HAUL_SHAPE(3), as), dtype), device);
+        haul_tensor *b = haul_to(haul_cast(haul_from_host(HAUL_F64, HAUL_SHAPE(3), bs), dtype), device);
+        haul_error_clear();
+        if (read_values(haul_remainder(a, b), got, 3))
+            fail_case("%s", haul_error_message());
+        else if (dtype != HAUL_U8 && (got[0] != 0 || got[1] != 0 || got[2] != 0))
+            fail_case("gives %g %g %g, not zeros", got[0], got[1], got[2]);
+        haul_scope_pop(scope);
+    }
+}
+
+int main(void)
+{
+    haul_scope  *program = haul_scope_push();
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    for (int d = 0; d < count; d++) {
+        values(devices[d]);
+        special_values(devices[d], HAUL_F32);
+        special_values(devices[d], HAUL_F64);
+        gradients(devices[d]);
+        errors(devices[d]);
+        test_zero_divisors(devices[d]);
+        printf("%s done\n", haul_device_name(devices[d]));
+        fflush(stdout);
+    }
+    haul_scope_pop(program);
+    return finish_cases("pointwise rows");
+}
