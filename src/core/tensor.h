@@ -81,6 +81,9 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t);
  * NULL, with the error recorded, when host memory is exhausted. */
 haul__storage *haul__storage_new(haul_device *device);
 
+/* The device that haul_tensor_device answers on failure; every function refuses it. Defined by device/registry.c. */
+haul_device *haul__device_invalid(void);
+
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);
 

@@ -1,0 +1,94 @@
+/* What is known about element types, all of it from HAUL_DTYPE_LIST. */
+#include <haul/dtype.h>
+
+#include <string.h>
+
+#include "core/tensor.h"
+
+typedef struct dtype_info {
+    const char *name;
+    int         bits;
+    char        kind; /* 'b', 'u', 'i', 'f' */
+} dtype_info;
+
+static const dtype_info infos[HAUL_DTYPE_END] = {[HAUL_DTYPE_NONE] = {"none", 0, 0},
+#define X(NAME, text, bits, kind) [HAUL_##NAME] = {#text, bits, kind},
+                                                 HAUL_DTYPE_LIST(X)
+#undef X
+};
+
+static const dtype_info *info(haul_dtype dtype)
+{
+    static const dtype_info invalid = {"invalid", 0, 0};
+    return (unsigned)dtype < HAUL_DTYPE_END ? &infos[dtype] : &invalid;
+}
+
+const char *haul_dtype_name(haul_dtype dtype)
+{
+    return info(dtype)->name;
+}
+
+int haul_dtype_bits(haul_dtype dtype)
+{
+    return info(dtype)->bits;
+}
+
+bool haul_dtype_is_float(haul_dtype dtype)
+{
+    return info(dtype)->kind == 'f';
+}
+
+bool haul_dtype_is_integer(haul_dtype dtype)
+{
+    char kind = info(dtype)->kind;
+    return kind == 'u' || kind == 'i';
+}
+
+size_t haul__dtype_size(haul_dtype dtype)
+{
+    return (size_t)info(dtype)->bits / 8;
+}
+
+haul_dtype haul_dtype_parse(const char *name)
+{
+    /* Names of NumPy, PyTorch and TensorFlow. */
+    static const struct {
+        const char *name;
+        haul_dtype  dtype;
+    } others[] = {
+        {"uint8", HAUL_U8},    {"int8", HAUL_I8},     {"int16", HAUL_I16},   {"int32", HAUL_I32},
+        {"int64", HAUL_I64},   {"float16", HAUL_F16}, {"half", HAUL_F16},    {"bfloat16", HAUL_BF16},
+        {"float32", HAUL_F32}, {"float", HAUL_F32},   {"float64", HAUL_F64}, {"double", HAUL_F64},
+    };
+    if (!name)
+        return HAUL_DTYPE_NONE;
+    for (int dtype = HAUL_DTYPE_NONE + 1; dtype < HAUL_DTYPE_END; dtype++)
+        if (strcmp(infos[dtype].name, name) == 0)
+            return (haul_dtype)dtype;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i].name, name) == 0)
+            return others[i].dtype;
+    return HAUL_DTYPE_NONE;
+}
+
+/* bool < integers < floats: the higher category wins a mix whatever the sizes are. */
+static int category(haul_dtype dtype)
+{
+    if (haul_dtype_is_float(dtype))
+        return 2;
+    return haul_dtype_is_integer(dtype);
+}
+
+haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b)
+{
+    if (!haul_dtype_bits(a) || !haul_dtype_bits(b))
+        return HAUL_DTYPE_NONE;
+    if (category(a) != category(b))
+        return category(a) > category(b) ? a : b;
+    if (infos[a].bits != infos[b].bits)
+        return infos[a].bits > infos[b].bits ? a : b;
+    /* Of one category and size but different, only two pairs are left; neither holds all values of the other. */
+    if (a != b)
+        return category(a) == 2 ? HAUL_F32 : HAUL_I16; /* f16 with bf16; u8 with i8 */
+    return a;
+}

@@ -1,0 +1,101 @@
+/* The thread's error record. */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local haul__error_record record;
+
+haul_status haul_error_status(void)
+{
+    return record.status;
+}
+
+const char *haul_error_message(void)
+{
+    return record.message;
+}
+
+const char *haul_error_operation(void)
+{
+    return record.operation;
+}
+
+const char *haul_error_argument(void)
+{
+    return record.argument;
+}
+
+void haul_error_clear(void)
+{
+    record.status = HAUL_OK;
+    record.operation[0] = record.argument[0] = record.message[0] = 0;
+}
+
+const char *haul_status_name(haul_status status)
+{
+    static const char *const names[] = {
+#define X(name, value, text) [value] = text,
+        HAUL_STATUS_LIST(X)
+#undef X
+    };
+    size_t index = (size_t)status;
+    return index < sizeof names / sizeof *names ? names[index] : "unknown status";
+}
+
+/* A message is one line of text, also when it quotes a file name or a file's contents; one that is too long says so by
+ * ending in dots. */
+static void tidy(char *message, size_t size, bool cut)
+{
+    for (char *c = message; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+    if (!cut)
+        return;
+    size_t end = size - 4;
+    while (end > 0 && ((unsigned char)message[end] & 0xc0) == 0x80) /* not inside a UTF-8 character */
+        end--;
+    memcpy(message + end, "...", 4);
+}
+
+haul_status haul__fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
+{
+    haul__error_record fresh = {.status = status}; /* the arguments may be texts of the old record */
+    snprintf(fresh.operation, sizeof fresh.operation, "%s", operation ? operation : "");
+    snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
+    int     prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
+    size_t  room = sizeof fresh.message - (size_t)prefix;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(fresh.message + prefix, room, format, arguments);
+    va_end(arguments);
+    tidy(fresh.message, sizeof fresh.message, length >= 0 && (size_t)length >= room);
+    record = fresh;
+    return status;
+}
+
+haul_status haul__fail_null(const char *operation, const char *argument)
+{
+    if (record.status != HAUL_OK)
+        return record.status;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
+                      "%s is NULL; pass the result of a call that succeeded", argument ? argument : "an argument");
+}
+
+haul_status haul__fail_memory(const char *operation, size_t bytes)
+{
+    if (bytes == 0)
+        return haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL, "host memory is exhausted");
+    return haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL, "host memory is exhausted; %zu bytes were asked for", bytes);
+}
+
+void haul__error_save(haul__error_record *out)
+{
+    *out = record;
+}
+
+void haul__error_restore(const haul__error_record *saved)
+{
+    record = *saved;
+}

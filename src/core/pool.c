@@ -1,0 +1,409 @@
+/* The thread pool.
+ *
+ * One job at a time. A job is cut into units; what is left of it stands in one word, the ticket: which job (so that a
+ * late thread cannot take a unit of another job for one of its own) and how many units are unclaimed. A thread takes a
+ * unit by lowering that number, and only while it is above zero, so the job's description, which is written before the
+ * ticket and changed only after all units are done, is stable for whoever gets one.
+ *
+ * Threads without work watch the ticket for a moment, because the next job of a training step comes within
+ * microseconds, and then sleep. Whoever finds the pool taken, by another thread or by its own caller, works alone:
+ * nothing ever waits for the pool. */
+#include "core/pool.h"
+
+#include <haul/device.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+
+enum {
+    MOST_THREADS = 1024,
+    MOST_UNITS = 1024,    /* of a job; more pieces than these are claimed several at once */
+    WATCH_NS = 50000,     /* how long an idle thread watches for work, and a caller for the last unit */
+    PAUSES_PER_LOOK = 32, /* between looks at the clock */
+    LINE = 64             /* bytes of a cache line */
+};
+
+/* The ticket: units left in the low bits, number of the job above. */
+enum { LEFT_BITS = 16 };
+#define LEFT_MASK ((UINT64_C(1) << LEFT_BITS) - 1)
+
+static struct {
+    /* Written by the caller of a job, read by all: one line. */
+    _Alignas(LINE) _Atomic uint64_t ticket;
+    _Atomic(haul__range_fn *) fn;
+    _Atomic(void *)           context;
+    _Atomic int64_t           count, grain;
+    atomic_int                units;
+    /* Written by all. */
+    _Alignas(LINE) atomic_int pending; /* units not yet done */
+    atomic_int  sleeping;              /* threads of the pool that must be woken */
+    atomic_bool caller_sleeps;
+    /* Who may start a job, and change what follows. */
+    _Alignas(LINE) atomic_bool taken;
+    atomic_bool quit;
+    int         workers;   /* threads running */
+    int         failed_at; /* as many could not be started: do not try again for the same number */
+    pthread_t  *threads;
+    int64_t     watch_ns;
+} pool;
+
+static atomic_int      wanted; /* threads, the caller included; 0: not decided yet */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t  work_came = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t  work_done = PTHREAD_COND_INITIALIZER;
+static pthread_once_t  once = PTHREAD_ONCE_INIT;
+
+/* --- how many --- */
+
+static int core_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+static int clamp_threads(long threads)
+{
+    if (threads < 1)
+        return 1;
+    return threads > MOST_THREADS ? MOST_THREADS : (int)threads;
+}
+
+/* What HAUL_NUM_THREADS says; a core each where it says nothing sensible. */
+static int default_threads(void)
+{
+    const char *text = getenv("HAUL_NUM_THREADS");
+    char       *end;
+    long        threads = text ? strtol(text, &end, 10) : 0;
+    if (text && end != text && *end == 0 && threads > 0)
+        return clamp_threads(threads);
+    return clamp_threads(core_count());
+}
+
+int haul__pool_threads(void)
+{
+    int threads = atomic_load_explicit(&wanted, memory_order_relaxed);
+    if (threads)
+        return threads;
+    int none = 0;
+    atomic_compare_exchange_strong(&wanted, &none, default_threads());
+    return atomic_load_explicit(&wanted, memory_order_relaxed);
+}
+
+int haul__pool_set_threads(int threads)
+{
+    atomic_store(&wanted, threads > 0 ? clamp_threads(threads) : default_threads());
+    return haul__pool_threads();
+}
+
+haul_status haul_set_num_threads(int threads)
+{
+    if (threads < 0 || threads > MOST_THREADS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_num_threads", "threads",
+                          "%d threads; 1 to %d are possible, and 0 for one a core", threads, MOST_THREADS);
+    haul__pool_set_threads(threads);
+    return HAUL_OK;
+}
+
+int haul_num_threads(void)
+{
+    return haul__pool_threads();
+}
+
+/* --- watching --- */
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static bool work_is_left(void)
+{
+    return (atomic_load(&pool.ticket) & LEFT_MASK) != 0 || atomic_load(&pool.quit);
+}
+
+static bool units_are_done(void)
+{
+    return atomic_load(&pool.pending) == 0;
+}
+
+/* Watch for `happened` for a moment; false if it did not happen. */
+static bool watch(bool (*happened)(void))
+{
+    int64_t end = 0;
+    for (;;) {
+        for (int i = 0; i < PAUSES_PER_LOOK; i++) {
+            if (happened())
+                return true;
+            pause_briefly();
+        }
+        int64_t now = now_ns();
+        if (!end)
+            end = now + pool.watch_ns;
+        else if (now >= end)
+            return false;
+    }
+}
+
+/* --- working --- */
+
+static void run_pieces(haul__range_fn *fn, void *context, int64_t count, int64_t grain, int64_t first, int64_t last)
+{
+    for (int64_t piece = first; piece < last; piece++) {
+        int64_t begin = piece * grain;
+        fn(context, begin, count - begin < grain ? count : begin + grain);
+    }
+}
+
+static int64_t pieces_of(int64_t count, int64_t grain)
+{
+    return count / grain + (count % grain != 0);
+}
+
+/* Claim and do units until none is left; how many were done here. */
+static int run_units(void)
+{
+    int      done = 0;
+    uint64_t ticket = atomic_load(&pool.ticket);
+    while (ticket & LEFT_MASK) {
+        haul__range_fn *fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
+        void           *context = atomic_load_explicit(&pool.context, memory_order_relaxed);
+        int64_t         count = atomic_load_explicit(&pool.count, memory_order_relaxed);
+        int64_t         grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
+        int             units = atomic_load_explicit(&pool.units, memory_order_relaxed);
+        if (!atomic_compare_exchange_weak(&pool.ticket, &ticket, ticket - 1))
+            continue;
+        int64_t unit = units - (int64_t)(ticket & LEFT_MASK);
+        int64_t pieces = pieces_of(count, grain);
+        /* Units differ by a piece at most; pieces / units first, for their product could overflow. */
+        int64_t each = pieces / units, longer = pieces % units;
+        int64_t first = unit * each + (unit < longer ? unit : longer);
+        run_pieces(fn, context, count, grain, first, first + each + (unit < longer));
+        done++;
+        ticket = atomic_load(&pool.ticket);
+    }
+    return done;
+}
+
+static void report_done(int units)
+{
+    if (units == 0 || atomic_fetch_sub(&pool.pending, units) != units || !atomic_load(&pool.caller_sleeps))
+        return;
+    pthread_mutex_lock(&lock);
+    pthread_cond_broadcast(&work_done);
+    pthread_mutex_unlock(&lock);
+}
+
+static void sleep_until_work(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&pool.sleeping, 1);
+    while (!work_is_left())
+        pthread_cond_wait(&work_came, &lock);
+    atomic_fetch_sub(&pool.sleeping, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *worker(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&pool.quit)) {
+        report_done(run_units());
+        if (!watch(work_is_left))
+            sleep_until_work();
+    }
+    return NULL;
+}
+
+/* --- starting and stopping; by whoever has taken the pool --- */
+
+static int start_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return -1;
+    int failed = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+static void stop_workers(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store(&pool.quit, true);
+    pthread_cond_broadcast(&work_came);
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.threads[i], NULL);
+    pool.workers = 0;
+    free(pool.threads);
+    pool.threads = NULL;
+    atomic_store(&pool.quit, false);
+}
+
+/* In the child of a fork the workers do not exist, and the caller of a job may not either. */
+static void forget_workers(void)
+{
+    pool.workers = 0;
+    pool.failed_at = 0;
+    atomic_store(&pool.sleeping, 0);
+    atomic_store(&pool.caller_sleeps, false);
+    atomic_store(&pool.taken, false);
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    work_came = work_done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, forget_workers);
+}
+
+/* Have as many workers as are wanted, or as many as the system gives. The list is the process's, not an operation's:
+ * it is not counted among the blocks that tests look at. */
+static void adjust_workers(int threads)
+{
+    if (pool.workers == threads - 1 || pool.failed_at == threads)
+        return;
+    pthread_once(&once, prepare);
+    stop_workers();
+    pool.failed_at = 0;
+    pool.watch_ns = threads > core_count() ? 0 : WATCH_NS; /* too many for their cores would take them from others */
+    pool.threads = malloc((size_t)threads * sizeof *pool.threads);
+    for (int i = 0; pool.threads && i < threads - 1; i++) {
+        if (start_thread(&pool.threads[i], worker, NULL) != 0)
+            break;
+        pool.workers++;
+    }
+    if (pool.workers < threads - 1)
+        pool.failed_at = threads;
+}
+
+/* When the process ends, or the library is unloaded. If a job is running, by a thread that outlives main or because it
+ * is a job that calls exit, its threads are left alone; no new job gets the pool. */
+__attribute__((destructor)) static void finish(void)
+{
+    if (!atomic_exchange(&pool.taken, true))
+        stop_workers();
+}
+
+/* --- jobs --- */
+
+static void wake_workers(int wanted_workers)
+{
+    if (atomic_load(&pool.sleeping) == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    int sleeping = atomic_load(&pool.sleeping);
+    if (wanted_workers >= sleeping)
+        pthread_cond_broadcast(&work_came);
+    else
+        for (int i = 0; i < wanted_workers; i++)
+            pthread_cond_signal(&work_came);
+    pthread_mutex_unlock(&lock);
+}
+
+static void wait_for_units(void)
+{
+    if (watch(units_are_done))
+        return;
+    pthread_mutex_lock(&lock);
+    atomic_store(&pool.caller_sleeps, true);
+    while (!units_are_done())
+        pthread_cond_wait(&work_done, &lock);
+    atomic_store(&pool.caller_sleeps, false);
+    pthread_mutex_unlock(&lock);
+}
+
+static void run_job(int64_t count, int64_t grain, haul__range_fn *fn, void *context)
+{
+    int64_t pieces = pieces_of(count, grain);
+    int     units = pieces < MOST_UNITS ? (int)pieces : MOST_UNITS;
+    atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&pool.context, context, memory_order_relaxed);
+    atomic_store_explicit(&pool.count, count, memory_order_relaxed);
+    atomic_store_explicit(&pool.grain, grain, memory_order_relaxed);
+    atomic_store_explicit(&pool.units, units, memory_order_relaxed);
+    atomic_store_explicit(&pool.pending, units, memory_order_relaxed);
+    uint64_t job = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> LEFT_BITS) + 1;
+    atomic_store(&pool.ticket, job << LEFT_BITS | (uint64_t)units);
+    wake_workers(units - 1);
+    report_done(run_units());
+    wait_for_units();
+}
+
+void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *context)
+{
+    if (count <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    int threads = haul__pool_threads();
+    if (count <= grain || threads == 1 || atomic_exchange(&pool.taken, true)) {
+        run_pieces(fn, context, count, grain, 0, pieces_of(count, grain));
+        return;
+    }
+    adjust_workers(threads);
+    if (pool.workers)
+        run_job(count, grain, fn, context);
+    else
+        run_pieces(fn, context, count, grain, 0, pieces_of(count, grain));
+    atomic_store(&pool.taken, false);
+}
+
+/* --- threads of their own --- */
+
+struct haul__thread_handle {
+    pthread_t thread;
+    void (*run)(void *);
+    void *context;
+};
+
+static void *run_thread(void *p)
+{
+    haul__thread_handle *handle = p;
+    handle->run(handle->context);
+    return NULL;
+}
+
+haul__thread_handle *haul__thread_start(void (*run)(void *), void *context)
+{
+    haul__thread_handle *handle = haul__malloc(sizeof *handle);
+    if (!handle)
+        return NULL;
+    handle->run = run;
+    handle->context = context;
+    if (start_thread(&handle->thread, run_thread, handle) != 0) {
+        haul__free(handle);
+        return NULL;
+    }
+    return handle;
+}
+
+void haul__thread_join(haul__thread_handle *handle)
+{
+    if (!handle)
+        return;
+    pthread_join(handle->thread, NULL);
+    haul__free(handle);
+}

@@ -1,0 +1,124 @@
+/* Arithmetic on shapes. */
+#include "core/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+
+/* The largest element there is; byte counts of all tensors that pass haul__shape_count fit an int64_t. */
+enum { LARGEST_ELEMENT = 8, TEXT = 200 };
+
+bool haul__mul_size(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t product;
+    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product))
+        return false;
+    *out = product;
+    return true;
+}
+
+bool haul__add_size(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t sum;
+    if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum))
+        return false;
+    *out = sum;
+    return true;
+}
+
+static haul_status check_ndim(const haul_shape *shape, const char *operation)
+{
+    if (shape->ndim >= 0 && shape->ndim <= HAUL_MAX_DIMS)
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, operation, "shape", "a shape of %d dimensions; 0 to %d are possible", shape->ndim,
+                      HAUL_MAX_DIMS);
+}
+
+/* Dimensions of 0 are left out of the overflow check's product, not of the check: the strides of an empty tensor are
+ * products of the others. */
+haul_status haul__shape_count(const haul_shape *shape, const char *operation, int64_t *count)
+{
+    char    text[TEXT];
+    int64_t elements = 1, bytes;
+    bool    empty = false;
+    if (check_ndim(shape, operation) != HAUL_OK)
+        return haul_error_status();
+    for (int i = 0; i < shape->ndim; i++) {
+        int64_t dim = shape->dims[i];
+        if (dim < 0)
+            return haul__fail(HAUL_SHAPE, operation, "shape", "dimension %d of shape %s is negative", i,
+                              haul__shape_text(shape, text, sizeof text));
+        empty = empty || dim == 0;
+        if (dim > 0 && !haul__mul_size(elements, dim, &elements))
+            goto overflow;
+    }
+    if (!haul__mul_size(elements, LARGEST_ELEMENT, &bytes))
+        goto overflow;
+    *count = empty ? 0 : elements;
+    return HAUL_OK;
+overflow:
+    return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more elements than memory has addresses",
+                      haul__shape_text(shape, text, sizeof text));
+}
+
+void haul__shape_strides(const haul_shape *shape, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int i = shape->ndim - 1; i >= 0; i--) {
+        strides[i] = stride;
+        /* Cannot overflow in a shape that haul__shape_count has passed; in any other the stride stays what it was. */
+        if (shape->dims[i] > 1)
+            haul__mul_size(stride, shape->dims[i], &stride);
+    }
+}
+
+haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out)
+{
+    if (check_ndim(a, operation) != HAUL_OK || check_ndim(b, operation) != HAUL_OK)
+        return haul_error_status();
+    haul_shape wide = {.ndim = a->ndim > b->ndim ? a->ndim : b->ndim};
+    for (int i = 1; i <= wide.ndim; i++) { /* from the last dimension */
+        int64_t x = i <= a->ndim ? a->dims[a->ndim - i] : 1;
+        int64_t y = i <= b->ndim ? b->dims[b->ndim - i] : 1;
+        if (x != y && x != 1 && y != 1) {
+            char left[TEXT], right[TEXT];
+            return haul__fail(
+                HAUL_SHAPE, operation, NULL,
+                "shapes %s and %s do not broadcast: dimension %d from the end is %lld and %lld; they must be "
+                "equal, or one of them 1",
+                haul__shape_text(a, left, sizeof left), haul__shape_text(b, right, sizeof right), i, (long long)x,
+                (long long)y);
+        }
+        wide.dims[wide.ndim - i] = x == 1 ? y : x;
+    }
+    *out = wide;
+    return HAUL_OK;
+}
+
+bool haul__shape_equal(const haul_shape *a, const haul_shape *b)
+{
+    return a->ndim == b->ndim && memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof a->dims[0]) == 0;
+}
+
+haul_status haul__axis(int axis, int ndim, const char *operation, int *out)
+{
+    if (ndim == 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axis", "axis %d of a 0-d tensor, which has none", axis);
+    if (axis < -ndim || axis >= ndim)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axis",
+                          "axis %d of a tensor of %d dimensions; %d to %d exist", axis, ndim, -ndim, ndim - 1);
+    *out = axis < 0 ? axis + ndim : axis;
+    return HAUL_OK;
+}
+
+char *haul__shape_text(const haul_shape *shape, char *buffer, size_t size)
+{
+    int    ndim = shape->ndim < HAUL_MAX_DIMS ? shape->ndim : HAUL_MAX_DIMS;
+    size_t at = (size_t)snprintf(buffer, size, "[");
+    for (int i = 0; i < ndim && at < size; i++)
+        at += (size_t)snprintf(buffer + at, size - at, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
+    if (at < size)
+        snprintf(buffer + at, size - at, "]");
+    return buffer;
+}

@@ -1,0 +1,215 @@
+/* Tensors and storages as objects, and what a tensor answers about itself. */
+#include "core/tensor.h"
+
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+
+/* --- storage --- */
+
+static void storage_destroy(void *object)
+{
+    haul__storage *storage = object;
+    if (storage->release)
+        storage->release(storage);
+    if (storage->deleter)
+        storage->deleter(storage->deleter_context);
+    haul__small_free(storage, sizeof *storage);
+}
+
+static const haul__class storage_class = {"storage", storage_destroy};
+
+haul__storage *haul__storage_new(haul_device *device)
+{
+    haul__storage *storage = haul__small_alloc(sizeof *storage);
+    if (!storage) {
+        haul__fail_memory(NULL, sizeof *storage);
+        return NULL;
+    }
+    haul__object_init(&storage->object, &storage_class);
+    storage->device = device;
+    storage->block = NULL;
+    storage->buffer = (haul__buffer){NULL, NULL};
+    storage->bytes = 0;
+    atomic_init(&storage->version, 0);
+    storage->uses = &storage->own_uses;
+    atomic_flag_clear_explicit(&storage->own_uses.lock, memory_order_relaxed);
+    atomic_init(&storage->own_uses.any, false);
+    storage->own_uses.write = (haul__use){NULL, 0};
+    storage->own_uses.read_count = 0;
+    storage->release = NULL;
+    storage->deleter = NULL;
+    storage->deleter_context = NULL;
+    storage->mapped = NULL;
+    storage->map_mode = 0;
+    return storage;
+}
+
+/* --- tensor --- */
+
+static void tensor_destroy(void *object)
+{
+    haul_tensor *t = object;
+    haul__object_release(t->storage);
+    haul__object_release(t->node);
+    haul__object_release(t->grad);
+    haul__small_free(t, sizeof *t);
+}
+
+static void keep_forever(void *object)
+{
+    (void)object;
+}
+
+static const haul__class tensor_class = {"tensor", tensor_destroy};
+static const haul__class none_class = {"HAUL_NONE", keep_forever};
+
+static haul_tensor none = {.object = {.type = &none_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE};
+
+haul_tensor *const haul_none = &none;
+
+/* Strides as given, but those of size-1 dimensions, which no address depends on, as if they were packed around the
+ * dimensions behind them: so equal layouts have equal strides. */
+static void set_strides(haul_tensor *t, const int64_t *strides)
+{
+    int64_t packed = 1; /* stride a dimension here has in a row-major tensor */
+    int64_t behind = 1; /* extent of the next dimension */
+    t->contiguous = true;
+    for (int i = t->shape.ndim - 1; i >= 0; i--) {
+        int64_t dim = t->shape.dims[i];
+        t->strides[i] = dim == 1 ? behind : strides[i];
+        t->contiguous = t->contiguous && t->strides[i] == packed;
+        if (dim > 1)
+            haul__mul_size(packed, dim, &packed);
+        if (dim > 1 && !haul__mul_size(t->strides[i], dim, &behind))
+            behind = t->strides[i];
+    }
+}
+
+static int64_t element_count(const haul_shape *shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < shape->ndim; i++)
+        count *= shape->dims[i]; /* checked by haul__shape_count; a zero makes up for what is left out there */
+    return count;
+}
+
+haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
+                               const int64_t *strides, int64_t offset)
+{
+    if (!storage)
+        return NULL;
+    haul_tensor *t = haul__small_alloc(sizeof *t);
+    if (!t) {
+        haul__fail_memory(NULL, sizeof *t);
+        return NULL;
+    }
+    haul__object_init(&t->object, &tensor_class);
+    haul__object_keep(storage);
+    t->storage = storage;
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->offset = offset;
+    t->count = element_count(shape);
+    t->contiguous = true;
+    if (strides)
+        set_strides(t, strides);
+    else
+        haul__shape_strides(shape, t->strides);
+    t->contiguous = t->contiguous || t->count == 0;
+    t->requires_grad = false;
+    t->node = NULL;
+    t->grad = NULL;
+    return t;
+}
+
+haul_tensor *haul__tensor_alias(const haul_tensor *t)
+{
+    return haul__tensor_wrap(t->storage, t->dtype, &t->shape, t->strides, t->offset);
+}
+
+char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size)
+{
+    char shape[200];
+    if (!t)
+        snprintf(buffer, size, "NULL");
+    else if (haul__is_none(t))
+        snprintf(buffer, size, "HAUL_NONE");
+    else
+        snprintf(buffer, size, "%s%s on %s", haul_dtype_name(t->dtype),
+                 haul__shape_text(&t->shape, shape, sizeof shape), haul_device_name(t->storage->device));
+    return buffer;
+}
+
+/* --- answers --- */
+
+/* Is t a tensor one can ask about? */
+static bool check(const haul_tensor *t, const char *operation)
+{
+    if (!t)
+        haul__fail_null(operation, "t");
+    else if (haul__is_none(t))
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "t", "t is HAUL_NONE, which has no shape, dtype or device");
+    else
+        return true;
+    return false;
+}
+
+static bool check_axis(const haul_tensor *t, int axis, const char *operation, int *out)
+{
+    return check(t, operation) && haul__axis(axis, t->shape.ndim, operation, out) == HAUL_OK;
+}
+
+int haul_tensor_ndim(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_ndim") ? t->shape.ndim : -1;
+}
+
+int64_t haul_tensor_dim(const haul_tensor *t, int axis)
+{
+    int i;
+    return check_axis(t, axis, "haul_tensor_dim", &i) ? t->shape.dims[i] : -1;
+}
+
+int64_t haul_tensor_stride(const haul_tensor *t, int axis)
+{
+    int i;
+    return check_axis(t, axis, "haul_tensor_stride", &i) ? t->strides[i] : -1;
+}
+
+haul_shape haul_tensor_shape(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_shape") ? t->shape : (haul_shape){.ndim = -1};
+}
+
+int64_t haul_tensor_count(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_count") ? t->count : -1;
+}
+
+size_t haul_tensor_bytes(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_bytes") ? (size_t)t->count * haul__dtype_size(t->dtype) : 0;
+}
+
+haul_dtype haul_tensor_dtype(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_dtype") ? t->dtype : HAUL_DTYPE_NONE;
+}
+
+haul_device *haul_tensor_device(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_device") ? t->storage->device : haul__device_invalid();
+}
+
+bool haul_tensor_is_contiguous(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_is_contiguous") && t->contiguous;
+}
+
+uint64_t haul_tensor_version(const haul_tensor *t)
+{
+    return check(t, "haul_tensor_version") ? atomic_load_explicit(&t->storage->version, memory_order_acquire) : 0;
+}

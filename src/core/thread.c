@@ -1,0 +1,108 @@
+/* The list of all threads that use the library, and what happens when one of them ends.
+ *
+ * The list serves one purpose: counting live blocks without a counter that all threads fight for. */
+#include "core/thread.h"
+
+#include <pthread.h>
+
+_Thread_local haul__context haul__tls;
+
+static pthread_once_t  once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t   key;
+static bool            have_key;
+static haul__context  *contexts;
+static atomic_llong    strays; /* blocks of threads that have ended or have no context */
+
+static void add_strays(haul__context *context)
+{
+    atomic_fetch_add_explicit(&strays, atomic_load_explicit(&context->blocks, memory_order_relaxed),
+                              memory_order_relaxed);
+}
+
+/* At the end of a thread. Other destructors may use the library after this one: then the context registers anew, and
+ * this runs again. */
+static void thread_ends(void *p)
+{
+    haul__context *context = p;
+    haul__scope_pop_all();
+    haul__small_release_all();
+    pthread_mutex_lock(&lock);
+    if (context->prev)
+        context->prev->next = context->next;
+    else
+        contexts = context->next;
+    if (context->next)
+        context->next->prev = context->prev;
+    add_strays(context);
+    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&context->blocks, 0, memory_order_relaxed);
+    context->registered = false;
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of all threads only the calling one lives on in the child. */
+static void after_fork_in_child(void)
+{
+    for (haul__context *c = contexts; c; c = c->next)
+        if (c != &haul__tls)
+            add_strays(c);
+    contexts = haul__tls.registered ? &haul__tls : NULL;
+    haul__tls.next = haul__tls.prev = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void start(void)
+{
+    have_key = pthread_key_create(&key, thread_ends) == 0;
+    if (have_key && pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
+        pthread_key_delete(key);
+        have_key = false;
+    }
+}
+
+bool haul__context_register(void)
+{
+    haul__context *context = &haul__tls;
+    pthread_once(&once, start);
+    if (!have_key || pthread_setspecific(key, context) != 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    context->prev = NULL;
+    context->next = contexts;
+    if (contexts)
+        contexts->prev = context;
+    contexts = context;
+    pthread_mutex_unlock(&lock);
+    context->registered = true;
+    return true;
+}
+
+int64_t haul__context_blocks(void)
+{
+    pthread_mutex_lock(&lock);
+    int64_t sum = atomic_load_explicit(&strays, memory_order_relaxed);
+    for (haul__context *c = contexts; c; c = c->next)
+        sum += atomic_load_explicit(&c->blocks, memory_order_relaxed);
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
+void haul__context_count_stray(int delta)
+{
+    atomic_fetch_add_explicit(&strays, delta, memory_order_relaxed);
+}
+
+haul__thread_state *haul__thread(void)
+{
+    return &haul__tls.state;
+}

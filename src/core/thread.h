@@ -1,0 +1,49 @@
+/* What the library keeps for each thread: settings, open scopes, freed structures for reuse. Private to src/core.
+ *
+ * It lies in static thread-local memory, so that reaching it costs one instruction; what hangs from it is given back
+ * when the thread ends. */
+#ifndef HAUL_CORE_THREAD_H
+#define HAUL_CORE_THREAD_H
+
+#include "core/object.h"
+
+/* Sizes for haul__small_alloc: multiples of HAUL__SMALL_STEP bytes up to HAUL__SMALL_CLASSES of them. */
+#define HAUL__SMALL_STEP    64
+#define HAUL__SMALL_CLASSES 8
+
+typedef struct haul__spare haul__spare;
+
+typedef struct haul__context haul__context;
+struct haul__context {
+    haul__thread_state state;
+    haul_scope        *innermost;
+    haul__link        *doomed;     /* objects waiting to be destroyed */
+    bool               destroying; /* they are being destroyed further up the stack */
+
+    bool           registered;
+    atomic_llong   blocks; /* allocated minus freed by this thread; written by this thread only */
+    haul__spare   *spare[HAUL__SMALL_CLASSES];
+    int            spare_count[HAUL__SMALL_CLASSES];
+    haul__context *next, *prev; /* all threads' */
+};
+
+extern _Thread_local haul__context haul__tls __attribute__((tls_model("initial-exec")));
+
+bool haul__context_register(void);
+
+/* The calling thread's context, to be cleaned up when the thread ends. NULL if that cannot be arranged: then nothing
+ * may be left in it. */
+static inline haul__context *haul__context_get(void)
+{
+    return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
+}
+
+/* Sum of `blocks` over all threads, those that have ended included. */
+int64_t haul__context_blocks(void);
+/* Count for a thread without a context. */
+void haul__context_count_stray(int delta);
+
+void haul__scope_pop_all(void);     /* of the calling thread */
+void haul__small_release_all(void); /* of the calling thread */
+
+#endif

@@ -1,0 +1,14 @@
+/* What this build of the library is. */
+#include <haul/base.h>
+
+#include "haul_config.h"
+
+const char *haul_version(void)
+{
+    return HAUL_BUILD_VERSION;
+}
+
+const char *haul_build_features(void)
+{
+    return HAUL_BUILD_FEATURES;
+}
