@@ -44,7 +44,7 @@ uninstall:
 	@xargs -d '\n' rm -fv < $(BUILD)/install_manifest.txt
 
 format:
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' | xargs $(shell command -v clang-format-14 || echo clang-format) -i
 
 docs:
 	@mkdir -p $(BUILD)
