@@ -18,6 +18,7 @@ typedef struct adam_params {
 
 #if 0
 /* kernel text begins */
+#if IS_FLOAT
 KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
 {
     const A step_size = SCALAR(p.step_size), beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2);
@@ -36,6 +37,7 @@ KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
         STORE(value, p.p_at + i, w - step_size * m / divisor);
     }
 }
+#endif
 /* kernel text ends */
 #endif
 
