@@ -33,7 +33,7 @@ typedef struct haul__launch {
 /* What to compile: the kernels of one unit (src/ops/NAME.c's kernel text) for one dtype. */
 typedef struct haul__unit {
     const char *name;   /* "pool": the file's stem; for pointwise rows "pointwise" */
-    const char *text;   /* kernel text without preludes */
+    const char *text;   /* kernel text without preludes; NULL for backends that bring their kernels along */
     const char *kernel; /* "max_pool2d": the entry is k_max_pool2d_f32 */
     haul_dtype  dtype;
 } haul__unit;
@@ -108,9 +108,11 @@ typedef struct haul__backend {
     haul_status (*conv2d_backward_data)(haul__stream *s, const haul__conv2d *call);
     haul_status (*conv2d_backward_weight)(haul__stream *s, const haul__conv2d *call);
 
-    bool synchronous; /* commands are done when they return */
+    bool synchronous; /* commands are done when they return, and may overlap on one stream */
     bool host_memory; /* buffers have a host address */
     bool no_data;     /* meta: shapes only; none of the commands is ever called */
+    bool only_one;    /* there is one device, called by the backend's name without a number */
+    bool precompiled; /* compile needs no text */
 } haul__backend;
 
 /* The list of backends: one line each in device/registry.c. */

@@ -7,16 +7,23 @@
 #include "core/error.h"
 #include "device/backend.h"
 
+#define HAUL__MAX_DEVICES 32
+#define HAUL__MAX_STREAMS (3 * HAUL__MAX_DEVICES)
+#define HAUL__MAX_POINTS  8
+
 /* In-order queue of commands. Tickets count its commands. */
 struct haul__stream {
-    haul_device    *device;
-    void           *queue;
-    pthread_mutex_t lock;
-    atomic_ullong   submitted; /* ticket of the newest command */
-    atomic_ullong   completed; /* all tickets up to this are known to be done */
+    haul_device        *device;
+    void               *queue;
+    int                 id;    /* small, unique */
+    bool                eager; /* for copies: every command leaves a point, so that nobody waits for later ones */
+    pthread_mutex_t     lock;
+    atomic_ullong       submitted;                /* ticket of the newest command */
+    atomic_ullong       completed;                /* all tickets up to this are known to be done */
+    atomic_ullong       after[HAUL__MAX_STREAMS]; /* by stream id: new commands here come after that ticket there */
+    struct haul__point *points[HAUL__MAX_POINTS]; /* the newest events recorded; guarded by lock */
+    int                 next_point;
 };
-
-#define HAUL__MAX_DEVICES 32
 
 struct haul_device {
     const haul__backend     *backend;
@@ -33,6 +40,7 @@ struct haul_device {
     struct haul__allocator  *allocator;
     _Atomic(haul__kernel *) *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
     pthread_mutex_t          kernels_lock;
+    atomic_int               lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
 };
 
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
@@ -76,6 +84,10 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use);
 void        haul__uses_init(haul__uses *uses);
 /* All of `uses` must come before what `stream` does next (a block is reused). */
 haul_status haul__uses_wait_all(haul__uses *uses, haul__stream *stream);
+/* The host waits for all of `uses`; failures are not recorded: the memory is about to be given up. */
+void haul__uses_finish(haul__uses *uses);
+/* Give a device its streams, when it is opened. Where commands are synchronous one stream serves as all three. */
+haul_status haul__streams_open(haul_device *device);
 
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
@@ -88,7 +100,8 @@ extern const haul__kernel_info haul__kernel_infos[];
 extern const int               haul__kernel_count;
 /* The text of a unit for a kernel; provided by ops. The result is freed with haul__free. */
 char *haul__kernel_unit_text(int id);
-/* An embedded file of src/ops/kernel by its stem ("prelude_opencl", "common"), for backends that compile; NULL if none. */
+/* An embedded file of src/ops/kernel by its stem ("prelude_opencl", "common"), for backends that compile;
+ * NULL if none. */
 const char *haul__kernel_prelude(const char *name);
 
 /* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free

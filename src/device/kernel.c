@@ -1,0 +1,49 @@
+/* Kernels of a device, compiled on first use and kept for as long as the process lives. */
+#include "core/alloc.h"
+#include "device/device.h"
+
+/* Compile and publish; the device's kernels_lock is held. */
+static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
+{
+    const haul__kernel_info *info = &haul__kernel_infos[id];
+    haul__unit               unit = {.name = info->unit, .kernel = info->kernel, .dtype = dtype};
+    char                    *text = NULL;
+    haul__kernel            *kernel = haul__calloc(1, sizeof *kernel);
+    haul_status              status = HAUL_OK;
+    if (!kernel) {
+        haul__fail_memory(info->kernel, sizeof *kernel);
+        return NULL;
+    }
+    if (haul__fault_point(HAUL__FAULT_COMPILE))
+        status = haul__fail(HAUL_BACKEND, info->kernel, NULL, "%s refused to compile (a fault injected by a test)",
+                            device->name);
+    if (!status && !device->backend->precompiled) {
+        unit.text = text = haul__kernel_unit_text(id);
+        if (!text)
+            status = haul__fail_memory(info->kernel, 0);
+    }
+    if (!status)
+        status = device->backend->compile(device, &unit, kernel);
+    haul__free(text);
+    if (status) {
+        haul__free(kernel);
+        return NULL;
+    }
+    return kernel;
+}
+
+const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype)
+{
+    _Atomic(haul__kernel *) *place = &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
+    haul__kernel            *kernel = atomic_load_explicit(place, memory_order_acquire);
+    if (kernel)
+        return kernel;
+    pthread_mutex_lock(&device->kernels_lock);
+    kernel = atomic_load_explicit(place, memory_order_acquire);
+    if (!kernel) {
+        kernel = compile(device, id, dtype);
+        atomic_store_explicit(place, kernel, memory_order_release);
+    }
+    pthread_mutex_unlock(&device->kernels_lock);
+    return kernel;
+}

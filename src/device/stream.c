@@ -1,0 +1,351 @@
+/* When memory may be touched: tickets, uses, and the waits they demand.
+ *
+ * A stream counts its commands; a use is a ticket on a stream. A storage remembers its last write and the reads since.
+ * Events of the backend are made only when somebody must wait, except on copy streams, where every command leaves one:
+ * there the next batch is often under way already, and who waits for this one must not wait for that one, too. The
+ * newest events of a stream are kept as points, to be shared by all who wait for the same or an earlier ticket.
+ *
+ * A fault that a wait reports is final: the device is marked as lost and haul__device_check refuses it from then on. */
+#include "device/stream.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+
+/* An event of the backend and the ticket it covers. */
+struct haul__point {
+    atomic_int   refs;
+    uint64_t     ticket;
+    void        *event;
+    haul_device *device;
+};
+
+static atomic_int stream_count;
+
+/* ---- points ---- */
+
+static void point_release(struct haul__point *p)
+{
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    p->device->backend->event_free(p->device, p->event);
+    haul__free(p);
+}
+
+/* Record an event behind all that was submitted to s, which is locked, and keep it among its points. */
+static haul_status point_record(haul__stream *s, struct haul__point **out)
+{
+    struct haul__point *p = haul__malloc(sizeof *p);
+    if (!p)
+        return haul__fail_memory("haul_device_sync", sizeof *p);
+    haul_status status = s->device->backend->event_record(s, &p->event);
+    if (status) {
+        haul__free(p);
+        return status;
+    }
+    atomic_init(&p->refs, 1);
+    p->ticket = atomic_load(&s->submitted);
+    p->device = s->device;
+    point_release(s->points[s->next_point]);
+    s->points[s->next_point] = p;
+    s->next_point = (s->next_point + 1) % HAUL__MAX_POINTS;
+    *out = p;
+    return HAUL_OK;
+}
+
+/* The earliest point of s that covers `ticket`, with a reference for the caller. */
+static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__point **out)
+{
+    struct haul__point *best = NULL;
+    haul_status         status = HAUL_OK;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < HAUL__MAX_POINTS; i++) {
+        struct haul__point *p = s->points[i];
+        if (p && p->ticket >= ticket && (!best || p->ticket < best->ticket))
+            best = p;
+    }
+    if (!best)
+        status = point_record(s, &best);
+    if (!status) {
+        atomic_fetch_add_explicit(&best->refs, 1, memory_order_relaxed);
+        *out = best;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* ---- waiting for a use ---- */
+
+static void raise_to(atomic_ullong *value, uint64_t least)
+{
+    unsigned long long now = atomic_load(value);
+    while (now < least && !atomic_compare_exchange_weak(value, &now, least))
+        ;
+}
+
+static void lose(haul_device *device, haul_status status)
+{
+    int fine = 0;
+    if (!atomic_compare_exchange_strong(&device->lost, &fine, 1))
+        return;
+    snprintf(device->why, sizeof device->why, "%s", haul_error_message());
+    device->why_status = status;
+    atomic_store_explicit(&device->lost, 2, memory_order_release);
+}
+
+/* The one place where the host waits for a device: for a point, or, without one, for all of the stream. */
+static haul_status host_wait(haul__stream *s, const struct haul__point *p)
+{
+    const haul__backend *backend = s->device->backend;
+    haul_status          status;
+    uint64_t             reached;
+    if (p) {
+        reached = p->ticket;
+        status = backend->event_sync(s->device, p->event);
+    } else {
+        pthread_mutex_lock(&s->lock);
+        reached = atomic_load(&s->submitted);
+        status = backend->sync(s);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (status)
+        lose(s->device, status);
+    else
+        raise_to(&s->completed, reached);
+    return status;
+}
+
+bool haul__use_done(haul__use use)
+{
+    return !use.stream || atomic_load_explicit(&use.stream->completed, memory_order_acquire) >= use.ticket;
+}
+
+haul_status haul__use_wait_host(haul__use use)
+{
+    struct haul__point *p = NULL;
+    if (haul__use_done(use))
+        return HAUL_OK;
+    haul_status status = haul__device_check(use.stream->device, "haul_device_sync", NULL);
+    if (!status && use.stream->device->backend->event_record)
+        status = point_for(use.stream, use.ticket, &p);
+    if (!status)
+        status = host_wait(use.stream, p);
+    point_release(p);
+    return status;
+}
+
+haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use)
+{
+    struct haul__point *p;
+    if (use.stream == waiter || haul__use_done(use) || atomic_load(&waiter->after[use.stream->id]) >= use.ticket)
+        return HAUL_OK;
+    const haul__backend *backend = waiter->device->backend;
+    if (backend->synchronous || backend != use.stream->device->backend || !backend->event_wait)
+        return haul__use_wait_host(use);
+    haul_status status = point_for(use.stream, use.ticket, &p);
+    if (status)
+        return status;
+    pthread_mutex_lock(&waiter->lock);
+    status = backend->event_wait(waiter, p->event);
+    pthread_mutex_unlock(&waiter->lock);
+    if (!status)
+        raise_to(&waiter->after[use.stream->id], p->ticket);
+    point_release(p);
+    return status;
+}
+
+/* ---- uses ---- */
+
+static void lock_uses(haul__uses *uses)
+{
+    for (int tries = 0; atomic_flag_test_and_set_explicit(&uses->lock, memory_order_acquire); tries++)
+        if (tries > 100)
+            sched_yield();
+}
+
+static void unlock_uses(haul__uses *uses)
+{
+    atomic_flag_clear_explicit(&uses->lock, memory_order_release);
+}
+
+void haul__uses_init(haul__uses *uses)
+{
+    *uses = (haul__uses){.lock = ATOMIC_FLAG_INIT};
+}
+
+/* Forget what is done and copy what a reader or writer must wait for to `out`; returns how many. */
+static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_READS])
+{
+    int count = 0, kept = 0;
+    if (!uses || !atomic_load_explicit(&uses->any, memory_order_acquire))
+        return 0;
+    lock_uses(uses);
+    if (haul__use_done(uses->write))
+        uses->write = (haul__use){0};
+    else
+        out[count++] = uses->write;
+    for (int i = 0; i < uses->read_count; i++) {
+        if (haul__use_done(uses->reads[i]))
+            continue;
+        if (write)
+            out[count++] = uses->reads[i];
+        uses->reads[kept++] = uses->reads[i];
+    }
+    uses->read_count = kept;
+    if (!uses->write.stream && kept == 0)
+        atomic_store_explicit(&uses->any, false, memory_order_release);
+    unlock_uses(uses);
+    return count;
+}
+
+haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write)
+{
+    haul__use   wanted[1 + HAUL__MAX_READS];
+    haul_status status = HAUL_OK;
+    int         count = pending(uses, write, wanted);
+    for (int i = 0; i < count && !status; i++)
+        status = waiter ? haul__use_wait_stream(waiter, wanted[i]) : haul__use_wait_host(wanted[i]);
+    return status;
+}
+
+haul_status haul__uses_wait_all(haul__uses *uses, haul__stream *stream)
+{
+    return haul__uses_wait(uses, stream, true);
+}
+
+void haul__uses_finish(haul__uses *uses)
+{
+    haul__use          wanted[1 + HAUL__MAX_READS];
+    haul__error_record before;
+    int                count = pending(uses, true, wanted);
+    if (count == 0)
+        return;
+    haul__error_save(&before);
+    for (int i = 0; i < count; i++)
+        if (haul__use_wait_host(wanted[i]) && !atomic_load(&wanted[i].stream->device->lost))
+            host_wait(wanted[i].stream, NULL); /* no memory for an event */
+    haul__error_restore(&before);
+}
+
+/* Put a read among the others: in the place of an older one of its stream, or in a free one. */
+static bool add_read(haul__uses *uses, haul__use use)
+{
+    for (int i = 0; i < uses->read_count; i++) {
+        if (uses->reads[i].stream == use.stream) {
+            if (uses->reads[i].ticket < use.ticket)
+                uses->reads[i].ticket = use.ticket;
+            return true;
+        }
+    }
+    if (uses->read_count == HAUL__MAX_READS)
+        return false;
+    uses->reads[uses->read_count++] = use;
+    return true;
+}
+
+void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
+{
+    if (!uses || !use.stream)
+        return;
+    for (bool added = false; !added;) {
+        haul__use first = {0};
+        lock_uses(uses);
+        if (write) {
+            uses->write = use;
+            uses->read_count = 0;
+            added = true;
+        } else {
+            added = add_read(uses, use);
+            first = uses->reads[0];
+        }
+        atomic_store_explicit(&uses->any, true, memory_order_release);
+        unlock_uses(uses);
+        if (!added) { /* more streams than places: let one finish */
+            haul__uses one = {.lock = ATOMIC_FLAG_INIT, .any = true, .read_count = 1, .reads = {first}};
+            haul__uses_finish(&one);
+            lock_uses(uses);
+            if (uses->read_count > 0 && uses->reads[0].stream == first.stream && uses->reads[0].ticket == first.ticket)
+                uses->reads[0] = uses->reads[--uses->read_count];
+            unlock_uses(uses);
+        }
+    }
+}
+
+haul_status haul__host_before(haul__storage *storage, bool write)
+{
+    return haul__uses_wait(storage->uses, NULL, write);
+}
+
+/* ---- streams ---- */
+
+haul__use haul__stream_advance(haul__stream *s)
+{
+    haul__use use = {s, atomic_fetch_add(&s->submitted, 1) + 1};
+    if (s->eager && s->device->backend->event_record) {
+        struct haul__point *p;
+        haul__error_record  before;
+        haul__error_save(&before);
+        if (point_record(s, &p)) /* whoever waits tries again */
+            haul__error_restore(&before);
+    }
+    return use;
+}
+
+static void stream_close(haul_device *device, haul__stream *s)
+{
+    if (!s)
+        return;
+    if (device->backend->stream_close)
+        device->backend->stream_close(device, s->queue);
+    pthread_mutex_destroy(&s->lock);
+    haul__free(s);
+}
+
+static haul_status stream_open(haul_device *device, bool eager, haul__stream **out)
+{
+    haul__stream *s = haul__calloc(1, sizeof *s);
+    if (!s)
+        return haul__fail_memory("haul_device_get", sizeof *s);
+    s->device = device;
+    s->eager = eager;
+    pthread_mutex_init(&s->lock, NULL);
+    haul_status status = device->backend->stream_open ? device->backend->stream_open(device, &s->queue) : HAUL_OK;
+    if (status) {
+        pthread_mutex_destroy(&s->lock);
+        haul__free(s);
+        return status;
+    }
+    s->id = atomic_fetch_add(&stream_count, 1) % HAUL__MAX_STREAMS;
+    *out = s;
+    return HAUL_OK;
+}
+
+haul_status haul__streams_open(haul_device *device)
+{
+    haul__stream *made[3] = {NULL};
+    bool          one = device->backend->synchronous;
+    haul_status   status = stream_open(device, false, &made[0]);
+    for (int i = 1; i < 3 && !status && !one; i++)
+        status = stream_open(device, true, &made[i]);
+    if (status) {
+        for (int i = 0; i < 3; i++)
+            stream_close(device, made[i]);
+        return status;
+    }
+    device->compute = made[0];
+    device->upload = one ? made[0] : made[1];
+    device->download = one ? made[0] : made[2];
+    return HAUL_OK;
+}
+
+haul_status haul_device_sync(haul_device *device)
+{
+    haul_status status = haul__device_check(device, "haul_device_sync", "device");
+    if (status)
+        return status;
+    haul__stream *streams[] = {device->upload, device->compute, device->download};
+    for (int i = 0; i < 3 && !status; i++)
+        status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)});
+    return status;
+}
