@@ -26,21 +26,21 @@ struct haul__stream {
 };
 
 struct haul_device {
-    const haul__backend     *backend;
-    int                      index; /* in the backend */
-    int                      slot;  /* in the registry: small, unique, stable */
-    bool                     valid;
-    char                     name[32];
-    char                     why[256]; /* of an invalid one */
-    haul_status              why_status;
-    haul_device_properties   properties;
-    char                     model[128], driver[128];
-    void                    *impl;                        /* the backend's */
-    haul__stream            *compute, *upload, *download; /* may be one and the same */
-    struct haul__allocator  *allocator;
-    _Atomic(haul__kernel *) *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
-    pthread_mutex_t          kernels_lock;
-    atomic_int               lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
+    const haul__backend              *backend;
+    int                               index; /* in the backend */
+    int                               slot;  /* in the registry: small, unique, stable */
+    bool                              valid;
+    char                              name[32];
+    char                              why[256]; /* of an invalid one */
+    haul_status                       why_status;
+    haul_device_properties            properties;
+    char                              model[128], driver[128];
+    void                             *impl;                        /* the backend's */
+    haul__stream                     *compute, *upload, *download; /* may be one and the same */
+    _Atomic(struct haul__allocator *) allocator;                   /* the memory layer's, made with the first tensor */
+    _Atomic(haul__kernel *)          *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
+    pthread_mutex_t                   kernels_lock;
+    atomic_int                        lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
 };
 
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */

@@ -9,7 +9,7 @@
 typedef struct command {
     haul__stream         *stream;
     haul__storage *const *reads, *const *writes;
-    int                   read_count, write_count;
+    int read_count, write_count;
 } command;
 
 static haul_status command_begin(const command *c)
@@ -160,7 +160,7 @@ haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage
         status = command_begin(&c);
     if (status)
         return status;
-    status = device->backend->peer_copy(c.stream, &to->buffer, to_offset, from->device, &from->buffer, from_offset,
-                                        bytes);
+    status =
+        device->backend->peer_copy(c.stream, &to->buffer, to_offset, from->device, &from->buffer, from_offset, bytes);
     return command_end(&c, status, NULL);
 }

@@ -23,6 +23,4 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 /* Name what is being done on this thread, for memory_by_origin: returns the name before. */
 const char *haul__origin_set(const char *name);
 
-struct haul__allocator *haul__allocator_new(haul_device *device);
-
 #endif

@@ -1,0 +1,80 @@
+/* The CPU as a device: the host's own memory, and kernels that were compiled with the library. */
+#include "backends/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static int cpu_count(char *why, size_t why_size)
+{
+    (void)why;
+    (void)why_size;
+    return 1;
+}
+
+/* The first "model name" of /proc/cpuinfo; where there is none, the machine's architecture. */
+static void find_model(char *out, size_t size)
+{
+    struct utsname system;
+    char           line[256];
+    FILE          *file = fopen("/proc/cpuinfo", "re");
+    snprintf(out, size, "%s", uname(&system) == 0 ? system.machine : "CPU");
+    while (file && fgets(line, sizeof line, file)) {
+        char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !value)
+            continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        snprintf(out, size, "%s", value);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+static int count_units(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+static haul_status cpu_open(haul_device *device, int index)
+{
+    struct utsname system;
+    long           pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    (void)index;
+    device->properties.kind = HAUL_KIND_CPU;
+    device->properties.compute_units = count_units();
+    device->properties.memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;
+    device->properties.shares_host_memory = true;
+    device->properties.has_f64 = true;
+    find_model(device->model, sizeof device->model);
+    bool known = uname(&system) == 0;
+    snprintf(device->driver, sizeof device->driver, "%.40s %.40s, %s instructions", known ? system.sysname : "unknown",
+             known ? system.release : "system", haul__cpu_level());
+    return HAUL_OK;
+}
+
+const haul__backend haul__backend_cpu = {
+    .size = sizeof(haul__backend),
+    .name = "cpu",
+    .count = cpu_count,
+    .open = cpu_open,
+    .alloc = haul__cpu_alloc,
+    .free = haul__cpu_free,
+    .write = haul__cpu_write,
+    .read = haul__cpu_read,
+    .copy = haul__cpu_copy,
+    .fill = haul__cpu_fill,
+    .compile = haul__cpu_compile,
+    .launch = haul__cpu_launch,
+    .synchronous = true,
+    .host_memory = true,
+    .only_one = true,
+    .precompiled = true,
+};

@@ -1,0 +1,129 @@
+/* Memory of the CPU device, and moving it about.
+ *
+ * Small blocks come from malloc; from 2 MiB on they are mappings of huge pages, which cost a quarter of the page
+ * faults' time. A buffer's handle says which: the length of the mapping, NULL for malloc's. Big copies are shared among
+ * threads, since one alone does not saturate the memory. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backends/cpu/cpu.h"
+#include "core/pool.h"
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
+
+/* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
+static void *map_huge(size_t bytes)
+{
+    size_t all = bytes + HUGE_PAGE;
+    char  *start = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    size_t before = (HUGE_PAGE - (uintptr_t)start % HUGE_PAGE) % HUGE_PAGE;
+    if (before > 0)
+        munmap(start, before);
+    if (HUGE_PAGE - before > 0)
+        munmap(start + before + bytes, HUGE_PAGE - before);
+    madvise(start + before, bytes, MADV_HUGEPAGE); /* advice only */
+    return start + before;
+}
+
+haul_status haul__cpu_alloc(haul_device *device, size_t bytes, haul__buffer *out)
+{
+    *out = (haul__buffer){NULL, NULL};
+    if (bytes >= HUGE_PAGE && bytes <= SIZE_MAX / 2) {
+        size_t length = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        out->host = map_huge(length);
+        out->handle = out->host ? (void *)(uintptr_t)length : NULL;
+    } else if (posix_memalign(&out->host, ALIGNMENT, bytes) != 0) {
+        out->host = NULL;
+    }
+    if (!out->host)
+        return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "%s: the system has no %zu bytes", device->name, bytes);
+    return HAUL_OK;
+}
+
+void haul__cpu_free(haul_device *device, haul__buffer *buffer)
+{
+    (void)device;
+    if (buffer->handle)
+        munmap(buffer->host, (uintptr_t)buffer->handle);
+    else
+        free(buffer->host);
+    *buffer = (haul__buffer){NULL, NULL};
+}
+
+typedef struct move {
+    char       *to;
+    const char *from;
+    size_t      pattern; /* of a fill: `from` is repeated */
+} move;
+
+static void copy_range(void *context, int64_t first, int64_t last)
+{
+    const move *m = context;
+    memcpy(m->to + first, m->from + first, (size_t)(last - first));
+}
+
+static haul_status copy(char *to, const char *from, size_t bytes)
+{
+    move m = {to, from, 0};
+    if (bytes < SHARED_FROM)
+        memcpy(to, from, bytes);
+    else
+        haul__parallel_for((int64_t)bytes, PIECE, copy_range, &m);
+    return HAUL_OK;
+}
+
+haul_status haul__cpu_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+{
+    (void)s;
+    return copy((char *)to->host + offset, from, bytes);
+}
+
+haul_status haul__cpu_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+{
+    (void)s;
+    return copy(to, (const char *)from->host + offset, bytes);
+}
+
+haul_status haul__cpu_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                           size_t from_offset, size_t bytes)
+{
+    (void)s;
+    return copy((char *)to->host + to_offset, (const char *)from->host + from_offset, bytes);
+}
+
+/* Doubling what is there already; a piece is a multiple of every pattern. */
+static void fill_range(void *context, int64_t first, int64_t last)
+{
+    const move *m = context;
+    char       *to = m->to + first;
+    size_t      bytes = (size_t)(last - first), done = m->pattern;
+    if (m->pattern == 1) {
+        memset(to, m->from[0], bytes);
+        return;
+    }
+    memcpy(to, m->from, done);
+    for (size_t next; done < bytes; done += next) {
+        next = done < 4096 ? done : 4096; /* stay in the nearest cache */
+        if (next > bytes - done)
+            next = bytes - done;
+        memcpy(to + done, to, next);
+    }
+}
+
+haul_status haul__cpu_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                           size_t pattern_size)
+{
+    static const char zeros[8] = {0};
+    (void)s;
+    if (memcmp(pattern, zeros, pattern_size) == 0)
+        pattern_size = 1; /* the common case is memset's */
+    move m = {(char *)to->host + offset, pattern, pattern_size};
+    if (bytes < SHARED_FROM)
+        fill_range(&m, 0, (int64_t)bytes);
+    else
+        haul__parallel_for((int64_t)bytes, PIECE, fill_range, &m);
+    return HAUL_OK;
+}

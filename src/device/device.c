@@ -1,0 +1,58 @@
+/* What one can ask of a device, and which one a thread works on. */
+#include "device/device.h"
+
+#include <haul/device.h>
+
+#include "core/object.h"
+
+haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument)
+{
+    if (!device)
+        return haul__fail_null(operation, argument);
+    if (!device->valid)
+        return haul__fail(device->why_status, operation, argument, "%s", device->why);
+    if (atomic_load_explicit(&device->lost, memory_order_acquire) == 2)
+        return haul__fail(device->why_status, operation, argument,
+                          "%s failed before and cannot be used again in this process: %s", device->name, device->why);
+    return HAUL_OK;
+}
+
+haul_device *haul__device_current(const char *operation)
+{
+    haul_device *device = haul_current_device();
+    return haul__device_check(device, operation, NULL) ? NULL : device;
+}
+
+const char *haul_device_name(const haul_device *device)
+{
+    return device && device->valid ? device->name : "invalid";
+}
+
+bool haul_device_is_valid(const haul_device *device)
+{
+    return device && device->valid && atomic_load_explicit(&device->lost, memory_order_relaxed) == 0;
+}
+
+haul_status haul_device_describe(const haul_device *device, haul_device_properties *out)
+{
+    haul_status status = haul__device_check(device, "haul_device_describe", "device");
+    if (!status && !out)
+        status = haul__fail_null("haul_device_describe", "out");
+    if (!status)
+        *out = device->properties;
+    return status;
+}
+
+haul_status haul_set_device(haul_device *device)
+{
+    haul_status status = haul__device_check(device, "haul_set_device", "device");
+    if (!status)
+        haul__thread()->device = device;
+    return status;
+}
+
+haul_device *haul_current_device(void)
+{
+    haul_device *device = haul__thread()->device;
+    return device ? device : haul_cpu();
+}

@@ -1,0 +1,346 @@
+/* All devices of the process: the list of backends, and the spellings of names.
+ *
+ * Backends are asked for their devices, and devices opened, when they are first named; what was found stays for as long
+ * as the process lives. A name that means nothing gives an invalid device that carries the reason; those are kept by
+ * name, and when too many wrong names were tried the rest share one, so that asking in a loop costs no memory. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/alloc.h"
+#include "device/device.h"
+
+static const haul__backend *const backends[] = {
+    &haul__backend_cpu,
+    &haul__backend_opencl,
+    &haul__backend_meta,
+};
+
+enum { BACKENDS = sizeof backends / sizeof backends[0], MAX_INVALID = 64 };
+
+static struct {
+    pthread_mutex_t lock;
+    bool            counted[BACKENDS];
+    int             counts[BACKENDS];
+    char            why[BACKENDS][256];
+    haul_device    *devices[HAUL__MAX_DEVICES]; /* by slot; some may have failed to open */
+    int             device_count;
+    haul_device    *invalid[MAX_INVALID];
+    int             invalid_count;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic(haul_device *) the_cpu;
+
+static haul_device no_device = {.name = "invalid", .why = "there is no device", .why_status = HAUL_DEVICE};
+static haul_device no_room = {.name = "invalid",
+                              .why = "no such device (nor any of the many other names that were tried)",
+                              .why_status = HAUL_DEVICE};
+static haul_device no_memory = {.name = "invalid",
+                                .why = "host memory is exhausted: the device could not be opened",
+                                .why_status = HAUL_OUT_OF_MEMORY};
+
+haul_device *haul__device_invalid(void)
+{
+    return &no_device;
+}
+
+/* ---- opening; the registry is locked ---- */
+
+static int count_of(int b)
+{
+    if (!registry.counted[b]) {
+        registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
+        registry.counted[b] = true;
+    }
+    return registry.counts[b];
+}
+
+static void name_of(int b, int index, char *out, size_t size)
+{
+    if (backends[b]->only_one)
+        snprintf(out, size, "%s", backends[b]->name);
+    else
+        snprintf(out, size, "%s:%d", backends[b]->name, index);
+}
+
+/* A device that is not open yet; NULL when memory is exhausted. */
+static haul_device *device_new(int b, int index)
+{
+    haul_device *device = haul__calloc(1, sizeof *device);
+    if (!device)
+        return NULL;
+    device->backend = backends[b];
+    device->index = index;
+    name_of(b, index, device->name, sizeof device->name);
+    device->properties.name = device->name;
+    device->properties.backend = backends[b]->name;
+    device->properties.model = device->model;
+    device->properties.driver = device->driver;
+    device->kernels = haul__calloc((size_t)haul__kernel_count * HAUL_DTYPE_END, sizeof *device->kernels);
+    if (!device->kernels) {
+        haul__free(device);
+        return NULL;
+    }
+    pthread_mutex_init(&device->kernels_lock, NULL);
+    return device;
+}
+
+/* The last error's text without the operation in front of it. */
+static const char *bare_message(void)
+{
+    const char *message = haul_error_message(), *operation = haul_error_operation();
+    size_t      size = strlen(operation);
+    if (size > 0 && strncmp(message, operation, size) == 0 && strncmp(message + size, ": ", 2) == 0)
+        return message + size + 2;
+    return message;
+}
+
+/* Device `index` of backend b, which has that many. Usable or not, it is kept, unless memory was exhausted. */
+static haul_device *open_device(int b, int index)
+{
+    for (int i = 0; i < registry.device_count; i++)
+        if (registry.devices[i]->backend == backends[b] && registry.devices[i]->index == index)
+            return registry.devices[i];
+    if (registry.device_count == HAUL__MAX_DEVICES)
+        return &no_room;
+
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_device *device = device_new(b, index);
+    if (device) {
+        haul_status status = backends[b]->open(device, index);
+        if (!status)
+            status = haul__streams_open(device);
+        device->valid = status == HAUL_OK;
+        if (status) {
+            device->why_status = status;
+            snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.180s", device->name,
+                     bare_message());
+        }
+        device->slot = registry.device_count;
+        registry.devices[registry.device_count++] = device;
+    }
+    haul__error_restore(&before);
+    return device ? device : &no_memory;
+}
+
+/* ---- invalid devices; the registry is locked ---- */
+
+HAUL_PRINTF(2, 3)
+static haul_device *invalid(const char *name, const char *format, ...)
+{
+    char    key[sizeof no_device.name];
+    va_list arguments;
+    snprintf(key, sizeof key, "%s", name);
+    for (int i = 0; i < registry.invalid_count; i++)
+        if (strcmp(registry.invalid[i]->name, key) == 0)
+            return registry.invalid[i];
+    if (registry.invalid_count == MAX_INVALID)
+        return &no_room;
+    haul_device *device = haul__calloc(1, sizeof *device);
+    if (!device)
+        return &no_memory;
+    memcpy(device->name, key, sizeof key);
+    device->why_status = HAUL_DEVICE;
+    va_start(arguments, format);
+    vsnprintf(device->why, sizeof device->why, format, arguments);
+    va_end(arguments);
+    registry.invalid[registry.invalid_count++] = device;
+    return device;
+}
+
+/* "cpu, opencl:0, opencl:1": what one can compute on. */
+static const char *existing(char *out, size_t size)
+{
+    char   name[sizeof no_device.name];
+    size_t at = 0;
+    out[0] = '\0';
+    for (int b = 0; b < BACKENDS; b++) {
+        for (int i = 0; !backends[b]->no_data && i < count_of(b) && at < size; i++) {
+            name_of(b, i, name, sizeof name);
+            int length = snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
+            at += length > 0 ? (size_t)length : 0;
+        }
+    }
+    return out;
+}
+
+/* ---- names ---- */
+
+/* What a spelling says: a word in lower case, and a number, -1 if there is none. */
+typedef struct spelling {
+    char word[24];
+    int  index;
+} spelling;
+
+/* TensorFlow puts where a device is in front of it: "/job:localhost/replica:0/task:0/device:GPU:0". Only this machine
+ * can be meant. */
+static const char *skip_prefix(const char *name)
+{
+    static const char *const parts[] = {"/job:localhost", "/replica:0", "/task:0"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t size = strlen(parts[i]);
+        if (strncasecmp(name, parts[i], size) == 0 && name[size] == '/')
+            name += size;
+    }
+    if (*name == '/')
+        name++;
+    if (strncasecmp(name, "device:", 7) == 0)
+        name += 7;
+    return name;
+}
+
+static bool parse(const char *name, spelling *out)
+{
+    size_t      size = 0;
+    const char *p = skip_prefix(name);
+    for (; isalnum((unsigned char)*p) || *p == '_'; p++) {
+        if (size + 1 >= sizeof out->word)
+            return false;
+        out->word[size++] = (char)tolower((unsigned char)*p);
+    }
+    out->word[size] = '\0';
+    out->index = -1;
+    if (*p == ':') {
+        out->index = 0;
+        const char *digits = ++p;
+        for (; isdigit((unsigned char)*p) && out->index < 100000; p++)
+            out->index = 10 * out->index + (*p - '0');
+        if (p == digits)
+            return false;
+    }
+    return size > 0 && *p == '\0';
+}
+
+/* Is a the better GPU? Memory of its own, then more units, then more memory. */
+static bool better_gpu(const haul_device_properties *a, const haul_device_properties *b)
+{
+    if (a->shares_host_memory != b->shares_host_memory)
+        return b->shares_host_memory;
+    if (a->compute_units != b->compute_units)
+        return a->compute_units > b->compute_units;
+    return a->memory_bytes > b->memory_bytes;
+}
+
+/* The GPUs there are, best first, equals in the order of the registry. */
+static int find_gpus(haul_device *out[HAUL__MAX_DEVICES])
+{
+    int found = 0;
+    for (int b = 0; b < BACKENDS; b++) {
+        for (int i = 0; !backends[b]->host_memory && !backends[b]->no_data && i < count_of(b); i++) {
+            haul_device *device = open_device(b, i);
+            int          at = found;
+            if (!device->valid || device->properties.kind != HAUL_KIND_GPU || found == HAUL__MAX_DEVICES)
+                continue;
+            for (; at > 0 && better_gpu(&device->properties, &out[at - 1]->properties); at--)
+                out[at] = out[at - 1];
+            out[at] = device;
+            found++;
+        }
+    }
+    return found;
+}
+
+static haul_device *resolve_gpu(const char *name, const spelling *s, bool else_cpu)
+{
+    char         names[160];
+    haul_device *gpus[HAUL__MAX_DEVICES];
+    int          index = s->index < 0 ? 0 : s->index, found = find_gpus(gpus);
+    if (index < found)
+        return gpus[index];
+    if (else_cpu)
+        return open_device(0, 0);
+    if (found == 0)
+        return invalid(name,
+                       "no device \"%.40s\": no GPU was found; there are %s (\"auto\" takes a GPU if there is one)",
+                       name, existing(names, sizeof names));
+    return invalid(name, "no device \"%.40s\": there are %d GPUs, counted from 0; there are %s", name, found,
+                   existing(names, sizeof names));
+}
+
+static haul_device *resolve_backend(const char *name, const spelling *s, int b)
+{
+    char names[128];
+    int  index = s->index < 0 ? 0 : s->index, count = count_of(b);
+    if (index < count)
+        return open_device(b, index);
+    existing(names, sizeof names);
+    if (count == 0)
+        return invalid(name, "no device \"%.40s\": %.100s; there are %s", name, registry.why[b], names);
+    if (backends[b]->only_one)
+        return invalid(name, "no device \"%.40s\": there is one %s, called \"%s\"; there are %s", name,
+                       backends[b]->name, backends[b]->name, names);
+    return invalid(name, "no device \"%.40s\": %s has %d device%s, counted from 0; there are %s", name,
+                   backends[b]->name, count, count == 1 ? "" : "s", names);
+}
+
+static haul_device *resolve(const char *name)
+{
+    char     names[128];
+    spelling s;
+    if (!name)
+        return invalid("", "haul_device_get was called with the name NULL; names are like \"cpu\", \"opencl:0\", "
+                           "\"auto\"");
+    if (!parse(name, &s))
+        return invalid(
+            name, "\"%.40s\" is no name of a device; names are like \"cpu\", \"opencl:0\", \"gpu\", \"auto\"", name);
+    if (strcmp(s.word, "gpu") == 0)
+        return resolve_gpu(name, &s, false);
+    if (strcmp(s.word, "auto") == 0 && s.index < 0)
+        return resolve_gpu(name, &s, true);
+    for (int b = 0; b < BACKENDS; b++)
+        if (strcmp(s.word, backends[b]->name) == 0)
+            return resolve_backend(name, &s, b);
+    return invalid(name, "no device \"%.40s\": this build has no %s backend; there are %s", name, s.word,
+                   existing(names, sizeof names));
+}
+
+haul_device *haul_device_get(const char *name)
+{
+    if (name && strcmp(name, "cpu") == 0)
+        return haul_cpu();
+    pthread_mutex_lock(&registry.lock);
+    haul_device *device = resolve(name);
+    pthread_mutex_unlock(&registry.lock);
+    return device;
+}
+
+haul_device *haul_cpu(void)
+{
+    haul_device *device = atomic_load_explicit(&the_cpu, memory_order_acquire);
+    if (device)
+        return device;
+    pthread_mutex_lock(&registry.lock);
+    device = open_device(0, 0);
+    pthread_mutex_unlock(&registry.lock);
+    if (device->valid)
+        atomic_store_explicit(&the_cpu, device, memory_order_release);
+    return device;
+}
+
+int haul_device_list(haul_device_report *out, int capacity)
+{
+    int found = 0;
+    pthread_mutex_lock(&registry.lock);
+    for (int b = 0; b < BACKENDS; b++) {
+        int count = count_of(b);
+        for (int i = 0; i < (count > 0 ? count : 1); i++, found++) {
+            if (!out || found >= capacity)
+                continue;
+            haul_device_report *report = &out[found];
+            const haul_device  *device = count > 0 ? open_device(b, i) : NULL;
+            memset(report, 0, sizeof *report);
+            if (device)
+                name_of(b, i, report->name, sizeof report->name);
+            else
+                snprintf(report->name, sizeof report->name, "%s", backends[b]->name);
+            report->usable = device && device->valid;
+            if (!report->usable)
+                snprintf(report->reason, sizeof report->reason, "%s", device ? device->why : registry.why[b]);
+        }
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return found;
+}

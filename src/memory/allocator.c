@@ -1,0 +1,427 @@
+/* The caching allocator.
+ *
+ * Sizes are rounded up to classes, four to each power of two, so that a free block is found at once and at most a fifth
+ * of it is lost. A freed block goes to its class's list with its uses: whoever gets it next waits for them with its
+ * first command, which costs nothing on the same stream. The newest free block is handed out first, as it may still be
+ * in the processor's caches. What is live hangs in a ring, so that a report can say who made it. */
+#include "memory/allocator.h"
+
+#include <haul/memory.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+enum { MIN_LOG = 6, STEPS = 4, BINS = (63 - MIN_LOG) * STEPS };
+
+struct haul__allocator {
+    pthread_mutex_t   lock;
+    haul__block      *bins[BINS]; /* free blocks, by `next` */
+    haul__block       live;       /* head of the ring */
+    haul_memory_stats stats;
+};
+
+static _Thread_local const char *thread_origin;
+
+const char *haul__origin_set(const char *name)
+{
+    const char *before = thread_origin;
+    thread_origin = name;
+    return before;
+}
+
+/* ---- size classes: 64, 80, 96, 112, 128, 160, ... ---- */
+
+/* The smallest class that holds `bytes`; -1 if none does. */
+static int bin_of(size_t bytes)
+{
+    if (bytes <= (size_t)1 << MIN_LOG)
+        return 0;
+    if (bytes > (size_t)7 << 60)
+        return -1;
+    int    log = 63 - __builtin_clzll(bytes - 1); /* 2^log <= bytes - 1 */
+    size_t quarter = (bytes - 1) >> (log - 2) & 3;
+    return (log - MIN_LOG) * STEPS + (int)quarter + 1;
+}
+
+static size_t bin_bytes(int bin)
+{
+    return (size_t)(STEPS + bin % STEPS) << (bin / STEPS + MIN_LOG - 2);
+}
+
+/* ---- the allocator of a device ---- */
+
+static struct haul__allocator *allocator_of(haul_device *device)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire), *other = NULL;
+    if (a)
+        return a;
+    a = haul__calloc(1, sizeof *a);
+    if (!a) {
+        haul__fail_memory("haul_memory", sizeof *a);
+        return NULL;
+    }
+    pthread_mutex_init(&a->lock, NULL);
+    a->live.next = a->live.prev = &a->live;
+    if (!atomic_compare_exchange_strong(&device->allocator, &other, a)) {
+        pthread_mutex_destroy(&a->lock);
+        haul__free(a);
+        a = other;
+    }
+    return a;
+}
+
+static void ring_insert(struct haul__allocator *a, haul__block *block)
+{
+    block->next = &a->live;
+    block->prev = a->live.prev;
+    block->prev->next = block;
+    a->live.prev = block;
+}
+
+static void ring_remove(haul__block *block)
+{
+    block->prev->next = block->next;
+    block->next->prev = block->prev;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- giving blocks back to the device ---- */
+
+static void block_free(haul__block *block)
+{
+    haul__uses_finish(&block->uses);
+    block->device->backend->free(block->device, &block->buffer);
+    haul__free(block);
+}
+
+/* Take free blocks, largest first, until `wanted` bytes came together; they are chained by `next`. Locked. */
+static haul__block *take_cached(struct haul__allocator *a, int64_t wanted)
+{
+    haul__block *taken = NULL;
+    for (int bin = BINS - 1; bin >= 0 && wanted > 0; bin--) {
+        for (haul__block *block; wanted > 0 && (block = a->bins[bin]);) {
+            a->bins[bin] = block->next;
+            a->stats.reserved -= (int64_t)block->bytes;
+            wanted -= (int64_t)block->bytes;
+            block->next = taken;
+            taken = block;
+        }
+    }
+    return taken;
+}
+
+static void free_all(haul__block *blocks)
+{
+    while (blocks) {
+        haul__block *next = blocks->next;
+        block_free(blocks);
+        blocks = next;
+    }
+}
+
+/* ---- out of memory ---- */
+
+static const char *size_text(int64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double                   value = (double)bytes;
+    int                      unit = 0;
+    for (; value >= 1024 && unit < 6; unit++)
+        value /= 1024;
+    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+/* Add up live blocks by origin, largest sum first; fills at most `capacity` rows and returns how many there are.
+ * Locked. Every origin is visited once for each earlier block of another, which reports can afford. */
+static int sum_origins(struct haul__allocator *a, haul_memory_origin *out, int capacity)
+{
+    int found = 0;
+    for (const haul__block *block = a->live.next; block != &a->live; block = block->next) {
+        haul_memory_origin row = {.bytes = 0};
+        bool               seen = false;
+        for (const haul__block *b = a->live.next; b != block && !seen; b = b->next)
+            seen = strcmp(b->origin, block->origin) == 0;
+        if (seen)
+            continue;
+        snprintf(row.name, sizeof row.name, "%s", block->origin);
+        for (const haul__block *b = block; b != &a->live; b = b->next) {
+            if (strcmp(b->origin, block->origin) == 0) {
+                row.bytes += (int64_t)b->bytes;
+                row.blocks++;
+            }
+        }
+        found++;
+        int at = found <= capacity ? found - 1 : capacity;
+        if (at == capacity && capacity > 0 && out[capacity - 1].bytes < row.bytes)
+            at = capacity - 1; /* the smallest makes room */
+        for (; at < capacity && at > 0 && out[at - 1].bytes < row.bytes; at--)
+            out[at] = out[at - 1];
+        if (at < capacity)
+            out[at] = row;
+    }
+    return found;
+}
+
+static haul_status fail_full(haul_device *device, struct haul__allocator *a, size_t bytes, const char *origin)
+{
+    haul_memory_origin rows[3];
+    char               asked[32], used[32], limit[32], who[256] = "", one[32];
+    size_t             at = 0;
+    pthread_mutex_lock(&a->lock);
+    haul_memory_stats stats = a->stats;
+    int               count = sum_origins(a, rows, 3);
+    pthread_mutex_unlock(&a->lock);
+    for (int i = 0; i < count && i < 3; i++)
+        at += (size_t)snprintf(who + at, sizeof who - at, "%s%s %s", i ? ", " : " (by ", rows[i].name,
+                               size_text(rows[i].bytes, one, sizeof one));
+    if (count > 0)
+        snprintf(who + at, sizeof who - at, count > 3 ? ", ...)" : ")");
+    size_text((int64_t)bytes, asked, sizeof asked);
+    size_text(stats.allocated, used, sizeof used);
+    if (stats.limit > 0)
+        return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                          "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free "
+                          "tensors, or raise the limit with haul_memory_set_limit",
+                          device->name, asked, used, size_text(stats.limit, limit, sizeof limit), who);
+    return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                      "out of memory on %s: asked for %s, which the device does not have beside %s in use%s; lower the "
+                      "batch size or free tensors",
+                      device->name, asked, used, who);
+}
+
+/* ---- getting blocks ---- */
+
+/* Room for `bytes` more under the limit, at the cost of cached blocks. Counts them as reserved. */
+static bool reserve(struct haul__allocator *a, int64_t bytes)
+{
+    haul__block *taken = NULL;
+    pthread_mutex_lock(&a->lock);
+    if (a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
+        taken = take_cached(a, a->stats.reserved + bytes - a->stats.limit);
+    bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
+    if (fits)
+        a->stats.reserved += bytes;
+    pthread_mutex_unlock(&a->lock);
+    free_all(taken);
+    return fits;
+}
+
+static void unreserve(struct haul__allocator *a, int64_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    a->stats.reserved -= bytes;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Memory from the device itself; when it is full, once more after the cache was given back. */
+static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__block *block)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_status  status = device->backend->alloc(device, block->bytes, &block->buffer);
+    haul__block *cached = NULL;
+    if (status == HAUL_OUT_OF_MEMORY) {
+        pthread_mutex_lock(&a->lock);
+        cached = take_cached(a, INT64_MAX);
+        pthread_mutex_unlock(&a->lock);
+    }
+    if (!cached)
+        return status;
+    free_all(cached);
+    haul__error_restore(&before);
+    return device->backend->alloc(device, block->bytes, &block->buffer);
+}
+
+static haul__block *block_new(haul_device *device, struct haul__allocator *a, int bin, size_t bytes, const char *origin)
+{
+    size_t size = bin_bytes(bin);
+    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size)) {
+        fail_full(device, a, bytes, origin);
+        return NULL;
+    }
+    haul__block *block = haul__calloc(1, sizeof *block);
+    haul_status  status = block ? HAUL_OK : haul__fail_memory(origin, sizeof *block);
+    if (block) {
+        haul__uses_init(&block->uses);
+        block->device = device;
+        block->bytes = size;
+        block->bin = bin;
+        status = obtain(device, a, block);
+    }
+    if (status) {
+        unreserve(a, (int64_t)size);
+        if (block && status == HAUL_OUT_OF_MEMORY)
+            fail_full(device, a, bytes, origin);
+        haul__free(block);
+        return NULL;
+    }
+    return block;
+}
+
+static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
+{
+    haul_memory_stats *stats = &a->stats;
+    ring_insert(a, block);
+    stats->allocated += (int64_t)block->bytes;
+    stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
+    stats->allocations++;
+    stats->live_blocks++;
+    stats->peak_reserved = larger(stats->peak_reserved, stats->reserved);
+    if (cached)
+        stats->cache_hits++;
+    else
+        stats->device_allocations++;
+}
+
+static haul__block *block_get(haul_device *device, size_t bytes, const char *origin)
+{
+    struct haul__allocator *a = allocator_of(device);
+    int                     bin = bin_of(bytes);
+    if (!a)
+        return NULL;
+    if (bin < 0 || haul__fault_point(HAUL__FAULT_DEVICE)) {
+        fail_full(device, a, bytes, origin);
+        return NULL;
+    }
+    pthread_mutex_lock(&a->lock);
+    haul__block *block = a->bins[bin];
+    if (block) {
+        a->bins[bin] = block->next;
+        block->origin = origin;
+        go_live(a, block, true);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (block)
+        return block;
+    block = block_new(device, a, bin, bytes, origin);
+    if (block) {
+        block->origin = origin;
+        pthread_mutex_lock(&a->lock);
+        go_live(a, block, false);
+        pthread_mutex_unlock(&a->lock);
+    }
+    return block;
+}
+
+static void block_put(haul__block *block)
+{
+    struct haul__allocator *a = atomic_load_explicit(&block->device->allocator, memory_order_relaxed);
+    pthread_mutex_lock(&a->lock);
+    ring_remove(block);
+    block->next = a->bins[block->bin];
+    a->bins[block->bin] = block;
+    a->stats.allocated -= (int64_t)block->bytes;
+    a->stats.live_blocks--;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- storages ---- */
+
+static void storage_release(haul__storage *storage)
+{
+    if (storage->mapped && !storage->device->backend->host_memory)
+        haul__free(storage->mapped);
+    block_put(storage->block);
+}
+
+haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
+{
+    haul__storage *storage = haul__storage_new(device);
+    if (!storage)
+        return NULL;
+    storage->bytes = bytes;
+    if (bytes == 0 || device->backend->no_data)
+        return storage;
+    haul__block *block = block_get(device, bytes, thread_origin ? thread_origin : origin ? origin : "?");
+    if (!block) {
+        haul__object_release(storage);
+        return NULL;
+    }
+    storage->block = block;
+    storage->buffer = block->buffer;
+    storage->uses = &block->uses;
+    storage->release = storage_release;
+    return storage;
+}
+
+/* ---- what users see ---- */
+
+static struct haul__allocator *checked(const haul_device *device, const char *operation)
+{
+    /* The allocator belongs to the device's state, not to what `const` promises about it. */
+    return haul__device_check(device, operation, "device") ? NULL : allocator_of((haul_device *)device);
+}
+
+haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out)
+{
+    struct haul__allocator *a = checked(device, "haul_memory_stats_get");
+    if (!a)
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null("haul_memory_stats_get", "out");
+    pthread_mutex_lock(&a->lock);
+    *out = a->stats;
+    pthread_mutex_unlock(&a->lock);
+    return HAUL_OK;
+}
+
+haul_status haul_memory_reset_peak(haul_device *device)
+{
+    struct haul__allocator *a = checked(device, "haul_memory_reset_peak");
+    if (!a)
+        return haul_error_status();
+    pthread_mutex_lock(&a->lock);
+    a->stats.peak_allocated = a->stats.allocated;
+    a->stats.peak_reserved = a->stats.reserved;
+    pthread_mutex_unlock(&a->lock);
+    return HAUL_OK;
+}
+
+haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
+{
+    struct haul__allocator *a = checked(device, "haul_memory_set_limit");
+    if (!a)
+        return haul_error_status();
+    if (bytes < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_memory_set_limit", "bytes",
+                          "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
+    pthread_mutex_lock(&a->lock);
+    a->stats.limit = bytes;
+    haul__block *taken = bytes > 0 ? take_cached(a, a->stats.reserved - bytes) : NULL;
+    pthread_mutex_unlock(&a->lock);
+    free_all(taken);
+    return HAUL_OK;
+}
+
+haul_status haul_memory_release_cached(haul_device *device)
+{
+    struct haul__allocator *a = checked(device, "haul_memory_release_cached");
+    if (!a)
+        return haul_error_status();
+    pthread_mutex_lock(&a->lock);
+    haul__block *taken = take_cached(a, INT64_MAX);
+    pthread_mutex_unlock(&a->lock);
+    free_all(taken);
+    return HAUL_OK;
+}
+
+int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
+{
+    struct haul__allocator *a = checked(device, "haul_memory_by_origin");
+    if (!a)
+        return -1;
+    if (!out && capacity > 0) {
+        haul__fail_null("haul_memory_by_origin", "out");
+        return -1;
+    }
+    pthread_mutex_lock(&a->lock);
+    int count = sum_origins(a, out, capacity > 0 ? capacity : 0);
+    pthread_mutex_unlock(&a->lock);
+    return count;
+}
