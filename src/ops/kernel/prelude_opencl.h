@@ -25,7 +25,8 @@ typedef float  F32;
 #if CHUNKED
 #define HAUL_CHUNK      ((p.items + (I64)get_global_size(0) - 1) / (I64)get_global_size(0))
 #define ITEMS_BEGIN     ((I64)get_global_id(0) * HAUL_CHUNK)
-#define ITEMS_END       min(p.items, ((I64)get_global_id(0) + 1) * HAUL_CHUNK)
+#define HAUL_CHUNK_END  (((I64)get_global_id(0) + 1) * HAUL_CHUNK)
+#define ITEMS_END       (HAUL_CHUNK_END < p.items ? HAUL_CHUNK_END : p.items)
 #define ITEMS_STEP(row) (row)
 #define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_end = ITEMS_END; i < haul_end; i++)
 #else
@@ -55,4 +56,28 @@ typedef float  F32;
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)
 #define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
-#define M1(function)  function
+
+/* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
+ * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define HAUL_REAL F64
+#else
+#define HAUL_REAL F32
+#endif
+#define M1(function) haul_##function
+#define HAUL_UNARY_FUNCTION(function)                                                                                  \
+    FUNC HAUL_REAL haul_##function(HAUL_REAL x) { return function(x); }
+HAUL_UNARY_FUNCTION(fabs)
+HAUL_UNARY_FUNCTION(sqrt)
+HAUL_UNARY_FUNCTION(floor)
+HAUL_UNARY_FUNCTION(ceil)
+HAUL_UNARY_FUNCTION(rint)
+HAUL_UNARY_FUNCTION(exp)
+HAUL_UNARY_FUNCTION(expm1)
+HAUL_UNARY_FUNCTION(log)
+HAUL_UNARY_FUNCTION(log1p)
+HAUL_UNARY_FUNCTION(sin)
+HAUL_UNARY_FUNCTION(cos)
+HAUL_UNARY_FUNCTION(tanh)
+HAUL_UNARY_FUNCTION(erf)
+FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }

@@ -1,0 +1,136 @@
+/* Shared inside the OpenCL backend: the loader's functions, what is kept of platforms and devices, checking of calls. */
+#ifndef HAUL_BACKENDS_OPENCL_OPENCL_H
+#define HAUL_BACKENDS_OPENCL_OPENCL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <pthread.h>
+
+#include "device/device.h"
+
+/* X(name): the functions taken from the ICD loader, without "cl". All are of OpenCL 1.2. */
+#define HAUL__CL_FUNCTIONS(X)                                                                                          \
+    X(GetPlatformIDs)                                                                                                  \
+    X(GetPlatformInfo)                                                                                                 \
+    X(GetDeviceIDs)                                                                                                    \
+    X(GetDeviceInfo)                                                                                                   \
+    X(CreateContext)                                                                                                   \
+    X(CreateCommandQueue)                                                                                              \
+    X(ReleaseCommandQueue)                                                                                             \
+    X(CreateBuffer)                                                                                                    \
+    X(ReleaseMemObject)                                                                                                \
+    X(CreateProgramWithSource)                                                                                         \
+    X(CreateProgramWithBinary)                                                                                         \
+    X(BuildProgram)                                                                                                    \
+    X(GetProgramInfo)                                                                                                  \
+    X(GetProgramBuildInfo)                                                                                             \
+    X(ReleaseProgram)                                                                                                  \
+    X(CreateKernel)                                                                                                    \
+    X(ReleaseKernel)                                                                                                   \
+    X(SetKernelArg)                                                                                                    \
+    X(GetKernelWorkGroupInfo)                                                                                          \
+    X(EnqueueNDRangeKernel)                                                                                            \
+    X(EnqueueReadBuffer)                                                                                               \
+    X(EnqueueWriteBuffer)                                                                                              \
+    X(EnqueueCopyBuffer)                                                                                               \
+    X(EnqueueFillBuffer)                                                                                               \
+    X(EnqueueMapBuffer)                                                                                                \
+    X(EnqueueUnmapMemObject)                                                                                           \
+    X(EnqueueMigrateMemObjects)                                                                                        \
+    X(EnqueueMarkerWithWaitList)                                                                                       \
+    X(EnqueueBarrierWithWaitList)                                                                                      \
+    X(GetEventInfo)                                                                                                    \
+    X(WaitForEvents)                                                                                                   \
+    X(ReleaseEvent)                                                                                                    \
+    X(Flush)                                                                                                           \
+    X(Finish)
+
+typedef struct haul__cl_functions {
+#define X(name) __typeof__(&cl##name) name;
+    HAUL__CL_FUNCTIONS(X)
+#undef X
+} haul__cl_functions;
+
+extern haul__cl_functions haul__cl; /* filled by haul__cl_count */
+
+/* All usable devices of a platform share one context, so that events and copies work between them. */
+typedef struct haul__cl_platform {
+    cl_platform_id id;
+    cl_context     context; /* NULL until a device is opened */
+    bool           is_pocl;
+    char           name[96], version[160];
+} haul__cl_platform;
+
+/* The programs built so far: the kernels of one unit and dtype share one. */
+typedef struct haul__cl_program {
+    struct haul__cl_program *next;
+    haul_dtype               dtype;
+    cl_program               program;
+    char                     unit[]; /* its name */
+} haul__cl_program;
+
+/* One device as enumerated, and what opening adds. */
+typedef struct haul__cl_device {
+    cl_device_id       id;
+    haul__cl_platform *platform;
+
+    cl_context       context;
+    cl_command_queue service; /* placing and mapping of memory */
+    bool             chunked; /* work items take runs of elements: processors */
+    bool             caches; /* programs are kept in our own cache on disk */
+    size_t           units;
+    size_t           max_local;
+    char             options[96];     /* of the compiler */
+    char            *identity;        /* device, driver and options: part of the cache's key */
+    pthread_mutex_t  lock;            /* guards programs, and building them */
+    haul__cl_program *programs;
+} haul__cl_device;
+
+/* What haul__kernel.handle points at. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the one
+ * object of OpenCL that threads may not share, and a kernel may be launched on several streams. */
+typedef struct haul__cl_kernel {
+    cl_kernel       kernel;
+    size_t          max_local;
+    pthread_mutex_t lock;
+} haul__cl_kernel;
+
+static inline haul__cl_device *haul__cl_of(const haul_device *device) { return device->impl; }
+
+/* loader.c: devices of all platforms together; on none the reason in `why`. Loads the driver on the first call. */
+int              haul__cl_count(char *why, size_t why_size);
+haul__cl_device *haul__cl_enumerated(int index); /* after haul__cl_count; NULL beyond its result */
+/* Why the device cannot be used, or NULL. */
+const char *haul__cl_unusable(cl_device_id id);
+/* The platform's context over its usable devices, made on first use. */
+cl_int haul__cl_context(haul__cl_platform *platform, cl_context *out);
+/* A text property into a buffer, trimmed; "" on failure. */
+void haul__cl_device_text(cl_device_id id, cl_device_info what, char *out, size_t size);
+
+/* errors.c: HAUL_OK, or the recorded error "opencl:0: clFinish failed: CL_OUT_OF_RESOURCES". */
+haul_status haul__cl_check(const haul_device *device, const char *call, cl_int code);
+const char *haul__cl_error_name(cl_int code);
+
+/* program.c */
+haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
+/* Build `source`. *cached: may our cache on disk serve; on return, did it. `name` is for messages. */
+haul_status haul__cl_build(haul_device *device, const char *name, const char *source, bool *cached, cl_program *out);
+
+/* queue.c: streams, commands and events, as in device/backend.h. */
+haul_status haul__cl_stream_open(haul_device *device, void **queue);
+void        haul__cl_stream_close(haul_device *device, void *queue);
+haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
+haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
+haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                          size_t from_offset, size_t bytes);
+haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                          size_t pattern_size);
+haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch);
+haul_status haul__cl_sync(haul__stream *s);
+haul_status haul__cl_event_record(haul__stream *s, void **event);
+haul_status haul__cl_event_wait(haul__stream *s, void *event);
+haul_status haul__cl_event_sync(haul_device *device, void *event);
+void        haul__cl_event_free(haul_device *device, void *event);
+haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
+                               const haul__buffer *from, size_t from_offset, size_t bytes);
+
+#endif

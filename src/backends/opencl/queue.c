@@ -1,0 +1,208 @@
+/* Streams of an OpenCL device: in-order command queues, the commands on them, and events between them. */
+#include "backends/opencl/opencl.h"
+#include "core/error.h"
+
+/* Runs per processor: enough that a slow one does not keep the others waiting, few enough that each is worth starting. */
+#define CHUNKS_PER_UNIT 4
+/* Groups per unit of a GPU: what keeps it busy while some wait for memory; more only cost their start. */
+#define GROUPS_PER_UNIT 32
+#define SMALL_LOCAL     64
+#define LARGE_LOCAL     256
+
+static cl_command_queue queue_of(const haul__stream *s) { return s->queue; }
+static cl_mem           memory_of(const haul__buffer *buffer) { return buffer->handle; }
+
+haul_status haul__cl_stream_open(haul_device *device, void **queue)
+{
+    haul__cl_device *d = haul__cl_of(device);
+    cl_int           code;
+
+    *queue = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
+    return haul__cl_check(device, "clCreateCommandQueue", code);
+}
+
+void haul__cl_stream_close(haul_device *device, void *queue)
+{
+    (void)device;
+    haul__cl.Finish(queue);
+    haul__cl.ReleaseCommandQueue(queue);
+}
+
+/* Copies across the link start at once, so that they overlap with what the host does next; other commands may gather
+ * until somebody waits for them. */
+static haul_status started(haul__stream *s, const char *call, cl_int code)
+{
+    if (code != CL_SUCCESS)
+        return haul__cl_check(s->device, call, code);
+    return haul__cl_check(s->device, "clFlush", haul__cl.Flush(queue_of(s)));
+}
+
+haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return HAUL_OK;
+    return started(s, "clEnqueueWriteBuffer",
+                   haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, NULL));
+}
+
+haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+{
+    if (bytes == 0)
+        return HAUL_OK;
+    return started(s, "clEnqueueReadBuffer",
+                   haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, NULL));
+}
+
+haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                          size_t from_offset, size_t bytes)
+{
+    cl_int code;
+
+    if (bytes == 0)
+        return HAUL_OK;
+    code = haul__cl.EnqueueCopyBuffer(queue_of(s), memory_of(from), memory_of(to), from_offset, to_offset, bytes, 0,
+                                      NULL, NULL);
+    return haul__cl_check(s->device, "clEnqueueCopyBuffer", code);
+}
+
+haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                          size_t pattern_size)
+{
+    cl_int code;
+
+    if (bytes == 0)
+        return HAUL_OK;
+    code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(to), pattern, pattern_size, offset, bytes, 0, NULL, NULL);
+    return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
+}
+
+/* Devices of one platform share a context: the driver moves the data between them. */
+haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
+                               const haul__buffer *from, size_t from_offset, size_t bytes)
+{
+    if (haul__cl_of(from_device)->context != haul__cl_of(s->device)->context)
+        return HAUL_UNSUPPORTED;
+    return haul__cl_copy(s, to, to_offset, from, from_offset, bytes);
+}
+
+/* --- launches ---------------------------------------------------------------------------------------------------------- */
+
+/* Processors: a run of elements for each work item, groups of one, which is 20 times faster on PoCL than neighbouring
+ * elements for neighbouring items. The local size is always given and the same, since drivers that compile for
+ * processors compile a kernel again for each. GPUs: as many groups as keep all units busy, smaller ones when there is
+ * little to do. */
+static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__launch *launch,
+                        size_t *global, size_t *local)
+{
+    size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
+
+    if (d->chunked) {
+        *local = 1;
+        groups = (items - 1) / grain + 1;
+        most = d->units * CHUNKS_PER_UNIT;
+    } else {
+        *local = items < d->units * LARGE_LOCAL ? SMALL_LOCAL : LARGE_LOCAL;
+        while (*local > kernel->max_local)
+            *local /= 2;
+        groups = (items - 1) / *local + 1;
+        most = d->units * GROUPS_PER_UNIT;
+    }
+    *global = *local * (groups < most ? groups : most);
+}
+
+/* Buffers in order, then the params. */
+static cl_int set_arguments(cl_kernel kernel, const haul__launch *launch, const char **call)
+{
+    cl_int code = CL_SUCCESS;
+    int    count = launch->buffer_count;
+
+    *call = "clSetKernelArg";
+    for (int i = 0; i < count && code == CL_SUCCESS; i++) {
+        cl_mem memory = memory_of(launch->buffers[i]);
+
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
+    }
+    if (code == CL_SUCCESS)
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)count, launch->params_size, launch->params);
+    return code;
+}
+
+haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch)
+{
+    haul__cl_kernel *kernel = launch->kernel->handle;
+    const char      *call;
+    size_t           global, local;
+    cl_int           code;
+
+    if (launch->items <= 0)
+        return HAUL_OK;
+    choose_grid(haul__cl_of(s->device), kernel, launch, &global, &local);
+    pthread_mutex_lock(&kernel->lock);
+    code = set_arguments(kernel->kernel, launch, &call);
+    if (code == CL_SUCCESS) {
+        call = "clEnqueueNDRangeKernel";
+        code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    }
+    pthread_mutex_unlock(&kernel->lock);
+    return haul__cl_check(s->device, call, code);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------------ */
+
+/* The flush lets other queues and the host wait: without it the commands might never start. */
+static haul_status mark(haul__stream *s, cl_event *event)
+{
+    return started(s, "clEnqueueMarkerWithWaitList",
+                   haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event));
+}
+
+/* Through an event, because that of a failed queue says so, while clFinish only says that it is over. */
+haul_status haul__cl_sync(haul__stream *s)
+{
+    cl_event    event;
+    haul_status status = mark(s, &event);
+
+    if (status != HAUL_OK)
+        return status;
+    status = haul__cl_event_sync(s->device, event);
+    haul__cl_event_free(s->device, event);
+    return status;
+}
+
+haul_status haul__cl_event_record(haul__stream *s, void **event)
+{
+    cl_event    made;
+    haul_status status = mark(s, &made);
+
+    if (status == HAUL_OK)
+        *event = made;
+    return status;
+}
+
+haul_status haul__cl_event_wait(haul__stream *s, void *event)
+{
+    cl_event   waited = event;
+    cl_context context;
+    cl_int     code = haul__cl.GetEventInfo(waited, CL_EVENT_CONTEXT, sizeof context, &context, NULL);
+
+    if (code != CL_SUCCESS)
+        return haul__cl_check(s->device, "clGetEventInfo", code);
+    /* A queue cannot wait for another platform's event; the host can. */
+    if (context != haul__cl_of(s->device)->context)
+        return haul__cl_event_sync(s->device, event);
+    code = haul__cl.EnqueueBarrierWithWaitList(queue_of(s), 1, &waited, NULL);
+    return haul__cl_check(s->device, "clEnqueueBarrierWithWaitList", code);
+}
+
+haul_status haul__cl_event_sync(haul_device *device, void *event)
+{
+    cl_event waited = event;
+
+    return haul__cl_check(device, "clWaitForEvents", haul__cl.WaitForEvents(1, &waited));
+}
+
+void haul__cl_event_free(haul_device *device, void *event)
+{
+    (void)device;
+    haul__cl.ReleaseEvent(event);
+}
