@@ -190,3 +190,28 @@ FUNC A M_MOD(A a, A b)
     return r != 0 && (r < 0) != (d < 0) ? r + d : r;
 }
 #endif
+
+#if IS_FLOAT
+/* A register tile of 6 rows and 4 vectors, in named variables, which every compiler keeps in registers:
+ * TILE_EACH(TILE_ZERO) declares it, TILE_FMA(row, w) adds w times the vectors x0 .. x3 to a row. */
+#define TILE_ROWS  6
+#define TILE_WIDTH (4 * LANES)
+#define TILE_EACH(what) what(0) what(1) what(2) what(3) what(4) what(5)
+#define TILE_ZERO(r)    V t##r##0 = VSPLAT(LIT(0.0)), t##r##1 = t##r##0, t##r##2 = t##r##0, t##r##3 = t##r##0;
+#define TILE_LOAD(p)    const V x0 = VLOAD(p), x1 = VLOAD((p) + LANES), x2 = VLOAD((p) + 2 * LANES), x3 = VLOAD((p) + 3 * LANES);
+#define TILE_FMA(r, w)                                                                                                 \
+    {                                                                                                                  \
+        const V tile_w = VSPLAT(w);                                                                                    \
+        t##r##0 = VFMA(tile_w, x0, t##r##0);                                                                           \
+        t##r##1 = VFMA(tile_w, x1, t##r##1);                                                                           \
+        t##r##2 = VFMA(tile_w, x2, t##r##2);                                                                           \
+        t##r##3 = VFMA(tile_w, x3, t##r##3);                                                                           \
+    }
+#define TILE_STORE(r, p)                                                                                               \
+    {                                                                                                                  \
+        VSTORE(p, t##r##0);                                                                                            \
+        VSTORE((p) + LANES, t##r##1);                                                                                  \
+        VSTORE((p) + 2 * LANES, t##r##2);                                                                              \
+        VSTORE((p) + 3 * LANES, t##r##3);                                                                              \
+    }
+#endif

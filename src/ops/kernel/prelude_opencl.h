@@ -56,6 +56,7 @@ typedef float  F32;
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)
 #define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
+<<<<<<< HEAD
 
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
@@ -81,3 +82,30 @@ HAUL_UNARY_FUNCTION(cos)
 HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
+=======
+#define M1(function)  function
+
+#if defined(HAUL_KERNEL_DTYPE_f32) && CHUNKED
+#define LANES 16
+typedef float16 V;
+#define VLOAD(p)     vload16(0, p)
+#define VSTORE(p, v) vstore16(v, 0, p)
+#elif defined(HAUL_KERNEL_DTYPE_f32)
+#define LANES 4
+typedef float4 V;
+#define VLOAD(p)     vload4(0, p)
+#define VSTORE(p, v) vstore4(v, 0, p)
+#elif defined(HAUL_KERNEL_DTYPE_f64) && CHUNKED
+#define LANES 8
+typedef double8 V;
+#define VLOAD(p)     vload8(0, p)
+#define VSTORE(p, v) vstore8(v, 0, p)
+#elif defined(HAUL_KERNEL_DTYPE_f64)
+#define LANES 2
+typedef double2 V;
+#define VLOAD(p)     vload2(0, p)
+#define VSTORE(p, v) vstore2(v, 0, p)
+#endif
+#define VSPLAT(x)     ((V)(x))
+#define VFMA(a, b, c) fma(a, b, c)
+>>>>>>> 60a6c8c (wip)

@@ -1,0 +1,217 @@
+/* Matrix products by the backend's library call, by tiles over a packed B, or element by element. */
+#include "ops/gemm.h"
+
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+/* Strides and offsets are in elements. */
+typedef struct gemm_params {
+    I64 items;
+    I64 batch, m, n, k;
+    I64 a_offset, b_offset, c_offset, bias_offset;
+    I64 a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch;
+    I64 panels; /* of B in a matrix */
+    I32 accumulate, has_bias;
+} gemm_params;
+
+#ifdef HAUL_KERNEL
+#if !defined(HAUL_KERNEL_DTYPE_bool)
+/* An element of C a work item: for integers and for small products. */
+KERNEL4(gemm_plain, gemm_params, T, out, const T, in0, const T, in1, const T, bias)
+{
+    FOR_ITEMS(i) {
+        const I64 row = i / p.n, j = i - row * p.n, z = row / p.m, r = row - z * p.m;
+        GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + r * p.a_row;
+        GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + j * p.b_col;
+        GLOBAL T *c = out + p.c_offset + z * p.c_batch + r * p.c_row + j;
+        ACC sum = p.has_bias ? (ACC)bias[p.bias_offset + j] : 0;
+        for (I64 k = 0; k < p.k; k++) sum += (ACC)a[k * p.a_col] * (ACC)b[k * p.b_row];
+        if (p.accumulate) sum += (ACC)*c;
+        *c = (T)sum;
+    }
+}
+#endif
+
+#if IS_FLOAT
+/* B to panels of TILE_WIDTH columns, zeros behind the last; a work item is a row of a panel. */
+KERNEL2(gemm_pack, gemm_params, T, packed, const T, in1)
+{
+    FOR_ITEMS(i) {
+        const I64 panel = i / p.k, k = i - panel * p.k, z = panel / p.panels, j0 = (panel - z * p.panels) * TILE_WIDTH;
+        const I64 columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH), step = p.b_col;
+        GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + k * p.b_row + j0 * step;
+        GLOBAL T *to = packed + i * TILE_WIDTH;
+        for (I64 j = 0; j < columns; j++) to[j] = b[j * step];
+        for (I64 j = columns; j < TILE_WIDTH; j++) to[j] = 0;
+    }
+}
+
+/* A tile of C a work item, those below one another first: they share a panel of B. */
+KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, packed, const T, bias)
+{
+    const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS;
+    FOR_ITEMS(i) {
+        const I64 panel = i / strips, i0 = (i - panel * strips) * TILE_ROWS, z = panel / p.panels;
+        const I64 j0 = (panel - z * p.panels) * TILE_WIDTH, columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH);
+        GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + i0 * p.a_row;
+        GLOBAL const T *b = packed + (p.b_batch ? panel : panel - z * p.panels) * p.k * TILE_WIDTH;
+        /* Rows past the last one compute the last one again. */
+        const I64 below = p.m - 1 - i0, row0 = 0;
+        const I64 row1 = M_MIN_OF(below, 1) * p.a_row, row2 = M_MIN_OF(below, 2) * p.a_row;
+        const I64 row3 = M_MIN_OF(below, 3) * p.a_row, row4 = M_MIN_OF(below, 4) * p.a_row;
+        const I64 row5 = M_MIN_OF(below, 5) * p.a_row;
+        TILE_EACH(TILE_ZERO)
+        for (I64 k = 0; k < p.k; k++) {
+            TILE_LOAD(b)
+#define GEMM_STEP(r) TILE_FMA(r, a[row##r])
+            TILE_EACH(GEMM_STEP)
+#undef GEMM_STEP
+            a += p.a_col;
+            b += TILE_WIDTH;
+        }
+        GLOBAL T *c = out + p.c_offset + z * p.c_batch + i0 * p.c_row + j0;
+        const int whole = columns == TILE_WIDTH && !p.has_bias && !p.accumulate;
+#define GEMM_KEEP(r)                                                                                                   \
+        if (r <= below) {                                                                                              \
+            GLOBAL T *to = c + r * p.c_row;                                                                            \
+            if (whole) TILE_STORE(r, to)                                                                               \
+            else {                                                                                                     \
+                T row[TILE_WIDTH];                                                                                     \
+                TILE_STORE(r, row)                                                                                     \
+                for (I64 j = 0; j < columns; j++)                                                                      \
+                    to[j] = row[j] + (p.has_bias ? bias[p.bias_offset + j0 + j] : (T)0) + (p.accumulate ? to[j] : (T)0); \
+            }                                                                                                          \
+        }
+        TILE_EACH(GEMM_KEEP)
+#undef GEMM_KEEP
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* TILE_ROWS, and TILE_WIDTH / LANES, of kernel text. */
+#define TILE_ROWS    6
+#define TILE_VECTORS 4
+
+/* Multiplications below which a work item's share should not fall, and products too small to pack B for. */
+#define GRAIN 65536
+#define SMALL 8192
+
+int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
+{
+    int64_t bytes = device->properties.kind == HAUL_KIND_CPU ? 64 : 16;
+    return bytes / (int64_t)haul__dtype_size(dtype);
+}
+
+static gemm_params params_of(const haul__gemm *call)
+{
+    return (gemm_params){
+        .batch = call->batch,
+        .m = call->m,
+        .n = call->n,
+        .k = call->k,
+        .a_offset = call->a_offset,
+        .b_offset = call->b_offset,
+        .c_offset = call->c_offset,
+        .bias_offset = call->bias_offset,
+        .a_row = call->a_row,
+        .a_col = call->a_col,
+        .a_batch = call->a_batch,
+        .b_row = call->b_row,
+        .b_col = call->b_col,
+        .b_batch = call->b_batch,
+        .c_row = call->c_row,
+        .c_batch = call->c_batch,
+        .accumulate = call->accumulate,
+        .has_bias = call->bias != NULL,
+    };
+}
+
+static int64_t grain_for(int64_t work)
+{
+    return work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);
+}
+
+/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
+static haul_status run_library(const haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
+                               haul__storage *c)
+{
+    if (!device->backend->gemm)
+        return HAUL_UNSUPPORTED;
+    haul_status status = haul__submit_begin(device, reads, read_count, &c, 1);
+    if (status)
+        return status;
+    status = device->backend->gemm(device->compute, call);
+    return haul__submit_end(device, reads, read_count, &c, 1, status);
+}
+
+static haul_status run_plain(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
+                             haul_tensor *const *in)
+{
+    gemm_params p = params_of(call);
+    p.items = call->batch * call->m * call->n;
+    return haul__run(operation, device, HAUL__K_gemm_plain, call->dtype, &c, 1, in, 3, &p, sizeof p, p.items,
+                     grain_for(call->k));
+}
+
+static haul_status run_tiles(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
+                             haul_tensor *const *in)
+{
+    int64_t     width = TILE_VECTORS * haul__kernel_lanes(device, call->dtype);
+    gemm_params p = params_of(call);
+    p.panels = (call->n - 1) / width + 1;
+    haul_shape   shape = HAUL_SHAPE(call->b_batch ? call->batch : 1, p.panels, call->k, width);
+    haul_tensor *packed = haul__result(operation, device, call->dtype, &shape);
+    if (!packed)
+        return haul_error_status();
+    p.items = shape.dims[0] * p.panels * call->k;
+    haul_status status = haul__run(operation, device, HAUL__K_gemm_pack, call->dtype, &packed, 1, &in[1], 1, &p,
+                                   sizeof p, p.items, grain_for(width * 16));
+    if (status)
+        return status;
+    haul_tensor *tile_in[] = {in[0], packed, in[2]};
+    p.items = call->batch * p.panels * ((call->m - 1) / TILE_ROWS + 1);
+    return haul__run(operation, device, HAUL__K_gemm_tile, call->dtype, &c, 1, tile_in, 3, &p, sizeof p, p.items,
+                     grain_for(TILE_ROWS * call->k * 4));
+}
+
+static haul_status run_kernels(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
+                               haul_tensor *const *in)
+{
+    bool small = (double)call->batch * (double)call->m * (double)call->n * (double)call->k < SMALL;
+    if (!haul_dtype_is_float(call->dtype) || small || call->k == 0)
+        return run_plain(operation, call, device, c, in);
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_status status = run_tiles(operation, call, device, c, in);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
+                           haul_tensor *b, haul_tensor *bias)
+{
+    haul_device *device = c->storage->device;
+    haul__gemm   call = *shape;
+    if (device->backend->no_data || call.batch == 0 || call.m == 0 || call.n == 0)
+        return HAUL_OK;
+    call.dtype = c->dtype;
+    call.a = &a->storage->buffer;
+    call.b = &b->storage->buffer;
+    call.c = &c->storage->buffer;
+    call.bias = bias ? &bias->storage->buffer : NULL;
+    call.a_offset += a->offset;
+    call.b_offset += b->offset;
+    call.c_offset += c->offset;
+    call.bias_offset += bias ? bias->offset : 0;
+
+    /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
+    haul_tensor   *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};
+    haul__storage *reads[] = {in[0]->storage, in[1]->storage, in[2]->storage};
+    haul_status    status = run_library(&call, device, reads, bias ? 3 : 2, c->storage);
+    return status == HAUL_UNSUPPORTED ? run_kernels(operation, &call, device, c, in) : status;
+}

@@ -1,0 +1,16 @@
+/* Matrix products for the operations that need one: batched, strided, with bias and accumulation. */
+#ifndef HAUL_OPS_GEMM_H
+#define HAUL_OPS_GEMM_H
+
+#include "ops/dispatch.h"
+
+/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n] and plus C if so wished. `shape` holds sizes and
+ * strides; its buffers, dtype and offsets are filled in here from the tensors. bias is NULL for none. The backend's own
+ * gemm serves where it has one, else kernels do. */
+haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
+                           haul_tensor *b, haul_tensor *bias);
+
+/* Lanes of the vectors kernels are compiled with on a device, LANES of kernel text. */
+int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype);
+
+#endif
