@@ -1,0 +1,307 @@
+/* 2-d convolution: forward, gradient of x and gradient of the weight, each a differentiable operation whose own
+ * gradients are the other two. The backend's own calls serve where it has them, else the kernels of conv2d_flat.c. */
+#include <stdio.h>
+
+#include "ops/conv2d_flat.h"
+
+static const char *const operation = "haul_conv2d";
+
+static haul_tensor *forward(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c);
+static haul_tensor *backward_data(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c);
+static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c);
+
+/* ---- library calls ---- */
+
+typedef haul_status library_call(haul__stream *s, const haul__conv2d *call);
+
+/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no such call. `out` is one of the others. */
+static haul_status run_library(library_call *hook, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+{
+    if (!hook)
+        return HAUL_UNSUPPORTED;
+    haul_device   *device = out->storage->device;
+    haul__conv2d   call = *c;
+    haul_tensor   *all[] = {x, weight, y, bias};
+    haul__storage *reads[4];
+    int            read_count = 0;
+    for (int i = 0; i < 4; i++)
+        if (all[i] && all[i] != out)
+            reads[read_count++] = all[i]->storage;
+    call.dtype = out->dtype;
+    call.x = &x->storage->buffer;
+    call.weight = &weight->storage->buffer;
+    call.y = &y->storage->buffer;
+    call.bias = bias ? &bias->storage->buffer : NULL;
+    call.x_offset = x->offset;
+    call.weight_offset = weight->offset;
+    call.y_offset = y->offset;
+    call.bias_offset = bias ? bias->offset : 0;
+    haul_status status = haul__submit_begin(device, reads, read_count, &out->storage, 1);
+    if (status)
+        return status;
+    return haul__submit_end(device, reads, read_count, &out->storage, 1, hook(device->compute, &call));
+}
+
+/* ---- the three operations ---- */
+
+static haul_status forward_gradients(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    const haul__conv2d *c = node->attributes;
+    if (haul__needs(node, 0) && !(out[0] = backward_data(g, haul__saved(node, 1), c)))
+        return haul_error_status();
+    if (haul__needs(node, 1) && !(out[1] = backward_weight(haul__saved(node, 0), g, c)))
+        return haul_error_status();
+    if (haul__needs(node, 2) && !(out[2] = haul_sum(g, .axes = {0, 2, 3}, .count = 3)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+/* dx = D(dy, w) is linear in both; its gradient gg has x's shape. */
+static haul_status data_gradients(haul__node *node, haul_tensor *gg, haul_tensor **out)
+{
+    const haul__conv2d *c = node->attributes;
+    if (haul__needs(node, 0) && !(out[0] = forward(gg, haul__saved(node, 1), HAUL_NONE, c)))
+        return haul_error_status();
+    if (haul__needs(node, 1) && !(out[1] = backward_weight(gg, haul__saved(node, 0), c)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+/* dw = W(x, dy) is linear in both; its gradient gg has the weight's shape. */
+static haul_status weight_gradients(haul__node *node, haul_tensor *gg, haul_tensor **out)
+{
+    const haul__conv2d *c = node->attributes;
+    if (haul__needs(node, 0) && !(out[0] = backward_data(haul__saved(node, 1), gg, c)))
+        return haul_error_status();
+    if (haul__needs(node, 1) && !(out[1] = forward(haul__saved(node, 0), gg, HAUL_NONE, c)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+/* Save what the gradient of the other operand reads. */
+static haul_tensor *finish(haul_tensor *y, haul__backward_fn *backward, haul_tensor *a, haul_tensor *b,
+                           haul_tensor *bias, const haul__conv2d *c)
+{
+    return haul__finish(y, &(haul__record){
+                               .name = operation,
+                               .backward = backward,
+                               .inputs = (haul_tensor *[]){a, b, bias},
+                               .input_count = 3,
+                               .saves = (haul_tensor *[]){haul__tracks(b) ? a : NULL, haul__tracks(a) ? b : NULL},
+                               .save_count = 2,
+                               .attributes = c,
+                               .attributes_size = sizeof *c,
+                           });
+}
+
+static haul_tensor *forward_dense(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c)
+{
+    haul_device *device = x->storage->device;
+    haul_shape   shape = HAUL_SHAPE(c->n, c->c_out, c->out_h, c->out_w);
+    haul_tensor *dx = haul__dense(x), *dw = haul__dense(weight);
+    haul_tensor *db = haul__is_none(bias) ? NULL : haul__dense(bias);
+    haul_tensor *y = haul__result(operation, device, x->dtype, &shape);
+    if (!dx || !dw || !y || (!db && !haul__is_none(bias)))
+        return NULL;
+    if (y->count && !device->backend->no_data) {
+        haul_status status = run_library(device->backend->conv2d_forward, c, dx, dw, db, y, y);
+        if (status == HAUL_UNSUPPORTED)
+            status = haul__conv2d_flat_forward(c, dx, dw, db, y);
+        if (status)
+            return NULL;
+    }
+    return finish(y, forward_gradients, x, weight, bias, c);
+}
+
+static haul_tensor *data_dense(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c)
+{
+    haul_device *device = dy->storage->device;
+    haul_shape   shape = HAUL_SHAPE(c->n, c->c_in, c->h, c->w);
+    haul_tensor *g = haul__dense(dy), *dw = haul__dense(weight);
+    haul_tensor *x = haul__result(operation, device, dy->dtype, &shape);
+    if (!g || !dw || !x)
+        return NULL;
+    if (x->count && !device->backend->no_data) {
+        haul_status status = run_library(device->backend->conv2d_backward_data, c, x, dw, NULL, g, x);
+        if (status == HAUL_UNSUPPORTED)
+            status = haul__conv2d_flat_data(c, x, dw, g);
+        if (status)
+            return NULL;
+    }
+    return finish(x, data_gradients, dy, weight, haul_none, c);
+}
+
+/* The kernels' sums are operations; they are not what the graph shall hold. */
+static haul_tensor *weight_by_kernels(const haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
+{
+    bool         grad = haul_set_grad_enabled(false);
+    haul_tensor *w = haul__conv2d_flat_weight(c, x, dy);
+    haul_set_grad_enabled(grad);
+    return w;
+}
+
+static haul_tensor *weight_dense(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c)
+{
+    haul_device *device = x->storage->device;
+    haul_shape   shape = HAUL_SHAPE(c->c_out, c->c_in / c->groups, c->kh, c->kw);
+    haul_tensor *dx = haul__dense(x), *g = haul__dense(dy);
+    haul_tensor *w = haul__result(operation, device, x->dtype, &shape);
+    if (!dx || !g || !w)
+        return NULL;
+    if (!device->backend->no_data) {
+        haul_status status =
+            c->n ? run_library(device->backend->conv2d_backward_weight, c, dx, w, NULL, g, w) : haul_zero_into(w);
+        if (status == HAUL_UNSUPPORTED)
+            status = (w = weight_by_kernels(c, dx, g)) ? HAUL_OK : haul_error_status();
+        if (status)
+            return NULL;
+    }
+    return finish(w, weight_gradients, x, dy, haul_none, c);
+}
+
+static haul_tensor *forward(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c)
+{
+    haul_scope *scope = x && weight ? haul_scope_push() : NULL;
+    return scope ? haul_scope_return(scope, forward_dense(x, weight, bias, c)) : NULL;
+}
+
+static haul_tensor *backward_data(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c)
+{
+    haul_scope *scope = dy && weight ? haul_scope_push() : NULL;
+    return scope ? haul_scope_return(scope, data_dense(dy, weight, c)) : NULL;
+}
+
+static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c)
+{
+    haul_scope *scope = x && dy ? haul_scope_push() : NULL;
+    return scope ? haul_scope_return(scope, weight_dense(x, dy, c)) : NULL;
+}
+
+/* ---- checks ---- */
+
+static haul_status check_operands(haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+{
+    char wanted[160], have[80];
+    if (haul__is_none(x) || haul__is_none(weight))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, haul__is_none(x) ? "x" : "weight",
+                          "%s is HAUL_NONE, but a tensor is needed here", haul__is_none(x) ? "x" : "weight");
+    if (x->shape.ndim != 4)
+        return haul__fail_shape(operation, "x", x, "it must be [N, C, H, W]");
+    if (weight->shape.ndim != 4)
+        return haul__fail_shape(operation, "weight", weight, "it must be [C_out, C_in / groups, KH, KW]");
+    if (x->shape.dims[1] == 0 || x->shape.dims[2] == 0 || x->shape.dims[3] == 0)
+        return haul__fail_shape(operation, "x", x, "only its batch can be empty");
+    if (weight->count == 0)
+        return haul__fail_shape(operation, "weight", weight, "it must not be empty");
+    if (!haul__is_none(bias) && (bias->shape.ndim != 1 || bias->shape.dims[0] != weight->shape.dims[0])) {
+        snprintf(wanted, sizeof wanted, "weight is %s: bias must be [%lld]",
+                 haul__shape_text(&weight->shape, have, sizeof have), (long long)weight->shape.dims[0]);
+        return haul__fail_shape(operation, "bias", bias, wanted);
+    }
+    return HAUL_OK;
+}
+
+static haul_status check_options(const haul_conv2d_options *o)
+{
+    for (int i = 0; i < 2; i++) {
+        if (o->stride[i] < 0 || o->dilation[i] < 0)
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, o->stride[i] < 0 ? "stride" : "dilation",
+                              "%s is {%lld, %lld}; it must be positive", o->stride[i] < 0 ? "stride" : "dilation",
+                              (long long)(o->stride[i] < 0 ? o->stride : o->dilation)[0],
+                              (long long)(o->stride[i] < 0 ? o->stride : o->dilation)[1]);
+        if (o->padding[i] < 0)
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "padding",
+                              "padding is {%lld, %lld}; it cannot be "
+                              "negative (haul_slice takes borders away)",
+                              (long long)o->padding[0], (long long)o->padding[1]);
+    }
+    if (o->groups < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "groups", "groups is %lld; it must be positive",
+                          (long long)o->groups);
+    return HAUL_OK;
+}
+
+/* Rows or columns of the result: of `size`, padded, where a kernel of `taps` fits. Settings too large to add up fail.
+ */
+static haul_status output_size(const char *what, int64_t size, int64_t taps, int64_t stride, int64_t padding,
+                               int64_t dilation, int64_t *out)
+{
+    int64_t padded, reach;
+    if (!haul__mul_size(padding, 2, &padded) || !haul__add_size(padded, size, &padded) ||
+        !haul__mul_size(dilation, taps - 1, &reach) || !haul__add_size(reach, 1, &reach) || stride > INT32_MAX ||
+        padded > INT32_MAX || reach > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, NULL,
+                          "stride, padding or dilation is too large: %s of x, padded, and of the weight, dilated, must "
+                          "be less than 2^31",
+                          what);
+    if (padded < reach)
+        return haul__fail(
+            HAUL_SHAPE, operation, "x",
+            "the weight spans %lld %s, but x has %lld with its padding; pad more, or use a smaller kernel",
+            (long long)reach, what, (long long)padded);
+    *out = (padded - reach) / stride + 1;
+    return HAUL_OK;
+}
+
+static haul_status describe(haul__conv2d *c, const haul_tensor *x, const haul_tensor *weight,
+                            const haul_conv2d_options *o)
+{
+    char sx[80], sw[80];
+    *c = (haul__conv2d){
+        .n = x->shape.dims[0],
+        .c_in = x->shape.dims[1],
+        .h = x->shape.dims[2],
+        .w = x->shape.dims[3],
+        .c_out = weight->shape.dims[0],
+        .kh = weight->shape.dims[2],
+        .kw = weight->shape.dims[3],
+        .groups = o->groups ? o->groups : 1,
+    };
+    for (int i = 0; i < 2; i++) {
+        c->stride[i] = o->stride[i] ? o->stride[i] : (o->stride[0] ? o->stride[0] : 1);
+        c->dilation[i] = o->dilation[i] ? o->dilation[i] : (o->dilation[0] ? o->dilation[0] : 1);
+        c->padding[i] = o->padding[i];
+    }
+    if (c->c_in % c->groups || c->c_out % c->groups || c->c_in / c->groups != weight->shape.dims[1])
+        return haul__fail(HAUL_SHAPE, operation, "weight",
+                          "x is %s and weight is %s with %lld group(s): weight must be [C_out, %lld / groups, KH, KW], "
+                          "and groups must divide both numbers of channels",
+                          haul__shape_text(&x->shape, sx, sizeof sx), haul__shape_text(&weight->shape, sw, sizeof sw),
+                          (long long)c->groups, (long long)c->c_in);
+    haul_status status = output_size("rows", c->h, c->kh, c->stride[0], c->padding[0], c->dilation[0], &c->out_h);
+    if (status)
+        return status;
+    return output_size("columns", c->w, c->kw, c->stride[1], c->padding[1], c->dilation[1], &c->out_w);
+}
+
+/* Bring all to one floating dtype. */
+static haul_status promote(haul_tensor *in[3])
+{
+    haul_dtype dtype = haul_dtype_promote(in[0]->dtype, in[1]->dtype);
+    if (!haul_dtype_is_float(dtype))
+        return haul__fail_dtype(operation, "x", in[0], "a convolution needs f32 or f64; convert it with haul_cast");
+    if (!haul__is_none(in[2]))
+        dtype = haul_dtype_promote(dtype, in[2]->dtype);
+    for (int i = 0; i < 3; i++)
+        if (!haul__is_none(in[i]) && in[i]->dtype != dtype && !(in[i] = haul_cast(in[i], dtype)))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_tensor *conv2d(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
+{
+    haul_tensor      *in[] = {x, weight, options->bias};
+    const char *const names[] = {"x", "weight", "bias"};
+    haul__conv2d      c;
+    if (!haul__place(operation, in, names, 3) || check_operands(in[0], in[1], in[2]) || check_options(options) ||
+        describe(&c, in[0], in[1], options) || promote(in))
+        return NULL;
+    return forward(in[0], in[1], in[2], &c);
+}
+
+haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
+{
+    haul_scope *scope = haul_scope_push();
+    return scope ? haul_scope_return(scope, conv2d(x, weight, options)) : NULL;
+}
