@@ -127,7 +127,7 @@ HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, cons
 typedef struct haul_pool2d_options {
     int64_t size;            /* of the square window; positional */
     int64_t size_w;          /* its width, if it is not square */
-    int64_t stride[2];       /* {vertical, horizontal}; 0 means the window's size */
+    int64_t stride[2];       /* {vertical, horizontal}; 0 means the window's size, a missing second one the first */
     int64_t padding[2];      /* at most half the window */
     bool    exclude_padding; /* average only: divide by the elements inside x */
 } haul_pool2d_options;

@@ -1,0 +1,369 @@
+/* Pooling over windows of the last two axes. The maximum keeps where it found each element, so that its gradient is a
+ * gather: an element of x looks at the windows it is in. Nothing is added up across work items, on any device. */
+#include <stdio.h>
+
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+/* x: [planes, h, w]; y: [planes, out_h, out_w]; index (I32): where in the plane of x an element of y comes from. */
+typedef struct pool2d_params {
+    I64 items;
+    I64 h, w, out_h, out_w;
+    I64 size_h, size_w, stride_h, stride_w, padding_h, padding_w;
+    I64 x_offset, y_offset, index_offset;
+    I32 exclude_padding, reserved;
+} pool2d_params;
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
+/* The part of window `o` that lies inside an axis of `size` elements. */
+#define POOL_FIRST(o, stride, padding)              M_MAX_OF((o) * (stride) - (padding), (I64)0)
+#define POOL_LAST(o, stride, padding, window, size) M_MIN_OF((o) * (stride) - (padding) + (window), size)
+/* The windows that element `i` is in: [POOL_FROM, POOL_TO]. */
+#define POOL_FROM(i, stride, padding, window)                                                                          \
+    ((i) + (padding) < (window) ? (I64)0 : ((i) + (padding) - (window)) / (stride) + 1)
+#define POOL_TO(i, stride, padding, count) M_MIN_OF(((i) + (padding)) / (stride), (count) - 1)
+
+/* A row of y a work item. */
+KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
+{
+    FOR_ITEMS(i) {
+        const I64 plane = i / p.out_h, oy = i - plane * p.out_h;
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        GLOBAL T *y = out + i * p.out_w;
+        GLOBAL I32 *found = index + i * p.out_w;
+        if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
+            const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
+            GLOBAL const T *upper = x + at, *lower = upper + width;
+            VECTOR_LOOP for (I32 o = 0; o < (I32)p.out_w; o++) {
+                const T a = upper[2 * o], b = upper[2 * o + 1], c = lower[2 * o], d = lower[2 * o + 1];
+                const I32 right = b > a || b != b, below_right = d > c || d != d;
+                const T top = right ? b : a, bottom = below_right ? d : c;
+                const I32 below = bottom > top || bottom != bottom;
+                y[o] = below ? bottom : top;
+                found[o] = at + 2 * o + (below ? width + below_right : right);
+            }
+        } else {
+            const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
+            const I64 y1 = POOL_LAST(oy, p.stride_h, p.padding_h, p.size_h, p.h);
+            for (I64 o = 0; o < p.out_w; o++) {
+                const I64 x0 = POOL_FIRST(o, p.stride_w, p.padding_w);
+                const I64 x1 = POOL_LAST(o, p.stride_w, p.padding_w, p.size_w, p.w);
+                I64 best = y0 * p.w + x0;
+                for (I64 r = y0; r < y1; r++)
+                    for (I64 c = x0; c < x1; c++) {
+                        const T v = x[r * p.w + c];
+                        best = v > x[best] || v != v ? r * p.w + c : best;
+                    }
+                y[o] = x[best];
+                found[o] = (I32)best;
+            }
+        }
+    }
+}
+
+/* dx from dy: a row of x a work item. */
+KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    FOR_ITEMS(i) {
+        const I64 plane = i / p.h, r = i - plane * p.h;
+        GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
+        GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
+        GLOBAL T *dx = out + i * p.w;
+        const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
+        if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
+            const I32 at = (I32)(r * p.w), inside = o0 <= o1;
+            const I64 row = inside ? o0 * p.out_w : 0;
+            VECTOR_LOOP for (I32 o = 0; o < (I32)p.out_w; o++) {
+                const T g = inside ? dy[row + o] : (T)0;
+                const I32 from = found[row + o];
+                dx[2 * o] = from == at + 2 * o ? g : (T)0;
+                dx[2 * o + 1] = from == at + 2 * o + 1 ? g : (T)0;
+            }
+            for (I64 c = 2 * p.out_w; c < p.w; c++) dx[c] = 0;
+        } else {
+            for (I64 c = 0; c < p.w; c++) {
+                const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
+                const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
+                T sum = 0;
+                for (I64 o = o0; o <= o1; o++)
+                    for (I64 q = q0; q <= q1; q++)
+                        if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += dy[o * p.out_w + q];
+                dx[c] = sum;
+            }
+        }
+    }
+}
+
+/* The elements of x that the maxima came from: an element of y a work item. */
+KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    FOR_ITEMS(i) {
+        const I64 plane = i / (p.out_h * p.out_w);
+        out[i] = in0[p.x_offset + plane * p.h * p.w + index[p.index_offset + i]];
+    }
+}
+
+KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
+{
+    FOR_ITEMS(i) {
+        const I64 plane = i / p.out_h, oy = i - plane * p.out_h;
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
+        const I64 y1 = POOL_LAST(oy, p.stride_h, p.padding_h, p.size_h, p.h);
+        for (I64 o = 0; o < p.out_w; o++) {
+            const I64 x0 = POOL_FIRST(o, p.stride_w, p.padding_w);
+            const I64 x1 = POOL_LAST(o, p.stride_w, p.padding_w, p.size_w, p.w);
+            T sum = 0;
+            for (I64 r = y0; r < y1; r++)
+                for (I64 c = x0; c < x1; c++) sum += x[r * p.w + c];
+            out[i * p.out_w + o] = sum / (T)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
+        }
+    }
+}
+
+KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
+{
+    FOR_ITEMS(i) {
+        const I64 plane = i / p.h, r = i - plane * p.h;
+        GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
+        const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
+        for (I64 c = 0; c < p.w; c++) {
+            const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
+            const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
+            T sum = 0;
+            for (I64 o = o0; o <= o1; o++)
+                for (I64 q = q0; q <= q1; q++) {
+                    const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
+                    const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
+                    sum += dy[o * p.out_w + q] / (T)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
+                }
+            out[i * p.w + c] = sum;
+        }
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* Elements whose work is worth a share of its own. */
+#define GRAIN 8192
+
+/* The window, and the shapes of x and y: what gradients need to know. */
+typedef struct pool {
+    pool2d_params p;
+    haul_shape    x, y;
+} pool;
+
+static int64_t grain_of_rows(int64_t row, const pool *how)
+{
+    int64_t window = how->p.size_h * how->p.size_w, work = row > 0 ? row : 1;
+    work = window > GRAIN / work ? GRAIN : work * window; /* no overflow */
+    return work >= GRAIN ? 1 : GRAIN / work;
+}
+
+/* ---- maximum ---- */
+
+static haul_tensor *max_spread(const char *operation, haul_tensor *dy, haul_tensor *index, const pool *how);
+static haul_tensor *max_pick(const char *operation, haul_tensor *x, haul_tensor *index, const pool *how);
+
+/* y = max_pool2d(x) and spread(dy) both pick or spread by the same index, and are each other's gradients. */
+static haul_status gradient_by_spreading(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    if (haul__needs(node, 0))
+        out[0] = max_spread(node->name, g, haul__saved(node, 0), node->attributes);
+    return out[0] || !haul__needs(node, 0) ? HAUL_OK : haul_error_status();
+}
+
+static haul_status gradient_by_picking(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    if (haul__needs(node, 0))
+        out[0] = max_pick(node->name, g, haul__saved(node, 0), node->attributes);
+    return out[0] || !haul__needs(node, 0) ? HAUL_OK : haul_error_status();
+}
+
+static haul_tensor *finish(haul_tensor *y, const char *operation, haul__backward_fn *backward, haul_tensor *x,
+                           haul_tensor *index, const pool *how)
+{
+    return haul__finish(y, &(haul__record){
+                               .name = operation,
+                               .backward = backward,
+                               .inputs = &x,
+                               .input_count = 1,
+                               .saves = &index,
+                               .save_count = index ? 1 : 0,
+                               .attributes = how,
+                               .attributes_size = sizeof *how,
+                           });
+}
+
+static haul_tensor *max_spread(const char *operation, haul_tensor *dy, haul_tensor *index, const pool *how)
+{
+    haul_tensor *dense = dy && index ? haul__dense(dy) : NULL;
+    haul_tensor *dx = dense ? haul__result(operation, dy->storage->device, dy->dtype, &how->x) : NULL;
+    if (!dx)
+        return NULL;
+    pool2d_params p = how->p;
+    p.y_offset = dense->offset;
+    p.index_offset = index->offset;
+    p.items = how->x.dims[0] * how->x.dims[1] * p.h;
+    if (haul__run(operation, dy->storage->device, HAUL__K_max_pool2d_spread, dy->dtype, &dx, 1,
+                  (haul_tensor *[]){dense, index}, 2, &p, sizeof p, dx->count ? p.items : 0, grain_of_rows(p.w, how)))
+        return NULL;
+    return finish(dx, operation, gradient_by_picking, dy, index, how);
+}
+
+static haul_tensor *max_pick(const char *operation, haul_tensor *x, haul_tensor *index, const pool *how)
+{
+    haul_tensor *dense = x && index ? haul__dense(x) : NULL;
+    haul_tensor *y = dense ? haul__result(operation, x->storage->device, x->dtype, &how->y) : NULL;
+    if (!y)
+        return NULL;
+    pool2d_params p = how->p;
+    p.x_offset = dense->offset;
+    p.index_offset = index->offset;
+    p.items = y->count;
+    if (haul__run(operation, x->storage->device, HAUL__K_max_pool2d_pick, x->dtype, &y, 1,
+                  (haul_tensor *[]){dense, index}, 2, &p, sizeof p, p.items, GRAIN))
+        return NULL;
+    return finish(y, operation, gradient_by_spreading, x, index, how);
+}
+
+static haul_tensor *max_pool(haul_device *device, haul_tensor *x, const pool *how)
+{
+    const char  *operation = "haul_max_pool2d";
+    haul_tensor *dense = haul__dense(x);
+    haul_tensor *out[] = {haul__result(operation, device, x->dtype, &how->y),
+                          haul__result(operation, device, HAUL_I32, &how->y)};
+    if (!dense || !out[0] || !out[1])
+        return NULL;
+    pool2d_params p = how->p;
+    p.x_offset = dense->offset;
+    p.items = how->y.dims[0] * how->y.dims[1] * p.out_h;
+    if (haul__run(operation, device, HAUL__K_max_pool2d, x->dtype, out, 2, &dense, 1, &p, sizeof p, p.items,
+                  grain_of_rows(p.out_w, how)))
+        return NULL;
+    return finish(out[0], operation, gradient_by_spreading, x, out[1], how);
+}
+
+/* ---- average ---- */
+
+static haul_tensor *avg_pool(haul_device *device, haul_tensor *x, const pool *how);
+static haul_tensor *avg_pool_backward(haul_device *device, haul_tensor *dy, const pool *how);
+
+static haul_status avg_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    if (haul__needs(node, 0) && !(out[0] = avg_pool_backward(g->storage->device, g, node->attributes)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_status avg_second_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    if (haul__needs(node, 0) && !(out[0] = avg_pool(g->storage->device, g, node->attributes)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_tensor *avg_pool(haul_device *device, haul_tensor *x, const pool *how)
+{
+    const char  *operation = "haul_avg_pool2d";
+    haul_tensor *dense = haul__dense(x), *y = haul__result(operation, device, x->dtype, &how->y);
+    if (!dense || !y)
+        return NULL;
+    pool2d_params p = how->p;
+    p.x_offset = dense->offset;
+    p.items = how->y.dims[0] * how->y.dims[1] * p.out_h;
+    if (haul__run(operation, device, HAUL__K_avg_pool2d, x->dtype, &y, 1, &dense, 1, &p, sizeof p, p.items,
+                  grain_of_rows(p.out_w, how)))
+        return NULL;
+    return finish(y, operation, avg_gradient, x, NULL, how);
+}
+
+static haul_tensor *avg_pool_backward(haul_device *device, haul_tensor *dy, const pool *how)
+{
+    const char  *operation = "haul_avg_pool2d";
+    haul_tensor *dense = haul__dense(dy), *dx = haul__result(operation, device, dy->dtype, &how->x);
+    if (!dense || !dx)
+        return NULL;
+    pool2d_params p = how->p;
+    p.y_offset = dense->offset;
+    p.items = how->x.dims[0] * how->x.dims[1] * p.h;
+    if (haul__run(operation, device, HAUL__K_avg_pool2d_backward, dy->dtype, &dx, 1, &dense, 1, &p, sizeof p,
+                  dx->count ? p.items : 0, grain_of_rows(p.w, how)))
+        return NULL;
+    return finish(dx, operation, avg_second_gradient, dy, NULL, how);
+}
+
+/* ---- checks ---- */
+
+static haul_status output_size(const char *operation, const char *what, int64_t size, int64_t window, int64_t stride,
+                               int64_t padding, int64_t *out)
+{
+    if (window < 1 || stride < 1 || window > INT32_MAX || stride > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, window < 1 ? "size" : "stride",
+                          "a window of %lld %s with stride %lld is not possible; both must be from 1 to 2^31 - 1",
+                          (long long)window, what, (long long)stride);
+    if (padding < 0 || padding > window / 2)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "padding",
+                          "padding %lld is not possible; it can be from 0 to half the window's %lld %s",
+                          (long long)padding, (long long)window, what);
+    if (size + 2 * padding < window)
+        return haul__fail(HAUL_SHAPE, operation, "x",
+                          "the window has %lld %s, but x has %lld with its padding; use a smaller window",
+                          (long long)window, what, (long long)(size + 2 * padding));
+    *out = (size + 2 * padding - window) / stride + 1;
+    return HAUL_OK;
+}
+
+static haul_status describe(const char *operation, const haul_tensor *x, const haul_pool2d_options *o, pool *how)
+{
+    int64_t plane;
+    if (x->shape.ndim != 4)
+        return haul__fail_shape(operation, "x", x, "it must be [N, C, H, W]");
+    if (!haul_dtype_is_float(x->dtype))
+        return haul__fail_dtype(operation, "x", x, "pooling needs f32 or f64; convert it with haul_cast");
+    if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
+        return haul__fail_shape(operation, "x", x, "a plane of it must have less than 2^31 elements");
+    *how = (pool){.x = x->shape, .y = x->shape};
+    pool2d_params *p = &how->p;
+    p->h = x->shape.dims[2];
+    p->w = x->shape.dims[3];
+    p->size_h = o->size;
+    p->size_w = o->size_w ? o->size_w : o->size;
+    p->stride_h = o->stride[0] ? o->stride[0] : p->size_h;
+    p->stride_w = o->stride[1] ? o->stride[1] : o->stride[0] ? o->stride[0] : p->size_w;
+    p->padding_h = o->padding[0];
+    p->padding_w = o->padding[1];
+    p->exclude_padding = o->exclude_padding;
+    haul_status status = output_size(operation, "rows", p->h, p->size_h, p->stride_h, p->padding_h, &p->out_h);
+    if (!status)
+        status = output_size(operation, "columns", p->w, p->size_w, p->stride_w, p->padding_w, &p->out_w);
+    how->y.dims[2] = p->out_h;
+    how->y.dims[3] = p->out_w;
+    return status;
+}
+
+typedef haul_tensor *pool_fn(haul_device *device, haul_tensor *x, const pool *how);
+
+static haul_tensor *pool2d(const char *operation, pool_fn *fn, haul_tensor *x, const haul_pool2d_options *options)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return NULL;
+    pool         how;
+    haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
+    bool         fine = device && !describe(operation, x, options, &how);
+    return haul_scope_return(scope, fine ? fn(device, x, &how) : NULL);
+}
+
+haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
+{
+    return pool2d("haul_max_pool2d", max_pool, x, options);
+}
+
+haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
+{
+    return pool2d("haul_avg_pool2d", avg_pool, x, options);
+}
