@@ -8,7 +8,7 @@ set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f32 f64)
 set(HAUL_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    list(REMOVE_ITEM HAUL_CPU_LEVELS v3)
+    list(REMOVE_ITEM HAUL_CPU_LEVELS v3 v4)
 endif()
 
 # --- the text ----------------------------------------------------------------------------------------------------------
@@ -61,18 +61,21 @@ function(haul_add_kernels name level sources)
     haul_is_library_code(${name})
     if(level STREQUAL "v3")
         target_compile_options(${name} PRIVATE -march=x86-64-v3)
+    elseif(level STREQUAL "v4")
+        target_compile_options(${name} PRIVATE -march=x86-64-v4 -mprefer-vector-width=512)
     endif()
     set(HAUL_KERNEL_OBJECTS ${HAUL_KERNEL_OBJECTS} ${name} PARENT_SCOPE)
 endfunction()
 
 foreach(level IN LISTS HAUL_CPU_LEVELS)
-    if(NOT level MATCHES "^(base|v3)$")
-        message(FATAL_ERROR "HAUL_CPU_LEVELS: '${level}' is not a level; known are base and v3")
+    if(NOT level MATCHES "^(base|v3|v4)$")
+        message(FATAL_ERROR "HAUL_CPU_LEVELS: '${level}' is not a level; known are base, v3 and v4")
     endif()
     list(APPEND HAUL_LEVEL_DEFINITIONS HAUL_HAVE_LEVEL_${level}=1)
 endforeach()
 foreach(level IN LISTS HAUL_CPU_LEVELS)
-    if(EXISTS ${unit})
+    # Wider vectors than those of v3 pay in register tiles, and hardly in loops that wait for memory.
+    if(EXISTS ${unit} AND NOT level STREQUAL "v4")
         foreach(dtype IN LISTS HAUL_KERNEL_DTYPES)
             haul_add_kernels(haul_kernels_${dtype}_${level} ${level} ${unit})
             target_compile_definitions(haul_kernels_${dtype}_${level} PRIVATE

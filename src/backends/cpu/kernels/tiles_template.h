@@ -1,0 +1,340 @@
+/* The tiles for one element type REAL; included by tiles_fma.c, which says what the other names mean.
+ *
+ * The functions that take sizes as arguments are inlined into switches with constant ones, so that all accumulators are
+ * registers. */
+#define LANES         (VECTOR_BYTES / (int)sizeof(REAL))
+#define WIDTH         (TILE_VECTORS * LANES)
+#define VECTOR        NAME(vector)
+#define QUARTER       NAME(quarter) /* 16 bytes */
+#define QUARTER_LANES (16 / (int)sizeof(REAL))
+
+typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
+typedef REAL QUARTER __attribute__((vector_size(16)));
+
+INLINE VECTOR NAME(load)(const REAL *p)
+{
+    return *(const VECTOR *)p;
+}
+
+INLINE void NAME(store)(REAL *p, VECTOR v)
+{
+    *(VECTOR *)p = v;
+}
+
+/* The first `count` lanes, zeros in the others. */
+static inline VECTOR NAME(load_part)(const REAL *p, int64_t count)
+{
+    VECTOR v = {0};
+
+    memcpy(&v, p, (size_t)count * sizeof(REAL));
+    return v;
+}
+
+/* ---- products ---- */
+
+/* The tile at row i and column j over rows [k0, k1) of B. */
+INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_t i, int64_t j, int64_t k0, int64_t k1)
+{
+    const int64_t a_row = p->a_row, a_column = p->a_column, columns = p->n - j;
+    const REAL   *a = (const REAL *)p->a + i * a_row + k0 * a_column;
+    const REAL   *b = (const REAL *)p->b + j;
+    REAL         *c = (REAL *)p->c + i * p->c_row + j;
+    const bool    partial = columns < vectors * LANES;
+    VECTOR        sum[TILE_ROWS][TILE_VECTORS], start[TILE_VECTORS];
+
+    UNROLL for (int v = 0; v < vectors; v++) start[v] = (VECTOR){0};
+    if (p->column_bias && k0 == 0) {
+        UNROLL for (int v = 0; v < vectors; v++)
+        {
+            const REAL *bias = (const REAL *)p->column_bias + j + v * LANES;
+            start[v] = partial && v == vectors - 1 ? NAME(load_part)(bias, columns - v * LANES) : NAME(load)(bias);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = start[v];
+    }
+    for (int64_t k = k0; k < k1; k++) {
+        const REAL *row = b + p->b_rows[k];
+        VECTOR      x[TILE_VECTORS];
+
+        UNROLL for (int v = 0; v < vectors; v++) x[v] = NAME(load)(row + v * LANES);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const REAL w = a[r * a_row];
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += w * x[v];
+        }
+        a += a_column;
+    }
+    const bool add = p->accumulate || k0 > 0;
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        const REAL bias = p->row_bias && k0 == 0 ? ((const REAL *)p->row_bias)[i + r] : 0;
+        REAL      *out = c + r * p->c_row;
+
+        UNROLL for (int v = 0; v < vectors; v++)
+        {
+            VECTOR y = sum[r][v] + bias;
+            if (partial && v == vectors - 1) {
+                int64_t count = columns - v * LANES;
+                if (add)
+                    y += NAME(load_part)(out + v * LANES, count);
+                memcpy(out + v * LANES, &y, (size_t)count * sizeof(REAL));
+            } else {
+                if (add)
+                    y += NAME(load)(out + v * LANES);
+                NAME(store)(out + v * LANES, y);
+            }
+        }
+    }
+}
+
+#define TILE_OF(rows, vectors)                                                                                         \
+    case (rows)*8 + (vectors):                                                                                         \
+        NAME(tile)(p, rows, vectors, i, j, k0, k1);                                                                    \
+        break;
+#define TILES_OF(vectors)                                                                                              \
+    TILE_OF(1, vectors)                                                                                                \
+    TILE_OF(2, vectors)                                                                                                \
+    TILE_OF(3, vectors)                                                                                                \
+    TILE_OF(4, vectors)                                                                                                \
+    TILE_OF(5, vectors)                                                                                                \
+    TILE_OF(6, vectors)
+
+static void NAME(product)(const haul__cpu_product *p)
+{
+    int64_t k0 = 0;
+
+    do {
+        int64_t k1 = p->k - k0 < HAUL__TILE_DEPTH ? p->k : k0 + HAUL__TILE_DEPTH;
+        for (int64_t j = 0; j < p->n; j += WIDTH) {
+            int64_t left = p->n - j;
+            int     vectors = left < WIDTH ? (int)((left + LANES - 1) / LANES) : TILE_VECTORS;
+            for (int64_t i = 0; i < p->m; i += TILE_ROWS) {
+                int rows = p->m - i < TILE_ROWS ? (int)(p->m - i) : TILE_ROWS;
+                switch (rows * 8 + vectors) {
+                    TILES_OF(1)
+                    TILES_OF(2)
+#if TILE_VECTORS > 2
+                    TILES_OF(3)
+                    TILES_OF(4)
+#endif
+                }
+            }
+        }
+        k0 = k1;
+    } while (k0 < p->k);
+}
+
+static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_column, int64_t k, int64_t n)
+{
+    const REAL *b = from;
+    REAL       *out = panel;
+
+    if (b_column == 1) {
+        for (int64_t i = 0; i < k; i++) {
+            memcpy(out + i * WIDTH, b + i * b_row, (size_t)n * sizeof(REAL));
+            memset(out + i * WIDTH + n, 0, (size_t)(WIDTH - n) * sizeof(REAL));
+        }
+        return;
+    }
+    /* A few rows at a time: reads stay in the cache lines they fetched, writes are runs. */
+    for (int64_t i0 = 0; i0 < k; i0 += 16) {
+        int64_t i1 = k - i0 < 16 ? k : i0 + 16;
+        for (int64_t j = 0; j < n; j++) {
+            const REAL *column = b + j * b_column;
+            for (int64_t i = i0; i < i1; i++)
+                out[i * WIDTH + j] = column[i * b_row];
+        }
+        for (int64_t i = i0; i < i1; i++)
+            memset(out + i * WIDTH + n, 0, (size_t)(WIDTH - n) * sizeof(REAL));
+    }
+}
+
+/* ---- dot products ---- */
+
+/* Add up to sum[rows][columns] over k elements. */
+INLINE void NAME(dot_tile)(const haul__cpu_dots *d, int rows, int columns, int64_t i, int64_t j,
+                           VECTOR sum[DOT_ROWS][DOT_COLUMNS])
+{
+    const int64_t a_row = d->a_row, whole = d->k - d->k % LANES;
+    const REAL   *a = (const REAL *)d->a + i * a_row, *b[DOT_COLUMNS];
+
+    UNROLL for (int s = 0; s < columns; s++) b[s] = (const REAL *)d->b + d->b_rows[j + s];
+    for (int64_t k = 0; k < whole; k += LANES) {
+        VECTOR x[DOT_ROWS];
+        UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load)(a + r * a_row + k);
+        UNROLL for (int s = 0; s < columns; s++)
+        {
+            VECTOR y = NAME(load)(b[s] + k);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][s] += x[r] * y;
+        }
+    }
+    if (whole < d->k) {
+        VECTOR x[DOT_ROWS];
+        UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load_part)(a + r * a_row + whole, d->k - whole);
+        UNROLL for (int s = 0; s < columns; s++)
+        {
+            VECTOR y = NAME(load_part)(b[s] + whole, d->k - whole);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][s] += x[r] * y;
+        }
+    }
+}
+
+INLINE void NAME(gather_tile)(const haul__cpu_dots *d, int rows, int columns, int64_t i, int64_t j, VECTOR *sums,
+                              bool accumulate)
+{
+    VECTOR sum[DOT_ROWS][DOT_COLUMNS];
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int s = 0; s < columns; s++) sum[r][s] = accumulate ? sums[(i + r) * d->n + j + s] : (VECTOR){0};
+    }
+    NAME(dot_tile)(d, rows, columns, i, j, sum);
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int s = 0; s < columns; s++) sums[(i + r) * d->n + j + s] = sum[r][s];
+    }
+}
+
+/* Halves are added until one lane is left. */
+static inline REAL NAME(lanes_sum)(VECTOR v)
+{
+    QUARTER q[VECTOR_BYTES / 16], sum;
+
+    memcpy(q, &v, sizeof q);
+#if VECTOR_BYTES == 64
+    sum = (q[0] + q[2]) + (q[1] + q[3]);
+#elif VECTOR_BYTES == 32
+    sum = q[0] + q[1];
+#else
+    sum = q[0];
+#endif
+    return sizeof(REAL) == 4 ? (sum[0] + sum[2 % QUARTER_LANES]) + (sum[1] + sum[3 % QUARTER_LANES]) : sum[0] + sum[1];
+}
+
+#define DOTS_OF(rows, columns)                                                                                         \
+    case (rows)*8 + (columns):                                                                                         \
+        NAME(gather_tile)(d, rows, columns, i, j, sums, accumulate);                                                   \
+        break;
+#if DOT_ROWS > 3
+#define DOTS_BY_ROWS(columns)                                                                                          \
+    DOTS_OF(1, columns)                                                                                                \
+    DOTS_OF(2, columns)                                                                                                \
+    DOTS_OF(3, columns)                                                                                                \
+    DOTS_OF(4, columns)
+#else
+#define DOTS_BY_ROWS(columns)                                                                                          \
+    DOTS_OF(1, columns)                                                                                                \
+    DOTS_OF(2, columns)                                                                                                \
+    DOTS_OF(3, columns)
+#endif
+
+static inline void NAME(gather_block)(const haul__cpu_dots *d, int64_t i, int64_t j, VECTOR *sums, bool accumulate)
+{
+    int rows = d->m - i < DOT_ROWS ? (int)(d->m - i) : DOT_ROWS;
+    int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
+
+    switch (rows * 8 + columns) {
+        DOTS_BY_ROWS(1)
+        DOTS_BY_ROWS(2)
+        DOTS_BY_ROWS(3)
+        DOTS_BY_ROWS(4)
+#if DOT_COLUMNS > 4
+        DOTS_BY_ROWS(5)
+        DOTS_BY_ROWS(6)
+#endif
+    }
+}
+
+static void NAME(gather)(const haul__cpu_dots *d, void *sums, bool accumulate)
+{
+    for (int64_t i = 0; i < d->m; i += DOT_ROWS) {
+        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS)
+            NAME(gather_block)(d, i, j, sums, accumulate);
+    }
+}
+
+static void NAME(fold)(void *out, const void *sums, int64_t count)
+{
+    REAL *y = out;
+
+    for (int64_t i = 0; i < count; i++)
+        y[i] = NAME(lanes_sum)(((const VECTOR *)sums)[i]);
+}
+
+static void NAME(dots)(const haul__cpu_dots *d, void *out, int64_t c_row, const void *column_bias, bool accumulate)
+{
+    const REAL *bias = column_bias;
+    REAL       *c = out;
+    VECTOR      sums[DOT_ROWS * DOT_COLUMNS];
+
+    for (int64_t i = 0; i < d->m; i += DOT_ROWS) {
+        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
+            haul__cpu_dots one = *d;
+            one.m = d->m - i < DOT_ROWS ? d->m - i : DOT_ROWS;
+            one.n = d->n - j < DOT_COLUMNS ? d->n - j : DOT_COLUMNS;
+            one.a = (const REAL *)d->a + i * d->a_row;
+            one.b_rows = d->b_rows + j;
+            NAME(gather_block)(&one, 0, 0, sums, false);
+            for (int64_t r = 0; r < one.m; r++) {
+                REAL *row = c + (i + r) * c_row + j;
+                for (int64_t s = 0; s < one.n; s++) {
+                    REAL start = (bias ? bias[j + s] : 0) + (accumulate ? row[s] : 0);
+                    row[s] = start + NAME(lanes_sum)(sums[r * one.n + s]);
+                }
+            }
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+static void NAME(add)(void *out, const void *x, int64_t count)
+{
+    REAL *restrict y = out;
+    const REAL *restrict from = x;
+
+    for (int64_t i = 0; i < count; i++)
+        y[i] += from[i];
+}
+
+static void NAME(add_rows)(void *out, const void *x, int64_t rows, int64_t count)
+{
+    REAL *y = out;
+
+    for (int64_t r = 0; r < rows; r++) {
+        const REAL *row = (const REAL *)x + r * count;
+        VECTOR      sum = {0};
+        int64_t     i = 0;
+        for (; i + LANES <= count; i += LANES)
+            sum += NAME(load)(row + i);
+        if (i < count)
+            sum += NAME(load_part)(row + i, count - i);
+        y[r] += NAME(lanes_sum)(sum);
+    }
+}
+
+const haul__cpu_tiles NAME(haul__cpu_tiles) = {
+    .lanes = LANES,
+    .width = WIDTH,
+    .rows = TILE_ROWS,
+    .product = NAME(product),
+    .pack = NAME(pack),
+    .dots = NAME(dots),
+    .gather = NAME(gather),
+    .fold = NAME(fold),
+    .add = NAME(add),
+    .add_rows = NAME(add_rows),
+};
+
+#undef TILE_OF
+#undef TILES_OF
+#undef DOTS_OF
+#undef DOTS_BY_ROWS
+#undef LANES
+#undef WIDTH
+#undef VECTOR
+#undef QUARTER
+#undef QUARTER_LANES

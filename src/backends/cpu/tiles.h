@@ -1,0 +1,65 @@
+/* Register tiles of matrix products: the innermost loops of the CPU's GEMM and convolutions.
+ *
+ * A row of B is given by its offset, so that one loop serves packed panels, matrices used where they lie, and
+ * convolutions, whose rows are the same image shifted. All run on the calling thread. kernels/tiles_fma.c compiles them
+ * once for each instruction level; haul__cpu_tiles_for picks the best one this processor runs. */
+#ifndef HAUL_BACKENDS_CPU_TILES_H
+#define HAUL_BACKENDS_CPU_TILES_H
+
+#include <haul/dtype.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HAUL__TILE_BYTES 256 /* most a row of a tile, and of a packed panel, can have */
+#define HAUL__TILE_DEPTH 256 /* rows of B taken at a time; a packed panel has at most this many */
+
+/* C [m, n] = start + A [m, k] B [k, n], the start being row_bias[i], column_bias[j], C itself, or 0. Each row of B must
+ * be readable up to n rounded up to `lanes`. Strides and offsets are in elements. */
+typedef struct haul__cpu_product {
+    int64_t        m, n, k;
+    const void    *a;
+    int64_t        a_row, a_column;
+    const void    *b;
+    const int64_t *b_rows; /* k offsets */
+    void          *c;
+    int64_t        c_row;
+    const void    *row_bias, *column_bias; /* at most one; NULL: none */
+    bool           accumulate;
+} haul__cpu_product;
+
+/* m n dot products of rows of length k: of A, a_row apart, with those of B at b_rows[j]. */
+typedef struct haul__cpu_dots {
+    int64_t        m, n, k;
+    const void    *a;
+    int64_t        a_row;
+    const void    *b;
+    const int64_t *b_rows; /* n offsets */
+} haul__cpu_dots;
+
+typedef struct haul__cpu_tiles {
+    int64_t lanes; /* elements of a vector */
+    int64_t width; /* columns of the largest tile */
+    int64_t rows;  /* rows of it */
+
+    void (*product)(const haul__cpu_product *p);
+    /* Columns [0, n) of k rows of B to a panel of rows `width` long, with zeros behind them; n <= width. */
+    void (*pack)(void *panel, const void *b, int64_t b_row, int64_t b_column, int64_t k, int64_t n);
+    /* C = start + dot products; column_bias or NULL. Made for k of several vectors. */
+    void (*dots)(const haul__cpu_dots *d, void *c, int64_t c_row, const void *column_bias, bool accumulate);
+    /* The same kept as vectors, lanes elements for each product, in `sums` [m, n]: set, or added to. k is a multiple of
+     * lanes here. `fold` adds the lanes of count sums up. */
+    void (*gather)(const haul__cpu_dots *d, void *sums, bool accumulate);
+    void (*fold)(void *out, const void *sums, int64_t count);
+    /* out[i] += x[i] */
+    void (*add)(void *out, const void *x, int64_t count);
+    /* out[i] += the sum of row i of x [rows, count] */
+    void (*add_rows)(void *out, const void *x, int64_t rows, int64_t count);
+} haul__cpu_tiles;
+
+/* NULL for dtypes other than f32 and f64. */
+const haul__cpu_tiles *haul__cpu_tiles_for(haul_dtype dtype);
+
+extern const haul__cpu_tiles haul__cpu_tiles_f32_base, haul__cpu_tiles_f64_base, haul__cpu_tiles_f32_v3,
+    haul__cpu_tiles_f64_v3, haul__cpu_tiles_f32_v4, haul__cpu_tiles_f64_v4;
+
+#endif
