@@ -12,6 +12,8 @@
 #include "ops/kernel/pointwise.h"
 #include "ops/kernels.h"
 
+#undef bool /* C11's macro would replace the suffix of that name */
+
 /* ---- pointwise rows: those that accept this dtype ---- */
 #define FOR_ANY(definition)   definition
 #define FOR_LOGIC(definition) definition

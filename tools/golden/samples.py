@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""Makes tests/golden/samples.json: results and gradients of the samples of tests/samples.def, computed by PyTorch in
+float64 (and in integers where a sample takes them). Run from the top of the tree with Debian's python3-torch.
+
+The inputs' shapes and ranges are read from samples.def itself; what each sample computes is said here in PyTorch's words."""
+import json
+import math
+import re
+
+import torch
+import torch.nn.functional as F
+
+EXPRESSIONS = {
+    "sum_all": lambda x: x.sum(),
+    "sum_axes_02": lambda x: x.sum((0, 2)),
+    "sum_axis_1": lambda x: x.sum(1, keepdim=True),
+    "sum_long_row": lambda x: x.sum(-1),
+    "sum_long_column": lambda x: x.sum(0),
+    "mean_all": lambda x: x.mean(),
+    "mean_last": lambda x: x.mean(-1),
+    "max_all": lambda x: x.amax(),
+    "max_axis_1": lambda x: x.amax(1),
+    "min_axes_02": lambda x: x.amin((0, 2)),
+    "argmax_axis_1": lambda x: x.argmax(1),
+    "argmin_last": lambda x: x.argmin(-1, keepdim=True),
+    "reshape": lambda x: x.reshape(2, -1),
+    "flatten": lambda x: x.flatten(1),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "transpose": lambda x: x.transpose(0, -1),
+    "expand": lambda x: x.expand(2, 3, 4),
+    "squeeze": lambda x: x.squeeze(1),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "slice": lambda x: x[:, 1:-1:2],
+    "select": lambda x: x[:, -2],
+    "contiguous": lambda x: x.transpose(0, 1).contiguous(),
+    "cat_axis_1": lambda *xs: torch.cat(xs, 1),
+    "stack": lambda *xs: torch.stack(xs, 1),
+    "index_select_0": lambda x, i: x.index_select(0, i),
+    "index_select_1": lambda x, i: x.index_select(1, i),
+    "where": torch.where,
+    "select_ge": lambda g, a, b: g * ((a > b) + 0.5 * (a == b)),
+    "clamp_backward": lambda g, x: g * ((x >= -1) & (x <= 2)),
+    "matmul": torch.matmul,
+    "matmul_large": torch.matmul,
+    "matmul_batch": torch.matmul,
+    "matmul_vector": torch.matmul,
+    "matmul_dot": torch.matmul,
+    "linear": F.linear,
+    "linear_3d": F.linear,
+    "conv2d": F.conv2d,
+    "conv2d_5x5": F.conv2d,
+    "conv2d_stride": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+    "conv2d_uneven": lambda x, w: F.conv2d(x, w, stride=(2, 1), padding=(0, 2)),
+    "conv2d_dilated": lambda x, w: F.conv2d(x, w, dilation=2, padding=2),
+    "conv2d_groups": lambda x, w, b: F.conv2d(x, w, b, groups=2, padding=1),
+    "conv2d_depthwise": lambda x, w: F.conv2d(x, w, groups=4, padding=1),
+    "conv2d_1x1": F.conv2d,
+    "max_pool2d": lambda x: F.max_pool2d(x, 2),
+    "max_pool2d_3": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 2),
+    "avg_pool2d_3": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "avg_pool2d_inside": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "softmax": lambda x: x.softmax(1),
+    "softmax_last": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(0),
+    "log_softmax_last": lambda x: x.log_softmax(-1),
+    "cross_entropy": F.cross_entropy,
+    "nll_loss": F.nll_loss,
+    "bce_with_logits": F.binary_cross_entropy_with_logits,
+    "mse_loss": F.mse_loss,
+    "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+    "batch_norm_plain": lambda x: F.batch_norm(x, None, None, None, None, True, eps=0.1),
+    "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m.detach(), v.detach(), w, b, False),
+}
+
+KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
+TORCH = {"f64": torch.float64, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
+
+
+def numbers(count, low, high, kind, seed):
+    """The generator of tests/support/conformance.c."""
+    state, out = (seed * 2654435761 + 12345) % 2**32, []
+    for _ in range(count):
+        state = (state * 1664525 + 1013904223) % 2**32
+        v = low + (high - low) * (state >> 8) / 16777216.0
+        if kind == "bool":
+            v = v > (low + high) / 2
+        elif kind != "f64":
+            v = round(v)
+        out.append(abs(v) if kind == "u8" else v)
+    return out
+
+
+def make_input(text, index, kind):
+    letter, arguments = re.match(r"(\w)\((.*)\)", text).groups()
+    values = [float(v) for v in arguments.split(",")]
+    if letter == "V":
+        low, high, dims = values[0], values[1], values[2:]
+    elif letter == "X":
+        low, high, dims, kind = -0.5, values[0] - 0.5, values[1:], "i64"
+    else:
+        low, high, dims, kind = -1, 1, values, "bool"
+    dims = [int(d) for d in dims]
+    flat = numbers(math.prod(dims), low, high, kind, index + 1)
+    t = torch.tensor(flat, dtype=TORCH[kind]).reshape(dims)
+    if letter == "X":
+        t = t.abs()
+    return t.requires_grad_() if letter == "V" and kind == "f64" else t
+
+
+def compute(name, inputs, kind, differentiable):
+    tensors = [make_input(text, i, kind) for i, text in enumerate(inputs)]
+    y = EXPRESSIONS[name](*tensors)
+    entry = {"shape": list(y.shape), "y": [float(v) for v in y.detach().double().flatten()]}
+    if kind == "f64" and differentiable:
+        weights = torch.sin(torch.arange(y.numel(), dtype=torch.float64) * 1.7) + 0.3
+        (y * weights.reshape(y.shape)).sum().backward()
+        entry["grads"] = [[] if t.grad is None else [float(v) for v in t.grad.flatten()] for t in tensors]
+    return entry
+
+
+def main():
+    golden = {"made_by": "tools/golden/samples.py, PyTorch " + torch.__version__}
+    row = re.compile(r"^SAMPLE\((\w+), *(\w), (\d), .*?, +((?:[VXB]\([^()]*\)(?:, )?)+)\)$")
+    for line in open("tests/samples.def"):
+        m = row.match(line.rstrip())
+        if not m:
+            assert not line.startswith("SAMPLE"), line
+            continue
+        name, dtypes, differentiable, inputs = m.groups()
+        inputs = re.findall(r"[VXB]\([^()]*\)", inputs)
+        for kind in KINDS[dtypes]:
+            golden[f"{name}/{kind}"] = compute(name, inputs, kind, differentiable == "1")
+    rounded = json.loads(json.dumps(golden), parse_float=lambda s: float(f"{float(s):.13g}"))
+    with open("tests/golden/samples.json", "w") as f:
+        f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in rounded.items()) + "\n}\n")
+
+
+main()
