@@ -1,0 +1,105 @@
+/* Elements of one dtype from those of another, and copies between layouts: one kernel for each source dtype, compiled
+ * for each result dtype. */
+#include "ops/dispatch.h"
+#include "ops/layout.h"
+
+/* kernel text begins */
+#ifdef HAUL_KERNEL
+/* Floats truncate towards zero; what is out of range becomes the nearest value and NaN becomes 0, since C leaves both
+ * undefined. The bounds are exact in every float; from CAST_HIGH on values do not fit. Integers wrap around. */
+#if defined(HAUL_KERNEL_DTYPE_u8)
+#define CAST_LOW  0
+#define CAST_HIGH 256
+#define CAST_MIN  0
+#define CAST_MAX  255
+#elif defined(HAUL_KERNEL_DTYPE_i8)
+#define CAST_LOW  -128
+#define CAST_HIGH 128
+#define CAST_MIN  -128
+#define CAST_MAX  127
+#elif defined(HAUL_KERNEL_DTYPE_i16)
+#define CAST_LOW  -32768
+#define CAST_HIGH 32768
+#define CAST_MIN  -32768
+#define CAST_MAX  32767
+#elif defined(HAUL_KERNEL_DTYPE_i32)
+#define CAST_LOW  -2147483648.0f
+#define CAST_HIGH 2147483648.0f
+#define CAST_MIN  (-2147483647 - 1)
+#define CAST_MAX  2147483647
+#elif defined(HAUL_KERNEL_DTYPE_i64)
+#define CAST_LOW  -9223372036854775808.0f
+#define CAST_HIGH 9223372036854775808.0f
+#define CAST_MIN  (-0x7fffffffffffffff - 1)
+#define CAST_MAX  0x7fffffffffffffff
+#endif
+
+#if defined(HAUL_KERNEL_DTYPE_bool)
+#define CAST_INTEGER(x) ((T)((x) != 0))
+#define CAST_FLOAT(x)   ((T)((x) != 0))
+#elif IS_FLOAT
+#define CAST_INTEGER(x) ((T)(x))
+#define CAST_FLOAT(x)   ((T)(x))
+#else
+#define CAST_INTEGER(x) ((T)(x))
+#define CAST_FLOAT(x)   ((x) != (x) ? (T)0 : (x) >= CAST_HIGH ? (T)CAST_MAX : (x) <= CAST_LOW ? (T)CAST_MIN : (T)(x))
+#endif
+
+#define CAST(name, S, convert)                                                                                         \
+    KERNEL2(name, pointwise_params, T, out, const S, in)                                                               \
+    {                                                                                                                  \
+        const int last = p.ndim - 1;                                                                                   \
+        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
+        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
+            ROW_OF(i, 2)                                                                                               \
+            GLOBAL T       *o = out + at[0];                                                                           \
+            GLOBAL const S *v = in + at[1];                                                                            \
+            if (t0 == 1 && t1 == 1)                                                                                    \
+                EACH({                                                                                                 \
+                    const S x = v[j];                                                                                  \
+                    o[j] = convert(x);                                                                                 \
+                })                                                                                                     \
+            else                                                                                                       \
+                EACH({                                                                                                 \
+                    const S x = v[j * t1];                                                                             \
+                    o[j * t0] = convert(x);                                                                            \
+                })                                                                                                     \
+            i += ITEMS_STEP(row);                                                                                      \
+        }                                                                                                              \
+    }
+#define CAST_BOOL(x) CAST_INTEGER((x) != 0)
+
+CAST(cast_bool, U8, CAST_BOOL)
+CAST(cast_u8, U8, CAST_INTEGER)
+CAST(cast_i8, I8, CAST_INTEGER)
+CAST(cast_i16, I16, CAST_INTEGER)
+CAST(cast_i32, I32, CAST_INTEGER)
+CAST(cast_i64, I64, CAST_INTEGER)
+CAST(cast_f32, F32, CAST_FLOAT)
+#ifdef HAS_F64
+CAST(cast_f64, F64, CAST_FLOAT)
+#endif
+#endif
+/* kernel text ends */
+
+enum { GRAIN = 32768 };
+
+static const int kernels[HAUL_DTYPE_END] = {
+    [HAUL_BOOL] = HAUL__K_cast_bool, [HAUL_U8] = HAUL__K_cast_u8,   [HAUL_I8] = HAUL__K_cast_i8,
+    [HAUL_I16] = HAUL__K_cast_i16,   [HAUL_I32] = HAUL__K_cast_i32, [HAUL_I64] = HAUL__K_cast_i64,
+    [HAUL_F32] = HAUL__K_cast_f32,   [HAUL_F64] = HAUL__K_cast_f64,
+};
+
+haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    pointwise_params p = {.items = 0};
+    size_t           size = haul__dtype_size(to->dtype);
+    if (to->count == 0)
+        return HAUL_OK;
+    if (to->dtype == from->dtype && to->contiguous && from->contiguous && haul__shape_equal(&to->shape, &from->shape))
+        return haul__submit_copy(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
+                                 (size_t)to->count * size, origin);
+    haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
+    return haul__run(origin, to->storage->device, kernels[from->dtype], to->dtype, &to, 1, &from, 1, &p, sizeof p,
+                     p.items, GRAIN);
+}

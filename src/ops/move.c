@@ -1,0 +1,148 @@
+/* Operations that move, copy and convert: the elements stay what they are, so the gradient of each is what comes in,
+ * which the backward pass brings to the dtype and device of the input. */
+#include "ops/dispatch.h"
+
+static haul_status pass_on(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    (void)node;
+    out[0] = g;
+    return HAUL_OK;
+}
+
+static haul_tensor *finish(const char *operation, haul_tensor *y, haul_tensor *x)
+{
+    if (!y || !haul_dtype_is_float(y->dtype))
+        return y;
+    return haul__finish(y, &(haul__record){.name = operation, .backward = pass_on, .inputs = &x, .input_count = 1});
+}
+
+static haul_status check_operand(const char *operation, const haul_tensor *x)
+{
+    if (!x)
+        return haul__fail_null(operation, "x");
+    if (haul__is_none(x))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "x", "x is HAUL_NONE, but a tensor is needed here");
+    return HAUL_OK;
+}
+
+/* A dense tensor of no scope. */
+static haul_tensor *temporary(const char *operation, haul_device *device, haul_dtype dtype, const haul_tensor *like)
+{
+    haul__storage *storage = haul__storage_alloc(device, (size_t)like->count * haul__dtype_size(dtype), operation);
+    haul_tensor   *t = haul__tensor_wrap(storage, dtype, &like->shape, NULL, 0);
+    haul__object_release(storage);
+    return t;
+}
+
+/* Does the conversion belong before the move? Where fewer bytes cross then, and where the target cannot do it. */
+static bool convert_first(const haul_tensor *from, const haul_tensor *to)
+{
+    size_t before = haul__dtype_size(from->dtype), after = haul__dtype_size(to->dtype);
+    return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
+}
+
+/* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense. */
+static haul_status cross(const char *operation, haul_tensor *y, haul_tensor *x)
+{
+    haul_tensor *packed = NULL, *landed = NULL, *from = x, *to = y;
+    haul_status  status = HAUL_OK;
+    haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
+    if (!x->contiguous || x->dtype != dtype) {
+        from = packed = temporary(operation, x->storage->device, dtype, x);
+        status = packed ? haul__copy_elements(packed, x, operation) : haul_error_status();
+    }
+    if (!status && (!y->contiguous || y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape))) {
+        to = landed = temporary(operation, y->storage->device, dtype, x);
+        status = landed ? HAUL_OK : haul_error_status();
+    }
+    if (!status) {
+        size_t size = haul__dtype_size(dtype);
+        status = haul__transfer(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
+                                (size_t)x->count * size, operation);
+    }
+    if (!status && landed)
+        status = haul__copy_elements(y, landed, operation);
+    haul__object_release(packed);
+    haul__object_release(landed);
+    return status;
+}
+
+/* Elements of x to y, wherever they are. */
+static haul_status bring(const char *operation, haul_tensor *y, haul_tensor *x)
+{
+    if (x->storage->device == y->storage->device)
+        return haul__copy_elements(y, x, operation);
+    return cross(operation, y, x);
+}
+
+/* A fresh tensor on `device` with x's elements. */
+static haul_tensor *copied(const char *operation, haul_tensor *x, haul_device *device, haul_dtype dtype)
+{
+    haul_tensor *y = haul__result(operation, device, dtype, &x->shape);
+    if (!y || bring(operation, y, x))
+        return NULL;
+    return finish(operation, y, x);
+}
+
+static haul_tensor *converted(const char *operation, haul_tensor *x, haul_device *device, haul_dtype dtype)
+{
+    if (x->storage->device == device && x->dtype == dtype)
+        return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
+    return copied(operation, x, device, dtype);
+}
+
+haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
+{
+    if (check_operand("haul_to", x))
+        return NULL;
+    if (!options) {
+        haul__fail_null("haul_to", "options");
+        return NULL;
+    }
+    if (haul__device_check(options->device, "haul_to", "device"))
+        return NULL;
+    return converted("haul_to", x, options->device, options->dtype ? options->dtype : x->dtype);
+}
+
+haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
+{
+    return check_operand("haul_cast", x) ? NULL : converted("haul_cast", x, x->storage->device, dtype);
+}
+
+haul_tensor *haul_identity(haul_tensor *x, haul_device *device)
+{
+    if (check_operand("haul_identity", x) || haul__device_check(device, "haul_identity", "device"))
+        return NULL;
+    return copied("haul_identity", x, device, x->dtype);
+}
+
+haul_tensor *haul_clone(haul_tensor *x)
+{
+    return check_operand("haul_clone", x) ? NULL : copied("haul_clone", x, x->storage->device, x->dtype);
+}
+
+haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
+{
+    static const char operation[] = "haul_copy_into";
+    haul_tensor      *apart = NULL;
+    haul_shape        shape;
+    if (!out || haul__is_none(out))
+        return haul__fail_null(operation, "out");
+    haul_status status = check_operand(operation, x);
+    if (!status)
+        status = haul__shape_broadcast(&out->shape, &x->shape, operation, &shape);
+    if (!status)
+        status = haul__check_out(operation, out, &shape, out->dtype, out->storage->device);
+    if (status)
+        return status;
+    if (x->storage == out->storage) { /* they may overlap */
+        apart = temporary(operation, x->storage->device, x->dtype, x);
+        status = apart ? haul__copy_elements(apart, x, operation) : haul_error_status();
+    }
+    if (!status)
+        status = bring(operation, out, apart ? apart : x);
+    if (!status)
+        haul__written(out);
+    haul__object_release(apart);
+    return status;
+}

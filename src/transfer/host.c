@@ -1,0 +1,345 @@
+/* The host's view of tensors: arrays in, arrays out, single values, and mapped memory. */
+#include <haul/transfer.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/shape.h"
+#include "memory/allocator.h"
+#include "transfer/transfer.h"
+
+/* ---- checks ---- */
+
+static haul_status check_dtype(haul_dtype dtype, const haul_device *device, const char *operation)
+{
+    if (haul__dtype_size(dtype) == 0 || dtype == HAUL_F16 || dtype == HAUL_BF16)
+        return haul__fail(HAUL_DTYPE, operation, "dtype",
+                          "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f32, f64",
+                          haul_dtype_name(dtype));
+    if (dtype == HAUL_F64 && !device->properties.has_f64)
+        return haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
+    return HAUL_OK;
+}
+
+static haul_status check_tensor(const haul_tensor *t, const char *operation)
+{
+    if (!t)
+        return haul__fail_null(operation, "t");
+    if (haul__is_none(t))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t", "t is HAUL_NONE, which has no elements");
+    return HAUL_OK;
+}
+
+/* Where t's first element lies, in bytes. */
+static size_t offset_of(const haul_tensor *t)
+{
+    return (size_t)t->offset * haul__dtype_size(t->dtype);
+}
+
+/* A dense tensor like t, of no scope. */
+static haul_tensor *dense_like(const haul_tensor *t, const char *operation)
+{
+    haul__storage *storage = haul__storage_alloc(t->storage->device, haul_tensor_bytes(t), operation);
+    haul_tensor   *dense = haul__tensor_wrap(storage, t->dtype, &t->shape, NULL, 0);
+    haul__object_release(storage);
+    return dense;
+}
+
+/* ---- arrays in ---- */
+
+haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data)
+{
+    static const char operation[] = "haul_from_host";
+    int64_t           count;
+    haul_device      *device = haul__device_current(operation);
+    if (!device || check_dtype(dtype, device, operation) || haul__shape_count(&shape, operation, &count))
+        return NULL;
+    if (!data && count > 0) {
+        haul__fail_null(operation, "data");
+        return NULL;
+    }
+    size_t         bytes = (size_t)count * haul__dtype_size(dtype);
+    haul_tensor   *t = NULL;
+    haul__storage *storage = haul__storage_alloc(device, bytes, operation);
+    if (storage && haul__transfer_from_host(storage, 0, data, bytes, operation) == HAUL_OK)
+        t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
+    haul__object_release(storage);
+    return t ? haul__own(t, operation) : NULL;
+}
+
+static void wait_for_users(haul__storage *storage)
+{
+    haul__uses_finish(storage->uses);
+}
+
+static haul_status check_wrap(haul_dtype dtype, const haul_shape *shape, const void *data, int64_t *count)
+{
+    static const char operation[] = "haul_wrap_host";
+    haul_status       status = haul__device_check(haul_cpu(), operation, NULL);
+    if (!status)
+        status = check_dtype(dtype, haul_cpu(), operation);
+    if (!status)
+        status = haul__shape_count(shape, operation, count);
+    if (!status && !data && *count > 0)
+        status = haul__fail_null(operation, "data");
+    if (!status && (uintptr_t)data % haul__dtype_size(dtype) != 0)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "data", "data is at %p, which is not aligned for %s",
+                            data, haul_dtype_name(dtype));
+    return status;
+}
+
+haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void (*deleter)(void *context),
+                            void *context)
+{
+    int64_t        count = 0;
+    haul_status    status = check_wrap(dtype, &shape, data, &count);
+    haul__storage *storage = status ? NULL : haul__storage_new(haul_cpu());
+    if (!storage) {
+        if (deleter)
+            deleter(context);
+        return NULL;
+    }
+    storage->buffer.host = data;
+    storage->bytes = (size_t)count * haul__dtype_size(dtype);
+    storage->release = wait_for_users;
+    storage->deleter = deleter;
+    storage->deleter_context = context;
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
+    haul__object_release(storage);
+    return t ? haul__own(t, "haul_wrap_host") : NULL;
+}
+
+haul_status haul_write(haul_tensor *t, const void *data, size_t size)
+{
+    static const char operation[] = "haul_write";
+    haul_status       status = check_tensor(t, operation);
+    if (status)
+        return status;
+    size_t bytes = haul_tensor_bytes(t);
+    if (!data && bytes > 0)
+        return haul__fail_null(operation, "data");
+    if (size != bytes)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "size", "size is %zu; t has %zu bytes", size, bytes);
+    for (int d = 0; d < t->shape.ndim; d++)
+        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
+                              "several elements of t share memory (it was expanded); write to a tensor of its own");
+    if (t->contiguous) {
+        status = haul__transfer_from_host(t->storage, offset_of(t), data, bytes, operation);
+    } else {
+        haul_tensor *dense = dense_like(t, operation);
+        status = dense ? haul__transfer_from_host(dense->storage, 0, data, bytes, operation) : haul_error_status();
+        if (!status)
+            status = haul__copy_elements(t, dense, operation);
+        haul__object_release(dense);
+    }
+    if (!status)
+        atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+    return status;
+}
+
+/* ---- arrays out ---- */
+
+/* The tensor itself is not changed; the uses of its memory are. */
+static haul_status read_elements(const haul_tensor *t, void *out, size_t bytes, const char *operation)
+{
+    haul_tensor *dense;
+    haul_status  status;
+    if (t->contiguous)
+        return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
+    dense = dense_like(t, operation);
+    status = dense ? haul__copy_elements(dense, (haul_tensor *)t, operation) : haul_error_status();
+    if (!status)
+        status = haul__transfer_to_host(out, dense->storage, 0, bytes, operation);
+    haul__object_release(dense);
+    return status;
+}
+
+haul_status haul_read(const haul_tensor *t, void *out, size_t size)
+{
+    haul_status status = check_tensor(t, "haul_read");
+    if (status)
+        return status;
+    size_t bytes = haul_tensor_bytes(t);
+    if (!out && bytes > 0)
+        return haul__fail_null("haul_read", "out");
+    if (size < bytes)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_read", "size", "size is %zu; t has %zu bytes", size, bytes);
+    return read_elements(t, out, bytes, "haul_read");
+}
+
+/* ---- single values ---- */
+
+/* Any element, as it is stored. */
+typedef union element {
+    uint8_t u8;
+    int8_t  i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    float   f32;
+    double  f64;
+} element;
+
+static haul_status read_element(const haul_tensor *t, element *out, const char *operation)
+{
+    haul_status status = check_tensor(t, operation);
+    if (status)
+        return status;
+    if (t->count != 1)
+        return haul__fail(HAUL_SHAPE, operation, "t", "t has %lld elements; expected one (haul_read copies all)",
+                          (long long)t->count);
+    size_t bytes = haul__dtype_size(t->dtype);
+    if (!t->storage->device->backend->host_memory)
+        return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
+    status = haul__host_before(t->storage, false);
+    if (!status)
+        memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), bytes);
+    return status;
+}
+
+/* Out of range is undefined in C. */
+static int64_t truncate(double value)
+{
+    if (isnan(value))
+        return 0;
+    if (value >= 9223372036854775808.0)
+        return INT64_MAX;
+    return value <= -9223372036854775808.0 ? INT64_MIN : (int64_t)value;
+}
+
+static int64_t element_integer(haul_dtype dtype, const element *e)
+{
+    switch (dtype) {
+    case HAUL_BOOL: return e->u8 != 0;
+    case HAUL_U8: return e->u8;
+    case HAUL_I8: return e->i8;
+    case HAUL_I16: return e->i16;
+    case HAUL_I32: return e->i32;
+    case HAUL_I64: return e->i64;
+    case HAUL_F32: return truncate((double)e->f32);
+    case HAUL_F64: return truncate(e->f64);
+    default: return 0;
+    }
+}
+
+double haul_item(const haul_tensor *t)
+{
+    element e;
+    if (read_element(t, &e, "haul_item"))
+        return NAN;
+    if (t->dtype == HAUL_F32)
+        return (double)e.f32;
+    return t->dtype == HAUL_F64 ? e.f64 : (double)element_integer(t->dtype, &e);
+}
+
+int64_t haul_item_i64(const haul_tensor *t)
+{
+    element e;
+    return read_element(t, &e, "haul_item_i64") ? 0 : element_integer(t->dtype, &e);
+}
+
+/* ---- mapped memory ---- */
+
+/* What stands before a host copy: which part of the storage it is. */
+typedef struct copy_header {
+    size_t offset, bytes;
+} copy_header;
+
+enum { HEADER = 64 };
+
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of mapped and map_mode of all storages */
+static char            nothing;                               /* what a tensor without elements maps to */
+
+static haul_status map_check(const haul_tensor *t, int mode)
+{
+    haul_status status = check_tensor(t, "haul_map");
+    if (status)
+        return status;
+    if (mode <= 0 || mode > (HAUL_READ | HAUL_WRITE))
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_map", "mode",
+                          "mode is %d; expected HAUL_READ, HAUL_WRITE or both", mode);
+    if (!t->contiguous)
+        return haul__fail(HAUL_STATE, "haul_map", "t", "t is not contiguous; map haul_contiguous(t)");
+    if (t->storage->device->backend->no_data)
+        return haul__fail(HAUL_DEVICE, "haul_map", "t", "t is on %s and has no data", t->storage->device->name);
+    return HAUL_OK;
+}
+
+/* The memory itself. */
+static void *map_own(const haul_tensor *t, int mode)
+{
+    if (haul__host_before(t->storage, (mode & HAUL_WRITE) != 0))
+        return NULL;
+    return t->count > 0 ? (char *)t->storage->buffer.host + offset_of(t) : &nothing;
+}
+
+/* A copy, behind a header; read also for HAUL_WRITE alone, since not every element need be written. */
+static void *map_copy(const haul_tensor *t)
+{
+    size_t       bytes = haul_tensor_bytes(t);
+    copy_header *copy = haul__malloc(HEADER + bytes);
+    if (!copy) {
+        haul__fail_memory("haul_map", HEADER + bytes);
+        return NULL;
+    }
+    *copy = (copy_header){offset_of(t), bytes};
+    if (haul__transfer_to_host((char *)copy + HEADER, t->storage, copy->offset, bytes, "haul_map")) {
+        haul__free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+void *haul_map(haul_tensor *t, int mode)
+{
+    void *memory = NULL;
+    if (map_check(t, mode))
+        return NULL;
+    haul__storage *storage = t->storage;
+    bool           own = storage->device->backend->host_memory;
+    pthread_mutex_lock(&maps_lock);
+    if (storage->mapped) {
+        haul__fail(HAUL_STATE, "haul_map", "t",
+                   "t, or a tensor that shares its memory, is mapped; call haul_unmap first");
+    } else {
+        memory = own ? map_own(t, mode) : map_copy(t);
+        storage->mapped = memory;
+        storage->map_mode = mode;
+    }
+    pthread_mutex_unlock(&maps_lock);
+    return memory && !own ? (char *)memory + HEADER : memory;
+}
+
+static haul_status unmap(haul_tensor *t)
+{
+    haul__storage *storage = t->storage;
+    bool           own = storage->device->backend->host_memory, write = (storage->map_mode & HAUL_WRITE) != 0;
+    haul_status    status = HAUL_OK;
+    if (!storage->mapped)
+        return haul__fail(HAUL_STATE, "haul_unmap", "t", "t is not mapped");
+    if (!own) {
+        copy_header *copy = storage->mapped;
+        if (write)
+            status = haul__transfer_from_host(storage, copy->offset, (char *)copy + HEADER, copy->bytes, "haul_unmap");
+        if (status)
+            return status; /* still mapped: what was written is not lost */
+        haul__free(copy);
+    }
+    if (write)
+        atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
+    storage->mapped = NULL;
+    storage->map_mode = 0;
+    return HAUL_OK;
+}
+
+haul_status haul_unmap(haul_tensor *t)
+{
+    haul_status status = check_tensor(t, "haul_unmap");
+    if (status)
+        return status;
+    pthread_mutex_lock(&maps_lock);
+    status = unmap(t);
+    pthread_mutex_unlock(&maps_lock);
+    return status;
+}
