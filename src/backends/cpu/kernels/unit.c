@@ -4,6 +4,7 @@
  * the end lists them by kernel id. */
 #include "backends/cpu/kernels.h"
 
+#undef bool /* a suffix of names here */
 #define HAUL_KERNEL 1
 #include "ops/kernel/prelude_c.h"
 /* after the prelude */
