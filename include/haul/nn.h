@@ -60,7 +60,7 @@ typedef struct haul_call_event {
     haul_tensor *y;     /* HAUL_NONE before forward and when it failed */
     bool         done;  /* false before forward, true after */
 } haul_call_event;
-typedef void haul_call_watcher(const haul_call_event *event, void *context);
+typedef void  haul_call_watcher(const haul_call_event *event, void *context);
 HAUL_API void haul_watch_calls(haul_call_watcher *watcher, void *context);
 
 /* Training or evaluation (dropout, batch_norm); training unless set. For the module and its children. */
@@ -120,8 +120,9 @@ HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* H
 HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
 
 /* ---- networks the command trains ---- */
-/* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at least
- * 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10). NULL with the list of names for an unknown one. */
+/* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at
+ * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10). NULL with the list of names for an unknown
+ * one. */
 typedef struct haul_model_options {
     const char *name;    /* positional */
     haul_shape  input;   /* of one example; ndim 0: as above */

@@ -14,8 +14,8 @@ typedef struct haul__cpu_kernel {
 } haul__cpu_kernel;
 
 /* haul__cpu_kernels_f32_v3[HAUL__KERNEL_COUNT], by kernel id */
-#define HAUL__CPU_TABLE(suffix, level)        HAUL__CPU_TABLE_(suffix, level)
-#define HAUL__CPU_TABLE_(suffix, level)       haul__cpu_kernels_##suffix##_##level
+#define HAUL__CPU_TABLE(suffix, level)  HAUL__CPU_TABLE_(suffix, level)
+#define HAUL__CPU_TABLE_(suffix, level) haul__cpu_kernels_##suffix##_##level
 #define HAUL__CPU_DECLARE(NAME, suffix, b, k)                                                                          \
     extern const haul__cpu_kernel haul__cpu_kernels_##suffix##_base[], haul__cpu_kernels_##suffix##_v3[];
 

@@ -6,18 +6,19 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* --- devices ------------------------------------------------------------------------------------------------------------ */
+/* --- devices
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* A property of a plain type; zero where the driver does not know it. */
 #define PROPERTY(type, id, what) *(type *)read_property((id), (what), &(union property){0}, sizeof(type))
 
 union property {
-    cl_bool              boolean;
-    cl_uint              number;
-    cl_ulong             bytes;
-    size_t               size;
-    cl_device_type       type;
-    cl_device_fp_config  config;
+    cl_bool             boolean;
+    cl_uint             number;
+    cl_ulong            bytes;
+    size_t              size;
+    cl_device_type      type;
+    cl_device_fp_config config;
 };
 
 static void *read_property(cl_device_id id, cl_device_info what, union property *out, size_t size)
@@ -29,7 +30,9 @@ static void *read_property(cl_device_id id, cl_device_info what, union property 
 
 static haul_device_kind kind_of(cl_device_type type)
 {
-    return type & CL_DEVICE_TYPE_GPU ? HAUL_KIND_GPU : type & CL_DEVICE_TYPE_CPU ? HAUL_KIND_CPU : HAUL_KIND_ACCELERATOR;
+    return type & CL_DEVICE_TYPE_GPU   ? HAUL_KIND_GPU
+           : type & CL_DEVICE_TYPE_CPU ? HAUL_KIND_CPU
+                                       : HAUL_KIND_ACCELERATOR;
 }
 
 static void describe(haul_device *device, haul__cl_device *d)
@@ -58,8 +61,8 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
 
     d->chunked = p->kind != HAUL_KIND_GPU;
     d->units = p->compute_units > 0 ? (size_t)p->compute_units : 1;
-    /* PoCL has a cache of its own. Binaries make it compile every kernel of a program for all work-group sizes: 150 ms a
-     * kernel more on the first run, to save 22 ms a program on later ones. */
+    /* PoCL has a cache of its own. Binaries make it compile every kernel of a program for all work-group sizes: 150 ms
+     * a kernel more on the first run, to save 22 ms a program on later ones. */
     d->caches = !d->platform->is_pocl;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2 -w%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
@@ -97,7 +100,8 @@ static haul_status open_device(haul_device *device, int index)
     return HAUL_OK;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------- */
+/* --- memory
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static haul_status check_alloc(const haul_device *device, const char *call, cl_int code, size_t bytes)
 {
@@ -111,13 +115,14 @@ static haul_status check_alloc(const haul_device *device, const char *call, cl_i
     return haul__cl_check(device, call, code);
 }
 
-/* Drivers allocate at the first use of a buffer, when it is too late to say that memory is exhausted: make that use now.
- * Moving a buffer whose content does not matter also tells the driver on which of the context's devices it lives. */
+/* Drivers allocate at the first use of a buffer, when it is too late to say that memory is exhausted: make that use
+ * now. Moving a buffer whose content does not matter also tells the driver on which of the context's devices it lives.
+ */
 static cl_int place(haul__cl_device *d, cl_mem memory)
 {
     cl_event event;
-    cl_int   code = haul__cl.EnqueueMigrateMemObjects(d->service, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
-                                                      NULL, &event);
+    cl_int code = haul__cl.EnqueueMigrateMemObjects(d->service, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
+                                                    NULL, &event);
 
     if (code != CL_SUCCESS)
         return code;
