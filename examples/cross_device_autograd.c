@@ -11,7 +11,7 @@ int main(int argc, char **argv)
 
     haul_tensor *a = haul_set_requires_grad(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3}), true);
     haul_tensor *b = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){4, 5, 6}), device);
-    b = haul_set_requires_grad(haul_detach(b), true); /* a leaf that lies there */
+    haul_set_requires_grad(b, true); /* moved from no graph, so a leaf that lies there */
 
     haul_tensor *y = haul_mul(b, haul_to(a, device));
     haul_backward(y, haul_ones_like(y));
