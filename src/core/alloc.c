@@ -69,10 +69,9 @@ void *haul__malloc(size_t bytes)
 
 void *haul__calloc(size_t items, size_t size)
 {
-    size_t bytes;
-    if (haul__fault_point(HAUL__FAULT_HOST) || __builtin_mul_overflow(items, size, &bytes) || bytes > PTRDIFF_MAX)
+    if (haul__fault_point(HAUL__FAULT_HOST))
         return NULL;
-    void *p = bytes ? calloc(items, size) : calloc(1, 1);
+    void *p = items && size ? calloc(items, size) : calloc(1, 1);
     if (p)
         count(1);
     return p;

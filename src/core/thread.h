@@ -27,14 +27,7 @@ struct haul__context {
     haul__context *next, *prev; /* all threads' */
 };
 
-/* Not in debug builds, because sanitizers ask whether the address is NULL: ld, where it turns initial-exec access into
- * local, replaces an add by a lea, which loses the flags that gcc's question relies on. */
-#ifdef NDEBUG
-#define HAUL__TLS_MODEL __attribute__((tls_model("initial-exec")))
-#else
-#define HAUL__TLS_MODEL
-#endif
-extern _Thread_local haul__context haul__tls HAUL__TLS_MODEL;
+extern _Thread_local haul__context haul__tls __attribute__((tls_model("initial-exec")));
 
 bool haul__context_register(void);
 

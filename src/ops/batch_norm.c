@@ -1,0 +1,556 @@
+/* Batch normalisation over all axes but 1, with x seen as [images, channels, inner].
+ *
+ * Statistics of a channel are taken in chunks of images, mean first and squares of deviations then, and the chunks are
+ * merged in order (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+ * 1979). What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has
+ * kernels of its own; where it is to be differentiated again it is composed of operations. */
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct batch_norm_params {
+    I64 items;
+    I64 images, channels, inner;
+    I64 chunks, chunk; /* images are cut into pieces */
+    I64 offsets[6];    /* of the buffers */
+    U64 eps, momentum, unbias;
+    I32 has_weight, has_bias, training, reserved;
+} batch_norm_params;
+
+#ifdef HAUL_KERNEL
+#if IS_FLOAT
+#define BATCH_NORM_WIDTH (CHUNKED ? 64 : 1)
+
+/* For each item, channel k of chunk c (several channels side by side where inner is 1): `each` image row at v + r * inner
+ * is shown to ROW, to be added up in s[0 .. SUM_LANES) or, for channels side by side, s[0 .. width). */
+#define BATCH_NORM_ITEMS(...)                                                                                         \
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
+        const I64 c = i / p.channels, k = i - c * p.channels;                                                          \
+        const I64 room = CHUNKED && p.inner == 1 ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                        \
+        const int width = (int)M_MIN_OF(room, BATCH_NORM_WIDTH);                                                       \
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images), step = p.channels * p.inner;         \
+        __VA_ARGS__;                                                                                                   \
+        i += ITEMS_STEP(width);                                                                                        \
+    }
+
+/* s[] = the sum of `term` of the elements j of rows first .. end of channel k. */
+#define BATCH_NORM_SUM(s, term)                                                                                        \
+    {                                                                                                                  \
+        const I64 whole = p.inner - p.inner % SUM_LANES;                                                                   \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                      \
+        for (I64 r = first; r < end; r++) {                                                                            \
+            const I64 row = r * step + k * p.inner;                                                                    \
+            for (I64 q = 0; q < whole; q += SUM_LANES)                                                                     \
+                for (int l = 0; l < SUM_LANES; l++) {                                                                      \
+                    const I64 j = row + q + l;                                                                         \
+                    s[l] += term;                                                                                      \
+                }                                                                                                      \
+            for (int l = 0; l < (int)(p.inner - whole); l++) {                                                         \
+                const I64 j = row + whole + l;                                                                         \
+                s[l] += term;                                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int w = SUM_LANES / 2; w; w /= 2)                                                                             \
+            for (int l = 0; l < w; l++) s[l] += s[l + w];                                                              \
+    }
+
+/* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. */
+KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
+{
+    GLOBAL const T *v = x + p.offsets[1];
+    GLOBAL T *means = parts + p.offsets[0];
+    GLOBAL T *squares = means + p.chunks * p.channels;
+    BATCH_NORM_ITEMS({
+        const A n = (A)((end - first) * p.inner);
+        if (p.inner == 1) {
+            A mean[BATCH_NORM_WIDTH], m2[BATCH_NORM_WIDTH];
+            for (int l = 0; l < width; l++) mean[l] = 0;
+            for (int l = 0; l < width; l++) m2[l] = 0;
+            for (I64 r = first; r < end; r++)
+                for (int l = 0; l < width; l++) mean[l] += LOAD(v, r * step + k + l);
+            for (int l = 0; l < width; l++) mean[l] /= n;
+            for (I64 r = first; r < end; r++)
+                for (int l = 0; l < width; l++) {
+                    const A d = LOAD(v, r * step + k + l) - mean[l];
+                    m2[l] += d * d;
+                }
+            for (int l = 0; l < width; l++) STORE(means, i + l, mean[l]);
+            for (int l = 0; l < width; l++) STORE(squares, i + l, m2[l]);
+        } else {
+            A s[SUM_LANES];
+            BATCH_NORM_SUM(s, LOAD(v, j))
+            const A mean = s[0] / n;
+            BATCH_NORM_SUM(s, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+            STORE(means, i, mean);
+            STORE(squares, i, s[0]);
+        }
+    })
+}
+
+/* Merge the chunks of a channel. */
+KERNEL2(batch_norm_merge, batch_norm_params, T, stats, const T, parts)
+{
+    GLOBAL const T *means = parts + p.offsets[1];
+    GLOBAL const T *squares = means + p.chunks * p.channels;
+    GLOBAL T *o = stats + p.offsets[0];
+    FOR_ITEMS(k)
+    {
+        A mean = LOAD(means, k), m2 = LOAD(squares, k);
+        I64 seen = M_MIN_OF(p.chunk, p.images);
+        for (I64 c = 1; c < p.chunks; c++) {
+            const I64 more = M_MIN_OF(p.chunk, p.images - c * p.chunk);
+            const A share = (A)more / (A)(seen + more), d = LOAD(means, c * p.channels + k) - mean;
+            mean += d * share;
+            m2 += LOAD(squares, c * p.channels + k) + d * d * share * (A)(seen * p.inner);
+            seen += more;
+        }
+        const A var = m2 / (A)(p.images * p.inner);
+        STORE(o, k, mean);
+        STORE(o, p.channels + k, LIT(1.0) / M_SQRT(var + SCALAR(p.eps)));
+        STORE(o, 2 * p.channels + k, var);
+    }
+}
+
+/* The same tensor from running statistics. */
+KERNEL3(batch_norm_given, batch_norm_params, T, stats, const T, mean, const T, var)
+{
+    GLOBAL T *o = stats + p.offsets[0];
+    FOR_ITEMS(k)
+    {
+        const A v = LOAD(var, p.offsets[2] + k);
+        STORE(o, k, LOAD(mean, p.offsets[1] + k));
+        STORE(o, p.channels + k, LIT(1.0) / M_SQRT(v + SCALAR(p.eps)));
+        STORE(o, 2 * p.channels + k, v);
+    }
+}
+
+/* running = (1 - momentum) running + momentum batch */
+KERNEL3(batch_norm_running, batch_norm_params, T, mean, T, var, const T, stats)
+{
+    const A m = SCALAR(p.momentum), unbias = SCALAR(p.unbias);
+    GLOBAL const T *s = stats + p.offsets[2];
+    FOR_ITEMS(k)
+    {
+        const I64 a = p.offsets[0] + k, b = p.offsets[1] + k;
+        STORE(mean, a, (LIT(1.0) - m) * LOAD(mean, a) + m * LOAD(s, k));
+        STORE(var, b, (LIT(1.0) - m) * LOAD(var, b) + m * (LOAD(s, 2 * p.channels + k) * unbias));
+    }
+}
+
+/* A run of elements from i on that lie in one channel, k (or, where inner is 1, in one image). */
+#define BATCH_NORM_RUN                                                                                                 \
+    const I64 r = i / p.inner, k = r % p.channels;                                                                     \
+    const I64 room = p.inner == 1 ? p.channels - k : p.inner - (i - r * p.inner);                                      \
+    const I64 run = CHUNKED ? M_MIN_OF(room, ITEMS_END - i) : 1
+
+/* y = (x - mean) / sqrt(var + eps) weight + bias */
+KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const T, stats, const T, weight, const T, bias)
+{
+    GLOBAL T *o = out + p.offsets[0];
+    GLOBAL const T *v = x + p.offsets[1];
+    GLOBAL const T *means = stats + p.offsets[2];
+    GLOBAL const T *scales = means + p.channels;
+    GLOBAL const T *w = weight + p.offsets[3];
+    GLOBAL const T *b = bias + p.offsets[4];
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        BATCH_NORM_RUN;
+        if (p.inner == 1) {
+            for (I64 j = 0; j < run; j++) {
+                const A scale = LOAD(scales, k + j) * (p.has_weight ? LOAD(w, k + j) : LIT(1.0));
+                const A shift = p.has_bias ? LOAD(b, k + j) : LIT(0.0);
+                STORE(o, i + j, (LOAD(v, i + j) - LOAD(means, k + j)) * scale + shift);
+            }
+        } else {
+            const A mean = LOAD(means, k), scale = LOAD(scales, k) * (p.has_weight ? LOAD(w, k) : LIT(1.0));
+            const A shift = p.has_bias ? LOAD(b, k) : LIT(0.0);
+            VECTOR_LOOP for (I64 j = 0; j < run; j++) STORE(o, i + j, (LOAD(v, i + j) - mean) * scale + shift);
+        }
+        i += ITEMS_STEP(run);
+    }
+}
+
+/* parts[0, c, k] and parts[1, c, k]: the sums of g and of g (x - mean) / sqrt(var + eps) over chunk c. */
+KERNEL4(batch_norm_sums, batch_norm_params, T, parts, const T, g, const T, x, const T, stats)
+{
+    GLOBAL const T *u = g + p.offsets[1];
+    GLOBAL const T *v = x + p.offsets[2];
+    GLOBAL const T *means = stats + p.offsets[3];
+    GLOBAL const T *scales = means + p.channels;
+    GLOBAL T *plain = parts + p.offsets[0];
+    GLOBAL T *along = plain + p.chunks * p.channels;
+    BATCH_NORM_ITEMS({
+        if (p.inner == 1) {
+            A a[BATCH_NORM_WIDTH], b[BATCH_NORM_WIDTH];
+            for (int l = 0; l < width; l++) a[l] = 0;
+            for (int l = 0; l < width; l++) b[l] = 0;
+            for (I64 r = first; r < end; r++)
+                for (int l = 0; l < width; l++) {
+                    const I64 j = r * step + k + l;
+                    a[l] += LOAD(u, j);
+                    b[l] += LOAD(u, j) * ((LOAD(v, j) - LOAD(means, k + l)) * LOAD(scales, k + l));
+                }
+            for (int l = 0; l < width; l++) STORE(plain, i + l, a[l]);
+            for (int l = 0; l < width; l++) STORE(along, i + l, b[l]);
+        } else {
+            A s[SUM_LANES];
+            const A mean = LOAD(means, k), scale = LOAD(scales, k);
+            BATCH_NORM_SUM(s, LOAD(u, j))
+            STORE(plain, i, s[0]);
+            BATCH_NORM_SUM(s, LOAD(u, j) * ((LOAD(v, j) - mean) * scale))
+            STORE(along, i, s[0]);
+        }
+    })
+}
+
+/* sums[0, k] and sums[1, k]: the chunks added up. Items are both rows. */
+KERNEL2(batch_norm_add, batch_norm_params, T, sums, const T, parts)
+{
+    FOR_ITEMS(i)
+    {
+        const I64 row = i / p.channels, k = i - row * p.channels;
+        GLOBAL const T *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
+        A s = 0;
+        for (I64 c = 0; c < p.chunks; c++) s += LOAD(v, c * p.channels);
+        STORE(sums, p.offsets[0] + i, s);
+    }
+}
+
+/* dx = weight / sqrt(var + eps) (g - mean(g) - x^ mean(g x^)), x^ the normalised x; in evaluation only the first g. */
+KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, const T, stats, const T, sums, const T,
+        weight)
+{
+    GLOBAL T *o = out + p.offsets[0];
+    GLOBAL const T *u = g + p.offsets[1];
+    GLOBAL const T *v = x + p.offsets[2];
+    GLOBAL const T *means = stats + p.offsets[3];
+    GLOBAL const T *scales = means + p.channels;
+    GLOBAL const T *plain = sums + p.offsets[4];
+    GLOBAL const T *along = plain + p.channels;
+    GLOBAL const T *w = weight + p.offsets[5];
+    const A part = p.training ? LIT(1.0) / (A)(p.images * p.inner) : LIT(0.0);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        BATCH_NORM_RUN;
+        if (p.inner == 1) {
+            for (I64 j = 0; j < run; j++) {
+                const A scale = LOAD(scales, k + j), a = LOAD(plain, k + j) * part, b = LOAD(along, k + j) * part;
+                const A factor = scale * (p.has_weight ? LOAD(w, k + j) : LIT(1.0));
+                STORE(o, i + j, factor * (LOAD(u, i + j) - a - (LOAD(v, i + j) - LOAD(means, k + j)) * scale * b));
+            }
+        } else {
+            const A mean = LOAD(means, k), scale = LOAD(scales, k);
+            const A factor = scale * (p.has_weight ? LOAD(w, k) : LIT(1.0));
+            const A a = LOAD(plain, k) * part, b = LOAD(along, k) * part;
+            VECTOR_LOOP for (I64 j = 0; j < run; j++)
+                STORE(o, i + j, factor * (LOAD(u, i + j) - a - (LOAD(v, i + j) - mean) * scale * b));
+        }
+        i += ITEMS_STEP(run);
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+static const char name[] = "haul_batch_norm";
+
+enum { CHUNK_WORK = 8192, CHUNK_IMAGES = 1024, GRAIN = 16384 };
+
+typedef struct batch_norm_attributes {
+    bool   training;
+    double eps;
+} batch_norm_attributes;
+
+/* The operands, after checks: x row-major; what is absent is HAUL_NONE. */
+typedef struct operands {
+    haul_tensor *x, *weight, *bias, *running_mean, *running_var;
+    double       momentum, eps;
+    bool         training;
+} operands;
+
+static batch_norm_params describe(const haul_tensor *x)
+{
+    batch_norm_params p = {.images = x->shape.dims[0], .channels = x->shape.dims[1], .inner = 1};
+    for (int d = 2; d < x->shape.ndim; d++)
+        p.inner *= x->shape.dims[d]; /* part of a product that was checked */
+    p.chunk = p.inner == 1 ? CHUNK_IMAGES : p.inner < CHUNK_WORK ? CHUNK_WORK / (p.inner ? p.inner : 1) : 1;
+    p.chunks = p.images / p.chunk + (p.images % p.chunk != 0);
+    return p;
+}
+
+static haul_status run(int kernel, batch_norm_params *p, haul_tensor **buffers, int outs, int count, int64_t items,
+                       int64_t grain)
+{
+    for (int i = 0; i < count; i++)
+        p->offsets[i] = buffers[i]->offset;
+    p->items = items;
+    return haul__run(name, buffers[0]->storage->device, kernel, buffers[0]->dtype, buffers, outs, buffers + outs,
+                     count - outs, p, sizeof *p, items, grain);
+}
+
+static haul_tensor *like(const haul_tensor *x, haul_shape shape)
+{
+    return haul__result(name, x->storage->device, x->dtype, &shape);
+}
+
+/* Items of the passes over chunks: a channel of one, or 64 of them side by side. */
+static int64_t chunk_grain(const batch_norm_params *p)
+{
+    return p->inner == 1 ? 64 : 1 + GRAIN / (p->chunk * p->inner + 1);
+}
+
+static haul_tensor *batch_stats(batch_norm_params *p, haul_tensor *x)
+{
+    haul_tensor *parts = like(x, HAUL_SHAPE(2, p->chunks, p->channels));
+    haul_tensor *stats = parts ? like(x, HAUL_SHAPE(3, p->channels)) : NULL;
+    if (!stats ||
+        run(HAUL__K_batch_norm_moments, p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels, chunk_grain(p)))
+        return NULL;
+    return run(HAUL__K_batch_norm_merge, p, (haul_tensor *[]){stats, parts}, 1, 2, p->channels, 256) ? NULL : stats;
+}
+
+static haul_tensor *given_stats(batch_norm_params *p, const operands *o)
+{
+    haul_tensor *mean = haul_contiguous(o->running_mean), *var = haul_contiguous(o->running_var);
+    haul_tensor *stats = mean && var ? like(o->x, HAUL_SHAPE(3, p->channels)) : NULL;
+    if (!stats || run(HAUL__K_batch_norm_given, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024))
+        return NULL;
+    return stats;
+}
+
+static haul_status update_running(batch_norm_params *p, const operands *o, haul_tensor *stats)
+{
+    double count = (double)(p->images * p->inner);
+    p->momentum = haul__scalar_bits(o->x->dtype, o->momentum);
+    p->unbias = haul__scalar_bits(o->x->dtype, count / (count - 1));
+    haul_status status = run(HAUL__K_batch_norm_running, p, (haul_tensor *[]){o->running_mean, o->running_var, stats},
+                             2, 3, p->channels, 1024);
+    if (status == HAUL_OK) {
+        haul__written(o->running_mean);
+        haul__written(o->running_var);
+    }
+    return status;
+}
+
+/* ---- gradient ---- */
+
+/* Over all axes but 1, which are kept as ones. */
+static haul_tensor *over_channels(haul_tensor *x, bool mean)
+{
+    haul_reduce_options options = {.x = x, .keepdim = true};
+    if (!x)
+        return NULL;
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (d != 1)
+            options.axes[options.count++] = d;
+    return mean ? haul_mean_with(&options) : haul_sum_with(&options);
+}
+
+/* [C] as [1, C, 1 ...]. */
+static haul_tensor *per_channel(haul_tensor *t, int ndim)
+{
+    haul_shape shape = {.ndim = ndim};
+    for (int d = 0; d < ndim; d++)
+        shape.dims[d] = d == 1 ? -1 : 1;
+    return haul_reshape(t, shape);
+}
+
+static haul_tensor *saved_or_none(haul__node *node, int i)
+{
+    return node->saved[i].alias ? haul__saved(node, i) : HAUL_NONE;
+}
+
+/* Are the gradients there that are needed? */
+static haul_status complete(const haul__node *node, haul_tensor *const *out)
+{
+    for (int i = 0; i < node->edge_count; i++)
+        if (haul__needs(node, i) && !out[i])
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+/* The gradient in operations, which can be differentiated again. */
+static haul_status composed_backward(haul__node *node, haul_tensor *g, haul_tensor *x, haul_tensor *weight,
+                                     haul_tensor *stats, haul_tensor **out)
+{
+    const batch_norm_attributes *a = node->attributes;
+
+    int          ndim = x->shape.ndim;
+    haul_shape   channels = HAUL_SHAPE(x->shape.dims[1]);
+    haul_tensor *mean = a->training ? over_channels(x, true) : per_channel(haul_select(stats, 0, 0), ndim);
+    haul_tensor *centred = haul_sub(x, mean), *scale;
+    if (a->training)
+        scale = haul_rsqrt(haul_add_scalar(over_channels(haul_square(centred), true), a->eps));
+    else
+        scale = per_channel(haul_select(stats, 0, 1), ndim);
+    haul_tensor *normal = haul_mul(centred, scale);
+    haul_tensor *gw = haul__is_none(weight) ? g : haul_mul(g, per_channel(weight, ndim));
+    if (a->training)
+        gw = haul_sub(haul_sub(gw, over_channels(gw, true)),
+                      haul_mul(normal, over_channels(haul_mul(gw, normal), true)));
+    out[0] = haul_mul(gw, scale);
+    if (haul__needs(node, 1))
+        out[1] = haul_reshape(over_channels(haul_mul(g, normal), false), channels);
+    if (haul__needs(node, 2))
+        out[2] = haul_reshape(over_channels(g, false), channels);
+    return complete(node, out);
+}
+
+static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor *x, haul_tensor *weight,
+                                  haul_tensor *stats, haul_tensor **out)
+{
+    batch_norm_params p = describe(x);
+    p.training = ((const batch_norm_attributes *)node->attributes)->training;
+    p.has_weight = !haul__is_none(weight);
+    if (!g->contiguous && !(g = haul_contiguous(g)))
+        return haul_error_status();
+    haul_tensor *parts = like(x, HAUL_SHAPE(2, p.chunks, p.channels));
+    haul_tensor *sums = parts ? like(x, HAUL_SHAPE(2, p.channels)) : NULL;
+    if (!sums ||
+        run(HAUL__K_batch_norm_sums, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
+            chunk_grain(&p)) ||
+        run(HAUL__K_batch_norm_add, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
+        return haul_error_status();
+    if (haul__needs(node, 0)) {
+        haul_tensor *dx = like(x, x->shape), *w = p.has_weight ? weight : stats;
+        if (!dx ||
+            run(HAUL__K_batch_norm_backward, &p, (haul_tensor *[]){dx, g, x, stats, sums, w}, 1, 6, x->count, GRAIN))
+            return haul_error_status();
+        out[0] = dx;
+    }
+    if (haul__needs(node, 1))
+        out[1] = haul_select(sums, 0, 1);
+    if (haul__needs(node, 2))
+        out[2] = haul_select(sums, 0, 0);
+    return complete(node, out);
+}
+
+static haul_status backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    haul_tensor *x = haul__saved(node, 0), *weight = saved_or_none(node, 1), *stats = haul__saved(node, 2);
+    if (!x || !weight || !stats)
+        return haul_error_status();
+    if (haul__records((haul_tensor *[]){x, weight, g}, 3))
+        return composed_backward(node, g, x, weight, stats, out);
+    return fused_backward(node, g, x, weight, stats, out);
+}
+
+/* ---- the operation ---- */
+
+/* An optional member that was not given is NULL and counts as absent, but not after a failure. */
+static haul_tensor *optional(haul_tensor *t)
+{
+    return t || haul_error_status() ? t : HAUL_NONE;
+}
+
+static haul_status check_channels(const char *argument, const haul_tensor *t, const haul_tensor *x)
+{
+    char have[96], want[96];
+    if (haul__is_none(t))
+        return HAUL_OK;
+    if (t->shape.ndim != 1 || t->shape.dims[0] != x->shape.dims[1])
+        return haul__fail(HAUL_SHAPE, name, argument, "%s has shape %s; [%lld] is expected for x of shape %s", argument,
+                          haul__shape_text(&t->shape, have, sizeof have), (long long)x->shape.dims[1],
+                          haul__shape_text(&x->shape, want, sizeof want));
+    if (t->dtype != x->dtype)
+        return haul__fail(HAUL_DTYPE, name, argument, "%s is %s, x is %s; cast one of them", argument,
+                          haul_dtype_name(t->dtype), haul_dtype_name(x->dtype));
+    return HAUL_OK;
+}
+
+static haul_status check_running(const operands *o)
+{
+    haul_tensor *const both[] = {o->running_mean, o->running_var};
+    const char *const  names[] = {"running_mean", "running_var"};
+    if (haul__is_none(both[0]) != haul__is_none(both[1]))
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, names[haul__is_none(both[1])],
+                          "running_mean and running_var are given both or neither");
+    for (int i = 0; i < 2 && !haul__is_none(both[0]); i++) {
+        haul_status status = check_channels(names[i], both[i], o->x);
+        if (status == HAUL_OK && o->training)
+            status = haul__check_out(name, both[i], &both[i]->shape, o->x->dtype, o->x->storage->device);
+        else if (status == HAUL_OK && both[i]->storage->device != o->x->storage->device)
+            status = haul__fail(HAUL_PLACEMENT, name, names[i], "%s is on %s, x is on %s; move one with haul_to",
+                                names[i], both[i]->storage->device->name, o->x->storage->device->name);
+        if (status == HAUL_OK && o->training && !both[i]->contiguous)
+            status = haul__fail_shape(name, names[i], both[i], "it must be row-major to be updated in place");
+        if (status)
+            return status;
+    }
+    return HAUL_OK;
+}
+
+static haul_status check(operands *o)
+{
+    haul_tensor *x = o->x;
+    if (x->shape.ndim < 2)
+        return haul__fail_shape(name, "x", x, "[N, C, ...] is expected");
+    if (!haul_dtype_is_float(x->dtype))
+        return haul__fail_dtype(name, "x", x, "a floating dtype is expected");
+    if (check_channels("weight", o->weight, x) || check_channels("bias", o->bias, x) || check_running(o))
+        return haul_error_status();
+    if (!o->training && haul__is_none(o->running_mean))
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "running_mean",
+                          "outside training the running statistics are needed; give .running_mean and .running_var");
+    if (o->training && x->count > 0 && x->count / x->shape.dims[1] < 2)
+        return haul__fail_shape(name, "x", x, "in training each channel needs more than one value");
+    haul_tensor **dense[] = {&o->x, &o->weight, &o->bias};
+    for (int i = 0; i < 3; i++)
+        if (!haul__is_none(*dense[i]) && !(*dense[i])->contiguous && !(*dense[i] = haul_contiguous(*dense[i])))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_tensor *compute(const operands *o)
+{
+    batch_norm_params p = describe(o->x);
+    p.eps = haul__scalar_bits(o->x->dtype, o->eps);
+    p.has_weight = !haul__is_none(o->weight);
+    p.has_bias = !haul__is_none(o->bias);
+    haul_tensor *y = like(o->x, o->x->shape);
+    haul_tensor *stats = y ? o->training ? batch_stats(&p, o->x) : given_stats(&p, o) : NULL;
+    if (!stats)
+        return NULL;
+    haul_tensor *w = p.has_weight ? o->weight : stats, *b = p.has_bias ? o->bias : stats; /* any buffer will do */
+    if (run(HAUL__K_batch_norm_apply, &p, (haul_tensor *[]){y, o->x, stats, w, b}, 1, 5, y->count, GRAIN))
+        return NULL;
+    haul_tensor *in[] = {o->x, o->weight, o->bias};
+    y = haul__finish(y, &(haul__record){.name = name,
+                                        .backward = backward,
+                                        .inputs = in,
+                                        .input_count = 3,
+                                        .saves = (haul_tensor *[]){o->x, o->weight, stats},
+                                        .save_count = 3,
+                                        .attributes = &(batch_norm_attributes){o->training, o->eps},
+                                        .attributes_size = sizeof(batch_norm_attributes)});
+    /* last, when nothing else can fail */
+    if (y && o->training && !haul__is_none(o->running_mean) && y->count && update_running(&p, o, stats))
+        return NULL;
+    return y;
+}
+
+haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
+{
+    haul_tensor *in[] = {x, options->weight, optional(options->bias)};
+    operands     o = {.running_mean = optional(options->running_mean),
+                      .running_var = optional(options->running_var),
+                      .momentum = options->momentum != 0 ? options->momentum : 0.1,
+                      .eps = options->eps != 0 ? options->eps : 1e-5,
+                      .training = options->training};
+    haul_tensor *y = NULL;
+    if (!o.running_mean || !o.running_var) {
+        haul__fail_null(name, o.running_mean ? "running_var" : "running_mean");
+        return NULL;
+    }
+    haul_scope *scope = haul_scope_push();
+    if (scope && haul__place(name, in, (const char *const[]){"x", "weight", "bias"}, 3)) {
+        o.x = in[0];
+        o.weight = in[1];
+        o.bias = in[2];
+        if (haul__is_none(o.x))
+            haul__fail(HAUL_INVALID_ARGUMENT, name, "x", "x is HAUL_NONE, but a tensor is needed here");
+        else if (check(&o) == HAUL_OK)
+            y = compute(&o);
+    }
+    return haul_scope_return(scope, y);
+}

@@ -1,0 +1,405 @@
+/* Reductions: sum, mean, max, min over any axes.
+ *
+ * A result's element is computed by one work item, in an order that shape and strides fix: no atomics, no dependence on
+ * the number of threads or on the device. Where runs of reduced elements lie closest together in memory, a work item
+ * adds one output's rows in SUM_LANES lanes (the ..._rows kernels); where runs of kept elements do, it walks the
+ * reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
+ * several passes: the first gives `chunks` partial results for each output, the next reduces those. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct reduce_params {
+    I64 items; /* outputs times chunks */
+    I64 out_offset, x_offset;
+    I64 kept_dims[8], kept_strides[8];
+    I64 reduced_dims[8], reduced_strides[8];
+    I64 outputs, chunks;
+    I64 run, stride;   /* the innermost run: reduced by rows, kept by columns */
+    I64 piece, pieces; /* rows: each run is cut into pieces */
+    I64 units, chunk;  /* what an output reduces: pieces (rows) or elements (columns); `chunk` of them by a work item */
+    U64 divisor;
+    I32 kept, reduced; /* dims besides the run */
+    I32 divide, reserved;
+} reduce_params;
+
+#ifdef HAUL_KERNEL
+/* Where element i of these dims lies. */
+FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
+{
+    I64 at = 0;
+    for (I32 d = count - 1; d > 0; d--) {
+        const I64 next = i / dims[d];
+        at += (i - next * dims[d]) * strides[d];
+        i = next;
+    }
+    return count ? at + i * strides[0] : at;
+}
+
+#define REDUCE_WIDTH   (CHUNKED ? 256 : 1)
+#define REDUCE_SHORT   16
+#define REDUCE_SUM(a, v) ((a) + (v))
+#if IS_FLOAT
+#define REDUCE_SUM_STORE(i, v) (out[i] = p.divide ? (v) / SCALAR(p.divisor) : (v))
+#else
+#define REDUCE_SUM_STORE(i, v) (out[i] = (v))
+#endif
+#define REDUCE_PUT(i, v) STORE(out, i, v)
+
+#define REDUCE_ROWS(name, R, V, start, STEP, PUT)                                                                      \
+    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
+    {                                                                                                                  \
+        const I64 stride = p.stride;                                                                                   \
+        FOR_ITEMS(i)                                                                                                   \
+        {                                                                                                              \
+            const I64 o = i / p.chunks, first = (i - o * p.chunks) * p.chunk;                                          \
+            const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
+            GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
+            V s[SUM_LANES];                                                                                                \
+            if (p.units == 1 && p.run <= REDUCE_SHORT) {                                                               \
+                V t = start;                                                                                           \
+                for (I64 j = 0; j < p.run; j++) t = STEP(t, (V)LOAD(base, j * stride));                                \
+                PUT(p.out_offset + i, t);                                                                              \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int l = 0; l < SUM_LANES; l++) s[l] = start;                                                              \
+            for (I64 u = first; u < end; u++) {                                                                        \
+                const I64 r = u / p.pieces, skip = (u - r * p.pieces) * p.piece;                                       \
+                const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                                  \
+                GLOBAL const T *v =                                                                                    \
+                    base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;                 \
+                if (stride == 1)                                                                                       \
+                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
+                        for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], (V)LOAD(v, j + l));                          \
+                else                                                                                                   \
+                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
+                        for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], (V)LOAD(v, (j + l) * stride));               \
+                for (int l = 0; l < (int)(n - whole); l++) s[l] = STEP(s[l], (V)LOAD(v, (whole + l) * stride));        \
+            }                                                                                                          \
+            for (int w = SUM_LANES / 2; w; w /= 2)                                                                         \
+                for (int l = 0; l < w; l++) s[l] = STEP(s[l], s[l + w]);                                               \
+            PUT(p.out_offset + i, s[0]);                                                                               \
+        }                                                                                                              \
+    }
+
+#define REDUCE_COLUMNS(name, R, V, start, STEP, PUT)                                                                   \
+    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
+    {                                                                                                                  \
+        const I64 stride = p.stride;                                                                                   \
+        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
+            const I64 c = i / p.outputs, o = i - c * p.outputs, k = o / p.run, column = o - k * p.run;                 \
+            const I64 room = CHUNKED ? M_MIN_OF(p.run - column, ITEMS_END - i) : 1;                                    \
+            const int width = (int)M_MIN_OF(room, REDUCE_WIDTH);                                                       \
+            const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);                                   \
+            GLOBAL const T *base =                                                                                     \
+                x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;                  \
+            V s[REDUCE_WIDTH];                                                                                         \
+            for (int l = 0; l < width; l++) s[l] = start;                                                              \
+            for (I64 u = first; u < end; u++) {                                                                        \
+                GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);                 \
+                if (stride == 1)                                                                                       \
+                    VECTOR_LOOP for (int l = 0; l < width; l++) s[l] = STEP(s[l], (V)LOAD(v, l));                      \
+                else                                                                                                   \
+                    for (int l = 0; l < width; l++) s[l] = STEP(s[l], (V)LOAD(v, l * stride));                         \
+            }                                                                                                          \
+            for (int l = 0; l < width; l++) PUT(p.out_offset + i + l, s[l]);                                           \
+            i += ITEMS_STEP(width);                                                                                    \
+        }                                                                                                              \
+    }
+
+/* A maximum starts from an element: the first one of its output, which changes nothing when it is met again. */
+REDUCE_ROWS(sum_rows, ACC, ACC, (ACC)0, REDUCE_SUM, REDUCE_SUM_STORE)
+REDUCE_COLUMNS(sum_columns, ACC, ACC, (ACC)0, REDUCE_SUM, REDUCE_SUM_STORE)
+REDUCE_ROWS(max_rows, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
+REDUCE_COLUMNS(max_columns, T, A, LOAD(base, l * stride), M_MAX, REDUCE_PUT)
+REDUCE_ROWS(min_rows, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
+REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* How a reduction runs. */
+typedef struct reduction {
+    const char *name;
+    int         rows, columns; /* kernels */
+    bool        adds;          /* a sum: integers give i64, an empty one is 0 */
+} reduction;
+
+static const reduction sum_reduction = {"haul_sum", HAUL__K_sum_rows, HAUL__K_sum_columns, true};
+static const reduction mean_reduction = {"haul_mean", HAUL__K_sum_rows, HAUL__K_sum_columns, true};
+static const reduction max_reduction = {"haul_max", HAUL__K_max_rows, HAUL__K_max_columns, false};
+static const reduction min_reduction = {"haul_min", HAUL__K_min_rows, HAUL__K_min_columns, false};
+
+/* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
+ * independent items on a reduction is parallel enough as it is. */
+enum { ROW_WORK = 16384, COLUMN_WORK = 32768, ROW_ITEMS = 256, COLUMN_ITEMS = 16384, GRAIN_WORK = 32768 };
+
+typedef struct axis_run {
+    int64_t dim, stride;
+} axis_run;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* The dims of x that are (not) reduced, outermost first, neighbours that step alike merged. Reduced ones are sorted by
+ * stride first, for the order in which they are walked is free. */
+static int collapse(const haul_tensor *x, const bool *reduced, bool which, axis_run *runs)
+{
+    int count = 0;
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (reduced[d] != which || x->shape.dims[d] == 1)
+            continue;
+        int at = count++;
+        for (; which && at > 0 && runs[at - 1].stride < x->strides[d]; at--)
+            runs[at] = runs[at - 1];
+        runs[at] = (axis_run){x->shape.dims[d], x->strides[d]};
+    }
+    int merged = 0;
+    for (int k = 0; k < count; k++) {
+        if (merged && runs[merged - 1].stride == runs[k].stride * runs[k].dim)
+            runs[merged - 1] = (axis_run){runs[merged - 1].dim * runs[k].dim, runs[k].stride};
+        else
+            runs[merged++] = runs[k];
+    }
+    return merged;
+}
+
+static int64_t runs_count(const axis_run *runs, int count)
+{
+    int64_t n = 1; /* a product of the dims of a tensor, which was checked when it was made */
+    for (int k = 0; k < count; k++)
+        n *= runs[k].dim;
+    return n;
+}
+
+static void store_runs(const axis_run *runs, int count, int64_t *dims, int64_t *strides)
+{
+    for (int k = 0; k < count; k++) {
+        dims[k] = runs[k].dim;
+        strides[k] = runs[k].stride;
+    }
+}
+
+/* Fill p for x; true if work items take rows, false for columns. */
+static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
+{
+    axis_run kept[HAUL_MAX_DIMS], gone[HAUL_MAX_DIMS];
+    int      kept_count = collapse(x, reduced, false, kept), gone_count = collapse(x, reduced, true, gone);
+    int64_t  outputs = runs_count(kept, kept_count), elements = runs_count(gone, gone_count);
+    bool     rows = kept_count == 0 || kept[kept_count - 1].stride != 1;
+    axis_run run = {1, 1};
+
+    if (rows && gone_count)
+        run = gone[--gone_count];
+    else if (!rows)
+        run = kept[--kept_count];
+    *p = (reduce_params){.x_offset = x->offset, .outputs = outputs, .chunks = 1, .run = run.dim, .stride = run.stride};
+    p->kept = kept_count;
+    p->reduced = gone_count;
+    store_runs(kept, kept_count, p->kept_dims, p->kept_strides);
+    store_runs(gone, gone_count, p->reduced_dims, p->reduced_strides);
+    p->piece = 1;
+    p->pieces = 1;
+    p->units = elements;
+    if (rows) {
+        p->piece = run.dim < ROW_WORK ? run.dim : ROW_WORK;
+        p->pieces = p->piece ? ceil_div(run.dim, p->piece) : 1;
+        p->units = p->piece ? elements / run.dim * p->pieces : 0;
+    }
+    p->chunk = p->units;
+    if (rows && outputs < ROW_ITEMS && elements > 2 * ROW_WORK)
+        p->chunk = p->piece < ROW_WORK ? ROW_WORK / p->piece : 1;
+    if (!rows && outputs < COLUMN_ITEMS && elements > 2 * (COLUMN_WORK / outputs) && elements > 64)
+        p->chunk = COLUMN_WORK / outputs > 32 ? COLUMN_WORK / outputs : 32;
+    if (p->chunk < p->units)
+        p->chunks = ceil_div(p->units, p->chunk);
+    p->items = p->outputs * p->chunks;
+    return rows;
+}
+
+/* One pass over x into out. */
+static haul_status launch(const reduction *how, haul_tensor *out, haul_tensor *x, reduce_params *p, bool rows,
+                          double divisor)
+{
+    int64_t width = rows ? 1 : p->run < 256 ? p->run : 256, work = p->chunk * p->piece * width;
+    p->out_offset = out->offset;
+    p->divide = divisor != 0;
+    p->divisor = haul__scalar_bits(x->dtype, divisor);
+    return haul__run(how->name, x->storage->device, rows ? how->rows : how->columns, x->dtype, &out, 1, &x, 1, p,
+                     sizeof *p, p->items, width * (1 + GRAIN_WORK / (work + 1)));
+}
+
+/* out = the reduction of x over the axes where `reduced`; row-major, whatever shape out has. A divisor that is not 0
+ * divides sums. */
+static haul_status reduce_into(const reduction *how, haul_tensor *out, haul_tensor *x, const bool *reduced,
+                               double divisor)
+{
+    reduce_params p;
+    if (out->count == 0)
+        return HAUL_OK;
+    bool rows = plan(&p, x, reduced);
+    if (p.chunks == 1)
+        return launch(how, out, x, &p, rows, divisor);
+
+    haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
+    haul_tensor *parts = haul__result(how->name, x->storage->device, out->dtype, &shape);
+    if (!parts)
+        return haul_error_status();
+    haul_status status = launch(how, parts, x, &p, rows, 0);
+    if (!status)
+        status =
+            reduce_into(how, out, parts, rows ? (const bool[]){false, true} : (const bool[]){true, false}, divisor);
+    haul_drop(parts);
+    return status;
+}
+
+/* Which axes the options mean, and the shapes of the result with and without them. */
+static haul_status parse_axes(const char *operation, const haul_reduce_options *options, const haul_tensor *x,
+                              bool *reduced, haul_shape *kept, haul_shape *result)
+{
+    bool all = options->count == 0;
+    if (options->count < 0 || options->count > HAUL_MAX_DIMS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; expected 0 (all axes) to %d",
+                          options->count, HAUL_MAX_DIMS);
+    for (int d = 0; d < HAUL_MAX_DIMS; d++)
+        reduced[d] = all;
+    for (int k = 0; k < options->count; k++) {
+        int axis;
+        if (haul__axis(options->axes[k], x->shape.ndim, operation, &axis))
+            return haul_error_status();
+        if (reduced[axis])
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axes", "axis %d is given twice", options->axes[k]);
+        reduced[axis] = true;
+    }
+    *kept = x->shape;
+    *result = (haul_shape){0};
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (reduced[d])
+            kept->dims[d] = 1;
+        else
+            result->dims[result->ndim++] = x->shape.dims[d];
+    }
+    if (options->keepdim)
+        *result = *kept;
+    return HAUL_OK;
+}
+
+/* What a gradient needs: the result's shape with the reduced axes as ones, and what each element is multiplied by. */
+typedef struct reduce_attributes {
+    haul_shape kept;
+    double     scale;
+} reduce_attributes;
+
+static haul_status sum_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    const reduce_attributes *a = node->attributes;
+    haul_tensor             *each = haul_reshape(a->scale == 1 ? g : haul_mul_scalar(g, a->scale), a->kept);
+    out[0] = haul_expand(each, node->edges[0].shape);
+    return out[0] ? HAUL_OK : haul_error_status();
+}
+
+/* Elements equal to the extremum share its gradient. */
+static haul_status extremum_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    const reduce_attributes *a = node->attributes;
+    haul_tensor             *x = haul__saved(node, 0), *y = haul_reshape(haul__saved(node, 1), a->kept);
+    haul_tensor             *hit = haul_cast(haul_eq(x, y), g ? g->dtype : HAUL_F32);
+    haul_tensor             *each = haul_div(haul_reshape(g, a->kept), haul__sum_to(hit, &a->kept));
+    out[0] = haul_mul(hit, each);
+    return out[0] ? HAUL_OK : haul_error_status();
+}
+
+/* What may be reduced to what. */
+static haul_status check(const reduction *how, const haul_tensor *x, int64_t each, int64_t outputs)
+{
+    if (how == &mean_reduction && !haul_dtype_is_float(x->dtype))
+        return haul__fail_dtype(how->name, "x", x, "a floating dtype; convert it with haul_cast(x, HAUL_F32)");
+    if (!how->adds && each == 0 && outputs != 0)
+        return haul__fail_shape(how->name, "x", x, "at least one element to choose from");
+    return HAUL_OK;
+}
+
+static haul_tensor *reduce(const reduction *how, const haul_reduce_options *options)
+{
+    haul_tensor *in[] = {options->x};
+    bool         reduced[HAUL_MAX_DIMS];
+    haul_shape   result;
+
+    reduce_attributes attributes = {.scale = 1};
+    haul_device      *device = haul__place(how->name, in, (const char *const[]){"x"}, 1);
+    if (!device)
+        return NULL;
+    haul_tensor *x = in[0];
+    if (parse_axes(how->name, options, x, reduced, &attributes.kept, &result))
+        return NULL;
+    int64_t each = 1, outputs = 1; /* products of some dims of x, whose full product was checked, unless one is 0 */
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (!haul__mul_size(reduced[d] ? each : outputs, x->shape.dims[d], reduced[d] ? &each : &outputs)) {
+            haul__fail_shape(how->name, "x", x, "dims whose product fits in 64 bits");
+            return NULL;
+        }
+    if (check(how, x, each, outputs))
+        return NULL;
+
+    bool         mean = how == &mean_reduction;
+    haul_dtype   dtype = how->adds && !haul_dtype_is_float(x->dtype) ? HAUL_I64 : x->dtype;
+    haul_tensor *y = haul__result(how->name, device, dtype, &result);
+    if (!y)
+        return NULL;
+    if (mean && each == 0) {
+        if (haul_fill_into(y, NAN))
+            return NULL;
+    } else if (reduce_into(how, y, x, reduced, mean ? (double)each : 0)) {
+        return NULL;
+    }
+    if (mean && each)
+        attributes.scale = 1.0 / (double)each;
+    return haul__finish(y, &(haul__record){.name = how->name,
+                                           .backward = how->adds ? sum_backward : extremum_backward,
+                                           .inputs = in,
+                                           .input_count = 1,
+                                           .saves = (haul_tensor *const[]){x, y},
+                                           .save_count = how->adds ? 0 : 2,
+                                           .attributes = &attributes,
+                                           .attributes_size = sizeof attributes});
+}
+
+haul_tensor *haul_sum_with(const haul_reduce_options *options)
+{
+    return reduce(&sum_reduction, options);
+}
+
+haul_tensor *haul_mean_with(const haul_reduce_options *options)
+{
+    return reduce(&mean_reduction, options);
+}
+
+haul_tensor *haul_max_with(const haul_reduce_options *options)
+{
+    return reduce(&max_reduction, options);
+}
+
+haul_tensor *haul_min_with(const haul_reduce_options *options)
+{
+    return reduce(&min_reduction, options);
+}
+
+haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
+{
+    if (!g || haul__shape_equal(&g->shape, shape))
+        return g;
+    haul_reduce_options options = {.x = g, .keepdim = true};
+    int                 lead = g->shape.ndim - shape->ndim;
+    for (int d = 0; d < g->shape.ndim; d++)
+        if (d < lead || (shape->dims[d - lead] == 1 && g->shape.dims[d] != 1))
+            options.axes[options.count++] = d;
+    if (options.count == 0)
+        return haul_view(g, *shape);
+    return haul_reshape(haul_sum_with(&options), *shape);
+}

@@ -1,0 +1,284 @@
+/* softmax and log_softmax over any axis, and their gradients.
+ *
+ * A row along the axis is the work of one item: its largest element, then the sum of exponentials, SUM_LANES at a time
+ * where the axis is innermost; with a vector of neighbouring rows otherwise, each summed in order. */
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct softmax_params {
+    I64 items;         /* rows: outer times inner */
+    I64 length, inner; /* elements of a row, and the distance between them */
+    I64 offsets[3];    /* of the buffers */
+} softmax_params;
+
+#ifdef HAUL_KERNEL
+#if IS_FLOAT
+FUNC A softmax_sum_lanes(const A *lanes)
+{
+    A s[SUM_LANES];
+    for (int l = 0; l < SUM_LANES; l++) s[l] = lanes[l];
+    for (int w = SUM_LANES / 2; w; w /= 2)
+        for (int l = 0; l < w; l++) s[l] += s[l + w];
+    return s[0];
+}
+
+#define SOFTMAX_WIDTH (CHUNKED ? 64 : 1)
+
+/* Rows along the innermost axis; `put` is stored for e = exp(x - max), its sum, and d = x - max. */
+#define SOFTMAX_ROW(put)                                                                                               \
+    {                                                                                                                  \
+        const I64 n = p.length, whole = n - n % SUM_LANES;                                                                 \
+        const int rest = (int)(n - whole);                                                                             \
+        GLOBAL const T *v = x + p.offsets[1] + i * n;                                                                  \
+        GLOBAL T *o = out + p.offsets[0] + i * n;                                                                      \
+        A s[SUM_LANES], most = LOAD(v, 0);                                                                                 \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = most;                                                                   \
+        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                         \
+            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));                                        \
+        for (int l = 0; l < rest; l++) s[l] = M_MAX(s[l], LOAD(v, whole + l));                                         \
+        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);                                                      \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                      \
+        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                         \
+            for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);                                      \
+        for (int l = 0; l < rest; l++) s[l] += M_EXP(LOAD(v, whole + l) - most);                                       \
+        const A sum = softmax_sum_lanes(s), log_sum = M_LOG(sum);                                                      \
+        (void)log_sum;                                                                                                 \
+        VECTOR_LOOP for (I64 j = 0; j < n; j++)                                                                        \
+        {                                                                                                              \
+            const A d = LOAD(v, j) - most;                                                                             \
+            STORE(o, j, put);                                                                                          \
+        }                                                                                                              \
+    }
+
+/* `width` rows side by side. */
+#define SOFTMAX_COLUMNS(put)                                                                                           \
+    {                                                                                                                  \
+        const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                                   \
+        GLOBAL const T *v = x + p.offsets[1] + at;                                                                     \
+        GLOBAL T *o = out + p.offsets[0] + at;                                                                         \
+        A most[SOFTMAX_WIDTH], sum[SOFTMAX_WIDTH];                                                                     \
+        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);                                                          \
+        for (I64 j = 1; j < n; j++)                                                                                    \
+            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));                           \
+        for (int l = 0; l < width; l++) sum[l] = 0;                                                                    \
+        for (I64 j = 0; j < n; j++)                                                                                    \
+            for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);                          \
+        for (I64 j = 0; j < n; j++)                                                                                    \
+            VECTOR_LOOP for (int l = 0; l < width; l++)                                                                \
+            {                                                                                                          \
+                const A d = LOAD(v, j * step + l) - most[l];                                                           \
+                STORE(o, j * step + l, put);                                                                           \
+            }                                                                                                          \
+    }
+
+#define SOFTMAX(name, put_row, put_column)                                                                             \
+    KERNEL2(name, softmax_params, T, out, const T, x)                                                                  \
+    {                                                                                                                  \
+        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
+            const I64 room = CHUNKED ? M_MIN_OF(p.inner - i % p.inner, ITEMS_END - i) : 1;                             \
+            const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);                                                      \
+            if (p.inner == 1) SOFTMAX_ROW(put_row) else SOFTMAX_COLUMNS(put_column)                                    \
+            i += ITEMS_STEP(width);                                                                                    \
+        }                                                                                                              \
+    }
+
+SOFTMAX(softmax,     M_EXP(d) / sum, M_EXP(d) / sum[l])
+SOFTMAX(log_softmax, d - log_sum,    d - M_LOG(sum[l]))
+
+/* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). `part` is what is summed. */
+#define SOFTMAX_BACKWARD(name, part, put)                                                                              \
+    KERNEL3(name, softmax_params, T, out, const T, g, const T, y)                                                      \
+    {                                                                                                                  \
+        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
+            const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                               \
+            const I64 room = CHUNKED ? M_MIN_OF(step - i % step, ITEMS_END - i) : 1;                                   \
+            const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);                                                      \
+            GLOBAL const T *v = g + p.offsets[1] + at;                                                                 \
+            GLOBAL const T *w = y + p.offsets[2] + at;                                                                 \
+            GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
+            if (step == 1) {                                                                                           \
+                A s[SUM_LANES];                                                                                            \
+                const I64 whole = n - n % SUM_LANES;                                                                       \
+                for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                              \
+                for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
+                    for (int l = 0; l < SUM_LANES; l++) {                                                                  \
+                        const A b = LOAD(v, j + l), c = LOAD(w, j + l);                                                \
+                        (void)c;                                                                                       \
+                        s[l] += part;                                                                                  \
+                    }                                                                                                  \
+                for (int l = 0; l < (int)(n - whole); l++) {                                                           \
+                    const A b = LOAD(v, whole + l), c = LOAD(w, whole + l);                                            \
+                    (void)c;                                                                                           \
+                    s[l] += part;                                                                                      \
+                }                                                                                                      \
+                const A sum = softmax_sum_lanes(s);                                                                    \
+                VECTOR_LOOP for (I64 j = 0; j < n; j++)                                                                \
+                {                                                                                                      \
+                    const A b = LOAD(v, j), c = LOAD(w, j);                                                            \
+                    STORE(o, j, put);                                                                                  \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                A sums[SOFTMAX_WIDTH];                                                                                 \
+                for (int l = 0; l < width; l++) sums[l] = 0;                                                           \
+                for (I64 j = 0; j < n; j++)                                                                            \
+                    for (int l = 0; l < width; l++) {                                                                  \
+                        const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);                                  \
+                        (void)c;                                                                                       \
+                        sums[l] += part;                                                                               \
+                    }                                                                                                  \
+                for (I64 j = 0; j < n; j++)                                                                            \
+                    VECTOR_LOOP for (int l = 0; l < width; l++)                                                        \
+                    {                                                                                                  \
+                        const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l), sum = sums[l];                   \
+                        STORE(o, j * step + l, put);                                                                   \
+                    }                                                                                                  \
+            }                                                                                                          \
+            i += ITEMS_STEP(width);                                                                                    \
+        }                                                                                                              \
+    }
+
+SOFTMAX_BACKWARD(softmax_backward, b * c, c * (b - sum))
+SOFTMAX_BACKWARD(log_softmax_backward, b, b - M_EXP(c) * sum)
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* The two operations. */
+typedef struct softmax_kind {
+    const char        *name, *gradient_name;
+    int                kernel, backward_kernel;
+    haul__backward_fn *backward, *second;
+} softmax_kind;
+
+static const softmax_kind softmax_plain, softmax_log;
+
+typedef struct softmax_attributes {
+    int axis;
+} softmax_attributes;
+
+/* Launch over rows along `axis` of row-major operands; y is the result. */
+static haul_status launch(const char *name, int kernel, haul_tensor *y, haul_tensor **in, int in_count, int axis)
+{
+    softmax_params p = {
+        .length = 1, .inner = 1, .offsets = {y->offset, in[0]->offset, in_count > 1 ? in[1]->offset : 0}};
+    if (y->shape.ndim) {
+        p.length = y->shape.dims[axis];
+        for (int d = axis + 1; d < y->shape.ndim; d++)
+            p.inner *= y->shape.dims[d]; /* part of a product that was checked */
+    }
+    p.items = y->count ? y->count / p.length : 0;
+    return haul__run(name, y->storage->device, kernel, y->dtype, &y, 1, in, in_count, &p, sizeof p, p.items,
+                     1 + 4096 / (p.length + 1));
+}
+
+/* dx from g and the result. An operation too, so that gradients of gradients work. */
+static haul_tensor *softmax_gradient(const softmax_kind *kind, haul_tensor *g, haul_tensor *y, int axis)
+{
+    haul_tensor *in[] = {g, y};
+    if (g && !g->contiguous)
+        in[0] = haul_contiguous(g);
+    if (!in[0] || !in[1])
+        return NULL;
+    haul_tensor *dx = haul__result(kind->gradient_name, y->storage->device, y->dtype, &y->shape);
+    if (!dx || launch(kind->gradient_name, kind->backward_kernel, dx, in, 2, axis))
+        return NULL;
+    return haul__finish(dx, &(haul__record){.name = kind->gradient_name,
+                                            .backward = kind->second,
+                                            .inputs = in,
+                                            .input_count = 2,
+                                            .saves = in,
+                                            .save_count = 2,
+                                            .attributes = &(softmax_attributes){axis},
+                                            .attributes_size = sizeof(softmax_attributes)});
+}
+
+static haul_tensor *sum_axis(haul_tensor *x, int axis)
+{
+    return x && x->shape.ndim ? haul_sum(x, .axes = {axis}, .count = 1, .keepdim = true) : x;
+}
+
+/* f(g, y) = y (g - sum(g y)): df/dg and df/dy, applied to u. */
+static haul_status softmax_second(haul__node *node, haul_tensor *u, haul_tensor **out)
+{
+    int          axis = ((const softmax_attributes *)node->attributes)->axis;
+    haul_tensor *g = haul__saved(node, 0), *y = haul__saved(node, 1);
+    out[0] = softmax_gradient(&softmax_plain, u, y, axis);
+    haul_tensor *direct = haul_mul(u, haul_sub(g, sum_axis(haul_mul(g, y), axis)));
+    out[1] = haul_sub(direct, haul_mul(g, sum_axis(haul_mul(u, y), axis)));
+    return out[0] && out[1] ? HAUL_OK : haul_error_status();
+}
+
+/* f(g, y) = g - exp(y) sum(g). */
+static haul_status log_softmax_second(haul__node *node, haul_tensor *u, haul_tensor **out)
+{
+    int          axis = ((const softmax_attributes *)node->attributes)->axis;
+    haul_tensor *g = haul__saved(node, 0), *ue = haul_mul(u, haul_exp(haul__saved(node, 1)));
+    out[0] = haul_sub(u, sum_axis(ue, axis));
+    out[1] = haul_neg(haul_mul(ue, sum_axis(g, axis)));
+    return out[0] && out[1] ? HAUL_OK : haul_error_status();
+}
+
+static haul_status backward(const softmax_kind *kind, haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    int axis = ((const softmax_attributes *)node->attributes)->axis;
+    out[0] = softmax_gradient(kind, g, haul__saved(node, 0), axis);
+    return out[0] ? HAUL_OK : haul_error_status();
+}
+
+static haul_status softmax_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    return backward(&softmax_plain, node, g, out);
+}
+
+static haul_status log_softmax_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    return backward(&softmax_log, node, g, out);
+}
+
+static const softmax_kind softmax_plain = {"haul_softmax",           "haul_softmax_backward", HAUL__K_softmax,
+                                           HAUL__K_softmax_backward, softmax_backward,        softmax_second};
+static const softmax_kind softmax_log = {"haul_log_softmax",           "haul_log_softmax_backward", HAUL__K_log_softmax,
+                                         HAUL__K_log_softmax_backward, log_softmax_backward,        log_softmax_second};
+
+static haul_tensor *compute(const softmax_kind *kind, haul_tensor *x, int axis)
+{
+    haul_device *device = haul__place(kind->name, &x, (const char *const[]){"x"}, 1);
+    if (!device)
+        return NULL;
+    bool scalar = x->shape.ndim == 0 && (axis == 0 || axis == -1);
+    if (scalar)
+        axis = 0;
+    else if (haul__axis(axis, x->shape.ndim, kind->name, &axis))
+        return NULL;
+    haul_dtype dtype = haul__float_dtype(x->dtype);
+    if (x->dtype != dtype && !(x = haul_cast(x, dtype)))
+        return NULL;
+    if (!x->contiguous && !(x = haul_contiguous(x)))
+        return NULL;
+    haul_tensor *y = haul__result(kind->name, device, dtype, &x->shape);
+    if (!y || launch(kind->name, kind->kernel, y, &x, 1, axis))
+        return NULL;
+    return haul__finish(y, &(haul__record){.name = kind->name,
+                                           .backward = kind->backward,
+                                           .inputs = &x,
+                                           .input_count = 1,
+                                           .saves = &y,
+                                           .save_count = 1,
+                                           .attributes = &(softmax_attributes){axis},
+                                           .attributes_size = sizeof(softmax_attributes)});
+}
+
+haul_tensor *haul_softmax(haul_tensor *x, int axis)
+{
+    haul_scope *scope = haul_scope_push();
+    return scope ? haul_scope_return(scope, compute(&softmax_plain, x, axis)) : NULL;
+}
+
+haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
+{
+    haul_scope *scope = haul_scope_push();
+    return scope ? haul_scope_return(scope, compute(&softmax_log, x, axis)) : NULL;
+}
