@@ -44,19 +44,18 @@ set(HAUL_KERNEL_OBJECTS "")
 set(HAUL_LEVEL_DEFINITIONS "")
 # -fwrapv: integer elements wrap around, as on every device.
 set(kernel_flags -O3 -fno-math-errno -fno-trapping-math -fwrapv)
-# Kernels are written for all dtypes; a unit uses those that its table lists.
-list(APPEND kernel_flags -Wno-unused-function)
-# A loop that clang cannot vectorise although a pragma asks for it is no reason to fail.
-if(CMAKE_C_COMPILER_ID MATCHES "Clang")
-    list(APPEND kernel_flags -Wno-pass-failed)
-endif()
+# Kernels are written for all dtypes; a unit uses those that its table lists. A loop that clang cannot vectorise although
+# a pragma asks for it is no reason to fail. (A library, as these must follow the -Wall of another one.)
+add_library(haul_kernel_warnings INTERFACE)
+target_compile_options(haul_kernel_warnings INTERFACE
+    -Wno-unused-function $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-pass-failed>)
 set(unit ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/unit.c)
 file(GLOB fma CONFIGURE_DEPENDS src/backends/cpu/kernels/*_fma.c)
 
 function(haul_add_kernels name level sources)
     add_library(${name} OBJECT ${sources})
     add_dependencies(${name} haul_kernel_texts)
-    target_link_libraries(${name} PRIVATE haul_private)
+    target_link_libraries(${name} PRIVATE haul_private haul_kernel_warnings)
     target_compile_definitions(${name} PRIVATE HAUL_KERNEL_LEVEL=${level} ${HAUL_LEVEL_DEFINITIONS})
     haul_is_library_code(${name})
     if(level STREQUAL "v3")

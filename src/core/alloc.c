@@ -69,9 +69,10 @@ void *haul__malloc(size_t bytes)
 
 void *haul__calloc(size_t items, size_t size)
 {
-    if (haul__fault_point(HAUL__FAULT_HOST))
+    size_t bytes;
+    if (haul__fault_point(HAUL__FAULT_HOST) || __builtin_mul_overflow(items, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
-    void *p = items && size ? calloc(items, size) : calloc(1, 1);
+    void *p = bytes ? calloc(items, size) : calloc(1, 1);
     if (p)
         count(1);
     return p;

@@ -27,7 +27,14 @@ struct haul__context {
     haul__context *next, *prev; /* all threads' */
 };
 
-extern _Thread_local haul__context haul__tls __attribute__((tls_model("initial-exec")));
+/* Not in debug builds, because sanitizers ask whether the address is NULL: ld, where it turns initial-exec access into
+ * local, replaces an add by a lea, which loses the flags that gcc's question relies on. */
+#ifdef NDEBUG
+#define HAUL__TLS_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define HAUL__TLS_MODEL
+#endif
+extern _Thread_local haul__context haul__tls HAUL__TLS_MODEL;
 
 bool haul__context_register(void);
 

@@ -281,7 +281,7 @@ static haul_device *resolve(const char *name)
     char     names[128];
     spelling s;
     if (!name)
-        return invalid("", "haul_device_get was called with the name NULL; names are like \"cpu\", \"opencl:0\", "
+        return invalid("(NULL)", "haul_device_get was called with the name NULL; names are like \"cpu\", \"opencl:0\", "
                            "\"auto\"");
     if (!parse(name, &s))
         return invalid(

@@ -56,7 +56,6 @@ typedef float  F32;
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)
 #define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
-<<<<<<< HEAD
 
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
@@ -82,8 +81,6 @@ HAUL_UNARY_FUNCTION(cos)
 HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
-=======
-#define M1(function)  function
 
 #if defined(HAUL_KERNEL_DTYPE_f32) && CHUNKED
 #define LANES 16
@@ -108,4 +105,3 @@ typedef double2 V;
 #endif
 #define VSPLAT(x)     ((V)(x))
 #define VFMA(a, b, c) fma(a, b, c)
->>>>>>> 60a6c8c (wip)

@@ -1,0 +1,30 @@
+/* Gradients come home: a lies on the CPU, b on a device; what is computed there gives a gradient on each side.
+ *
+ *     cross_device_autograd [DEVICE] */
+#include <haul/haul.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
+
+    haul_tensor *a = haul_set_requires_grad(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3}), true);
+    haul_tensor *b = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){4, 5, 6}), device);
+    haul_set_requires_grad(b, true); /* moved from no graph, so a leaf that lies there */
+
+    haul_tensor *y = haul_mul(b, haul_to(a, device));
+    haul_backward(y, haul_ones_like(y));
+
+    haul_tensor *grad_a = haul_tensor_grad(a), *grad_b = haul_tensor_grad(b);
+    printf("gradient of a, on %s:\n", haul_device_name(haul_tensor_device(grad_a)));
+    haul_print(grad_a);
+    printf("gradient of b, on %s:\n", haul_device_name(haul_tensor_device(grad_b)));
+    haul_print(grad_b);
+
+    haul_status status = haul_error_status();
+    if (status)
+        fprintf(stderr, "%s\n", haul_error_message());
+    haul_scope_pop(scope);
+    return status != HAUL_OK;
+}

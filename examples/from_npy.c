@@ -1,0 +1,26 @@
+/* An array from a .npy file, to a device, and a result back into one.
+ *
+ *     from_npy [FILE.npy [DEVICE]]      without a file, one is written first */
+#include <haul/haul.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    haul_scope *scope = haul_scope_push();
+    const char *path = argc > 1 ? argv[1] : "example.npy";
+    if (argc < 2)
+        haul_save_npy(path, haul_reshape(haul_arange(HAUL_F32, 0, 6, 1), HAUL_SHAPE(2, 3)));
+
+    haul_set_device(haul_device_get(argc > 2 ? argv[2] : "auto"));
+    haul_tensor *x = haul_load_npy(path); /* lies on the current device */
+    haul_tensor *means = haul_mean(x, .axes = {0}, .count = 1);
+    haul_print(x);
+    haul_print(means);
+    haul_save_npy("means.npy", means);
+
+    haul_status status = haul_error_status();
+    if (status)
+        fprintf(stderr, "%s\n", haul_error_message());
+    haul_scope_pop(scope);
+    return status != HAUL_OK;
+}

@@ -1,0 +1,32 @@
+/* Constants and variables on a device: a constant is a tensor, a variable one that is changed in place.
+ *
+ *     variables [DEVICE] */
+#include <haul/haul.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto")); /* what is made from here on lies there */
+
+    haul_tensor *target = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, -2, 3}); /* a constant */
+    haul_tensor *v = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), true); /* a variable */
+
+    for (int i = 0; i < 50; i++) {
+        haul_scope *step = haul_scope_push();
+        haul_set_grad(v, HAUL_NONE);
+        haul_backward(haul_mse_loss(v, target), HAUL_NONE);
+        haul_set_grad_enabled(false); /* until the scope ends */
+        haul_sub_into(v, v, haul_mul_scalar(haul_tensor_grad(v), 0.5));
+        haul_scope_pop(step);
+    }
+    printf("v is on %s, changed %llu times\n", haul_device_name(haul_tensor_device(v)),
+           (unsigned long long)haul_tensor_version(v));
+    haul_print(v);
+
+    haul_status status = haul_error_status();
+    if (status)
+        fprintf(stderr, "%s\n", haul_error_message());
+    haul_scope_pop(scope);
+    return status != HAUL_OK;
+}

@@ -1,0 +1,174 @@
+/* Batches are put together in host memory, where the CPU's tensors lie anyway; for another device that memory is
+ * pinned if it can be, and copied while the next batch is made in another slot. */
+#include "data/batch.h"
+
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "device/device.h"
+#include "memory/allocator.h"
+
+#define ORIGIN "haul_loader_next"
+
+/* ---- host memory ---- */
+
+typedef struct pinned {
+    haul_device *device;
+    void        *memory, *handle;
+} pinned;
+
+static void unpin(void *context)
+{
+    pinned *p = context;
+    p->device->backend->host_free(p->device, p->memory, p->handle);
+    haul__free(p);
+}
+
+/* A CPU storage over memory the device can copy from at full speed. NULL, with the error recorded. */
+static haul__storage *pinned_storage(haul_device *device, size_t bytes, const char *operation)
+{
+    pinned *p = haul__calloc(1, sizeof *p);
+    if (!p) {
+        haul__fail_memory(operation, sizeof *p);
+        return NULL;
+    }
+    p->device = device;
+    if (device->backend->host_alloc(device, bytes, &p->memory, &p->handle) != HAUL_OK) {
+        haul__free(p);
+        return NULL;
+    }
+    haul_scope    *scope = haul_scope_push();
+    haul_tensor   *t = NULL;
+    haul__storage *storage = NULL;
+    if (scope)
+        t = haul_wrap_host(HAUL_U8, HAUL_SHAPE((int64_t)bytes), p->memory, unpin, p);
+    else
+        unpin(p);
+    if (t)
+        haul__object_keep(storage = t->storage);
+    haul_scope_pop(scope);
+    return storage;
+}
+
+/* Memory that only the slot holds; what others still use is left to them. */
+static haul_status renew(haul__storage **storage, haul_device *device, size_t bytes, const char *operation)
+{
+    if (*storage && atomic_load(&(*storage)->object.refs) == 1)
+        return HAUL_OK;
+    haul__object_release(*storage);
+    bool pin = device != haul_cpu() && device->backend->host_alloc && bytes;
+    *storage = pin ? pinned_storage(device, bytes, operation) : haul__storage_alloc(haul_cpu(), bytes, ORIGIN);
+    return *storage ? HAUL_OK : haul_error_status();
+}
+
+haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, const char *operation)
+{
+    const haul_dataset *d = recipe->dataset;
+    size_t              x_bytes = (size_t)recipe->batch * (size_t)d->input_count * sizeof(float);
+    size_t              y_bytes = (size_t)recipe->batch * d->target_bytes;
+    haul_status         status = renew(&slot->host_x, recipe->device, x_bytes, operation);
+    if (status == HAUL_OK)
+        status = renew(&slot->host_y, recipe->device, y_bytes, operation);
+    if (status == HAUL_OK && !slot->picture && !(slot->picture = haul__malloc(2 * d->input_bytes)))
+        status = haul__fail_memory(operation, 2 * d->input_bytes);
+    return status;
+}
+
+/* ---- examples ---- */
+
+static haul_status make_example(const haul__slot *slot, const haul__recipe *recipe, int64_t epoch, int64_t index,
+                                float *x, void *y)
+{
+    const haul_dataset *d = recipe->dataset;
+    if (d->source.spec.input_dtype == HAUL_F32)
+        return haul__dataset_read(d, index, x, y);
+    const uint8_t *picture = slot->picture;
+    haul_status    status = haul__dataset_read(d, index, slot->picture, y);
+    if (status != HAUL_OK)
+        return status;
+    if (recipe->augmented) {
+        uint8_t *cropped = slot->picture + d->input_bytes;
+        haul__augment_one(&recipe->augment, recipe->seed, epoch, index, picture, cropped);
+        picture = cropped;
+    }
+    haul__normalise(&recipe->normaliser, picture, x, d->input_count);
+    return HAUL_OK;
+}
+
+static haul_status make_examples(const haul__slot *slot, const haul__recipe *recipe, int64_t epoch,
+                                 const int64_t *indices, int64_t n, const atomic_bool *stop)
+{
+    const haul_dataset *d = recipe->dataset;
+    float              *x = slot->host_x->buffer.host;
+    char               *y = slot->host_y->buffer.host;
+    haul_status         status = HAUL_OK;
+    /* A copy of the last batch in this memory may still be under way. */
+    if (x && (status = haul__host_before(slot->host_x, true)) != HAUL_OK)
+        return status;
+    if (y && (status = haul__host_before(slot->host_y, true)) != HAUL_OK)
+        return status;
+    for (int64_t i = 0; i < n && status == HAUL_OK && !atomic_load_explicit(stop, memory_order_relaxed); i++)
+        status = make_example(slot, recipe, epoch, indices[i], x ? x + i * d->input_count : NULL,
+                              y ? y + (size_t)i * d->target_bytes : NULL);
+    return status;
+}
+
+/* ---- tensors ---- */
+
+/* The first n examples in `storage`, on the device. NULL, with the error recorded. */
+static haul_tensor *as_tensor(haul__storage *storage, haul_device *device, haul_dtype dtype, const haul_shape *example,
+                              int64_t n)
+{
+    haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
+    memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
+    if (!t || device == haul_cpu())
+        return t;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *moved = scope ? haul_keep(haul_to(t, device)) : NULL;
+    haul_scope_pop(scope);
+    haul__object_release(t);
+    return moved;
+}
+
+static haul_status fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices, int64_t n,
+                        const atomic_bool *stop)
+{
+    const haul_example_spec *spec = &recipe->dataset->source.spec;
+    haul_status              status = make_examples(slot, recipe, epoch, indices, n, stop);
+    if (status != HAUL_OK || atomic_load(stop))
+        return status;
+    slot->x = as_tensor(slot->host_x, recipe->device, HAUL_F32, &spec->input, n);
+    slot->y = slot->x ? as_tensor(slot->host_y, recipe->device, spec->target_dtype, &spec->target, n) : NULL;
+    return slot->y ? HAUL_OK : haul_error_status();
+}
+
+haul_status haul__slot_fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices,
+                            int64_t n, const atomic_bool *stop, haul__error_record *error)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_error_clear();
+    haul_status status = fill(slot, recipe, epoch, indices, n, stop);
+    if (status != HAUL_OK)
+        haul__error_save(error);
+    haul__error_restore(&before);
+    return status;
+}
+
+void haul__slot_clear(haul__slot *slot)
+{
+    haul__object_release(slot->x);
+    haul__object_release(slot->y);
+    slot->x = slot->y = NULL;
+}
+
+void haul__slot_free(haul__slot *slot)
+{
+    haul__slot_clear(slot);
+    haul__object_release(slot->host_x);
+    haul__object_release(slot->host_y);
+    haul__free(slot->picture);
+    *slot = (haul__slot){0};
+}

@@ -1,0 +1,41 @@
+/* How a loader's batches are made: from examples to tensors on the device. */
+#ifndef HAUL_DATA_BATCH_H
+#define HAUL_DATA_BATCH_H
+
+#include <stdatomic.h>
+
+#include "core/error.h"
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "data/transform.h"
+
+/* What is the same for all batches of a loader. */
+typedef struct haul__recipe {
+    haul_dataset    *dataset;
+    haul_device     *device;
+    int64_t          batch; /* examples in a full one */
+    uint64_t         seed;
+    haul__normaliser normaliser;
+    haul__augment    augment;
+    bool             augmented;
+} haul__recipe;
+
+/* Room for one batch. Host memory is kept from batch to batch, unless somebody else still holds it. */
+typedef struct haul__slot {
+    haul__storage *host_x, *host_y; /* pinned where the device has such memory */
+    uint8_t       *picture;         /* two examples: as read, and cropped */
+    haul_tensor   *x, *y;           /* the batch, once it was filled; references of ours */
+} haul__slot;
+
+/* Make sure of the slot's memory. */
+haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, const char *operation);
+
+/* Read, transform and send examples indices[0 ... n - 1] of an epoch. Ends early, with HAUL_OK and without a batch,
+ * when *stop becomes true. An error is put into *error; the calling thread's own stays what it was. */
+haul_status haul__slot_fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices,
+                            int64_t n, const atomic_bool *stop, haul__error_record *error);
+
+void haul__slot_clear(haul__slot *slot); /* gives the batch up, keeps the memory */
+void haul__slot_free(haul__slot *slot);
+
+#endif

@@ -1,0 +1,219 @@
+/* A folder with a folder of pictures for each class. Everything is sorted by name, so that numbers do not depend on the
+ * file system. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "data/dataset.h"
+#include "data/image.h"
+#include "io/file.h"
+
+#define OPEN       "haul_image_folder"
+#define FILE_LIMIT ((uint64_t)64 << 20)
+
+/* ---- names ---- */
+
+typedef struct names {
+    char **items;
+    size_t count, capacity;
+} names;
+
+static void names_free(names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        haul__free(n->items[i]);
+    haul__free(n->items);
+    *n = (names){0};
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_folder(const char *folder, const char *name)
+{
+    struct stat info;
+    char       *path = haul__format("%s/%s", folder, name);
+    bool        is = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    haul__free(path);
+    return is;
+}
+
+static bool is_picture(const char *folder, const char *name)
+{
+    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
+    const char              *ending = strrchr(name, '.');
+    for (size_t i = 0; ending && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(ending, endings[i]) == 0)
+            return !is_folder(folder, name);
+    return false;
+}
+
+/* The wanted entries of a folder, sorted; hidden ones are left out. */
+static haul_status list(const char *folder, bool (*wanted)(const char *folder, const char *name), names *out)
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", folder, strerror(errno));
+    haul_status          status = HAUL_OK;
+    const struct dirent *entry;
+    while (status == HAUL_OK && (errno = 0, entry = readdir(dir))) {
+        if (entry->d_name[0] == '.' || !wanted(folder, entry->d_name))
+            continue;
+        char *name = haul__strdup(entry->d_name);
+        if (name && haul__grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items)) {
+            out->items[out->count++] = name;
+        } else {
+            haul__free(name);
+            status = haul__fail_memory(OPEN, sizeof *out->items);
+        }
+    }
+    if (status == HAUL_OK && errno)
+        status = haul__fail(HAUL_IO, OPEN, "directory", "cannot read the folder %s: %s", folder, strerror(errno));
+    closedir(dir);
+    if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, compare);
+    return status;
+}
+
+/* ---- the pictures ---- */
+
+typedef struct picture {
+    char   *path;
+    int64_t label;
+} picture;
+
+typedef struct pictures {
+    picture *items;
+    size_t   count, capacity;
+    int64_t  height, width;
+} pictures;
+
+static void close_pictures(void *context)
+{
+    pictures *p = context;
+    for (size_t i = 0; i < p->count; i++)
+        haul__free(p->items[i].path);
+    haul__free(p->items);
+    haul__free(p);
+}
+
+static haul_status load(const char *path, haul__image *image, uint8_t **data)
+{
+    haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, data, &image->size);
+    image->data = *data;
+    image->path = path;
+    return status;
+}
+
+static haul_status read_picture(void *context, int64_t index, void *input, void *target)
+{
+    const pictures *p = context;
+    uint8_t        *data = NULL;
+    haul__image     image = {.height = p->height, .width = p->width};
+    haul_status     status = load(p->items[index].path, &image, &data);
+    if (status == HAUL_OK)
+        status = haul__image_decode(&image, input);
+    memcpy(target, &p->items[index].label, sizeof p->items[index].label);
+    haul__free(data);
+    return status;
+}
+
+static haul_status measure_first(pictures *p)
+{
+    uint8_t    *data = NULL;
+    haul__image image = {0};
+    haul_status status = load(p->items[0].path, &image, &data);
+    if (status == HAUL_OK)
+        status = haul__image_measure(&image);
+    haul__free(data);
+    p->height = image.height;
+    p->width = image.width;
+    return status;
+}
+
+static haul_status add_class(pictures *p, const char *root, const char *name, int64_t label)
+{
+    names       files = {0};
+    char       *folder = haul__format("%s/%s", root, name);
+    haul_status status = folder ? list(folder, is_picture, &files) : haul__fail_memory(OPEN, strlen(root));
+    if (status == HAUL_OK && !files.count)
+        status = haul__fail(HAUL_IO, OPEN, "directory", "the folder %s has no .jpg, .jpeg or .png files", folder);
+    if (status == HAUL_OK && !haul__grow(&p->items, &p->capacity, p->count + files.count, sizeof *p->items))
+        status = haul__fail_memory(OPEN, files.count * sizeof *p->items);
+    for (size_t i = 0; i < files.count && status == HAUL_OK; i++) {
+        char *path = haul__format("%s/%s", folder, files.items[i]);
+        if (path)
+            p->items[p->count++] = (picture){path, label};
+        else
+            status = haul__fail_memory(OPEN, strlen(folder));
+    }
+    names_free(&files);
+    haul__free(folder);
+    return status;
+}
+
+static haul_status add_classes(pictures *p, const char *root, names *classes)
+{
+    haul_status status = list(root, is_folder, classes);
+    if (status == HAUL_OK && !classes->count)
+        status = haul__fail(HAUL_IO, OPEN, "directory",
+                            "%s has no folders: there must be one of pictures for each class", root);
+    for (size_t i = 0; i < classes->count && status == HAUL_OK; i++)
+        status = add_class(p, root, classes->items[i], (int64_t)i);
+    return status == HAUL_OK ? measure_first(p) : status;
+}
+
+/* The folder that has the classes. */
+static char *find_root(const haul_split_options *options)
+{
+    bool  split = is_folder(options->directory, options->test ? "test" : "train");
+    char *root = NULL;
+    if (options->test && !split)
+        haul__fail(HAUL_IO, OPEN, "directory", "%s has no folder named test", options->directory);
+    else if (!(root = haul__format("%s%s", options->directory, !split ? "" : options->test ? "/test" : "/train")))
+        haul__fail_memory(OPEN, strlen(options->directory));
+    return root;
+}
+
+haul_dataset *haul_image_folder_with(const haul_split_options *options)
+{
+    if (!options || !options->directory) {
+        haul__fail_null(OPEN, "directory");
+        return NULL;
+    }
+    names         classes = {0};
+    haul_dataset *result = NULL;
+    char         *root = find_root(options);
+    if (!root)
+        return NULL;
+    pictures *p = haul__calloc(1, sizeof *p);
+    if (!p) {
+        haul__fail_memory(OPEN, sizeof *p);
+    } else if (add_classes(p, root, &classes) != HAUL_OK) {
+        close_pictures(p);
+    } else {
+        haul_dataset_source source = {
+            .spec = {.input = HAUL_SHAPE(3, p->height, p->width),
+                     .input_dtype = HAUL_U8,
+                     .target = HAUL_SCALAR_SHAPE,
+                     .target_dtype = HAUL_I64,
+                     .classes = (int)classes.count},
+            .count = (int64_t)p->count,
+            .name = options->test ? "images (test)" : "images (train)",
+            .read = read_picture,
+            .close = close_pictures,
+            .context = p,
+        };
+        result = haul__dataset_make(&source, (const char *const *)classes.items, true, OPEN);
+    }
+    names_free(&classes);
+    haul__free(root);
+    return result;
+}

@@ -1,0 +1,181 @@
+/* Drawn pictures: one of ten figures, anywhere, of any size, in two colours, lighter or darker than what surrounds it,
+ * under noise. No pixel by itself tells the class, so that a linear model learns next to nothing; what tells it is
+ * local form, which convolutions find. Only sums and products are used, so that all machines draw the same. */
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "data/dataset.h"
+#include "data/random.h"
+
+#define NEW    "haul_shapes"
+#define SIDE   32
+#define PIXELS (SIDE * SIDE)
+
+/* ---- figures: is (u, v) inside? The square from -1 to 1 is the figure's own; v points down ---- */
+
+static bool disc(float u, float v)
+{
+    return u * u + v * v <= 1;
+}
+
+static bool square(float u, float v)
+{
+    return fabsf(u) <= 0.85f && fabsf(v) <= 0.85f;
+}
+
+static bool triangle(float u, float v)
+{
+    return v <= 0.8f && fabsf(u) <= 0.56f * (v + 1);
+}
+
+static bool cross(float u, float v)
+{
+    return (fabsf(u) <= 0.27f && fabsf(v) <= 1) || (fabsf(v) <= 0.27f && fabsf(u) <= 1);
+}
+
+static bool ring(float u, float v)
+{
+    float square_of_radius = u * u + v * v;
+    return square_of_radius <= 1 && square_of_radius >= 0.4f;
+}
+
+static bool diamond(float u, float v)
+{
+    return fabsf(u) + fabsf(v) <= 1 && fabsf(u) + fabsf(v) >= 0.5f;
+}
+
+/* A pentagram: inside at least four of the five half-planes whose borders are its lines. */
+static bool star(float u, float v)
+{
+    static const float normals[5][2] = {
+        {0, 1},
+        {0.95105652f, 0.30901699f},
+        {0.58778525f, -0.80901699f},
+        {-0.58778525f, -0.80901699f},
+        {-0.95105652f, 0.30901699f},
+    };
+    int inside = 0;
+    for (int i = 0; i < 5; i++)
+        inside += normals[i][0] * u + normals[i][1] * v <= 0.35f;
+    return inside >= 4;
+}
+
+/* Bands of a quarter of the figure's width. */
+static bool band(float t)
+{
+    return ((int)((t + 1) * 2.5f) & 1) == 0;
+}
+
+static bool horizontal(float u, float v)
+{
+    return disc(u, v) && band(v);
+}
+
+static bool vertical(float u, float v)
+{
+    return disc(u, v) && band(u);
+}
+
+static bool checks(float u, float v)
+{
+    return fabsf(u) <= 0.95f && fabsf(v) <= 0.95f && band(u) == band(v);
+}
+
+static const struct {
+    const char *name;
+    bool (*inside)(float u, float v);
+} figures[] = {
+    {"disc", disc},       {"square", square}, {"triangle", triangle},     {"cross", cross},       {"ring", ring},
+    {"diamond", diamond}, {"star", star},     {"horizontal", horizontal}, {"vertical", vertical}, {"checks", checks},
+};
+#define CLASSES 10
+
+/* ---- a picture ---- */
+
+typedef struct settings {
+    uint64_t seed;
+    bool     test;
+} settings;
+
+static int between(haul__draws *d, int low, int high)
+{
+    return low + (int)haul__draw_below(d, (uint64_t)(high - low + 1));
+}
+
+/* Two colours that differ in lightness by `contrast`, each with a tint of its own. */
+static void draw_colours(haul__draws *d, int colours[2][3])
+{
+    int contrast = between(d, 50, 120), middle = between(d, 90, 165), sign = between(d, 0, 1) ? 1 : -1;
+    for (int k = 0; k < 2; k++)
+        for (int c = 0; c < 3; c++)
+            colours[k][c] = middle + (k ? sign : -sign) * contrast / 2 + between(d, -20, 20);
+}
+
+static void draw_mask(haul__draws *d, bool (*inside)(float u, float v), uint8_t mask[PIXELS])
+{
+    float radius = (float)between(d, 7 * 16, 13 * 16) / 16;
+    int   room = (int)((15.5f - radius) * 16);
+    float x0 = 15.5f + (float)between(d, -room, room) / 16, y0 = 15.5f + (float)between(d, -room, room) / 16;
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++) {
+            float u = ((float)x - x0) / radius, v = ((float)y - y0) / radius;
+            mask[y * SIDE + x] = fabsf(u) <= 1 && fabsf(v) <= 1 && inside(u, v);
+        }
+}
+
+/* One byte of noise a value, from -16 to 15, added and kept within a byte. */
+static void paint(const uint8_t mask[PIXELS], int colours[2][3], uint8_t *picture)
+{
+    for (int c = 0; c < 3; c++, picture += PIXELS)
+        for (int i = 0; i < PIXELS; i++) {
+            int value = (mask[i] ? colours[1][c] : colours[0][c]) + (picture[i] >> 3) - 16;
+            picture[i] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+        }
+}
+
+static haul_status read_shape(void *context, int64_t index, void *input, void *target)
+{
+    const settings *s = context;
+    haul__draws     d = haul__draws_begin(s->seed, HAUL__FOR_SHAPES, s->test, (uint64_t)index);
+    uint8_t         mask[PIXELS];
+    int             colours[2][3];
+    int64_t         label = (int64_t)haul__draw_below(&d, CLASSES);
+    memcpy(target, &label, sizeof label);
+    draw_colours(&d, colours);
+    draw_mask(&d, figures[label].inside, mask);
+    haul__draw_bytes(&d, input, 3 * PIXELS);
+    paint(mask, colours, input);
+    return HAUL_OK;
+}
+
+haul_dataset *haul_shapes_with(const haul_synthetic_options *options)
+{
+    const char *names[CLASSES];
+    if (!options) {
+        haul__fail_null(NEW, "options");
+        return NULL;
+    }
+    settings *s = haul__calloc(1, sizeof *s);
+    if (!s) {
+        haul__fail_memory(NEW, sizeof *s);
+        return NULL;
+    }
+    *s = (settings){options->seed, options->test};
+    for (int i = 0; i < CLASSES; i++)
+        names[i] = figures[i].name;
+    haul_dataset_source source = {
+        .spec = {.input = HAUL_SHAPE(3, SIDE, SIDE),
+                 .input_dtype = HAUL_U8,
+                 .target = HAUL_SCALAR_SHAPE,
+                 .target_dtype = HAUL_I64,
+                 .classes = CLASSES},
+        .count = options->count,
+        .name = options->test ? "shapes (test)" : "shapes (train)",
+        .read = read_shape,
+        .close = haul__free,
+        .context = s,
+    };
+    return haul__dataset_make(&source, names, true, NEW);
+}
