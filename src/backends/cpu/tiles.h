@@ -7,7 +7,9 @@
 #define HAUL_BACKENDS_CPU_TILES_H
 
 #include <haul/dtype.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HAUL__TILE_BYTES 256 /* most a row of a tile, and of a packed panel, can have */
@@ -61,5 +63,19 @@ const haul__cpu_tiles *haul__cpu_tiles_for(haul_dtype dtype);
 
 extern const haul__cpu_tiles haul__cpu_tiles_f32_base, haul__cpu_tiles_f64_base, haul__cpu_tiles_f32_v3,
     haul__cpu_tiles_f64_v3, haul__cpu_tiles_f32_v4, haul__cpu_tiles_f64_v4;
+
+/* Scratch memory for the tasks of one haul__parallel_for: as many slots as tasks can run at a time, so that it stays in
+ * the caches, and no task has to allocate. */
+typedef struct haul__cpu_scratch {
+    void            *block;
+    char            *memory;
+    size_t           bytes; /* of a slot */
+    _Atomic uint64_t free;  /* a bit a slot */
+} haul__cpu_scratch;
+
+bool  haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t tasks); /* false: no memory */
+void  haul__cpu_scratch_close(haul__cpu_scratch *scratch);
+void *haul__cpu_scratch_take(haul__cpu_scratch *scratch, int *slot); /* aligned to 64 bytes */
+void  haul__cpu_scratch_give(haul__cpu_scratch *scratch, int slot);
 
 #endif

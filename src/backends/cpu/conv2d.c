@@ -1,0 +1,471 @@
+/* Convolutions of the CPU, an image at a time, by the register tiles of matrix products.
+ *
+ * An image is copied into planes with its padding (one for each phase of the stride) which stay in a cache. In them, the
+ * elements that a tap of the weight meets lie one after another for all outputs, shifted by the tap's offset: the rows
+ * of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie a
+ * few elements that belong to no output; they are left out when it is copied to where it goes.
+ *
+ * Work is cut by shape alone. Weight gradients are sums over fixed pieces of the batch, added in order. */
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/tiles.h"
+#include "core/alloc.h"
+#include "core/pool.h"
+#include "core/shape.h"
+
+/* Multiplications worth a task of their own; images whose weight gradients are summed apart, and the most elements those
+ * sums may have together; rows and taps of the weight's gradient that a task takes. */
+#define TASK_WORK    1000000.0
+#define PIECE        8
+#define PARTIAL_SUMS ((int64_t)1 << 21)
+#define BLOCK_ROWS   32
+#define BLOCK_TAPS   256
+
+static const char *const operation = "haul_conv2d";
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many of `work` multiplications make a task. */
+static int64_t grain_for(double work)
+{
+    return work >= TASK_WORK ? 1 : (int64_t)(TASK_WORK / (work > 1 ? work : 1));
+}
+
+/* ---- planes ---- */
+
+/* Planes [h, w] become `phases` planes [rows, columns] each: element (r, c) of phase (y, x) comes from
+ * ((r mul + y - top) / div, (c mul + x - left) / div), if that is a whole number inside; else it is 0. */
+typedef struct planes {
+    int64_t h, w, rows, columns, phases[2], mul[2], div[2], shift[2];
+    int64_t size; /* of an element */
+} planes;
+
+static int64_t plane_elements(const planes *p)
+{
+    return p->rows * p->columns;
+}
+
+static int64_t channel_elements(const planes *p)
+{
+    return p->phases[0] * p->phases[1] * plane_elements(p);
+}
+
+static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
+{
+    int64_t size = p->size;
+    if (p->mul[1] == 1 && p->div[1] == 1) {
+        int64_t first = smaller(shift < 0 ? -shift : 0, p->columns), last = smaller(p->w - shift, p->columns);
+        if (last < first)
+            last = first;
+        memset(to, 0, (size_t)(first * size));
+        memcpy(to + first * size, from + (first + shift) * size, (size_t)((last - first) * size));
+        memset(to + last * size, 0, (size_t)((p->columns - last) * size));
+        return;
+    }
+    for (int64_t c = 0; c < p->columns; c++) {
+        int64_t before = c * p->mul[1] + shift, at = before / p->div[1];
+        if (before >= 0 && at * p->div[1] == before && at < p->w)
+            memcpy(to + c * size, from + at * size, (size_t)size);
+        else
+            memset(to + c * size, 0, (size_t)size);
+    }
+}
+
+/* `slack` more elements of zeros let tiles read past the end. */
+static void pad(const planes *p, char *to, const char *from, int64_t channels, int64_t slack)
+{
+    int64_t row = p->columns * p->size;
+    for (int64_t c = 0; c < channels; c++, from += p->h * p->w * p->size)
+        for (int64_t y = 0; y < p->phases[0]; y++)
+            for (int64_t x = 0; x < p->phases[1]; x++)
+                for (int64_t r = 0; r < p->rows; r++, to += row) {
+                    int64_t before = r * p->mul[0] + y - p->shift[0], at = before / p->div[0];
+                    if (before >= 0 && at * p->div[0] == before && at < p->h)
+                        pad_row(p, to, from + at * p->w * p->size, x - p->shift[1]);
+                    else
+                        memset(to, 0, (size_t)row);
+                }
+    memset(to, 0, (size_t)(slack * p->size));
+}
+
+static planes planes_of_x(const haul__conv2d *c, int64_t size)
+{
+    return (planes){
+        .h = c->h,
+        .w = c->w,
+        .rows = c->out_h + (c->kh - 1) * c->dilation[0] / c->stride[0],
+        .columns = c->out_w + (c->kw - 1) * c->dilation[1] / c->stride[1],
+        .phases = {c->stride[0], c->stride[1]},
+        .mul = {c->stride[0], c->stride[1]},
+        .div = {1, 1},
+        .shift = {c->padding[0], c->padding[1]},
+        .size = size,
+    };
+}
+
+/* dy with its elements a stride apart, so that a convolution of it gives dx. */
+static planes planes_of_dy(const haul__conv2d *c, int64_t size)
+{
+    int64_t reach_h = (c->kh - 1) * c->dilation[0], reach_w = (c->kw - 1) * c->dilation[1];
+    return (planes){
+        .h = c->out_h,
+        .w = c->out_w,
+        .rows = c->h + reach_h,
+        .columns = c->w + reach_w,
+        .phases = {1, 1},
+        .mul = {1, 1},
+        .div = {c->stride[0], c->stride[1]},
+        .shift = {reach_h - c->padding[0], reach_w - c->padding[1]},
+        .size = size,
+    };
+}
+
+/* Where each tap (channel, row, column) finds its elements. */
+static int64_t *tap_offsets(const haul__conv2d *c, const planes *p, int64_t channels)
+{
+    int64_t *offsets = haul__malloc((size_t)(channels * c->kh * c->kw) * sizeof *offsets), *next = offsets;
+    for (int64_t i = 0; offsets && i < channels; i++)
+        for (int64_t y = 0; y < c->kh; y++)
+            for (int64_t x = 0; x < c->kw; x++) {
+                int64_t down = y * c->dilation[0], right = x * c->dilation[1];
+                int64_t phase = down % p->phases[0] * p->phases[1] + right % p->phases[1];
+                *next++ = i * channel_elements(p) + phase * plane_elements(p) + down / p->phases[0] * p->columns +
+                          right / p->phases[1];
+            }
+    return offsets;
+}
+
+/* ---- forward and the gradient of x ---- */
+
+/* out [n, groups m, out_h, out_w] from planes of in [n, groups channels, h, w] and weight [groups, m, channels taps]. */
+typedef struct convolution {
+    const haul__cpu_tiles *tiles;
+    planes                 planes;
+    int64_t                n, groups, m, channels, taps, out_h, out_w;
+    int64_t                blocks, rows; /* of m: how many, and rows of each */
+    const char            *in, *weight, *bias;
+    char                  *out;
+    int64_t               *offsets;
+    int64_t                span, pitch; /* of a row of the result in scratch */
+    haul__cpu_scratch      scratch;
+} convolution;
+
+static int64_t padded_elements(const convolution *v)
+{
+    return round_up(v->channels * channel_elements(&v->planes) + v->tiles->width, v->tiles->width);
+}
+
+/* Rows of out lie planes.columns apart in scratch. */
+static void crop(const convolution *v, char *out, const char *from, int64_t rows)
+{
+    int64_t size = v->planes.size, row = v->out_w * size;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t y = 0; y < v->out_h; y++)
+            memcpy(out + (i * v->out_h + y) * row, from + (i * v->pitch + y * v->planes.columns) * size, (size_t)row);
+}
+
+static void convolve_block(const convolution *v, int64_t part, int64_t block, char *padded, char *result)
+{
+    int64_t           size = v->planes.size, first = block * v->rows, group = part % v->groups;
+    bool              dense = v->planes.columns == v->out_w; /* then nothing lies between rows */
+    int64_t           rows = smaller(v->rows, v->m - first), row = group * v->m + first;
+    char             *out = v->out + (part * v->m + first) * v->out_h * v->out_w * size;
+    haul__cpu_product p = {
+        .m = rows,
+        .n = v->span,
+        .k = v->channels * v->taps,
+        .a = v->weight + row * v->channels * v->taps * size,
+        .a_row = v->channels * v->taps,
+        .a_column = 1,
+        .b = padded,
+        .b_rows = v->offsets,
+        .c = dense ? out : result,
+        .c_row = dense ? v->span : v->pitch,
+        .row_bias = v->bias ? v->bias + row * size : NULL,
+    };
+    v->tiles->product(&p);
+    if (!dense)
+        crop(v, out, result, rows);
+}
+
+/* Tasks are images x groups x blocks of rows; those of one image and group follow one another. */
+static void convolve(void *context, int64_t first, int64_t last)
+{
+    convolution *v = context;
+    int          slot;
+    char        *padded = haul__cpu_scratch_take(&v->scratch, &slot);
+    char        *result = padded + padded_elements(v) * v->planes.size;
+    int64_t      before = -1;
+    for (int64_t i = first; i < last; i++) {
+        int64_t part = i / v->blocks;
+        if (part != before)
+            pad(&v->planes, padded, v->in + part * v->channels * v->planes.h * v->planes.w * v->planes.size,
+                v->channels, v->tiles->width);
+        before = part;
+        convolve_block(v, part, i - part * v->blocks, padded, result);
+    }
+    haul__cpu_scratch_give(&v->scratch, slot);
+}
+
+static haul_status run_convolution(convolution *v, const haul__conv2d *c)
+{
+    haul_status status = HAUL_OK;
+    v->n = c->n;
+    v->groups = c->groups;
+    v->taps = c->kh * c->kw;
+    v->span = (v->out_h - 1) * v->planes.columns + v->out_w;
+    v->pitch = round_up(v->span, v->tiles->lanes);
+    /* A few images: their rows are shared out as well. */
+    int64_t wanted = c->n * c->groups < 16 ? ceil_div(16, c->n * c->groups) : 1;
+    v->rows = round_up(ceil_div(v->m, wanted), v->tiles->rows);
+    v->blocks = ceil_div(v->m, v->rows);
+    v->offsets = tap_offsets(c, &v->planes, v->channels);
+    int64_t tasks = c->n * c->groups * v->blocks, elements;
+    if (!haul__mul_size(v->rows, v->pitch, &elements) || !v->offsets ||
+        !haul__cpu_scratch_open(&v->scratch, (size_t)(padded_elements(v) + elements) * (size_t)v->planes.size, tasks)) {
+        status = haul__fail_memory(operation, (size_t)(padded_elements(v) * v->planes.size));
+        goto out;
+    }
+    double work = (double)v->rows * (double)v->span * (double)v->channels * (double)v->taps;
+    haul__parallel_for(tasks, grain_for(work), convolve, v);
+    haul__cpu_scratch_close(&v->scratch);
+out:
+    haul__free(v->offsets);
+    return status;
+}
+
+static char *address(const haul__buffer *buffer, int64_t offset, int64_t size)
+{
+    return (char *)buffer->host + offset * size;
+}
+
+haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
+    convolution v = {
+        .tiles = haul__cpu_tiles_for(c->dtype),
+        .planes = planes_of_x(c, size),
+        .m = c->c_out / c->groups,
+        .channels = c->c_in / c->groups,
+        .out_h = c->out_h,
+        .out_w = c->out_w,
+        .in = address(c->x, c->x_offset, size),
+        .weight = address(c->weight, c->weight_offset, size),
+        .bias = c->bias ? address(c->bias, c->bias_offset, size) : NULL,
+        .out = address(c->y, c->y_offset, size),
+    };
+    return v.tiles ? run_convolution(&v, c) : HAUL_UNSUPPORTED;
+}
+
+/* weight [groups, o, i, taps] as [groups, i, o, taps], taps in reverse. */
+static char *turned_weight(const haul__conv2d *c, int64_t size)
+{
+    int64_t     o = c->c_out / c->groups, i = c->c_in / c->groups, taps = c->kh * c->kw;
+    const char *from = address(c->weight, c->weight_offset, size);
+    char       *to = haul__malloc((size_t)(c->c_out * i * taps * size));
+    for (int64_t g = 0; to && g < c->groups; g++)
+        for (int64_t a = 0; a < i; a++)
+            for (int64_t b = 0; b < o; b++) {
+                char       *out = to + (((g * i + a) * o + b) * taps) * size;
+                const char *in = from + (((g * o + b) * i + a) * taps) * size;
+                for (int64_t t = 0; t < taps; t++)
+                    memcpy(out + t * size, in + (taps - 1 - t) * size, (size_t)size);
+            }
+    return to;
+}
+
+haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
+    convolution v = {
+        .tiles = haul__cpu_tiles_for(c->dtype),
+        .planes = planes_of_dy(c, size),
+        .m = c->c_in / c->groups,
+        .channels = c->c_out / c->groups,
+        .out_h = c->h,
+        .out_w = c->w,
+        .in = address(c->y, c->y_offset, size),
+        .out = address(c->x, c->x_offset, size),
+    };
+    if (!v.tiles)
+        return HAUL_UNSUPPORTED;
+    char *weight = turned_weight(c, size);
+    if (!weight)
+        return haul__fail_memory(operation, (size_t)(c->c_out * (c->c_in / c->groups) * c->kh * c->kw * size));
+    v.weight = weight;
+    haul_status status = run_convolution(&v, c);
+    haul__free(weight);
+    return status;
+}
+
+/* ---- the gradient of the weight ---- */
+
+/* Tasks are pieces x groups x blocks of rows x blocks of channels of the weight; each goes through its piece's images. */
+typedef struct weight_gradient {
+    const haul__conv2d    *c;
+    const haul__cpu_tiles *tiles;
+    planes                 x, dy; /* dy's have x's width and no phases */
+    int64_t                m, channels, taps, size;
+    int64_t                pieces, per_piece, row_blocks, channel_blocks, channels_each;
+    int64_t                length; /* of a dot product */
+    int64_t               *offsets;
+    char                  *sums; /* [pieces, c_out, channels, taps] */
+    haul__cpu_scratch      scratch;
+} weight_gradient;
+
+static int64_t x_elements(const weight_gradient *v)
+{
+    return round_up(v->channels_each * channel_elements(&v->x) + v->tiles->width, v->tiles->width);
+}
+
+static int64_t dy_elements(const weight_gradient *v)
+{
+    return round_up(smaller(v->m, BLOCK_ROWS) * plane_elements(&v->dy) + v->tiles->width, v->tiles->width);
+}
+
+static void gradient_task(const weight_gradient *v, int64_t task, char *memory)
+{
+    const haul__conv2d *c = v->c;
+    int64_t             size = v->size, channel_block = task % v->channel_blocks, rest = task / v->channel_blocks;
+    int64_t             row_block = rest % v->row_blocks, part = rest / v->row_blocks;
+    int64_t             group = part % c->groups, piece = part / c->groups;
+    int64_t             row = row_block * BLOCK_ROWS, rows = smaller(BLOCK_ROWS, v->m - row);
+    int64_t             channel = channel_block * v->channels_each;
+    int64_t             channels = smaller(v->channels_each, v->channels - channel);
+    int64_t             first = piece * v->per_piece, last = smaller(first + v->per_piece, c->n);
+    char               *x = memory, *dy = x + x_elements(v) * size, *sums = dy + dy_elements(v) * size;
+    haul__cpu_dots      dots = {
+             .m = rows,
+             .n = channels * v->taps,
+             .k = v->length,
+             .a = dy,
+             .a_row = plane_elements(&v->dy),
+             .b = x,
+             .b_rows = v->offsets,
+    };
+    for (int64_t n = first; n < last; n++) {
+        int64_t from_x = (n * c->c_in + group * v->channels + channel) * c->h * c->w;
+        int64_t from_dy = (n * c->c_out + group * v->m + row) * c->out_h * c->out_w;
+        pad(&v->x, x, address(c->x, c->x_offset + from_x, size), channels, v->tiles->width);
+        pad(&v->dy, dy, address(c->y, c->y_offset + from_dy, size), rows, v->tiles->width);
+        v->tiles->gather(&dots, sums, n > first);
+    }
+    char *out = v->sums + ((piece * c->c_out + group * v->m + row) * v->channels + channel) * v->taps * size;
+    for (int64_t i = 0; i < rows; i++)
+        v->tiles->fold(out + i * v->channels * v->taps * size, sums + i * dots.n * v->tiles->lanes * size, dots.n);
+}
+
+static void gradient_tasks(void *context, int64_t first, int64_t last)
+{
+    weight_gradient *v = context;
+    int              slot;
+    char            *memory = haul__cpu_scratch_take(&v->scratch, &slot);
+    for (int64_t i = first; i < last; i++)
+        gradient_task(v, i, memory);
+    haul__cpu_scratch_give(&v->scratch, slot);
+}
+
+static int64_t weight_elements(const haul__conv2d *c)
+{
+    return c->c_out * (c->c_in / c->groups) * c->kh * c->kw;
+}
+
+/* Add the pieces up, in order, a range of elements a call. */
+static void add_pieces(void *context, int64_t first, int64_t last)
+{
+    const weight_gradient *v = context;
+    int64_t                count = weight_elements(v->c), size = v->size;
+    char                  *out = address(v->c->weight, v->c->weight_offset + first, size);
+    memcpy(out, v->sums + first * size, (size_t)((last - first) * size));
+    for (int64_t p = 1; p < v->pieces; p++)
+        v->tiles->add(out, v->sums + (p * count + first) * size, last - first);
+}
+
+/* The bias's gradient, [c_out]: sums of dy's planes, a range of channels a call. */
+static void bias_gradient(void *context, int64_t first, int64_t last)
+{
+    const weight_gradient *v = context;
+    const haul__conv2d    *c = v->c;
+    int64_t                plane = c->out_h * c->out_w, size = v->size;
+    char                  *out = address(c->bias, c->bias_offset + first, size);
+    memset(out, 0, (size_t)((last - first) * size));
+    for (int64_t n = 0; n < c->n; n++)
+        v->tiles->add_rows(out, address(c->y, c->y_offset + (n * c->c_out + first) * plane, size), last - first, plane);
+}
+
+static haul_status run_gradient(weight_gradient *v)
+{
+    const haul__conv2d *c = v->c;
+    int64_t             tasks = v->pieces * c->groups * v->row_blocks * v->channel_blocks, count = weight_elements(c);
+    int64_t             block = smaller(v->m, BLOCK_ROWS) * v->channels_each * v->taps;
+    size_t  bytes = (size_t)(x_elements(v) + dy_elements(v) + block * v->tiles->lanes) * (size_t)v->size;
+    bool    partial = v->pieces > 1;
+    haul_status status = HAUL_OK;
+    char       *sums = partial ? haul__malloc((size_t)(v->pieces * count * v->size)) : NULL;
+    v->sums = partial ? sums : address(c->weight, c->weight_offset, v->size);
+    v->offsets = tap_offsets(c, &v->x, v->channels_each);
+    if ((partial && !sums) || !v->offsets || !haul__cpu_scratch_open(&v->scratch, bytes, tasks)) {
+        status = haul__fail_memory(operation, bytes);
+        goto out;
+    }
+    haul__parallel_for(tasks, grain_for((double)block * (double)v->length * (double)v->per_piece), gradient_tasks, v);
+    haul__cpu_scratch_close(&v->scratch);
+    if (partial)
+        haul__parallel_for(count, 1 << 14, add_pieces, v);
+    if (c->bias)
+        haul__parallel_for(c->c_out, grain_for((double)c->n * (double)(c->out_h * c->out_w)), bias_gradient, v);
+out:
+    haul__free(v->offsets);
+    haul__free(sums);
+    return status;
+}
+
+haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    int64_t         size = c->dtype == HAUL_F32 ? 4 : 8, count = weight_elements(c);
+    weight_gradient v = {
+        .c = c,
+        .tiles = haul__cpu_tiles_for(c->dtype),
+        .x = planes_of_x(c, size),
+        .m = c->c_out / c->groups,
+        .channels = c->c_in / c->groups,
+        .taps = c->kh * c->kw,
+        .size = size,
+    };
+    if (!v.tiles)
+        return HAUL_UNSUPPORTED;
+    v.length = round_up((c->out_h - 1) * v.x.columns + c->out_w, v.tiles->lanes);
+    v.dy = (planes){
+        .h = c->out_h,
+        .w = c->out_w,
+        .rows = ceil_div(v.length, v.x.columns),
+        .columns = v.x.columns,
+        .phases = {1, 1},
+        .mul = {1, 1},
+        .div = {1, 1},
+        .size = size,
+    };
+    v.per_piece = c->n > PIECE && count <= PARTIAL_SUMS / ceil_div(c->n, PIECE) ? PIECE : c->n;
+    v.pieces = ceil_div(c->n, v.per_piece);
+    v.row_blocks = ceil_div(v.m, BLOCK_ROWS);
+    v.channels_each = smaller(v.channels, v.taps < BLOCK_TAPS ? BLOCK_TAPS / v.taps : 1);
+    v.channel_blocks = ceil_div(v.channels, v.channels_each);
+    return run_gradient(&v);
+}
