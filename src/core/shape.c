@@ -77,6 +77,10 @@ haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, cons
 {
     if (check_ndim(a, operation) != HAUL_OK || check_ndim(b, operation) != HAUL_OK)
         return haul_error_status();
+    if (haul__shape_equal(a, b)) {
+        *out = *a;
+        return HAUL_OK;
+    }
     haul_shape wide = {.ndim = a->ndim > b->ndim ? a->ndim : b->ndim};
     for (int i = 1; i <= wide.ndim; i++) { /* from the last dimension */
         int64_t x = i <= a->ndim ? a->dims[a->ndim - i] : 1;

@@ -238,15 +238,14 @@ static void add_row(const picture *p, int64_t first, text *out)
     char    number[NUMBER];
     add(out, "[");
     for (int64_t i = 0; i < dim; i++) {
-        const char *before = p->cut[last] && i == EDGE ? "..., " : "";
-        int         width = (int)strlen(before) + p->width + 2;
-        if (i > 0 && column + width > COLUMNS) {
-            add(out, "\n%*s", indent, "");
-            column = indent;
-        }
+        const char *dots = p->cut[last] && i == EDGE ? "..., " : "";
+        int         width = (int)strlen(dots) + p->width + 2; /* with ", " */
+        bool        full = column + width > COLUMNS;
+        if (i > 0)
+            add(out, ",%s%*s", full ? "\n" : "", full ? indent : 1, "");
+        column = (i > 0 && full ? indent : column) + width;
         format_element(p, first + i, number);
-        add(out, "%s%*s%s", before, p->width, number, i + 1 < dim ? ", " : "");
-        column += width;
+        add(out, "%s%*s", dots, p->width, number);
     }
     add(out, "]");
 }
