@@ -24,7 +24,7 @@ int more;
 #if 0
 /* kernel text begins */
 second
-/* kernel text ends */
+    /* kernel text ends */
 #endif
 END
 cat >ops/a.c <<'END'

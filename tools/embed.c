@@ -127,9 +127,14 @@ static char *name_of(const char *path)
     return name;
 }
 
+/* Whether the line holds just this text; indented counts, for that is what formatters do to comments. */
 static bool is_line(const char *line, size_t size, const char *text)
 {
-    return size == strlen(text) && memcmp(line, text, size) == 0;
+    size_t indent = 0;
+
+    while (indent < size && line[indent] == ' ')
+        indent++;
+    return size - indent == strlen(text) && memcmp(line + indent, text, size - indent) == 0;
 }
 
 static void take_regions(unit *u, const buffer *source)
