@@ -3,7 +3,7 @@
  * Every tensor, module, optimizer, dataset and loader belongs to the scope that was innermost on the calling thread
  * when it was made, and lives until that scope is popped. Objects hold what they need (a view its memory, a result the
  * graph behind it, an optimizer its module), so popping never leaves anything dangling inside the library.
- * Popping also restores the thread's current device, placement policy, grad mode and seed of nothing else. */
+ * Popping also restores the thread's current device, placement policy and grad mode, and nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
@@ -18,8 +18,9 @@ HAUL_API haul_scope *haul_scope_push(void);
 /* Close `scope` and all scopes opened after it. NULL is ignored; a scope of another thread is refused. */
 HAUL_API haul_status haul_scope_pop(haul_scope *scope);
 
-/* Close `scope`, but hand `result` to the scope outside, so that a function can return it. Returns `result`;
- * NULL (with the error kept) when result is NULL, and NULL with HAUL_STATE when there is no scope outside. */
+/* Close `scope`, but hand `result` to the scope outside, so that a function can return it. Returns `result`; a result
+ * that an older scope owns stays there. NULL (with the error kept) when result is NULL, and NULL with HAUL_STATE when
+ * there is no scope outside; the scope is closed then, too. */
 HAUL_API haul_tensor *haul_scope_return(haul_scope *scope, haul_tensor *result);
 
 /* Number of scopes open on this thread. */
