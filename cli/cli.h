@@ -1,0 +1,39 @@
+/* What the subcommands share: their list, exit codes, complaints, and small texts. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <haul/haul.h>
+#include <stdio.h>
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* argv[0] is the subcommand's name. */
+typedef int command_main(int argc, char **argv);
+typedef struct command {
+    const char   *name, *summary;
+    command_main *run;
+} command;
+
+command_main devices_main, train_main, predict_main, inspect_main;
+
+/* One line on standard error, "haul train: ...". complain_error tells the library's error. Both return EXIT_FAILED. */
+void complain_as(const char *subcommand);
+int  complain(const char *format, ...) HAUL_PRINTF(1, 2);
+int  complain_error(void);
+
+/* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */
+const char *did_you_mean(const char *wrong, const char *const *names);
+
+/* Texts for people, in a ring of buffers: valid for the next few calls. */
+const char *text_bytes(int64_t bytes);           /* "12.3 MiB" */
+const char *text_count(int64_t n);               /* "62,006" */
+const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5 s" */
+const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
+
+double clock_seconds(void); /* monotonic */
+
+/* Ctrl-C and SIGTERM ask to stop; a second one ends the program at once. */
+void interrupt_catch(void);
+bool interrupted(void);
+
+#endif

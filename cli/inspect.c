@@ -1,0 +1,146 @@
+/* haul inspect: what is in a safetensors, npy or checkpoint file. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+#include "options.h"
+
+static int print_npy(const char *path, bool json)
+{
+    haul_tensor *t = haul_load_npy(path);
+    char         text[4096];
+
+    if (!t)
+        return complain_error();
+    haul_shape shape = haul_tensor_shape(t);
+    if (json) {
+        cJSON *object = cJSON_CreateObject();
+        json_text(object, "format", "npy");
+        json_text(object, "dtype", haul_dtype_name(haul_tensor_dtype(t)));
+        json_shape(object, "shape", &shape);
+        json_number(object, "bytes", (double)haul_tensor_bytes(t));
+        return json_print(object) ? EXIT_OK : complain("memory is exhausted");
+    }
+    printf("%s: npy, %s%s, %s\n", path, haul_dtype_name(haul_tensor_dtype(t)), text_shape(&shape),
+           text_bytes((int64_t)haul_tensor_bytes(t)));
+    if (haul_tensor_format(t, text, sizeof text) < 0)
+        return complain_error();
+    printf("%s%s\n", text, strlen(text) + 1 == sizeof text ? " ..." : "");
+    return EXIT_OK;
+}
+
+static int print_table(haul_safetensors *file, const char *path)
+{
+    int      count = haul_safetensors_count(file), width = 4;
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        haul_file_tensor t;
+        if (haul_safetensors_entry(file, i, &t))
+            return complain_error();
+        bytes += t.bytes;
+        if ((int)strlen(t.name) > width)
+            width = (int)strlen(t.name);
+    }
+    width = width > 60 ? 60 : width;
+    printf("%s: %s, %d tensors, %s\n", path,
+           *haul_safetensors_metadata(file, "haul.format") ? haul_safetensors_metadata(file, "haul.format")
+                                                           : "safetensors",
+           count, text_bytes((int64_t)bytes));
+    for (int i = 0; i < count; i++) {
+        haul_file_tensor t;
+        if (haul_safetensors_entry(file, i, &t))
+            return complain_error();
+        printf("  %-*s  %-4s  %-18s %12s\n", width, t.name, haul_dtype_name(t.dtype), text_shape(&t.shape),
+               text_bytes((int64_t)t.bytes));
+    }
+    int pairs = haul_safetensors_metadata_count(file);
+    for (int i = 0; i < pairs; i++) {
+        haul_text_pair pair;
+        if (haul_safetensors_metadata_entry(file, i, &pair))
+            return complain_error();
+        printf("%s  %s: %s\n", i ? "" : "metadata:\n", pair.key, pair.value);
+    }
+    return EXIT_OK;
+}
+
+static int print_table_json(haul_safetensors *file)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "format", "safetensors");
+    cJSON *tensors = object ? cJSON_AddArrayToObject(object, "tensors") : NULL;
+
+    for (int i = 0; i < haul_safetensors_count(file); i++) {
+        haul_file_tensor t;
+        cJSON           *entry = cJSON_CreateObject();
+        if (haul_safetensors_entry(file, i, &t)) {
+            cJSON_Delete(entry);
+            cJSON_Delete(object);
+            return complain_error();
+        }
+        json_text(entry, "name", t.name);
+        json_text(entry, "dtype", haul_dtype_name(t.dtype));
+        json_shape(entry, "shape", &t.shape);
+        json_number(entry, "bytes", (double)t.bytes);
+        cJSON_AddItemToArray(tensors, entry);
+    }
+    cJSON *metadata = object ? cJSON_AddObjectToObject(object, "metadata") : NULL;
+    for (int i = 0; i < haul_safetensors_metadata_count(file); i++) {
+        haul_text_pair pair;
+        if (!haul_safetensors_metadata_entry(file, i, &pair))
+            json_text(metadata, pair.key, pair.value);
+    }
+    return json_print(object) ? EXIT_OK : complain("memory is exhausted");
+}
+
+static int inspect(const char *path, bool json)
+{
+    static const char npy_magic[] = "\x93NUMPY";
+    char              magic[6] = {0};
+    FILE             *file = fopen(path, "rb");
+
+    if (!file)
+        return complain("%s: %s", path, strerror(errno));
+    size_t length = fread(magic, 1, sizeof magic, file);
+    int    failed = ferror(file) ? errno : 0;
+    fclose(file);
+    if (failed)
+        return complain("%s: %s", path, strerror(failed));
+    if (!length)
+        return complain("%s: the file is empty", path);
+    if (!memcmp(magic, npy_magic, sizeof magic))
+        return print_npy(path, json);
+    haul_safetensors *opened = haul_open_safetensors(path);
+    if (!opened)
+        return complain_error();
+    return json ? print_table_json(opened) : print_table(opened, path);
+}
+
+int inspect_main(int argc, char **argv)
+{
+    bool        json = false;
+    const char *path = NULL;
+    option rows[] = {{.name = "json", .kind = OPTION_FLAG, .value = &json, .help = "print one JSON object instead"}};
+    option_set set = {.command = "inspect",
+                      .usage = "[--json] FILE",
+                      .summary = "Shows what is in a safetensors, npy or checkpoint file: names, dtypes, shapes, "
+                                 "metadata; the values of an npy file.",
+                      .rows = rows,
+                      .count = 1,
+                      .operand = &path};
+    int        code = options_parse(&set, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (!path) {
+        complain("name a file: haul inspect FILE");
+        return EXIT_USAGE;
+    }
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return complain_error();
+    code = inspect(path, json);
+    haul_scope_pop(scope);
+    return code;
+}

@@ -1,0 +1,23 @@
+/* JSON lines. Writing goes through cJSON, so that quoting is never ours. */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include <cjson/cJSON.h>
+#include <haul/haul.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* An object {"event": name}. Adding to NULL does nothing; running out of memory is found by json_line. */
+cJSON *json_event(const char *name);
+void   json_number(cJSON *object, const char *name, double value); /* null for what is no number */
+void   json_text(cJSON *object, const char *name, const char *value);
+void   json_bool(cJSON *object, const char *name, bool value);
+void   json_shape(cJSON *object, const char *name, const haul_shape *shape);
+
+/* The object as one line with its newline, for cJSON_free. NULL when memory is exhausted. Deletes the object. */
+char *json_line(cJSON *object);
+
+/* Print that line on standard output. */
+bool json_print(cJSON *object);
+
+#endif

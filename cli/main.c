@@ -1,0 +1,82 @@
+/* The command `haul`: finds the subcommand and hands over. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const command commands[] = {
+    {"devices", "list the devices of this machine, and why something was not used", devices_main},
+    {"train", "train a network and watch it learn", train_main},
+    {"predict", "run a trained network on data, or trace one example through it", predict_main},
+    {"inspect", "show what is in a safetensors, npy or checkpoint file", inspect_main},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: haul COMMAND [OPTION...]\n\n"
+                "Tensors on CPUs and GPUs: trains networks and shows where every byte went.\n\ncommands:\n");
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(to, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\noptions:\n"
+                "  --help    this text; haul COMMAND --help explains a command\n"
+                "  --version the version, and what it was built with\n\n"
+                "Begin with: haul train --data shapes\n");
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[COMMAND_COUNT + 1] = {NULL};
+
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *near = did_you_mean(name, names);
+    if (near)
+        complain("there is no command '%s'; did you mean '%s'?", name, near);
+    else
+        complain("there is no command '%s' (haul --help lists them)", name);
+    return EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || (!strcmp(name, "help") && argc == 2)) {
+        print_help(stdout);
+        return EXIT_OK;
+    }
+    if (!strcmp(name, "--version")) {
+        printf("haul %s (%s)\n", haul_version(), haul_build_features());
+        return EXIT_OK;
+    }
+    char *help[] = {argc > 2 ? argv[2] : NULL, (char[]){"--help"}, NULL};
+    if (!strcmp(name, "help")) { /* haul help train */
+        name = help[0];
+        argv = help;
+        argc = 2;
+    } else {
+        argv++;
+        argc--;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(commands[i].name, name)) {
+            complain_as(name);
+            return commands[i].run(argc, argv);
+        }
+    return unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads a pipe sees lines as they come */
+    int code = run(argc, argv);
+    if (fflush(stdout) || ferror(stdout)) {
+        complain("standard output could not be written: %s", strerror(errno));
+        return code ? code : EXIT_FAILED;
+    }
+    return code;
+}

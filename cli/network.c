@@ -1,0 +1,106 @@
+#include "network.h"
+
+const char *network_default(const haul_example_spec *spec)
+{
+    bool picture = spec->input.ndim == 3 && spec->input.dims[1] >= 16 && spec->input.dims[2] >= 16;
+
+    return picture && spec->classes ? "simplecnn" : "dense";
+}
+
+haul_module *network_new(const char *model, const haul_example_spec *spec)
+{
+    int64_t outputs = spec->classes;
+
+    if (spec->target_dtype != HAUL_I64) {
+        outputs = 1;
+        for (int i = 0; i < spec->target.ndim; i++)
+            outputs *= spec->target.dims[i];
+    }
+    return haul_model_new(model, .input = spec->input, .outputs = outputs);
+}
+
+haul_tensor *network_loss(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+{
+    if (spec->target_dtype == HAUL_I64)
+        return haul_cross_entropy(logits, y);
+    return haul_bce_with_logits(logits, haul_reshape(y, haul_tensor_shape(logits)));
+}
+
+static haul_tensor *right(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+{
+    if (spec->target_dtype == HAUL_I64)
+        return haul_eq(haul_argmax(logits, 1, false), y);
+    haul_tensor *target = haul_reshape(y, haul_tensor_shape(logits));
+    return haul_eq(haul_gt_scalar(logits, 0), haul_gt_scalar(target, 0.5));
+}
+
+haul_tensor *network_hits(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+{
+    haul_scope *scope = haul_scope_push();
+
+    haul_set_grad_enabled(false);
+    return haul_scope_return(scope, haul_sum(right(spec, logits, y)));
+}
+
+int64_t network_answers(const haul_tensor *y)
+{
+    return haul_tensor_count(y);
+}
+
+static haul_status score_batch(haul_module *net, const haul_example_spec *spec, const haul_batch *batch,
+                               haul_tensor *loss, haul_tensor *hits)
+{
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_tensor *logits = haul_call(net, batch->x);
+    haul_tensor *mean = network_loss(spec, logits, batch->y);
+    haul_status  status = haul_add_into(loss, loss, haul_mul_scalar(mean, (double)batch->size));
+    if (!status)
+        status = haul_add_into(hits, hits, network_hits(spec, logits, batch->y));
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status score_all(haul_module *net, const haul_example_spec *spec, haul_loader *loader, bool (*stop)(void),
+                             network_score *out)
+{
+    haul_tensor *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    int64_t      examples = 0, answers = 0;
+    haul_status  status = haul_loader_start(loader, 0);
+
+    while (!status && !(stop && stop())) {
+        const haul_batch *batch = haul_loader_next(loader);
+        if (!batch)
+            break;
+        examples += batch->size;
+        answers += network_answers(batch->y);
+        status = score_batch(net, spec, batch, loss, hits);
+    }
+    if (!status)
+        status = haul_error_status();
+    if (status)
+        return status;
+    out->loss = examples ? haul_item(loss) / (double)examples : 0;
+    out->accuracy = answers ? (double)haul_item_i64(hits) / (double)answers : 0;
+    out->answers = answers;
+    return haul_error_status();
+}
+
+haul_status network_evaluate(haul_module *net, const haul_example_spec *spec, haul_loader *loader, bool (*stop)(void),
+                             network_score *out)
+{
+    bool        training = haul_module_is_training(net);
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_status status = haul_module_train(net, false);
+    if (!status)
+        status = score_all(net, spec, loader, stop, out);
+    haul_module_train(net, training);
+    haul_scope_pop(scope);
+    return status;
+}

@@ -1,0 +1,150 @@
+#include "run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <haul/haul.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static char *join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char  *path = malloc(size);
+
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+bool run_name(run_folder *run, const char *path)
+{
+    *run = (run_folder){.log_fd = -1};
+    if (!path)
+        return true;
+    run->path = strdup(path);
+    run->log = join(path, "log.jsonl");
+    run->checkpoint = join(path, "checkpoint");
+    run->weights = join(path, "weights.safetensors");
+    if (run->path && run->log && run->checkpoint && run->weights)
+        return true;
+    complain("memory is exhausted");
+    return false;
+}
+
+bool run_has_checkpoint(const run_folder *run)
+{
+    return run->checkpoint && !access(run->checkpoint, F_OK);
+}
+
+/* mkdir -p */
+static bool make_folder(const char *path)
+{
+    char *copy = strdup(path);
+    bool  made = copy != NULL;
+
+    for (char *at = copy; made && *at; at++) {
+        if (*at != '/' || at == copy)
+            continue;
+        *at = 0;
+        made = !mkdir(copy, 0777) || errno == EEXIST;
+        *at = '/';
+    }
+    made = made && (!mkdir(copy, 0777) || errno == EEXIST);
+    if (!made)
+        complain("the folder %s cannot be made: %s", path, strerror(errno));
+    free(copy);
+    return made;
+}
+
+bool run_open(run_folder *run, int64_t log_bytes)
+{
+    struct stat status;
+
+    if (!run->path)
+        return true;
+    if (!make_folder(run->path))
+        return false;
+    run->log_fd = open(run->log, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (run->log_fd < 0 || fstat(run->log_fd, &status)) {
+        complain("%s cannot be written: %s", run->log, strerror(errno));
+        return false;
+    }
+    if (flock(run->log_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        complain("another haul train is writing into %s", run->path);
+        return false;
+    }
+    run->log_bytes = status.st_size < log_bytes ? status.st_size : log_bytes;
+    if (ftruncate(run->log_fd, run->log_bytes) || lseek(run->log_fd, 0, SEEK_END) < 0) {
+        complain("%s cannot be written: %s", run->log, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+bool run_log(run_folder *run, const char *line)
+{
+    size_t left = strlen(line), length = left;
+
+    if (run->log_fd < 0)
+        return true;
+    while (left) {
+        ssize_t n = write(run->log_fd, line + length - left, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int error = errno;
+            if (!ftruncate(run->log_fd, run->log_bytes))
+                lseek(run->log_fd, run->log_bytes, SEEK_SET);
+            complain("%s cannot be written: %s", run->log, strerror(error));
+            return false;
+        }
+        left -= (size_t)n;
+    }
+    run->log_bytes += (int64_t)length;
+    return true;
+}
+
+bool run_sync(run_folder *run)
+{
+    if (run->log_fd >= 0 && fdatasync(run->log_fd)) {
+        complain("%s cannot be written: %s", run->log, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+void run_close(run_folder *run)
+{
+    if (run->log_fd >= 0)
+        close(run->log_fd);
+    free(run->path);
+    free(run->log);
+    free(run->checkpoint);
+    free(run->weights);
+    *run = (run_folder){.log_fd = -1};
+}
+
+cJSON *run_metadata(const run_folder *run, const char *key)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
+
+    if (!file) {
+        complain_error();
+        haul_scope_pop(scope);
+        return NULL;
+    }
+    cJSON *value = cJSON_Parse(haul_safetensors_metadata(file, key));
+    if (!cJSON_IsObject(value)) {
+        cJSON_Delete(value);
+        value = NULL;
+        complain("%s was not written by haul train: its metadata has no %s", run->checkpoint, key);
+    }
+    haul_scope_pop(scope);
+    return value;
+}

@@ -1,0 +1,18 @@
+/* Where data comes from: "cifar10:DIR", "images:DIR", "shapes", "blobs". */
+#ifndef CLI_SOURCE_H
+#define CLI_SOURCE_H
+
+#include <haul/haul.h>
+
+/* What --help says about --data. */
+#define SOURCE_HELP                                                                                                    \
+    "cifar10:DIR (CIFAR-10's binary files), images:DIR (a folder of JPEG and PNG files for each class), shapes or "    \
+    "blobs (built in; shapes:COUNT makes so many)"
+
+/* The dataset's training or test split. NULL after a complaint. */
+haul_dataset *source_open(const char *text, bool test);
+
+/* Are these two the same kind of data (the folder may have moved)? */
+bool source_same_kind(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,160 @@
+/* Complaints, guesses at what was meant, and texts for people. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+
+static const char *complainer = "";
+
+void complain_as(const char *subcommand)
+{
+    complainer = subcommand;
+}
+
+int complain(const char *format, ...)
+{
+    va_list arguments;
+
+    fflush(stdout);
+    fprintf(stderr, *complainer ? "haul %s: " : "haul%s: ", complainer);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return EXIT_FAILED;
+}
+
+int complain_error(void)
+{
+    const char *message = haul_error_message(), *operation = haul_error_operation();
+    size_t      length = strlen(operation);
+
+    /* The function's name says nothing to who typed a command. */
+    if (length && !strncmp(message, operation, length) && !strncmp(message + length, ": ", 2))
+        message += length + 2;
+    return complain("%s", *message ? message : "failed, but the library recorded no error");
+}
+
+/* Optimal string alignment distance, of words up to 31 letters. */
+static int distance(const char *a, const char *b)
+{
+    enum { MOST = 32 };
+    int    d[MOST][MOST];
+    size_t n = strlen(a), m = strlen(b);
+
+    if (n >= MOST || m >= MOST)
+        return MOST;
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i][j] = (int)(i + j);
+                continue;
+            }
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+const char *did_you_mean(const char *wrong, const char *const *names)
+{
+    const char *near = NULL;
+    int         best = 3;
+
+    for (; *names; names++) {
+        int    far = distance(wrong, *names);
+        size_t length = strlen(*names);
+        if (far < best && (size_t)far < length - length / 3) {
+            best = far;
+            near = *names;
+        }
+    }
+    return near;
+}
+
+/* The next buffer of the ring. */
+enum { TEXT_SIZE = 128 };
+
+static char *next_text(void)
+{
+    static char ring[12][TEXT_SIZE];
+    static int  at;
+
+    at = (at + 1) % 12;
+    return ring[at];
+}
+
+const char *text_bytes(int64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    char                    *out = next_text();
+    double                   value = (double)bytes;
+    int                      unit = 0;
+
+    while (value >= 1000 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(out, TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+const char *text_count(int64_t n)
+{
+    char  digits[32], *out = next_text(), *to = out;
+    int   length = snprintf(digits, sizeof digits, "%lld", (long long)n);
+    char *from = digits;
+
+    if (*from == '-')
+        *to++ = *from++, length--;
+    for (; length > 0; length--) {
+        *to++ = *from++;
+        if (length > 1 && length % 3 == 1)
+            *to++ = ',';
+    }
+    *to = 0;
+    return out;
+}
+
+const char *text_seconds(double seconds)
+{
+    char *out = next_text();
+
+    if (seconds < 1e-3)
+        snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
+    else if (seconds < 1)
+        snprintf(out, TEXT_SIZE, "%.2f ms", seconds * 1e3);
+    else if (seconds < 120)
+        snprintf(out, TEXT_SIZE, "%.1f s", seconds);
+    else
+        snprintf(out, TEXT_SIZE, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
+    return out;
+}
+
+const char *text_shape(const haul_shape *shape)
+{
+    char *out = next_text();
+    int   used = snprintf(out, TEXT_SIZE, "[");
+
+    for (int i = 0; i < shape->ndim && used < TEXT_SIZE - 24; i++)
+        used += snprintf(out + used, TEXT_SIZE - (size_t)used, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
+    snprintf(out + used, TEXT_SIZE - (size_t)used, "]");
+    return out;
+}
+
+double clock_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,121 @@
+#include "trace.h"
+
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+
+enum { SHOWN = 4 }; /* values of each stage */
+
+typedef struct tracer {
+    bool   json, printing;
+    double began;   /* of the innermost module */
+    bool   is_leaf; /* nothing was called inside it */
+    bool   failed;
+    double seconds; /* all stages */
+} tracer;
+
+/* The first values of t as doubles; how many. */
+static int first_values(haul_tensor *t, double *out)
+{
+    haul_scope  *scope = haul_scope_push();
+    int64_t      count = haul_tensor_count(t), n = count < SHOWN ? count : SHOWN;
+    haul_tensor *flat = haul_reshape(haul_detach(t), HAUL_SHAPE(-1));
+    haul_tensor *some = haul_cast(haul_slice(flat, 0, 0, n, 1), HAUL_F64);
+
+    if (haul_read(haul_to(some, haul_cpu()), out, (size_t)n * sizeof *out))
+        n = -1;
+    haul_scope_pop(scope);
+    return (int)n;
+}
+
+static void print_stage(tracer *r, const char *stage, const char *what, haul_tensor *t, double seconds)
+{
+    double      values[SHOWN];
+    haul_shape  shape = haul_tensor_shape(t);
+    const char *device = haul_device_name(haul_tensor_device(t));
+    int         n = first_values(t, values);
+
+    r->seconds += seconds;
+    if (n < 0) {
+        r->failed = true;
+        return;
+    }
+    if (r->json) {
+        cJSON *event = json_event("stage");
+        json_text(event, "stage", stage);
+        json_text(event, "kind", what);
+        json_text(event, "device", device);
+        json_shape(event, "shape", &shape);
+        json_number(event, "ms", 1e3 * seconds);
+        cJSON *list = event ? cJSON_AddArrayToObject(event, "values") : NULL;
+        for (int i = 0; i < n && list; i++)
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(values[i]));
+        json_print(event);
+        return;
+    }
+    printf("%-10s %-12s %-10s %-14s %10s  ", stage, what, device, text_shape(&shape), text_seconds(seconds));
+    for (int i = 0; i < n; i++)
+        printf(" %7.3f", values[i]);
+    printf("%s\n", haul_tensor_count(t) > n ? " ..." : "");
+}
+
+static void on_call(const haul_call_event *event, void *context)
+{
+    tracer *r = context;
+
+    if (!event->done) {
+        r->is_leaf = true;
+        haul_device_sync(haul_tensor_device(event->x));
+        r->began = clock_seconds();
+        return;
+    }
+    bool leaf = r->is_leaf;
+    r->is_leaf = false;
+    if (!leaf || event->y == HAUL_NONE || r->failed)
+        return;
+    r->failed = haul_device_sync(haul_tensor_device(event->y)) != HAUL_OK;
+    double seconds = clock_seconds() - r->began;
+    if (r->printing && !r->failed)
+        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), event->y, seconds);
+}
+
+static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device *device)
+{
+    double       began = clock_seconds();
+    haul_tensor *inside = haul_to(x, device);
+
+    if (!inside || haul_device_sync(device))
+        return NULL;
+    double seconds = clock_seconds() - began;
+    if (r->printing) {
+        print_stage(r, "input", "as loaded", x, 0);
+        print_stage(r, "placement", "to device", inside, seconds);
+    }
+    haul_watch_calls(on_call, r);
+    haul_tensor *y = haul_call(net, inside);
+    haul_watch_calls(NULL, NULL);
+    if (!y || r->failed || haul_device_sync(device))
+        return NULL;
+    began = clock_seconds();
+    haul_tensor *home = haul_to(y, haul_cpu());
+    if (!home || haul_device_sync(device))
+        return NULL;
+    if (r->printing)
+        print_stage(r, "output", "to cpu", home, clock_seconds() - began);
+    return r->failed ? NULL : home;
+}
+
+haul_tensor *trace_call(haul_module *net, haul_tensor *x, haul_device *device, bool json)
+{
+    tracer warm = {0}, r = {.json = json, .printing = true};
+
+    if (!run(&warm, net, x, device)) /* compiles kernels, so that the times are those of running */
+        return NULL;
+    if (!json)
+        printf("%-10s %-12s %-10s %-14s %10s   values\n", "stage", "what", "device", "shape", "time");
+    haul_tensor *y = run(&r, net, x, device);
+    if (y && !json)
+        printf("%-10s %-12s %-10s %-14s %10s\n", "total", "", "", "", text_seconds(r.seconds));
+    return y;
+}

@@ -1,0 +1,140 @@
+/* haul train: its options, and which of them a resumed run takes from where it stopped. */
+#include <math.h>
+#include <string.h>
+
+#include "cli.h"
+#include "options.h"
+#include "source.h"
+#include "trainer.h"
+
+/* What cannot change when a run goes on, because the result would be another than that of an undisturbed run. */
+static const char *const fixed_options[] = {"model", "batch", "seed", "shuffle", "optimizer", NULL};
+
+static int check(const option_set *set, const train_options *o)
+{
+    if (o->resume && !o->run) {
+        complain("--resume needs --run DIR, the folder of the run to go on with");
+        return EXIT_USAGE;
+    }
+    if (strcmp(o->optimizer, "sgd") != 0 && option_given(set, "momentum")) {
+        complain("--momentum is for --optimizer sgd; %s has moments of its own", o->optimizer);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+/* Options that were not given come from the checkpoint; their texts stay in *stored. */
+static bool take_stored(option_set *set, const train_options *o, const run_folder *run, cJSON **stored)
+{
+    const char *given = option_given(set, "data") ? o->data : NULL;
+
+    *stored = run_metadata(run, RUN_OPTIONS_KEY);
+    if (!*stored)
+        return false;
+    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*stored, "data"));
+    if (given && data && !source_same_kind(given, data)) {
+        complain("the run was started with --data %s and cannot go on with %s", data, given);
+        return false;
+    }
+    return options_from_json(set, *stored, fixed_options);
+}
+
+static int train(option_set *set, train_options *o)
+{
+    trainer t = {.options = o, .set = set};
+    cJSON  *stored = NULL;
+    int     code = EXIT_FAILED;
+
+    if (!run_name(&t.run, o->run))
+        goto out;
+    bool resuming = o->resume && run_has_checkpoint(&t.run);
+    if (!o->resume && run_has_checkpoint(&t.run)) {
+        complain("%s holds a run already: go on with it by --resume, or give another --run", o->run);
+        goto out;
+    }
+    if (o->resume && !resuming)
+        fprintf(stderr, "haul train: %s has no checkpoint yet: beginning at the start\n", o->run);
+    if (resuming && !take_stored(set, o, &t.run, &stored))
+        goto out;
+    if (resuming)
+        o->init = NULL; /* the checkpoint's weights are newer */
+    interrupt_catch();
+    if (trainer_open(&t, resuming))
+        code = trainer_run(&t);
+out:
+    trainer_close(&t);
+    cJSON_Delete(stored);
+    return code;
+}
+
+int train_main(int argc, char **argv)
+{
+    train_options o = {.data = "shapes",
+                       .device = "auto",
+                       .optimizer = "sgd",
+                       .epochs = 2,
+                       .batch = 64,
+                       .seed = 1,
+                       .workers = 2,
+                       .log_every = 200,
+                       .save_every = 30,
+                       .lr = 0.01,
+                       .momentum = 0.9,
+                       .shuffle = true};
+    option        rows[] = {
+               {"model", OPTION_TEXT, &o.model, "NAME",
+                "simplecnn, dense or mlp, fitted to the data (default: simplecnn for pictures, dense for rows)", 0, 0,
+                "simplecnn dense mlp", false},
+               {"data", OPTION_TEXT, &o.data, "SOURCE", SOURCE_HELP, 0, 0, NULL, false},
+               {"device", OPTION_TEXT, &o.device, "SPEC", "cpu, opencl:0, gpu, auto ...; haul devices lists them", 0, 0, NULL,
+                false},
+               {"epochs", OPTION_INTEGER, &o.epochs, "N", "times through the training data", 1, 1e6, NULL, false},
+               {"batch", OPTION_INTEGER, &o.batch, "N", "examples in a mini-batch", 1, 1e6, NULL, false},
+               {"lr", OPTION_NUMBER, &o.lr, "X", "learning rate", 1e-12, 1e6, NULL, false},
+               {"momentum", OPTION_NUMBER, &o.momentum, "X", "momentum of sgd", 0, 1, NULL, false},
+               {"weight-decay", OPTION_NUMBER, &o.weight_decay, "X", "weight decay", 0, 1e6, NULL, false},
+               {"optimizer", OPTION_TEXT, &o.optimizer, "NAME", "sgd, adam or adamw", 0, 0, "sgd adam adamw", false},
+               {"seed", OPTION_INTEGER, &o.seed, "N", "the same seed gives the same result", 0, 9007199254740992.0, NULL,
+                false},
+               {"shuffle", OPTION_ON_OFF, &o.shuffle, "on|off", "a new order of examples each epoch", 0, 0, NULL, false},
+               {"workers", OPTION_INTEGER, &o.workers, "N",
+                "threads that prepare mini-batches; the result does not depend on it", 0, 256, NULL, false},
+               {"threads", OPTION_INTEGER, &o.threads, "N",
+                "threads the CPU computes with, 0 for one a core; the result does not depend on it", 0, 1024, NULL, false},
+               {"log-every", OPTION_INTEGER, &o.log_every, "N",
+                "mini-batches between two lines with the mean loss since the last", 1, 1e9, NULL, false},
+               {"init", OPTION_TEXT, &o.init, "FILE", "begin with the weights of a safetensors file", 0, 0, NULL, false},
+               {"run", OPTION_TEXT, &o.run, "DIR", "keep log.jsonl, checkpoint and weights.safetensors there", 0, 0, NULL,
+                false},
+               {"resume", OPTION_FLAG, &o.resume, NULL,
+                "go on with the run in --run DIR; options come from there, --epochs may be raised", 0, 0, NULL, false},
+               {"save-every", OPTION_INTEGER, &o.save_every, "N",
+                "seconds between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
+               {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
+    };
+    option_set set = {
+        .command = "train",
+        .usage = "[OPTION...]",
+        .summary = "Trains a network on pictures or rows, tells how it learns, and keeps what it learned. Ctrl-C saves "
+                   "and stops; --resume goes on as if nothing had happened.",
+        .notes = "examples:\n"
+                 "  haul train --data shapes --epochs 3\n"
+                 "  haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first\n"
+                 "  haul train --run runs/first --resume\n"
+                 "  haul train --model dense --data blobs --batch 32 --log-every 10",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+    };
+    int code = options_parse(&set, argc, argv);
+
+    if (code < 0)
+        code = check(&set, &o);
+    if (code >= 0)
+        return code;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return complain_error();
+    code = train(&set, &o);
+    haul_scope_pop(scope);
+    return code;
+}

@@ -1,0 +1,326 @@
+/* The training loop. */
+#include "trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "network.h"
+#include "source.h"
+
+/* ---- medians ---- */
+
+void samples_add(samples *s, double value)
+{
+    if (s->count == s->room) {
+        size_t  room = s->room ? 2 * s->room : 1024;
+        double *grown = realloc(s->values, room * sizeof *grown);
+        if (!grown)
+            return; /* the median is of those before */
+        s->values = grown;
+        s->room = room;
+    }
+    s->values[s->count++] = value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double samples_median(samples *s)
+{
+    if (!s->count)
+        return 0;
+    qsort(s->values, s->count, sizeof *s->values, by_value);
+    return s->values[s->count / 2];
+}
+
+/* ---- opening ---- */
+
+static bool open_data(trainer *t)
+{
+    const train_options *o = t->options;
+
+    t->train_data = source_open(o->data, false);
+    t->test_data = t->train_data ? source_open(o->data, true) : NULL;
+    if (!t->test_data)
+        return false;
+    if (haul_dataset_spec(t->train_data, &t->spec)) {
+        complain_error();
+        return false;
+    }
+    t->loader = haul_loader_new(t->train_data, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
+                                .workers = (int)o->workers, .device = t->device);
+    t->test_loader = haul_loader_new(t->test_data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+    if (t->loader && t->test_loader)
+        return true;
+    complain_error();
+    return false;
+}
+
+static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
+{
+    if (!strcmp(o->optimizer, "sgd"))
+        return haul_sgd(net, .lr = o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
+    return haul_adam(net, .lr = o->lr, .weight_decay = o->weight_decay, .decoupled = !strcmp(o->optimizer, "adamw"));
+}
+
+static bool open_network(trainer *t)
+{
+    const train_options *o = t->options;
+
+    haul_manual_seed((uint64_t)o->seed);
+    t->net = network_new(o->model, &t->spec);
+    t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
+    t->window_loss = haul_scalar(0);
+    t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    if (t->optimizer && t->window_loss && t->epoch_hits && (!o->init || !haul_load_weights(o->init, t->net)))
+        return true;
+    complain_error();
+    return false;
+}
+
+static bool tell_start(trainer *t, bool resuming)
+{
+    const train_options *o = t->options;
+    report_start         s = {.device = t->device,
+                              .model = o->model,
+                              .train_name = haul_dataset_name(t->train_data),
+                              .test_name = haul_dataset_name(t->test_data),
+                              .optimizer = o->optimizer,
+                              .parameters = haul_module_parameter_count(t->net),
+                              .train_count = haul_dataset_count(t->train_data),
+                              .test_count = haul_dataset_count(t->test_data),
+                              .epochs = o->epochs,
+                              .batch = o->batch,
+                              .seed = o->seed,
+                              .lr = o->lr,
+                              .classes = t->spec.classes,
+                              .resumed = resuming,
+                              .epoch = t->position.epoch,
+                              .done = t->position.batch};
+
+    if (haul_error_status()) {
+        complain_error();
+        return false;
+    }
+    return report_started(&t->report, &s);
+}
+
+bool trainer_open(trainer *t, bool resuming)
+{
+    train_options *o = t->options;
+
+    t->position = (haul_training_position){.epoch = 1};
+    t->device = haul_device_get(o->device);
+    if (haul_set_num_threads((int)o->threads) || haul_set_device(t->device)) {
+        complain_error();
+        return false;
+    }
+    t->waits = !strcmp(haul_device_name(t->device), "cpu");
+    if (!open_data(t))
+        return false;
+    if (!o->model)
+        o->model = network_default(&t->spec);
+    report_init(&t->report, o->json, &t->run, haul_loader_batches(t->loader));
+    if (!open_network(t))
+        return false;
+    if (!(resuming ? trainer_load(t) : run_open(&t->run, 0)))
+        return false;
+    return tell_start(t, resuming);
+}
+
+void trainer_close(trainer *t)
+{
+    report_close(&t->report);
+    run_close(&t->run);
+    free(t->steps.values);
+}
+
+/* ---- a step ---- */
+
+/* Nothing here waits for the device. */
+static haul_status step(trainer *t, const haul_batch *batch)
+{
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_tensor *logits = haul_call(t->net, batch->x);
+    haul_tensor *loss = network_loss(&t->spec, logits, batch->y);
+    haul_status  status = haul_optimizer_zero_grad(t->optimizer);
+    if (!status)
+        status = haul_backward(loss, HAUL_NONE);
+    if (!status)
+        status = haul_optimizer_step(t->optimizer);
+    if (!status)
+        status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
+    if (!status)
+        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->spec, logits, batch->y));
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status timed_step(trainer *t, const haul_batch *batch)
+{
+    double      began = clock_seconds();
+    haul_status status = step(t, batch);
+
+    if (t->waits)
+        samples_add(&t->steps, clock_seconds() - began);
+    t->window_steps++;
+    t->window_batches++;
+    t->epoch_answers += network_answers(batch->y);
+    t->epoch_examples += batch->size;
+    t->position.batch = batch->index + 1;
+    return status;
+}
+
+/* Read what the mini-batches since the last line lost. Where a step does not wait for the device, this does: the time
+ * since the last reading then says how long its steps took. */
+static haul_status read_window(trainer *t, double *mean)
+{
+    double sum = haul_item(t->window_loss);
+
+    if (haul_error_status())
+        return haul_error_status();
+    if (!t->waits && t->window_steps)
+        samples_add(&t->steps, (clock_seconds() - t->window_began) / (double)t->window_steps);
+    *mean = t->window_batches ? sum / (double)t->window_batches : NAN;
+    t->epoch_loss += sum;
+    t->epoch_batches += t->window_batches;
+    t->window_batches = t->window_steps = 0;
+    t->window_began = clock_seconds();
+    return haul_zero_into(t->window_loss);
+}
+
+/* ---- an epoch ---- */
+
+static void draw_progress(trainer *t, double began)
+{
+    char           label[64];
+    double         seconds = clock_seconds() - began;
+    progress_state s = {
+        .label = label, .done = t->position.batch, .total = t->report.batches, .loss = t->report.last_loss};
+
+    if (!t->report.bar.on)
+        return;
+    snprintf(label, sizeof label, "Epoch %lld/%lld", (long long)t->position.epoch, (long long)t->options->epochs);
+    if (seconds > 0.2 && t->epoch_examples) {
+        s.per_second = (double)t->epoch_examples / seconds;
+        s.seconds_left = (double)(s.total - s.done) * (double)t->options->batch / s.per_second;
+    }
+    progress_draw(&t->report.bar, &s);
+}
+
+/* After a step: a line, a checkpoint, when they are due. */
+static bool after_step(trainer *t)
+{
+    if (t->position.batch % t->options->log_every == 0) {
+        double mean;
+        if (read_window(t, &mean)) {
+            complain_error();
+            return false;
+        }
+        if (!report_batch(&t->report, t->position.epoch, t->position.batch, mean))
+            return false;
+    }
+    if (t->options->save_every && clock_seconds() - t->saved_at > (double)t->options->save_every)
+        return trainer_save(t, false);
+    return true;
+}
+
+static bool train_batches(trainer *t)
+{
+    double began = clock_seconds();
+
+    t->window_began = began;
+    t->epoch_examples = 0;
+    if (t->position.batch >= t->report.batches)
+        return true; /* resumed between the epoch's last step and its test */
+    if (haul_loader_start_at(t->loader, t->position.epoch, t->position.batch)) {
+        complain_error();
+        return false;
+    }
+    while (!interrupted()) {
+        const haul_batch *batch = haul_loader_next(t->loader);
+        if (!batch)
+            break;
+        if (timed_step(t, batch))
+            break;
+        if (!after_step(t))
+            return false;
+        draw_progress(t, began);
+    }
+    if (haul_error_status() || haul_device_sync(t->device)) {
+        progress_clear(&t->report.bar);
+        complain_error();
+        return false;
+    }
+    t->epoch_seconds = clock_seconds() - began;
+    return true;
+}
+
+static bool end_epoch(trainer *t, const network_score *test)
+{
+    double       mean;
+    report_epoch e = {.epoch = t->position.epoch,
+                      .epochs = t->options->epochs,
+                      .test_loss = test->loss,
+                      .test_accuracy = test->accuracy};
+
+    if (read_window(t, &mean)) {
+        complain_error();
+        return false;
+    }
+    e.train_loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN;
+    e.train_accuracy = t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN;
+    e.images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0;
+    if (haul_error_status() || haul_zero_into(t->epoch_hits)) {
+        complain_error();
+        return false;
+    }
+    t->epoch_loss = 0;
+    t->epoch_batches = t->epoch_answers = 0;
+    t->position = (haul_training_position){.epoch = t->position.epoch + 1};
+    return report_epoch_end(&t->report, &e) && trainer_save(t, true);
+}
+
+/* -1 to go on, else an exit code. */
+static int train_epoch(trainer *t)
+{
+    network_score test = {0};
+
+    if (!train_batches(t))
+        return EXIT_FAILED;
+    if (!interrupted() && network_evaluate(t->net, &t->spec, t->test_loader, interrupted, &test)) {
+        complain_error();
+        return EXIT_FAILED;
+    }
+    if (!interrupted())
+        return end_epoch(t, &test) ? -1 : EXIT_FAILED;
+    if (!trainer_save(t, true) || !report_stopped(&t->report, t->position.epoch, t->position.batch))
+        return EXIT_FAILED;
+    return EXIT_INTERRUPTED;
+}
+
+int trainer_run(trainer *t)
+{
+    double began = clock_seconds();
+
+    t->saved_at = began;
+    while (t->position.epoch <= t->options->epochs) {
+        int code = train_epoch(t);
+        if (code >= 0)
+            return code;
+    }
+    report_done d = {.device = t->device,
+                     .step_seconds = samples_median(&t->steps),
+                     .seconds = clock_seconds() - began,
+                     .epochs = t->options->epochs};
+    return report_finished(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
+}

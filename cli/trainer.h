@@ -1,0 +1,72 @@
+/* A training under way: data, network, optimizer, and where it stands. */
+#ifndef CLI_TRAINER_H
+#define CLI_TRAINER_H
+
+#include <haul/haul.h>
+
+#include "options.h"
+#include "report.h"
+#include "run_folder.h"
+
+typedef struct train_options {
+    const char *model, *data, *device, *optimizer, *init, *run;
+    int64_t     epochs, batch, seed, workers, threads, log_every, save_every;
+    double      lr, momentum, weight_decay;
+    bool        shuffle, resume, json;
+} train_options;
+
+/* Seconds that steps took, for their median. */
+typedef struct samples {
+    double *values;
+    size_t  count, room;
+} samples;
+
+typedef struct trainer {
+    train_options    *options;
+    const option_set *set; /* where the options come from: saved with the run */
+    run_folder        run;
+    report            report;
+
+    haul_device      *device;
+    haul_dataset     *train_data, *test_data;
+    haul_example_spec spec;
+    haul_module      *net;
+    haul_optimizer   *optimizer;
+    haul_loader      *loader, *test_loader;
+
+    /* Where it stands. What adds up on the device is read only when a line is due. */
+    haul_training_position position;
+    haul_tensor           *window_loss; /* of the mini-batches since the last line, f32 */
+    int64_t                window_batches;
+    haul_tensor           *epoch_hits; /* right answers in this epoch, i64 */
+    int64_t                epoch_answers;
+    double                 epoch_loss; /* of the mini-batches whose lines were printed */
+    int64_t                epoch_batches;
+
+    samples steps;
+    bool    waits;        /* the device has finished when a step returns */
+    double  window_began; /* seconds */
+    int64_t window_steps;
+    double  epoch_seconds; /* of this epoch, in this process */
+    int64_t epoch_examples;
+    double  saved_at;
+} trainer;
+
+/* Open everything the options name; `resuming` continues from the run's checkpoint. False after a complaint. */
+bool trainer_open(trainer *t, bool resuming);
+
+/* Train until the end or Ctrl-C. An exit code. */
+int trainer_run(trainer *t);
+
+/* Write checkpoint and, if asked, weights into the run folder, if there is one. */
+bool trainer_save(trainer *t, bool weights);
+
+/* Continue from the checkpoint. */
+bool trainer_load(trainer *t);
+
+void trainer_close(trainer *t);
+
+void   samples_add(samples *s, double value);
+double samples_median(samples *s); /* 0 when there are none */
+
+#endif
