@@ -1,0 +1,419 @@
+/* Optimizers: against PyTorch's numbers on every device, their state, and what a failing step leaves. */
+#include <cjson/cJSON.h>
+#include <haul/haul.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "support/conformance.h"
+
+enum { SIZE = 6, STEPS = 5 };
+
+static haul_scope *scope;
+static cJSON      *golden;
+
+static int setup(void **state)
+{
+    (void)state;
+    haul_error_clear();
+    scope = haul_scope_push();
+    return !scope;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    haul_scope_pop(scope);
+    return 0;
+}
+
+static int load_golden(void **state)
+{
+    FILE  *f = fopen(HAUL_SOURCE "/tests/golden/optimizers.json", "r");
+    char   text[20000];
+    size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
+
+    (void)state;
+    if (f)
+        fclose(f);
+    text[size] = 0;
+    golden = cJSON_Parse(text);
+    return !golden;
+}
+
+static int free_golden(void **state)
+{
+    (void)state;
+    cJSON_Delete(golden);
+    return 0;
+}
+
+static const cJSON *item(const cJSON *object, const char *name)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
+
+    assert_non_null(found);
+    return found;
+}
+
+static haul_tensor *identity(haul_module *m, haul_tensor *x)
+{
+    (void)m;
+    return x;
+}
+
+/* A module with the golden run's parameter "p". */
+static haul_module *module_with_p(haul_dtype dtype)
+{
+    float        values[SIZE];
+    haul_module *m = haul_module_new("one", identity);
+    const cJSON *start = item(golden, "start");
+
+    for (int i = 0; i < SIZE; i++)
+        values[i] = (float)cJSON_GetArrayItem(start, i)->valuedouble;
+    haul_tensor *p = haul_cast(haul_from_host(HAUL_F32, HAUL_SHAPE(SIZE), values), dtype);
+    assert_int_equal(haul_module_add_parameter(m, "p", haul_detach(p)), HAUL_OK);
+    return m;
+}
+
+static void set_gradient(haul_module *m, int step)
+{
+    float        values[SIZE];
+    haul_tensor *p = haul_module_parameter(m, "p");
+
+    for (int i = 0; i < SIZE; i++)
+        values[i] = (float)((i * 7 + step * 5) % 11 - 5) / 4;
+    haul_tensor *g = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(SIZE), values), haul_tensor_device(p),
+                             .dtype = haul_tensor_dtype(p));
+    assert_int_equal(haul_set_grad(p, g), HAUL_OK);
+}
+
+static void read_p(haul_module *m, double *out)
+{
+    haul_tensor *p = haul_to(haul_detach(haul_module_parameter(m, "p")), haul_cpu(), .dtype = HAUL_F64);
+
+    assert_int_equal(haul_read(p, out, SIZE * sizeof *out), HAUL_OK);
+}
+
+static haul_optimizer *make(const char *name, haul_module *m)
+{
+    if (!strcmp(name, "sgd"))
+        return haul_sgd(m, .lr = 0.1);
+    if (!strcmp(name, "sgd momentum"))
+        return haul_sgd(m, .lr = 0.1, .momentum = 0.9);
+    if (!strcmp(name, "sgd dampening"))
+        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .dampening = 0.5);
+    if (!strcmp(name, "sgd nesterov"))
+        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .nesterov = true);
+    if (!strcmp(name, "sgd decay"))
+        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01);
+    if (!strcmp(name, "adam"))
+        return haul_adam(m, .lr = 0.01);
+    if (!strcmp(name, "adam betas"))
+        return haul_adam(m, .lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-4);
+    if (!strcmp(name, "adam decay"))
+        return haul_adam(m, .lr = 0.01, .weight_decay = 0.1);
+    if (!strcmp(name, "adamw"))
+        return haul_adam(m, .lr = 0.01, .weight_decay = 0.1, .decoupled = true);
+    return NULL;
+}
+
+/* ---- against PyTorch ---- */
+
+static void check_golden(const cJSON *want, haul_dtype dtype, double tolerance)
+{
+    haul_scope     *inner = haul_scope_push();
+    haul_module    *m = module_with_p(dtype);
+    haul_optimizer *o = make(want->string, m);
+
+    assert_non_null(o);
+    for (int step = 0; step < STEPS; step++) {
+        double got[SIZE];
+        set_gradient(m, step);
+        assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+        read_p(m, got);
+        for (int i = 0; i < SIZE; i++) {
+            double wanted = cJSON_GetArrayItem(cJSON_GetArrayItem(want, step), i)->valuedouble;
+            if (fabs(got[i] - wanted) > tolerance * fmax(fabs(wanted), 1))
+                fail_msg("%s, step %d, element %d: %.9g, PyTorch has %.9g", want->string, step, i, got[i], wanted);
+        }
+    }
+    haul_scope_pop(inner);
+}
+
+static void test_optim__follows_pytorch(void **state)
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8), cases = 0;
+    const cJSON *want;
+
+    (void)state;
+    assert_true(count >= 1);
+    for (int d = 0; d < count; d++) {
+        assert_int_equal(haul_set_device(devices[d]), HAUL_OK);
+        cJSON_ArrayForEach(want, item(golden, "after"))
+        {
+            check_golden(want, HAUL_F32, 2.5e-7); /* about two units in the last place: PyTorch fuses some steps */
+            check_golden(want, HAUL_F64, 2e-6);
+            cases += 2;
+        }
+    }
+    assert_true(cases >= 18);
+}
+
+/* ---- state ---- */
+
+static void steps(haul_module *m, haul_optimizer *o, int first, int last)
+{
+    for (int i = first; i < last; i++) {
+        set_gradient(m, i);
+        assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+    }
+}
+
+static void check_continues(const char *kind)
+{
+    double            want[SIZE], got[SIZE];
+    haul_named_tensor saved[4];
+    haul_module      *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
+    haul_optimizer   *whole = make(kind, a), *first = make(kind, b), *second = make(kind, b);
+
+    steps(a, whole, 0, STEPS);
+    read_p(a, want);
+    steps(b, first, 0, 2);
+    int count = haul_optimizer_state(first, saved, 4);
+    assert_in_range(count, 1, 3);
+    assert_int_equal(haul_optimizer_load_state(second, saved, count, haul_optimizer_steps(first)), HAUL_OK);
+    assert_int_equal(haul_optimizer_steps(second), 2);
+    haul_zero_into(saved[0].tensor); /* it was copied: this does not reach the second */
+    steps(b, second, 2, STEPS);
+    read_p(b, got);
+    assert_memory_equal(want, got, sizeof want);
+}
+
+static void test_optim__continues_from_saved_state(void **state)
+{
+    (void)state;
+    check_continues("sgd momentum");
+    check_continues("adam");
+}
+
+static void test_optim__state_is_named_by_parameter(void **state)
+{
+    haul_named_tensor saved[4];
+    haul_module      *m = module_with_p(HAUL_F32);
+    haul_optimizer   *o = make("adam", m);
+
+    (void)state;
+    assert_int_equal(haul_optimizer_state(o, saved, 4), 0);
+    steps(m, o, 0, 3);
+    assert_int_equal(haul_optimizer_state(o, saved, 4), 3);
+    assert_string_equal(saved[0].name, "p.exp_avg");
+    assert_string_equal(saved[1].name, "p.exp_avg_sq");
+    assert_string_equal(saved[2].name, "p.step");
+    assert_true(haul_item(saved[2].tensor) == 3);
+
+    haul_optimizer *plain = make("sgd", m);
+    steps(m, plain, 0, 1);
+    assert_int_equal(haul_optimizer_state(plain, saved, 4), 0);
+    haul_optimizer *momentum = make("sgd momentum", m);
+    steps(m, momentum, 0, 1);
+    assert_int_equal(haul_optimizer_state(momentum, saved, 4), 1);
+    assert_string_equal(saved[0].name, "p.momentum");
+}
+
+static void test_optim__wrong_state_is_refused_and_changes_nothing(void **state)
+{
+    haul_named_tensor saved[4];
+    haul_module      *m = module_with_p(HAUL_F32);
+    haul_optimizer   *o = make("adam", m);
+
+    (void)state;
+    steps(m, o, 0, 2);
+    assert_int_equal(haul_optimizer_state(o, saved, 4), 3);
+    assert_int_equal(haul_optimizer_load_state(o, saved, 2, 2), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "'p.step' is missing"));
+    haul_named_tensor wrong[] = {{"p.exp_average", saved[0].tensor, true}};
+    assert_int_equal(haul_optimizer_load_state(o, wrong, 1, 2), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "p.exp_average"));
+    haul_named_tensor twice[] = {saved[0], saved[0]};
+    assert_int_equal(haul_optimizer_load_state(o, twice, 2, 2), HAUL_INVALID_ARGUMENT);
+    haul_named_tensor small[] = {{"p.exp_avg", haul_zeros(HAUL_F32, HAUL_SHAPE(2)), true}, saved[1], saved[2]};
+    assert_int_equal(haul_optimizer_load_state(o, small, 3, 2), HAUL_SHAPE);
+    assert_int_equal(haul_optimizer_load_state(o, saved, 3, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_optimizer_steps(o), 2);
+    haul_named_tensor after[4];
+    assert_int_equal(haul_optimizer_state(o, after, 4), 3);
+    assert_ptr_equal(after[0].tensor, saved[0].tensor);
+}
+
+/* ---- a step ---- */
+
+static void test_optim__parameters_without_a_gradient_are_left_alone(void **state)
+{
+    double          before[SIZE], after[SIZE];
+    haul_module    *m = module_with_p(HAUL_F32);
+    haul_optimizer *o = haul_adam(m, .weight_decay = 0.1);
+    uint64_t        version = haul_tensor_version(haul_module_parameter(m, "p"));
+
+    (void)state;
+    read_p(m, before);
+    assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+    read_p(m, after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(haul_tensor_version(haul_module_parameter(m, "p")), version);
+    set_gradient(m, 0);
+    assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+    assert_true(haul_tensor_version(haul_module_parameter(m, "p")) > version);
+    assert_int_equal(haul_optimizer_zero_grad(o), HAUL_OK);
+    assert_ptr_equal(haul_tensor_grad(haul_module_parameter(m, "p")), HAUL_NONE);
+}
+
+static void test_optim__shared_parameter_is_updated_once(void **state)
+{
+    double       once[SIZE], twice[SIZE];
+    haul_module *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
+
+    (void)state;
+    assert_int_equal(haul_module_add_parameter(b, "again", haul_module_parameter(b, "p")), HAUL_OK);
+    assert_int_equal(haul_module_parameter_count(b), SIZE);
+    haul_optimizer *oa = make("sgd momentum", a), *ob = make("sgd momentum", b);
+    steps(a, oa, 0, 2);
+    steps(b, ob, 0, 2);
+    read_p(a, once);
+    read_p(b, twice);
+    assert_memory_equal(once, twice, sizeof once);
+}
+
+/* Every host and device allocation, compile and launch of a first step is made to fail in turn. */
+static void test_optim__step_that_cannot_allocate_changes_nothing(void **state)
+{
+    double before[SIZE], after[SIZE];
+    int    failures = 0;
+
+    (void)state;
+    for (int64_t nth = 1;; nth++) {
+        haul_scope     *inner = haul_scope_push();
+        haul_module    *m = module_with_p(HAUL_F32);
+        haul_optimizer *o = make("adam", m);
+        set_gradient(m, 0);
+        read_p(m, before);
+        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_DEVICE, nth);
+        haul_status status = haul_optimizer_step(o);
+        haul__fault_plan(0, 0);
+        if (status == HAUL_OK) {
+            haul_scope_pop(inner);
+            break;
+        }
+        failures++;
+        haul_error_clear();
+        read_p(m, after);
+        assert_memory_equal(before, after, sizeof before);
+        assert_int_equal(haul_optimizer_steps(o), 0);
+        assert_int_equal(haul_optimizer_step(o), HAUL_OK); /* and it can be tried again */
+        haul_scope_pop(inner);
+    }
+    assert_true(failures >= 3);
+}
+
+static void test_optim__lr_can_be_changed(void **state)
+{
+    haul_module    *m = module_with_p(HAUL_F32);
+    haul_optimizer *o = make("sgd", m);
+    double          before[SIZE], after[SIZE];
+
+    (void)state;
+    assert_true(haul_optimizer_lr(o) == 0.1);
+    assert_int_equal(haul_optimizer_set_lr(o, 0), HAUL_OK);
+    read_p(m, before);
+    steps(m, o, 0, 1);
+    read_p(m, after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(haul_optimizer_set_lr(o, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_optimizer_set_lr(o, NAN), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_optimizer_kind(o), "sgd");
+    assert_ptr_equal(haul_optimizer_module(o), m);
+}
+
+static void test_optim__bad_settings_are_refused(void **state)
+{
+    haul_module *m = module_with_p(HAUL_F32);
+
+    (void)state;
+    assert_null(haul_sgd(m, .lr = -1));
+    assert_string_equal(haul_error_argument(), "lr");
+    assert_null(haul_sgd(m, .lr = 1, .nesterov = true));
+    assert_string_equal(haul_error_argument(), "nesterov");
+    assert_null(haul_sgd(m, .lr = 1, .momentum = NAN));
+    assert_null(haul_adam(m, .beta1 = 1));
+    assert_string_equal(haul_error_argument(), "beta1");
+    assert_null(haul_adam(haul_module_new("empty", identity), .lr = 1));
+    assert_non_null(strstr(haul_error_message(), "no parameters"));
+    haul_error_clear();
+    assert_null(haul_sgd(NULL, .lr = 1));
+    assert_int_equal(haul_optimizer_step(NULL), haul_error_status());
+    assert_int_not_equal(haul_error_status(), HAUL_OK);
+}
+
+/* ---- devices ---- */
+
+static void test_optim__state_follows_a_module_that_is_moved(void **state)
+{
+    haul_device *device = haul_device_get("opencl:0");
+    double       want[SIZE], got[SIZE];
+
+    (void)state;
+    if (!haul_device_is_valid(device))
+        skip();
+    haul_module    *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
+    haul_optimizer *oa = make("sgd momentum", a), *ob = make("sgd momentum", b);
+    steps(a, oa, 0, 4);
+    steps(b, ob, 0, 2);
+    assert_int_equal(haul_module_to(b, device), HAUL_OK);
+    steps(b, ob, 2, 4);
+    haul_named_tensor saved[1];
+    assert_int_equal(haul_optimizer_state(ob, saved, 1), 1);
+    assert_ptr_equal(haul_tensor_device(saved[0].tensor), device);
+    read_p(a, want);
+    read_p(b, got);
+    assert_memory_equal(want, got, sizeof want);
+}
+
+static void test_optim__runs_on_meta(void **state)
+{
+    (void)state;
+    assert_int_equal(haul_set_device(haul_device_get("meta")), HAUL_OK);
+    haul_module *m = haul_module_new("one", identity);
+    haul_tensor *p = haul_empty(HAUL_F32, HAUL_SHAPE(1000, 1000));
+    assert_int_equal(haul_module_add_parameter(m, "p", p), HAUL_OK);
+    haul_optimizer *o = haul_adam(m, .lr = 0.1);
+    assert_int_equal(haul_set_grad(p, haul_empty(HAUL_F32, HAUL_SHAPE(1000, 1000))), HAUL_OK);
+    assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_optim__##name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(follows_pytorch),
+        TEST(continues_from_saved_state),
+        TEST(state_is_named_by_parameter),
+        TEST(wrong_state_is_refused_and_changes_nothing),
+        TEST(parameters_without_a_gradient_are_left_alone),
+        TEST(shared_parameter_is_updated_once),
+        TEST(step_that_cannot_allocate_changes_nothing),
+        TEST(lr_can_be_changed),
+        TEST(bad_settings_are_refused),
+        TEST(state_follows_a_module_that_is_moved),
+        TEST(runs_on_meta),
+    };
+
+    return cmocka_run_group_tests(tests, load_golden, free_golden);
+}
