@@ -1,0 +1,61 @@
+/* Setting every element of a tensor to one value. */
+#include <string.h>
+
+#include "ops/dispatch.h"
+
+/* The bytes of one element: conversion as in haul_cast, values out of range give the nearest there is, NaN gives 0. */
+static void encode(haul_dtype dtype, double value, unsigned char *pattern)
+{
+    uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
+    if (!haul_dtype_is_float(dtype)) {
+        int     width = haul_dtype_bits(dtype);
+        int64_t most = dtype == HAUL_U8 ? UINT8_MAX : INT64_MAX >> (64 - width),
+                least = dtype == HAUL_U8 ? 0 : -most - 1;
+        int64_t v = (int64_t)bits;
+        bits = dtype == HAUL_BOOL ? value != 0 : (uint64_t)(v < least ? least : v > most ? most : v);
+    }
+    size_t size = haul__dtype_size(dtype);
+    for (size_t i = 0; i < size; i++)
+        pattern[i] = (unsigned char)(bits >> 8 * i); /* devices are little-endian */
+}
+
+/* A tensor with gaps is filled by copying one element everywhere. */
+static haul_status fill_strided(const char *operation, haul_tensor *out, double value)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *one = scope ? haul__result(operation, out->storage->device, out->dtype, &HAUL_SCALAR_SHAPE) : NULL;
+    haul_status  status = one ? haul_fill_into(one, value) : haul_error_status();
+    if (status == HAUL_OK)
+        status = haul_copy_into(out, one);
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status fill(const char *operation, haul_tensor *out, double value)
+{
+    if (!out || haul__is_none(out))
+        return haul__fail_null(operation, "out");
+    haul_status status = haul__check_out(operation, out, &out->shape, out->dtype, out->storage->device);
+    if (status)
+        return status;
+    if (!out->contiguous)
+        return fill_strided(operation, out, value);
+    unsigned char pattern[8];
+    size_t        size = haul__dtype_size(out->dtype);
+    encode(out->dtype, value, pattern);
+    status = haul__submit_fill(out->storage, (size_t)out->offset * size, (size_t)out->count * size, pattern, size,
+                               operation);
+    if (status == HAUL_OK)
+        haul__written(out);
+    return status;
+}
+
+haul_status haul_fill_into(haul_tensor *out, double value)
+{
+    return fill("haul_fill_into", out, value);
+}
+
+haul_status haul_zero_into(haul_tensor *out)
+{
+    return fill("haul_zero_into", out, 0);
+}
