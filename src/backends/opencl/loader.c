@@ -24,7 +24,7 @@ static bool load(void)
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {
-        snprintf(reason, sizeof reason, "no OpenCL loader (%s); install ocl-icd-libopencl1", dlerror());
+        snprintf(reason, sizeof reason, "no OpenCL loader (%s); install ocl-icd-libopencl1", LIBRARY);
         return false;
     }
 #define X(name)                                                                                                        \
@@ -93,7 +93,7 @@ static void find_devices(void)
 
     if (haul__cl.GetPlatformIDs(MAX_PLATFORMS, ids, &count) != CL_SUCCESS || count == 0) {
         snprintf(reason, sizeof reason,
-                 "the OpenCL loader found no platform; install a driver, for example pocl-opencl-icd");
+                 "the loader found no platform; install a driver, for example pocl-opencl-icd");
         return;
     }
     for (cl_uint i = 0; i < count && i < MAX_PLATFORMS; i++)

@@ -114,6 +114,8 @@ const char *haul__cl_error_name(cl_int code);
 haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 /* Build `source`. *cached: may our cache on disk serve; on return, did it. `name` is for messages. */
 haul_status haul__cl_build(haul_device *device, const char *name, const char *source, bool *cached, cl_program *out);
+/* What that cache knows it by; to haul__free. NULL when memory is exhausted. */
+char *haul__cl_cache_key(const haul_device *device, const char *source);
 
 /* queue.c: streams, commands and events, as in device/backend.h. */
 haul_status haul__cl_stream_open(haul_device *device, void **queue);

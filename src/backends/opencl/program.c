@@ -148,10 +148,15 @@ static void store_binary(const haul__cl_device *d, const char *key, cl_program p
     haul__free(binaries[at]);
 }
 
+char *haul__cl_cache_key(const haul_device *device, const char *source)
+{
+    return haul__format("opencl\n%s%s", haul__cl_of(device)->identity, source);
+}
+
 haul_status haul__cl_build(haul_device *device, const char *name, const char *source, bool *cached, cl_program *out)
 {
     const haul__cl_device *d = haul__cl_of(device);
-    char                  *key = *cached ? haul__format("opencl\n%s%s", d->identity, source) : NULL;
+    char                  *key = *cached ? haul__cl_cache_key(device, source) : NULL;
     haul_status            status = HAUL_OK;
 
     *out = key ? build_binary(d, key) : NULL;

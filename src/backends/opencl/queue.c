@@ -152,8 +152,12 @@ haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch)
 /* The flush lets other queues and the host wait: without it the commands might never start. */
 static haul_status mark(haul__stream *s, cl_event *event)
 {
-    return started(s, "clEnqueueMarkerWithWaitList",
-                   haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event));
+    cl_int      code = haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event);
+    haul_status status = started(s, "clEnqueueMarkerWithWaitList", code);
+
+    if (status != HAUL_OK && code == CL_SUCCESS)
+        haul__cl.ReleaseEvent(*event);
+    return status;
 }
 
 /* Through an event, because that of a failed queue says so, while clFinish only says that it is over. */

@@ -1,0 +1,350 @@
+/* Launches, streams and events of the OpenCL backend: each item is done once, threads do not disturb each other, and what
+ * events order stays in order. Two devices of PoCL where the environment does not say otherwise.
+ *
+ * ctest: timeout=300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <haul/haul.h>
+
+#include "haul_config.h"
+
+#ifdef HAUL_HAVE_OPENCL
+
+#include "backends/opencl/opencl.h"
+#include "core/alloc.h"
+
+static const haul__backend *const table = &haul__backend_opencl;
+
+static haul_device *device_at(int index)
+{
+    char         name[32];
+    haul_device *device;
+
+    snprintf(name, sizeof name, "opencl:%d", index);
+    device = haul_device_get(name);
+    if (!haul_device_is_valid(device))
+        skip();
+    return device;
+}
+
+#define OK(call) succeeded(call, #call, __LINE__)
+
+static void succeeded(haul_status status, const char *call, int line)
+{
+    if (status != HAUL_OK)
+        fail_msg("line %d: %s: %s", line, call, haul_error_message());
+}
+
+/* --- kernels for these tests ----------------------------------------------------------------------------------------------- */
+
+/* On ints, so that results are exact: z = x * scale + y, and z[offset ...] = scale, scale + 1 ... */
+typedef struct axpy_params {
+    int64_t items;
+    int32_t scale, offset;
+} axpy_params;
+
+static const char axpy_text[] = "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
+                                "KERNEL3(axpy, axpy_params, T, z, const T, x, const T, y)\n"
+                                "{\n"
+                                "    FOR_ITEMS(i) STORE(z, i, LOAD(x, i) * p.scale + LOAD(y, i));\n"
+                                "}\n"
+                                "KERNEL1(count_up, axpy_params, T, z)\n"
+                                "{\n"
+                                "    FOR_ITEMS(i) STORE(z, i + p.offset, (A)i + p.scale);\n"
+                                "}\n";
+
+static haul__kernel kernel_of(haul_device *device, const char *name)
+{
+    haul__unit   unit = {.name = "test_axpy", .text = axpy_text, .kernel = name, .dtype = HAUL_I32};
+    haul__kernel kernel = {0};
+
+    OK(table->compile(device, &unit, &kernel));
+    return kernel;
+}
+
+static void kernel_free(haul__kernel *kernel)
+{
+    haul__cl_kernel *k = kernel->handle;
+
+    haul__cl.ReleaseKernel(k->kernel);
+    pthread_mutex_destroy(&k->lock);
+    haul__free(k);
+}
+
+/* --- launches ------------------------------------------------------------------------------------------------------------- */
+
+/* Every item is done once whatever the number of items, on grids for processors and for GPUs. */
+static void test_opencl_streams__launches_do_each_item_once(void **state)
+{
+    static const int64_t sizes[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 1000, 4097, 100000};
+    enum { ROOM = 100001 };
+    haul_device        *device = device_at(0);
+    haul__cl_device    *d = haul__cl_of(device);
+    bool                chunked = d->chunked;
+    haul__stream        s = {.device = device};
+    haul__buffer        z;
+    int32_t            *got = malloc(ROOM * sizeof *got);
+    const haul__buffer *buffers[] = {&z, &z, &z};
+
+    (void)state;
+    assert_non_null(got);
+    OK(table->alloc(device, ROOM * sizeof *got, &z));
+    OK(table->stream_open(device, &s.queue));
+    for (int gpu = 0; gpu < 2; gpu++) {
+        haul__unit   unit = {gpu ? "test_grid" : "test_runs",
+                             "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
+                               "KERNEL1(bump, axpy_params, T, z) { FOR_ITEMS(i) STORE(z, i, LOAD(z, i) + p.scale); }\n",
+                             "bump", HAUL_I32};
+        haul__kernel kernel;
+
+        d->chunked = !gpu;
+        OK(table->compile(device, &unit, &kernel));
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            axpy_params  params = {.items = sizes[k], .scale = 3};
+            haul__launch launch = {.kernel = &kernel, .buffers = {buffers[0]}, .buffer_count = 1, .params = &params,
+                                   .params_size = sizeof params, .items = sizes[k], .grain = k % 2 ? 1 : 1000};
+
+            OK(table->fill(&s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
+            OK(table->launch(&s, &launch));
+            OK(table->read(&s, got, &z, 0, ROOM * sizeof *got));
+            OK(table->sync(&s));
+            for (int64_t i = 0; i < ROOM; i++)
+                assert_int_equal(got[i], i < sizes[k] ? 8 : 5);
+        }
+        kernel_free(&kernel);
+    }
+    d->chunked = chunked;
+    table->stream_close(device, s.queue);
+    table->free(device, &z);
+    free(got);
+}
+
+/* Two threads launch one kernel with other arguments on streams of their own, as fast as they can: each launch must find
+ * its own arguments. */
+enum { LAUNCHES = 20000, PLACES = 4 };
+
+typedef struct racer {
+    haul_device        *device;
+    const haul__kernel *kernel;
+    int32_t             first;
+    int32_t             got[LAUNCHES][PLACES];
+    haul_status         status;
+} racer;
+
+static void *race(void *context)
+{
+    racer       *r = context;
+    haul__stream s = {.device = r->device};
+    haul__buffer z = {0};
+
+    r->status = table->stream_open(r->device, &s.queue);
+    if (r->status)
+        return NULL;
+    r->status = table->alloc(r->device, sizeof r->got, &z);
+    for (int k = 0; k < LAUNCHES && !r->status; k++) {
+        axpy_params  params = {.items = PLACES, .scale = r->first + k, .offset = k * PLACES};
+        haul__launch launch = {.kernel = r->kernel, .buffers = {&z}, .buffer_count = 1, .params = &params,
+                               .params_size = sizeof params, .items = PLACES, .grain = PLACES};
+
+        r->status = table->launch(&s, &launch);
+    }
+    if (!r->status)
+        r->status = table->read(&s, r->got, &z, 0, sizeof r->got);
+    if (!r->status)
+        r->status = table->sync(&s);
+    table->stream_close(r->device, s.queue);
+    table->free(r->device, &z);
+    return NULL;
+}
+
+static void test_opencl_streams__threads_may_launch_one_kernel(void **state)
+{
+    haul_device *device = device_at(0);
+    haul__kernel kernel = kernel_of(device, "count_up");
+    racer       *racers = calloc(2, sizeof *racers);
+    pthread_t    threads[2];
+
+    (void)state;
+    assert_non_null(racers);
+    for (int i = 0; i < 2; i++) {
+        racers[i] = (racer){.device = device, .kernel = &kernel, .first = i * 1000000};
+        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        OK(racers[i].status);
+        for (int k = 0; k < LAUNCHES; k++)
+            for (int j = 0; j < PLACES; j++)
+                assert_int_equal(racers[i].got[k][j], racers[i].first + k + j);
+    }
+    kernel_free(&kernel);
+    free(racers);
+}
+
+/* --- events --------------------------------------------------------------------------------------------------------------- */
+
+/* Random commands on streams of two devices, ordered by events only where two streams touch one buffer; a model on the
+ * host does the same one after the other. Buffers are large enough that a missing wait is seen. */
+enum { STREAMS = 4, BUFFERS = 6, ITEMS = 1 << 14, STEPS = 120 };
+
+typedef struct lane {
+    haul__stream stream;
+    haul__kernel kernel;
+    void        *last; /* event behind its newest command */
+} lane;
+
+typedef struct cell {
+    haul__buffer buffer;
+    int          device; /* which one's */
+    int32_t      model[ITEMS];
+    int          users[STREAMS]; /* 0: not touched, 1: read, 2: written since the last command that waited for it */
+} cell;
+
+typedef struct schedule {
+    haul_device *devices[2];
+    lane         lanes[STREAMS]; /* two on each device */
+    cell        *cells;
+    uint32_t     random;
+} schedule;
+
+static uint32_t roll(schedule *s, uint32_t below)
+{
+    s->random = s->random * 1664525u + 1013904223u;
+    return (s->random >> 8) % below;
+}
+
+/* Let `stream` wait for whoever must come before it, and note its own use. */
+static void order(schedule *s, int stream, cell *c, bool write)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        if (i == stream || c->users[i] == 0 || (!write && c->users[i] == 1))
+            continue;
+        OK(table->event_wait(&s->lanes[stream].stream, s->lanes[i].last));
+    }
+    if (write)
+        memset(c->users, 0, sizeof c->users);
+    if (c->users[stream] < 1 + write)
+        c->users[stream] = 1 + write;
+}
+
+static void step(schedule *s)
+{
+    int      stream = (int)roll(s, STREAMS), own = stream / 2;
+    lane    *l = &s->lanes[stream];
+    cell    *to = &s->cells[own * 3 + roll(s, 3)], *a = &s->cells[own * 3 + roll(s, 3)];
+    cell    *far = &s->cells[(1 - own) * 3 + roll(s, 3)];
+    int32_t  value = (int32_t)roll(s, 1000);
+    uint32_t what = roll(s, 4);
+
+    if (what == 0) {
+        order(s, stream, to, true);
+        OK(table->fill(&l->stream, &to->buffer, 0, sizeof to->model, &value, sizeof value));
+        for (int i = 0; i < ITEMS; i++)
+            to->model[i] = value;
+    } else if (what == 1 && a != to) {
+        order(s, stream, a, false);
+        order(s, stream, to, true);
+        OK(table->copy(&l->stream, &to->buffer, 0, &a->buffer, 0, sizeof to->model));
+        memcpy(to->model, a->model, sizeof to->model);
+    } else if (what == 2) {
+        order(s, stream, far, false);
+        order(s, stream, to, true);
+        OK(table->peer_copy(&l->stream, &to->buffer, 0, s->devices[1 - own], &far->buffer, 0, sizeof to->model));
+        memcpy(to->model, far->model, sizeof to->model);
+    } else {
+        axpy_params  params = {.items = ITEMS, .scale = 1 + value % 3};
+        haul__launch launch = {.kernel = &l->kernel, .buffers = {&to->buffer, &a->buffer, &to->buffer},
+                               .buffer_count = 3, .params = &params, .params_size = sizeof params, .items = ITEMS,
+                               .grain = 512};
+
+        order(s, stream, a, false);
+        order(s, stream, to, true);
+        OK(table->launch(&l->stream, &launch));
+        for (int i = 0; i < ITEMS; i++)
+            to->model[i] = (int32_t)((uint32_t)a->model[i] * (uint32_t)params.scale + (uint32_t)to->model[i]);
+    }
+    if (l->last)
+        table->event_free(l->stream.device, l->last);
+    OK(table->event_record(&l->stream, &l->last));
+}
+
+static void run_schedule(uint32_t seed)
+{
+    schedule s = {.random = seed, .devices = {device_at(0), device_at(1)}};
+    int32_t *got = malloc(sizeof s.cells->model);
+
+    s.cells = calloc(BUFFERS, sizeof *s.cells);
+    assert_true(got && s.cells);
+    for (int i = 0; i < STREAMS; i++) {
+        s.lanes[i].stream.device = s.devices[i / 2];
+        OK(table->stream_open(s.devices[i / 2], &s.lanes[i].stream.queue));
+        s.lanes[i].kernel = kernel_of(s.devices[i / 2], "axpy");
+    }
+    for (int i = 0; i < BUFFERS; i++) {
+        s.cells[i].device = i / 3;
+        OK(table->alloc(s.devices[i / 3], sizeof s.cells[i].model, &s.cells[i].buffer));
+        OK(table->write(&s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model, sizeof s.cells[i].model));
+    }
+    for (int i = 0; i < STREAMS; i++)
+        OK(table->sync(&s.lanes[i].stream));
+    for (int i = 0; i < STEPS; i++)
+        step(&s);
+    for (int i = 0; i < STREAMS; i++)
+        OK(s.lanes[i].last ? table->event_sync(s.lanes[i].stream.device, s.lanes[i].last) : HAUL_OK);
+    for (int i = 0; i < BUFFERS; i++) {
+        lane *l = &s.lanes[i / 3 * 2];
+
+        OK(table->read(&l->stream, got, &s.cells[i].buffer, 0, sizeof s.cells[i].model));
+        OK(table->sync(&l->stream));
+        assert_memory_equal(got, s.cells[i].model, sizeof s.cells[i].model);
+    }
+    for (int i = 0; i < BUFFERS; i++)
+        table->free(s.devices[i / 3], &s.cells[i].buffer);
+    for (int i = 0; i < STREAMS; i++) {
+        if (s.lanes[i].last)
+            table->event_free(s.lanes[i].stream.device, s.lanes[i].last);
+        table->stream_close(s.lanes[i].stream.device, s.lanes[i].stream.queue);
+        kernel_free(&s.lanes[i].kernel);
+    }
+    free(s.cells);
+    free(got);
+}
+
+static void test_opencl_streams__events_order_random_schedules(void **state)
+{
+    (void)state;
+    device_at(1);
+    for (uint32_t seed = 1; seed <= 12; seed++)
+        run_schedule(seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_opencl_streams__launches_do_each_item_once),
+        cmocka_unit_test(test_opencl_streams__threads_may_launch_one_kernel),
+        cmocka_unit_test(test_opencl_streams__events_order_random_schedules),
+    };
+
+    setenv("POCL_DEVICES", "pthread pthread", 0);
+    setenv("HAUL_CACHE_DIR", "cache", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 77; /* skipped */
+}
+
+#endif
