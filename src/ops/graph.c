@@ -123,10 +123,6 @@ haul_tensor *haul__finish(haul_tensor *y, const haul__record *record)
 /* The alias with the graph of what it is an alias of: for gradients that are differentiated again. */
 static haul_tensor *with_graph(haul__node *node, const haul__saved_tensor *saved)
 {
-    if (saved->from >= 0 && node->edges[saved->from].leaf) {
-        haul__object_keep(node->edges[saved->from].leaf);
-        return node->edges[saved->from].leaf;
-    }
     haul_tensor *t = haul__tensor_alias(saved->alias);
     if (!t)
         return NULL;
@@ -146,16 +142,15 @@ haul_tensor *haul__saved(haul__node *node, int i)
                    (unsigned long long)(now - saved->version));
         return NULL;
     }
-    haul_tensor *t;
-    if (haul__thread()->no_grad) {
-        t = saved->alias;
-        haul__object_keep(t);
-    } else {
-        t = with_graph(node, saved);
-        if (!t) {
-            haul__fail_memory(node->name, sizeof *t);
-            return NULL;
-        }
+    /* The node's own handles, which may be another scope's already: the node outlives the call of its gradient. */
+    if (haul__thread()->no_grad)
+        return saved->alias;
+    if (saved->from >= 0 && node->edges[saved->from].leaf)
+        return node->edges[saved->from].leaf;
+    haul_tensor *t = with_graph(node, saved);
+    if (!t) {
+        haul__fail_memory(node->name, sizeof *t);
+        return NULL;
     }
     return haul__own(t, node->name);
 }

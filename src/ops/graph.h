@@ -50,8 +50,8 @@ static inline bool haul__needs(const haul__node *node, int i)
     return node->edges[i].node || node->edges[i].leaf;
 }
 
-/* Saved tensor i as a tensor of the innermost scope; with grad mode on it carries its graph. NULL with HAUL_GRAPH if
- * its elements were changed in place since. */
+/* Saved tensor i, valid until the gradient function returns; with grad mode on it carries its graph. NULL with
+ * HAUL_GRAPH if its elements were changed in place since. */
 haul_tensor *haul__saved(haul__node *node, int i);
 
 /* What to record. NULL and HAUL_NONE inputs are skipped; an entry of `saves` is an input, the result, any other tensor
