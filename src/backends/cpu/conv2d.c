@@ -1,9 +1,9 @@
 /* Convolutions of the CPU, an image at a time, by the register tiles of matrix products.
  *
- * An image is copied into planes with its padding (one for each phase of the stride) which stay in a cache. In them, the
- * elements that a tap of the weight meets lie one after another for all outputs, shifted by the tap's offset: the rows
- * of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie a
- * few elements that belong to no output; they are left out when it is copied to where it goes.
+ * An image is copied into planes with its padding (one for each phase of the stride) which stay in a cache. In them,
+ * the elements that a tap of the weight meets lie one after another for all outputs, shifted by the tap's offset: the
+ * rows of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie
+ * a few elements that belong to no output; they are left out when it is copied to where it goes.
  *
  * Work is cut by shape alone. Weight gradients are sums over fixed pieces of the batch, added in order. */
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* Multiplications worth a task of their own; images whose weight gradients are summed apart, and the most elements those
- * sums may have together; rows and taps of the weight's gradient that a task takes. */
+/* Multiplications worth a task of their own; images whose weight gradients are summed apart, and the most elements
+ * those sums may have together; rows and taps of the weight's gradient that a task takes. */
 #define TASK_WORK    1000000.0
 #define PIECE        8
 #define PARTIAL_SUMS ((int64_t)1 << 21)
@@ -64,6 +64,16 @@ static int64_t channel_elements(const planes *p)
     return p->phases[0] * p->phases[1] * plane_elements(p);
 }
 
+/* to[i div] = from[i mul] */
+#define SPREAD(bytes)                                                                                                  \
+    static void spread_##bytes(char *to, int64_t div, const char *from, int64_t mul, int64_t count)                    \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < count; i++, to += div * bytes, from += mul * bytes)                                    \
+            memcpy(to, from, bytes);                                                                                   \
+    }
+SPREAD(4)
+SPREAD(8)
+
 static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
 {
     int64_t size = p->size;
@@ -76,13 +86,20 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
         memset(to + last * size, 0, (size_t)((p->columns - last) * size));
         return;
     }
-    for (int64_t c = 0; c < p->columns; c++) {
-        int64_t before = c * p->mul[1] + shift, at = before / p->div[1];
-        if (before >= 0 && at * p->div[1] == before && at < p->w)
-            memcpy(to + c * size, from + at * size, (size_t)size);
-        else
-            memset(to + c * size, 0, (size_t)size);
+    memset(to, 0, (size_t)(p->columns * size));
+    /* Every mul-th element, or elements div apart: one of the two is 1. */
+    int64_t mul = p->mul[1], div = p->div[1];
+    int64_t first = shift < 0 ? ceil_div(-shift, mul) : 0, at = first * mul + shift;
+    if (at % div) {
+        first += div - at % div;
+        at += div - at % div;
     }
+    int64_t left_to = ceil_div(p->columns - first, div), left_from = ceil_div(p->w - at / div, mul);
+    int64_t count = smaller(left_to, left_from);
+    if (size == 4)
+        spread_4(to + first * size, div, from + at / div * size, mul, count);
+    else
+        spread_8(to + first * size, div, from + at / div * size, mul, count);
 }
 
 /* `slack` more elements of zeros let tiles read past the end. */
@@ -151,7 +168,8 @@ static int64_t *tap_offsets(const haul__conv2d *c, const planes *p, int64_t chan
 
 /* ---- forward and the gradient of x ---- */
 
-/* out [n, groups m, out_h, out_w] from planes of in [n, groups channels, h, w] and weight [groups, m, channels taps]. */
+/* out [n, groups m, out_h, out_w] from planes of in [n, groups channels, h, w] and weight [groups, m, channels taps].
+ */
 typedef struct convolution {
     const haul__cpu_tiles *tiles;
     planes                 planes;
@@ -316,7 +334,8 @@ haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *
 
 /* ---- the gradient of the weight ---- */
 
-/* Tasks are pieces x groups x blocks of rows x blocks of channels of the weight; each goes through its piece's images. */
+/* Tasks are pieces x groups x blocks of rows x blocks of channels of the weight; each goes through its piece's images.
+ */
 typedef struct weight_gradient {
     const haul__conv2d    *c;
     const haul__cpu_tiles *tiles;
@@ -414,10 +433,10 @@ static haul_status run_gradient(weight_gradient *v)
     const haul__conv2d *c = v->c;
     int64_t             tasks = v->pieces * c->groups * v->row_blocks * v->channel_blocks, count = weight_elements(c);
     int64_t             block = smaller(v->m, BLOCK_ROWS) * v->channels_each * v->taps;
-    size_t  bytes = (size_t)(x_elements(v) + dy_elements(v) + block * v->tiles->lanes) * (size_t)v->size;
-    bool    partial = v->pieces > 1;
-    haul_status status = HAUL_OK;
-    char       *sums = partial ? haul__malloc((size_t)(v->pieces * count * v->size)) : NULL;
+    size_t              bytes = (size_t)(x_elements(v) + dy_elements(v) + block * v->tiles->lanes) * (size_t)v->size;
+    bool                partial = v->pieces > 1;
+    haul_status         status = HAUL_OK;
+    char               *sums = partial ? haul__malloc((size_t)(v->pieces * count * v->size)) : NULL;
     v->sums = partial ? sums : address(c->weight, c->weight_offset, v->size);
     v->offsets = tap_offsets(c, &v->x, v->channels_each);
     if ((partial && !sums) || !v->offsets || !haul__cpu_scratch_open(&v->scratch, bytes, tasks)) {

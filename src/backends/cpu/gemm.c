@@ -1,15 +1,16 @@
 /* Matrix products of the CPU, by register tiles.
  *
  * B is packed to panels that stay in a cache, unless it can be used where it lies: with few rows of A packing would
- * cost more than it saves. Work is cut into pieces by shape alone, so results do not depend on the number of threads. */
+ * cost more than it saves. Work is cut into pieces by shape alone, so results do not depend on the number of threads.
+ */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/tiles.h"
 #include "core/pool.h"
 
-/* Multiplications worth a piece of their own; most pieces; rows of A below which packing B does not pay, and below which
- * dot products take the place of packing a transposed B. */
+/* Multiplications worth a piece of their own; most pieces; rows of A below which packing B does not pay, and below
+ * which dot products take the place of packing a transposed B. */
 #define PIECE_WORK  262144.0
 #define MOST_PIECES 64
 #define FEW_ROWS    24
@@ -19,7 +20,7 @@
 typedef struct product {
     const haul__gemm      *call;
     const haul__cpu_tiles *tiles;
-    int64_t                size; /* of an element */
+    int64_t                size;                                     /* of an element */
     int64_t                row_pieces, column_pieces, rows, columns; /* of a matrix; of a piece */
 } product;
 
