@@ -46,8 +46,8 @@ static const struct {
     haul_status status;
     const char *message;
 } hostile[] = {
-    {"", 0, HAUL_FORMAT, "not a dictionary"},
-    {"{", 0, HAUL_FORMAT, "not a dictionary"},
+    {"  ", 0, HAUL_FORMAT, "not a dictionary"},
+    {"{ ", 0, HAUL_FORMAT, "not a dictionary"},
     {"{}", 0, HAUL_FORMAT, "lacks one of"},
     {"{'descr': '<f4', 'fortran_order': False, }", 4, HAUL_FORMAT, "lacks one of"},
     {"{'descr': '<f4', 'shape': (1,), }", 4, HAUL_FORMAT, "lacks one of"},
@@ -226,8 +226,7 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
 static void test_io_npy__what_is_written_is_read_back(void **state)
 {
     (void)state;
-    static const haul_dtype dtypes[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,  HAUL_I16,
-                                        HAUL_I32,  HAUL_I64, HAUL_F32, HAUL_F64};
+    static const haul_dtype dtypes[] = {HAUL_BOOL, HAUL_U8, HAUL_I8, HAUL_I16, HAUL_I32, HAUL_I64, HAUL_F32, HAUL_F64};
     uint8_t                 bytes[6 * 8], back[6 * 8];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 37 + 1);
@@ -276,7 +275,7 @@ static void test_io_npy__a_failed_write_leaves_the_old_file(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *old = haul_from_host(HAUL_F32, HAUL_SHAPE(2), (const float[]){1, 2});
     haul_tensor *new = haul_from_host(HAUL_F32, HAUL_SHAPE(2), (const float[]){3, 4});
-    float        back[2];
+    float back[2];
     assert_int_equal(haul_save_npy("kept.npy", old), HAUL_OK);
     int64_t before = files_here(), blocks = haul__host_blocks(), nth = 1;
     for (;; nth++) {
@@ -366,7 +365,8 @@ static void test_io_npy__loading_goes_to_the_current_device(void **state)
     assert_int_equal(haul_save_npy("m.npy", haul_from_host(HAUL_U8, HAUL_SHAPE(3), "abc")), HAUL_OK);
     assert_int_equal(haul_set_device(haul_device_get("meta")), HAUL_OK);
     haul_tensor *t = haul_load_npy("m.npy");
-    assert_non_null(t);
+    if (!t)
+        fail_msg("%s", haul_error_message());
     assert_string_equal(haul_device_name(haul_tensor_device(t)), "meta");
     assert_string_equal(haul_device_name(haul_current_device()), "meta");
     haul_scope_pop(scope);
