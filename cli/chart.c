@@ -118,7 +118,10 @@ void chart_print(const chart *c, double x_max, const char *title)
     printf("\n         %s\n", title);
     for (int i = 0; i < HEIGHT; i++) {
         double value = v.high - (v.high - v.low) * i / (HEIGHT - 1);
-        v.cells[i][WIDTH] = 0;
+        int    length = WIDTH;
+        while (length && v.cells[i][length - 1] == ' ')
+            length--;
+        v.cells[i][length] = 0;
         if (i % 4 == 0 || i == HEIGHT - 1)
             printf("%7.3f |%s\n", value, v.cells[i]);
         else

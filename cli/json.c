@@ -41,9 +41,17 @@ void json_shape(cJSON *object, const char *name, const haul_shape *shape)
         cJSON_AddItemToArray(array, cJSON_CreateNumber((double)shape->dims[i]));
 }
 
-char *json_line(cJSON *object)
+char *json_compact(cJSON *object)
 {
     char *text = object ? cJSON_PrintUnformatted(object) : NULL;
+
+    cJSON_Delete(object);
+    return text;
+}
+
+char *json_line(cJSON *object)
+{
+    char *text = json_compact(object);
     char *line = NULL;
 
     if (text) {
@@ -55,7 +63,6 @@ char *json_line(cJSON *object)
         }
     }
     cJSON_free(text);
-    cJSON_Delete(object);
     return line;
 }
 

@@ -14,6 +14,9 @@ void   json_text(cJSON *object, const char *name, const char *value);
 void   json_bool(cJSON *object, const char *name, bool value);
 void   json_shape(cJSON *object, const char *name, const haul_shape *shape);
 
+/* The object as text without spaces, for cJSON_free. NULL when memory is exhausted. Deletes the object. */
+char *json_compact(cJSON *object);
+
 /* The object as one line with its newline, for cJSON_free. NULL when memory is exhausted. Deletes the object. */
 char *json_line(cJSON *object);
 

@@ -251,7 +251,11 @@ static cJSON *value_to_json(const option *o)
         return text ? cJSON_CreateString(text) : cJSON_CreateNull();
     }
     case OPTION_INTEGER: snprintf(digits, sizeof digits, "%lld", (long long)*(int64_t *)o->value); break;
-    case OPTION_NUMBER: snprintf(digits, sizeof digits, "%.17g", *(double *)o->value); break;
+    case OPTION_NUMBER:
+        snprintf(digits, sizeof digits, "%.15g", *(double *)o->value);
+        if (strtod(digits, NULL) != *(double *)o->value)
+            snprintf(digits, sizeof digits, "%.17g", *(double *)o->value);
+        break;
     }
     return cJSON_CreateString(digits);
 }

@@ -90,7 +90,7 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     double seconds = clock_seconds() - began;
     if (r->printing) {
         print_stage(r, "input", "as loaded", x, 0);
-        print_stage(r, "placement", "to device", inside, seconds);
+        print_stage(r, "placement", device == haul_cpu() ? "in place" : "to device", inside, seconds);
     }
     haul_watch_calls(on_call, r);
     haul_tensor *y = haul_call(net, inside);
@@ -102,7 +102,7 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     if (!home || haul_device_sync(device))
         return NULL;
     if (r->printing)
-        print_stage(r, "output", "to cpu", home, clock_seconds() - began);
+        print_stage(r, "output", device == haul_cpu() ? "in place" : "to cpu", home, clock_seconds() - began);
     return r->failed ? NULL : home;
 }
 

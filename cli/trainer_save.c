@@ -93,17 +93,17 @@ bool trainer_save(trainer *t, bool weights)
         return true;
     if (!run_sync(&t->run)) /* the checkpoint names how far the log goes */
         return false;
-    char *options = json_line(options_to_json(t->set, saved_options));
-    char *progress = json_line(progress_json(t));
+    char *options = json_compact(options_to_json(t->set, saved_options));
+    char *standing = json_compact(progress_json(t));
     bool  saved = false;
     if (haul_error_status())
         complain_error();
-    else if (!options || !progress)
+    else if (!options || !standing)
         complain("memory is exhausted");
     else
-        saved = write_files(t, options, progress, weights);
+        saved = write_files(t, options, standing, weights);
     cJSON_free(options);
-    cJSON_free(progress);
+    cJSON_free(standing);
     t->saved_at = clock_seconds();
     return saved;
 }
