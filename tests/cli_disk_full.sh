@@ -1,0 +1,34 @@
+# No space for files: an error, and what was there stays whole.
+. "$HAUL_SOURCE/tests/support/cli.sh"
+
+big=("${small[@]}" --model mlp) # its files are larger than the log
+run 0 train "${big[@]}" --epochs 1 --run r
+cp -r r before
+
+# A file may have 16 blocks of 1 KiB.
+( ulimit -f 16; trap '' XFSZ; exec "$HAUL" train --run r --resume --epochs 2 >out 2>err )
+check "ends with 1" test $? -eq 1
+check "one line" test "$(wc -l <err)" -eq 1
+check "names the file" grep -q 'r/checkpoint\|r/weights' err
+for file in checkpoint weights.safetensors; do
+    check "$file is the old one" cmp -s before/$file r/$file
+done
+check "nothing else is left" test "$(ls r | tr '\n' ' ')" = "checkpoint log.jsonl weights.safetensors "
+
+run 0 train --run r --resume --epochs 2
+run 0 train "${big[@]}" --epochs 2 --run whole
+check "and it can go on" cmp -s whole/weights.safetensors r/weights.safetensors
+
+# Not even the log.
+( ulimit -f 0; trap '' XFSZ; exec "$HAUL" train "${small[@]}" --run none 2>&1 >/dev/null ) | cat >err
+check "ends with 1" test "${PIPESTATUS[0]}" -eq 1
+check "names the log" grep -q 'none/log.jsonl' err
+check "no half line" test ! -s none/log.jsonl
+
+mkdir fixed
+chmod a-w fixed
+if [ ! -w fixed ]; then
+    run 1 train "${small[@]}" --run fixed/run
+    complains "fixed/run"
+fi
+finish

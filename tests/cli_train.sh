@@ -1,0 +1,52 @@
+# Training: it learns, its JSON is what is promised, the same seed gives the same bits.
+# ctest: labels=slow; timeout=300
+. "$HAUL_SOURCE/tests/support/cli.sh"
+
+run 0 train --model dense --data blobs --batch 32 --epochs 3 --lr 0.1 --log-every 10 --device cpu --json --run r
+check "JSON lines only" is_json_lines out
+check "the log is what was told" cmp -s out r/log.jsonl
+check "blobs are learned" at_least "$(value out epoch test_accuracy)" 0.95
+check "files" test -s r/checkpoint -a -s r/weights.safetensors
+for field in device parameters; do value out start $field >/dev/null || check "start has $field" false; done
+for field in epoch batch loss; do value out batch $field >/dev/null || check "batch has $field" false; done
+for field in epoch train_loss train_accuracy test_loss test_accuracy images_per_second; do
+    value out epoch $field >/dev/null || check "epoch has $field" false
+done
+for field in device step_ms h2d_bytes d2h_bytes transfers peak_bytes; do
+    value out done $field >/dev/null || check "done has $field" false
+done
+check "parameters" test "$(value out start parameters)" = 193
+check "batches by the line" test "$(grep -c '"event":"batch"' out)" = 9
+
+# For people: the line of the tutorial, a chart, a summary; no bar when this is no terminal.
+run 0 train --model dense --data blobs --batch 32 --epochs 2 --lr 0.1 --log-every 10 --device cpu
+check "the line" grep -Eq '^\[Epoch: 1, Mini-batch: 10\] loss: [0-9]+\.[0-9]{3}$' out
+check "a chart" grep -q 'epochs$' out
+check "a summary" grep -q '^  test accuracy ' out
+check "no bar" test -z "$(tr -cd '\r' <out)"
+
+# The same bits whatever the threads and workers; others with another seed.
+for variant in "1 --threads 1 --workers 0" "2 --threads 2 --workers 3" "3 --seed 5"; do
+    set -- $variant
+    name=$1
+    shift
+    run 0 train --model mlp --data shapes:640 --epochs 1 --device cpu --run v$name "$@"
+done
+check "threads and workers change nothing" cmp -s v1/weights.safetensors v2/weights.safetensors
+check "the seed does" sh -c '! cmp -s v1/weights.safetensors v3/weights.safetensors'
+
+# Other optimizers; weights to begin with.
+run 0 train "${small[@]}" --epochs 1 --optimizer adam --lr 0.01
+run 0 train "${small[@]}" --epochs 1 --optimizer adamw --lr 0.01 --weight-decay 0.01
+run 0 train --model dense --data blobs --device cpu --epochs 1 --lr 1e-12 --init r/weights.safetensors --json
+check "begins with the weights" at_least "$(value out epoch test_accuracy)" 0.95
+
+# A loss that is no number is told, and is null in JSON.
+run 0 train "${small[@]}" --epochs 1 --lr 1e6 --optimizer sgd --data shapes:64 --model mlp --log-every 1 --json
+check "divergence is told" grep -q "try a smaller --lr" err
+check "JSON lines only" is_json_lines out
+
+# A convolutional network on pictures.
+run 0 train --data shapes:640 --epochs 1 --device cpu --json
+check "pictures" test "$(value out start parameters)" = 62006
+finish

@@ -1,0 +1,63 @@
+# Help, versions, and what is said about wrong options.
+. "$HAUL_SOURCE/tests/support/cli.sh"
+
+run 0 --help
+check "lists the commands" grep -q '^  train ' out
+run 2
+run 0 --version
+check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
+for command in devices train predict inspect; do
+    run 0 $command --help
+    check "$command: usage first" grep -q "^usage: haul $command" out
+    check "$command: nothing on standard error" test ! -s err
+    check "$command: 80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
+    cp out help
+    run 0 help $command
+    check "$command: the same by haul help" cmp -s out help
+done
+for option in model data device epochs batch lr momentum optimizer seed shuffle workers log-every init run resume json; do
+    "$HAUL" train --help >out
+    check "train has --$option" grep -q -- "^  --$option" out
+done
+
+run 2 trian
+complains "did you mean 'train'?"
+run 2 frobnicate
+complains "there is no command 'frobnicate'"
+run 2 train --epoch 3
+complains "did you mean --epochs?"
+run 2 train --frobnicate
+complains "there is no option --frobnicate"
+run 2 train -e 3
+complains "two dashes"
+run 2 train extra
+complains "one argument too many"
+run 2 train --epochs
+complains "--epochs needs a value"
+run 2 train --epochs three
+complains "a whole number"
+run 2 train --epochs 0
+complains "from 1"
+run 2 train --lr 0.1x
+complains "--lr wants a number"
+run 2 train --lr nan
+complains "--lr wants a number"
+run 2 train --shuffle maybe
+complains "on or off"
+run 2 train --json=yes
+complains "--json takes no value"
+run 2 train --optimizer sdg
+complains "--optimizer wants"
+run 2 train --optimizer adam --momentum 0.5
+complains "--momentum is for"
+run 2 train --resume
+complains "--resume needs --run"
+run 2 predict --data shapes
+complains "--run is missing"
+run 2 inspect
+complains "name a file"
+
+"$HAUL" devices >/dev/full 2>err
+check "a full standard output is a failure" test $? -eq 1
+check "and is told" grep -q "standard output" err
+finish

@@ -1,0 +1,62 @@
+# What the tests of the command share. Sourced; the working folder is empty and removed afterwards.
+set -u
+failures=0
+
+# check NAME COMMAND...: the command must succeed.
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        echo "ok    $name"
+    else
+        echo "FAILED $name: $*" >&2
+        failures=$((failures + 1))
+    fi
+}
+
+# run CODE ARGUMENT...: haul must end with that code; its output is in the files out and err.
+run() {
+    local want=$1 got
+    shift
+    "$HAUL" "$@" >out 2>err
+    got=$?
+    if [ $got -eq "$want" ]; then
+        echo "ok    haul $* ends with $want"
+    else
+        echo "FAILED haul $*: ended with $got, not $want" >&2
+        cat out err >&2
+        failures=$((failures + 1))
+    fi
+}
+
+# One line of complaint that has the text.
+complains() {
+    check "one line" test "$(wc -l <err)" -eq 1
+    check "complains of: $1" grep -qF -- "$1" err
+}
+
+# Every line of a file is a JSON object.
+is_json_lines() {
+    "$HAUL_PYTHON" -c '
+import json, sys
+for line in open(sys.argv[1]):
+    assert isinstance(json.loads(line), dict), line' "$1"
+}
+
+# value FILE EVENT FIELD: of the last such event.
+value() {
+    "$HAUL_PYTHON" -c '
+import json, sys
+found = [e for e in map(json.loads, open(sys.argv[1])) if e.get("event") == sys.argv[2]]
+print(found[-1][sys.argv[3]])' "$@"
+}
+
+at_least() { "$HAUL_PYTHON" -c 'import sys; sys.exit(not float(sys.argv[1]) >= float(sys.argv[2]))' "$1" "$2"; }
+
+finish() {
+    [ "$failures" -eq 0 ] || { echo "$failures failed" >&2; exit 1; }
+    exit 0
+}
+
+# Small and quick: what most tests train.
+small=(--model dense --data blobs:256 --batch 16 --log-every 5 --workers 1 --device cpu)
