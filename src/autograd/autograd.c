@@ -169,6 +169,17 @@ static haul_status take_gradients(const haul__pass_result *result, void *context
     return HAUL_OK;
 }
 
+/* The gradient may belong to a scope already (a seed that was handed through): give the caller a handle of its own. */
+static haul_tensor *fresh_handle(haul_tensor *g)
+{
+    haul_tensor *handle = haul__tensor_alias(g);
+    if (handle && g->node) {
+        handle->node = g->node;
+        haul__object_keep(handle->node);
+    }
+    return haul__own(handle, "haul_grad");
+}
+
 static haul_status check_inputs(haul_tensor *const *inputs, int count, const haul_grad_options *options)
 {
     static const char operation[] = "haul_grad";
@@ -201,15 +212,11 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
                                                        .input_count = count,
                                                        .commit = take_gradients,
                                                        .context = &call});
-    /* haul__own takes the reference over; when one fails, those before it stay with the scope */
     for (int i = 0; i < count; i++) {
         haul_tensor *g = call.kept[i];
-        if (status) {
-            haul__object_release(g);
-            continue;
-        }
-        call.kept[i] = g ? haul__own(g, "haul_grad") : HAUL_NONE;
-        if (!call.kept[i])
+        call.kept[i] = !g ? HAUL_NONE : status ? NULL : fresh_handle(g);
+        haul__object_release(g);
+        if (!call.kept[i] && !status)
             status = haul_error_status();
     }
     for (int i = 0; !status && i < count; i++)
