@@ -16,7 +16,7 @@
 #define MAX_ELEMENTS 8192
 
 typedef struct input_spec {
-    char   kind; /* V: values of the dtype under test; X: i64 indices; B: bool */
+    char   kind; /* V: values of the dtype under test; C: the same, constant; X: i64 indices; B: bool */
     double low, high;
     int    ndim;
     int    dims[6];
@@ -43,6 +43,13 @@ typedef struct sample {
 #define V(low, high, ...)                                                                                              \
     {                                                                                                                  \
         'V', low, high, NDIMS(__VA_ARGS__),                                                                            \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define C(low, high, ...)                                                                                              \
+    {                                                                                                                  \
+        'C', low, high, NDIMS(__VA_ARGS__),                                                                            \
         {                                                                                                              \
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
@@ -162,7 +169,7 @@ static double largest(const double *values, int64_t count)
 static void compare(const char *what, const double *got, const double *want, int64_t count, haul_dtype dtype,
                     double ulps)
 {
-    double floor = largest(want, count);
+    double floor = fmax(largest(want, count), 0.5);
     for (int64_t i = 0; i < count; i++)
         if (!close_enough(got[i], want[i], dtype, ulps, floor))
             fail_case("%s[%lld] is %.17g, not %.17g", what, (long long)i, got[i], want[i]);

@@ -31,6 +31,15 @@ static haul_tensor *objective(const check *c)
     return haul_sum(haul_mul(y, c->weights));
 }
 
+static haul_status set_values(haul_tensor *leaf, const double *host)
+{
+    bool         recording = haul_set_grad_enabled(false);
+    haul_tensor *values = haul_from_host(HAUL_F64, leaf->shape, host);
+    haul_status  status = values ? haul_copy_into(leaf, values) : haul_error_status();
+    haul_set_grad_enabled(recording);
+    return status;
+}
+
 /* The objective with element `at` of leaf `which` set to `value`. */
 static haul_status evaluate(const check *c, int which, double *host, int64_t at, double value, double *result)
 {
@@ -40,19 +49,15 @@ static haul_status evaluate(const check *c, int which, double *host, int64_t at,
     if (!scope)
         return haul_error_status();
     host[at] = value;
-    haul_set_grad_enabled(false);
-    haul_tensor *values = haul_from_host(HAUL_F64, leaf->shape, host);
-    haul_status  status = values ? haul_copy_into(leaf, values) : haul_error_status();
-    haul_tensor *y = status ? NULL : objective(c);
-    if (!status && !y)
-        status = haul_error_status();
+    haul_status status = set_values(leaf, host);
     if (!status) {
+        haul_tensor *y = objective(c); /* recorded: f may differentiate itself */
         *result = haul_item(y);
-        host[at] = before;
-        values = haul_from_host(HAUL_F64, leaf->shape, host);
-        status = values ? haul_copy_into(leaf, values) : haul_error_status();
+        status = y ? HAUL_OK : haul_error_status();
     }
     host[at] = before;
+    if (!status)
+        status = set_values(leaf, host);
     haul_scope_pop(scope);
     return status;
 }
@@ -97,9 +102,7 @@ static haul_status run_check(check *c, haul_tensor *const *inputs, haul_tensor *
         if (!c->leaves[i])
             return haul_error_status();
     }
-    haul_set_grad_enabled(false);
-    c->weights = make_weights(c->f(c->leaves, c->count, c->options.context));
-    haul_set_grad_enabled(true);
+    c->weights = make_weights(haul_detach(c->f(c->leaves, c->count, c->options.context)));
     haul_tensor *y = objective(c);
     if (!y)
         return haul_error_status();

@@ -7,7 +7,7 @@
 
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument)
 {
-    if (!device)
+    if (!device || device == haul__device_invalid()) /* what haul_tensor_device(NULL) gave: keep the error behind it */
         return haul__fail_null(operation, argument);
     if (!device->valid)
         return haul__fail(device->why_status, operation, argument, "%s", device->why);

@@ -70,7 +70,7 @@ EXPRESSIONS = {
     "mse_loss": F.mse_loss,
     "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
     "batch_norm_plain": lambda x: F.batch_norm(x, None, None, None, None, True, eps=0.1),
-    "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m.detach(), v.detach(), w, b, False),
+    "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False),
 }
 
 KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
@@ -94,7 +94,7 @@ def numbers(count, low, high, kind, seed):
 def make_input(text, index, kind):
     letter, arguments = re.match(r"(\w)\((.*)\)", text).groups()
     values = [float(v) for v in arguments.split(",")]
-    if letter == "V":
+    if letter in "VC":
         low, high, dims = values[0], values[1], values[2:]
     elif letter == "X":
         low, high, dims, kind = -0.5, values[0] - 0.5, values[1:], "i64"
@@ -121,17 +121,17 @@ def compute(name, inputs, kind, differentiable):
 
 def main():
     golden = {"made_by": "tools/golden/samples.py, PyTorch " + torch.__version__}
-    row = re.compile(r"^SAMPLE\((\w+), *(\w), (\d), .*?, +((?:[VXB]\([^()]*\)(?:, )?)+)\)$")
+    row = re.compile(r"^SAMPLE\((\w+), *(\w), (\d), .*?, +((?:[VCXB]\([^()]*\)(?:, )?)+)\)$")
     for line in open("tests/samples.def"):
         m = row.match(line.rstrip())
         if not m:
             assert not line.startswith("SAMPLE"), line
             continue
         name, dtypes, differentiable, inputs = m.groups()
-        inputs = re.findall(r"[VXB]\([^()]*\)", inputs)
+        inputs = re.findall(r"[VCXB]\([^()]*\)", inputs)
         for kind in KINDS[dtypes]:
             golden[f"{name}/{kind}"] = compute(name, inputs, kind, differentiable == "1")
-    rounded = json.loads(json.dumps(golden), parse_float=lambda s: float(f"{float(s):.13g}"))
+    rounded = json.loads(json.dumps(golden), parse_float=lambda s: float(f"{float(s):.17g}"))
     with open("tests/golden/samples.json", "w") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in rounded.items()) + "\n}\n")
 
