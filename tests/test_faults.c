@@ -43,12 +43,12 @@ static haul_status train_step(const fixture *f)
     haul_status  status = haul_optimizer_zero_grad(f->optimizer);
     if (!status)
         status = haul_backward(loss, HAUL_NONE);
-    if (!status)
-        status = haul_optimizer_step(f->optimizer);
     if (!status) {
         double value = haul_item(loss);
         status = value == value ? HAUL_OK : haul_error_status();
     }
+    if (!status)
+        status = haul_optimizer_step(f->optimizer);
     haul_scope_pop(step);
     return status;
 }
