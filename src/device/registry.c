@@ -87,6 +87,13 @@ static haul_device *device_new(int b, int index)
     return device;
 }
 
+static void device_free(haul_device *device)
+{
+    pthread_mutex_destroy(&device->kernels_lock);
+    haul__free(device->kernels);
+    haul__free(device);
+}
+
 /* The last error's text without the operation in front of it. */
 static const char *bare_message(void)
 {
@@ -113,6 +120,11 @@ static haul_device *open_device(int b, int index)
         haul_status status = backends[b]->open(device, index);
         if (!status)
             status = haul__streams_open(device);
+        if (status == HAUL_OUT_OF_MEMORY) { /* may be otherwise next time */
+            device_free(device);
+            haul__error_restore(&before);
+            return &no_memory;
+        }
         device->valid = status == HAUL_OK;
         if (status) {
             device->why_status = status;
