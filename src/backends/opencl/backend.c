@@ -66,7 +66,9 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
     d->caches = !d->platform->is_pocl;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2 -w%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
-    d->identity = haul__format("%s\n%s\n%s\n%s\n", d->platform->version, device->driver, device->model, d->options);
+    if (!d->identity) /* else opened once more, after memory was exhausted */
+        d->identity =
+            haul__format("%s\n%s\n%s\n%s\n", d->platform->version, device->driver, device->model, d->options);
     return d->identity ? HAUL_OK : haul__fail_memory(device->name, 256);
 }
 
@@ -90,14 +92,11 @@ static haul_status open_device(haul_device *device, int index)
     status = prepare(device, d);
     if (status != HAUL_OK)
         return status;
-    d->service = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
-    if (code != CL_SUCCESS) {
-        haul__free(d->identity);
-        return haul__cl_check(device, "clCreateCommandQueue", code);
-    }
-    pthread_mutex_init(&d->lock, NULL);
     device->impl = d;
-    return HAUL_OK;
+    if (d->service)
+        return HAUL_OK;
+    d->service = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
+    return haul__cl_check(device, "clCreateCommandQueue", code);
 }
 
 /* --- memory

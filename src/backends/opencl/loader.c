@@ -82,6 +82,7 @@ static void take_platform(haul__cl_platform *platform, cl_platform_id id)
     for (cl_uint i = 0; i < count && i < HAUL__MAX_DEVICES && device_count < HAUL__MAX_DEVICES; i++) {
         devices[device_count].id = ids[i];
         devices[device_count].platform = platform;
+        pthread_mutex_init(&devices[device_count].lock, NULL);
         device_count++;
     }
 }
