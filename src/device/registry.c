@@ -294,7 +294,7 @@ static haul_device *resolve(const char *name)
     spelling s;
     if (!name)
         return invalid("(NULL)", "haul_device_get was called with the name NULL; names are like \"cpu\", \"opencl:0\", "
-                           "\"auto\"");
+                                 "\"auto\"");
     if (!parse(name, &s))
         return invalid(
             name, "\"%.40s\" is no name of a device; names are like \"cpu\", \"opencl:0\", \"gpu\", \"auto\"", name);

@@ -310,13 +310,17 @@ static haul_status stream_open(haul_device *device, bool eager, haul__stream **o
     s->device = device;
     s->eager = eager;
     pthread_mutex_init(&s->lock, NULL);
-    haul_status status = device->backend->stream_open ? device->backend->stream_open(device, &s->queue) : HAUL_OK;
+    s->id = atomic_fetch_add(&stream_count, 1);
+    haul_status status = HAUL_OK;
+    if (s->id >= HAUL__MAX_STREAMS)
+        status = haul__fail(HAUL_UNSUPPORTED, "haul_device_get", NULL, "there are too many streams already");
+    else if (device->backend->stream_open)
+        status = device->backend->stream_open(device, &s->queue);
     if (status) {
         pthread_mutex_destroy(&s->lock);
         haul__free(s);
         return status;
     }
-    s->id = atomic_fetch_add(&stream_count, 1) % HAUL__MAX_STREAMS;
     *out = s;
     return HAUL_OK;
 }

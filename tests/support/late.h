@@ -1,0 +1,24 @@
+/* Devices for tests that run every command as late as they may.
+ *
+ * Two devices, "late:0" and "late:1", of one backend. A command waits in its stream's queue until somebody waits for
+ * it, so a wait that is missing anywhere shows as wrong data, every time. Their memory is not visible to the host, they
+ * have no f64 and no kernels. */
+#ifndef HAUL_TESTS_LATE_H
+#define HAUL_TESTS_LATE_H
+
+#include "device/device.h"
+
+haul_device *late_device(int index); /* 0 or 1 */
+
+/* Bytes that the two devices can hold from now on, beside what they hold; negative: any number. */
+void late_set_room(int64_t bytes);
+/* Bytes they hold. */
+int64_t late_held(void);
+/* Copies and fills that have not run yet. */
+int64_t late_pending(void);
+/* Make the host's next wait report a fault. */
+void late_fail_wait(void);
+/* A device like late:0 of its own, which may be broken. Never freed. */
+haul_device *late_device_new(void);
+
+#endif

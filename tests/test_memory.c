@@ -1,0 +1,410 @@
+/* The caching allocator: classes, statistics, limits, reports, and reuse of memory that is still being read. */
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <haul/haul.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "late.h"
+#include "memory/allocator.h"
+
+enum { KIB = 1024, MIB = 1024 * 1024 };
+
+static haul_memory_stats stats_of(haul_device *device)
+{
+    haul_memory_stats stats;
+    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
+    return stats;
+}
+
+/* Nothing cached, no limit, fresh peaks. */
+static int reset(void **state)
+{
+    (void)state;
+    haul_error_clear();
+    haul__fault_plan(0, 0);
+    late_set_room(-1);
+    haul_device *devices[] = {haul_cpu(), late_device(0), late_device(1)};
+    for (int i = 0; i < 3; i++) {
+        haul_device_sync(devices[i]);
+        haul_memory_set_limit(devices[i], 0);
+        haul_memory_release_cached(devices[i]);
+        haul_memory_reset_peak(devices[i]);
+    }
+    return haul_error_status();
+}
+
+/* ---- classes ---- */
+
+static void test_memory__classes_waste_little(void **state)
+{
+    size_t before = 0;
+    (void)state;
+    for (size_t bytes = 1; bytes < (size_t)4 * MIB; bytes += bytes / 64 + 1) {
+        haul__storage *s = haul__storage_alloc(late_device(0), bytes, "test");
+        assert_non_null(s);
+        size_t block = s->block->bytes;
+        assert_true(block >= bytes && block >= 64);
+        assert_true(bytes <= 64 || block <= bytes + bytes / 4);
+        assert_true(block >= before);
+        before = block;
+        haul__object_release(s);
+        s = haul__storage_alloc(late_device(0), block, "test"); /* a full block is of its own class */
+        assert_int_equal(s->block->bytes, block);
+        haul__object_release(s);
+    }
+}
+
+static void test_memory__impossible_sizes_are_refused(void **state)
+{
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)7 << 60, ((size_t)7 << 60) + 1, (size_t)1 << 62};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        late_set_room(MIB);
+        assert_null(haul__storage_alloc(late_device(0), sizes[i], "test"));
+        assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+        haul_error_clear();
+    }
+    assert_int_equal(stats_of(late_device(0)).reserved, 0);
+}
+
+/* ---- statistics ---- */
+
+static void test_memory__statistics(void **state)
+{
+    haul_device      *device = late_device_new();
+    haul_memory_stats s = stats_of(device);
+    (void)state;
+    assert_int_equal(s.allocated + s.reserved + s.allocations + s.live_blocks, 0);
+    haul__storage *a = haul__storage_alloc(device, 100, "a"), *b = haul__storage_alloc(device, 1000, "b");
+    s = stats_of(device);
+    assert_int_equal(s.allocated, 112 + 1024);
+    assert_int_equal(s.reserved, 112 + 1024);
+    assert_int_equal(s.allocations, 2);
+    assert_int_equal(s.device_allocations, 2);
+    assert_int_equal(s.cache_hits, 0);
+    assert_int_equal(s.live_blocks, 2);
+    haul__object_release(b);
+    s = stats_of(device);
+    assert_int_equal(s.allocated, 112);
+    assert_int_equal(s.reserved, 112 + 1024);
+    assert_int_equal(s.peak_allocated, 112 + 1024);
+    b = haul__storage_alloc(device, 900, "b"); /* the same class */
+    s = stats_of(device);
+    assert_int_equal(s.allocated, 112 + 1024);
+    assert_int_equal(s.cache_hits, 1);
+    assert_int_equal(s.allocations, 3);
+    assert_int_equal(s.device_allocations, 2);
+    haul__object_release(a);
+    haul__object_release(b);
+    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
+    s = stats_of(device);
+    assert_int_equal(s.peak_allocated, 0);
+    assert_int_equal(s.peak_reserved, 112 + 1024);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    s = stats_of(device);
+    assert_int_equal(s.reserved, 0);
+    assert_int_equal(s.live_blocks, 0);
+    assert_int_equal(haul_memory_stats_get(device, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_memory_stats_get(NULL, &s), HAUL_INVALID_ARGUMENT);
+}
+
+static void test_memory__views_share_and_empty_tensors_cost_nothing(void **state)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_memory_stats before = stats_of(haul_cpu());
+    (void)state;
+    haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(4), (float[]){1, 2, 3, 4});
+    assert_non_null(haul_to(x, haul_cpu()));
+    assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks + 1);
+    assert_non_null(haul_from_host(HAUL_F32, HAUL_SHAPE(0, 4), NULL));
+    assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks + 1);
+    haul_scope_pop(scope);
+    assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks);
+}
+
+static void test_memory__meta_holds_nothing(void **state)
+{
+    haul_device *meta = haul_device_get("meta");
+    haul_scope  *scope = haul_scope_push();
+    (void)state;
+    assert_int_equal(haul_set_device(meta), HAUL_OK);
+    haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SHAPE(1000000, 1000000), (float[]){0});
+    assert_non_null(t);
+    assert_int_equal(stats_of(meta).allocated, 0);
+    haul_scope_pop(scope);
+}
+
+/* ---- limits ---- */
+
+static void test_memory__limit_is_absolute(void **state)
+{
+    haul_device *device = late_device_new();
+    (void)state;
+    assert_int_equal(haul_memory_set_limit(device, 4 * KIB), HAUL_OK);
+    assert_int_equal(stats_of(device).limit, 4 * KIB);
+    haul__storage *a = haul__storage_alloc(device, 2 * KIB, "a"), *b = haul__storage_alloc(device, 2 * KIB, "b");
+    assert_non_null(a);
+    assert_non_null(b); /* exactly full */
+    assert_null(haul__storage_alloc(device, 1, "c"));
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    assert_int_equal(stats_of(device).reserved, 4 * KIB);
+    haul_error_clear();
+    haul__object_release(b);
+    haul__storage *c = haul__storage_alloc(device, 3 * KIB / 2, "c"); /* the cache makes room */
+    assert_non_null(c);
+    assert_int_equal(stats_of(device).reserved, 2 * KIB + 3 * KIB / 2);
+    assert_int_equal(haul_memory_set_limit(device, KIB), HAUL_OK); /* below what is in use */
+    assert_null(haul__storage_alloc(device, 1, "d"));
+    assert_int_equal(haul_memory_set_limit(device, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(stats_of(device).limit, KIB);
+    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
+    haul_error_clear();
+    haul__storage *d = haul__storage_alloc(device, MIB, "d");
+    assert_non_null(d);
+    haul__object_release(d);
+    assert_int_equal(haul_memory_set_limit(device, 8 * KIB), HAUL_OK); /* what is cached goes at once */
+    assert_true(stats_of(device).reserved <= 8 * KIB);
+    assert_int_equal(stats_of(device).peak_reserved, MIB + 2 * KIB + 3 * KIB / 2);
+    haul__object_release(a);
+    haul__object_release(c);
+}
+
+static void test_memory__report_says_what_is_live(void **state)
+{
+    haul_device   *device = late_device_new();
+    haul__storage *held[5];
+    (void)state;
+    haul_memory_set_limit(device, (int64_t)10 * MIB);
+    held[0] = haul__storage_alloc(device, 4 * MIB, "haul_conv2d");
+    held[1] = haul__storage_alloc(device, 3 * MIB, "haul_from_host");
+    held[2] = haul__storage_alloc(device, MIB, "haul_conv2d");
+    held[3] = haul__storage_alloc(device, KIB, "haul_add");
+    held[4] = haul__storage_alloc(device, 512, "haul_mul");
+    assert_null(haul__storage_alloc(device, 6 * MIB, "haul_matmul"));
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    assert_string_equal(haul_error_operation(), "haul_matmul");
+    assert_string_equal(haul_error_message(),
+                        "haul_matmul: out of memory on late:0: asked for 6.0 MiB, 8.0 MiB of 10.0 MiB limit in use (by "
+                        "haul_conv2d 5.0 MiB, haul_from_host 3.0 MiB, haul_add 1.0 KiB, ...); lower the batch size, "
+                        "free tensors, or raise the limit with haul_memory_set_limit");
+    haul_error_clear();
+    for (int i = 0; i < 5; i++)
+        haul__object_release(held[i]);
+}
+
+static void test_memory__by_origin(void **state)
+{
+    haul_device       *device = late_device_new();
+    haul_memory_origin rows[4] = {{.name = ""}};
+    haul__storage     *held[4];
+    (void)state;
+    assert_int_equal(haul_memory_by_origin(device, rows, 4), 0);
+    held[0] = haul__storage_alloc(device, 128, "small");
+    held[1] = haul__storage_alloc(device, 4096, "large");
+    const char *before = haul__origin_set("named");
+    held[2] = haul__storage_alloc(device, 256, "large"); /* the thread's name wins */
+    assert_string_equal(haul__origin_set(before), "named");
+    held[3] = haul__storage_alloc(device, 64, "small");
+    assert_int_equal(haul_memory_by_origin(device, rows, 4), 3);
+    assert_string_equal(rows[0].name, "large");
+    assert_int_equal(rows[0].bytes, 4096);
+    assert_string_equal(rows[1].name, "named");
+    assert_int_equal(rows[1].blocks, 1);
+    assert_string_equal(rows[2].name, "small");
+    assert_int_equal(rows[2].bytes, 128 + 64);
+    assert_int_equal(rows[2].blocks, 2);
+    memset(rows, 0, sizeof rows);
+    assert_int_equal(haul_memory_by_origin(device, rows, 1), 3);
+    assert_string_equal(rows[0].name, "large");
+    assert_string_equal(rows[1].name, "");
+    assert_int_equal(haul_memory_by_origin(device, NULL, 0), 3);
+    assert_int_equal(haul_memory_by_origin(device, NULL, 3), -1);
+    assert_int_equal(haul_memory_by_origin(haul_device_get("cuda:0"), rows, 4), -1);
+    for (int i = 0; i < 4; i++)
+        haul__object_release(held[i]);
+    assert_int_equal(haul_memory_by_origin(device, rows, 4), 0);
+}
+
+/* ---- a full device ---- */
+
+static void test_memory__full_device_gives_the_cache_back_first(void **state)
+{
+    haul_device *device = late_device(0);
+    (void)state;
+    late_set_room(4 * KIB);
+    haul__storage *a = haul__storage_alloc(device, 3 * KIB, "a");
+    haul__object_release(a); /* cached, and the device has only 1 KiB left */
+    haul__storage *b = haul__storage_alloc(device, 2 * KIB, "b");
+    assert_non_null(b);
+    assert_int_equal(haul_error_status(), HAUL_OK); /* the first attempt leaves no trace */
+    assert_int_equal(stats_of(device).reserved, 2 * KIB);
+    assert_null(haul__storage_alloc(device, 3 * KIB, "c"));
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    assert_non_null(strstr(haul_error_message(),
+                           "out of memory on late:0: asked for 3.0 KiB, which the device does not "
+                           "have beside 2.0 KiB in use (by b 2.0 KiB)"));
+    assert_int_equal(stats_of(device).reserved, 2 * KIB);
+    haul_error_clear();
+    haul__object_release(b);
+}
+
+static void test_memory__injected_failures_leave_nothing(void **state)
+{
+    haul_memory_stats before = stats_of(haul_cpu());
+    int64_t           blocks = haul__host_blocks();
+    (void)state;
+    haul__fault_plan(HAUL__FAULT_DEVICE, 1);
+    assert_null(haul__storage_alloc(haul_cpu(), 100, "test"));
+    haul__fault_plan(0, 0);
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    for (int nth = 1; nth <= 4; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        haul__object_release(haul__storage_alloc(haul_cpu(), 123456, "test"));
+        haul__fault_plan(0, 0);
+        haul_memory_release_cached(haul_cpu());
+    }
+    haul_error_clear();
+    assert_int_equal(stats_of(haul_cpu()).allocated, before.allocated);
+    assert_int_equal(stats_of(haul_cpu()).reserved, 0);
+    assert_int_equal(haul__host_blocks(), blocks);
+}
+
+/* ---- reuse while in use ---- */
+
+/* A freed CPU block that a device still reads, handed to the next owner. */
+static void test_memory__reuse_waits_for_reads(void **state)
+{
+    enum { COUNT = 1000 };
+    float       data[COUNT], back[COUNT];
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), data);
+    haul_tensor *y = haul_to(x, late_device(0));
+    assert_non_null(y);
+    assert_true(late_pending() > 0);
+    assert_int_equal(haul_drop(x), HAUL_OK);
+    int64_t hits = stats_of(haul_cpu()).cache_hits;
+    memset(data, 0, sizeof data);
+    haul_tensor *z = haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), data);
+    assert_non_null(z);
+    assert_int_equal(stats_of(haul_cpu()).cache_hits, hits + 1); /* the same block, or this shows nothing */
+    assert_int_equal(haul_read(y, back, sizeof back), HAUL_OK);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(back[i] == (float)i);
+    haul_scope_pop(scope);
+}
+
+/* The same on the device's side: a block still being read on the download stream is filled by the upload stream. */
+static void test_memory__reuse_waits_on_other_streams(void **state)
+{
+    haul__storage *host = haul__storage_alloc(haul_cpu(), 256, "t"), *more = haul__storage_alloc(haul_cpu(), 256, "t");
+    haul__storage *a = haul__storage_alloc(late_device(0), 256, "a");
+    (void)state;
+    assert_int_equal(haul__submit_fill(a, 0, 256, "\1", 1, "t"), HAUL_OK);
+    assert_int_equal(haul__submit_read(host->buffer.host, host, a, 0, 256, "t"), HAUL_OK);
+    haul__block *block = a->block;
+    haul__object_release(a);
+    haul__storage *b = haul__storage_alloc(late_device(0), 256, "b");
+    assert_ptr_equal(b->block, block);
+    memset(more->buffer.host, 2, 256);
+    assert_int_equal(haul__submit_write(b, 0, more->buffer.host, more, 256, "t"), HAUL_OK);
+    assert_true(late_pending() >= 3);
+    assert_int_equal(haul__uses_wait_all(b->uses, late_device(0)->compute), HAUL_OK);
+    assert_int_equal(haul_device_sync(late_device(0)), HAUL_OK);
+    assert_int_equal(haul__host_before(host, false), HAUL_OK);
+    assert_int_equal(((char *)host->buffer.host)[255], 1);
+    haul__object_release(b);
+    haul__object_release(host);
+    haul__object_release(more);
+}
+
+static void test_memory__memory_in_use_is_not_given_back(void **state)
+{
+    haul__storage *host = haul__storage_alloc(haul_cpu(), 4096, "t"),
+                  *a = haul__storage_alloc(late_device(0), 4096, "t");
+    (void)state;
+    memset(host->buffer.host, 6, 4096);
+    assert_int_equal(haul__submit_write(a, 0, host->buffer.host, host, 4096, "t"), HAUL_OK);
+    assert_true(late_pending() > 0);
+    haul__object_release(host);
+    assert_int_equal(haul_memory_release_cached(haul_cpu()), HAUL_OK);
+    assert_int_equal(late_pending(), 0);
+    haul__object_release(a);
+}
+
+/* ---- threads ---- */
+
+static void *churn(void *seed)
+{
+    uint32_t       random = (uint32_t)(uintptr_t)seed * 2654435761u + 1;
+    haul__storage *held[16] = {NULL};
+    for (int i = 0; i < 20000; i++) {
+        random = random * 1664525u + 1013904223u;
+        haul__storage **place = &held[random >> 28];
+        haul__object_release(*place);
+        *place = haul__storage_alloc(late_device(1), 1 + (random >> 8) % 5000, (random & 1) ? "odd" : "even");
+        if (!*place)
+            return NULL;
+    }
+    for (int i = 0; i < 16; i++)
+        haul__object_release(held[i]);
+    return seed;
+}
+
+static void test_memory__threads(void **state)
+{
+    pthread_t threads[4];
+    void     *result;
+    int64_t   others = late_held(); /* by other devices of the backend */
+    (void)state;
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+    for (int i = 0; i < 50; i++) {
+        haul_memory_origin rows[2];
+        haul_memory_release_cached(late_device(1));
+        haul_memory_by_origin(late_device(1), rows, 2);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], &result);
+        assert_non_null(result);
+    }
+    haul_memory_stats s = stats_of(late_device(1));
+    assert_int_equal(s.allocated, 0);
+    assert_int_equal(s.live_blocks, 0);
+    assert_int_equal(s.allocations, 4 * 20000);
+    assert_int_equal(s.cache_hits + s.device_allocations, s.allocations);
+    assert_int_equal(s.reserved, late_held() - others);
+    haul_memory_release_cached(late_device(1));
+    assert_int_equal(late_held(), others);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, reset, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_memory__classes_waste_little),
+        TEST(test_memory__impossible_sizes_are_refused),
+        TEST(test_memory__statistics),
+        TEST(test_memory__views_share_and_empty_tensors_cost_nothing),
+        TEST(test_memory__meta_holds_nothing),
+        TEST(test_memory__limit_is_absolute),
+        TEST(test_memory__report_says_what_is_live),
+        TEST(test_memory__by_origin),
+        TEST(test_memory__full_device_gives_the_cache_back_first),
+        TEST(test_memory__injected_failures_leave_nothing),
+        TEST(test_memory__reuse_waits_for_reads),
+        TEST(test_memory__reuse_waits_on_other_streams),
+        TEST(test_memory__memory_in_use_is_not_given_back),
+        TEST(test_memory__threads),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
