@@ -1,10 +1,10 @@
 /* Devices: their names, what invalid ones say, the current device, waiting and marking, the disk cache. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <haul/haul.h>
@@ -17,9 +17,9 @@
 
 #include "core/alloc.h"
 #include "device/stream.h"
-#include "late.h"
 #include "memory/allocator.h"
 #include "ops/kernels.h"
+#include "support/late.h"
 
 /* ---- names ---- */
 

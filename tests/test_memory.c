@@ -1,17 +1,17 @@
 /* The caching allocator: classes, statistics, limits, reports, and reuse of memory that is still being read. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cmocka.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "late.h"
 #include "memory/allocator.h"
+#include "support/late.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 

@@ -1,4 +1,4 @@
-#include "late.h"
+#include "support/late.h"
 
 #include <stdio.h>
 #include <stdlib.h>
