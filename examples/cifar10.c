@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     haul_dataset   *data = argc > 1 ? haul_cifar10(argv[1]) : haul_shapes(12800, .seed = 1);
     haul_loader    *loader = haul_loader_new(data, .batch = 64, .shuffle = true, .workers = 2);
     haul_tensor    *running = haul_scalar(0);
-    int             epochs = argc > 2 ? atoi(argv[2]) : 2;
+    int             epochs = argc > 2 ? atoi(argv[2]) : 3;
     for (int epoch = 1; epoch <= epochs; epoch++) {
         haul_loader_start(loader, epoch);
         for (const haul_batch *b; (b = haul_loader_next(loader));) {

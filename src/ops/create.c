@@ -27,11 +27,12 @@ static haul_tensor *make(const char *operation, haul_dtype dtype, const haul_sha
     return device ? haul__result(operation, device, dtype, shape) : NULL;
 }
 
-/* t with every element set; NULL keeps the error. */
+/* t with every element set, as version 0: nobody has seen it before. NULL keeps the error. */
 static haul_tensor *filled(haul_tensor *t, double value)
 {
     if (!t || (value == 0 ? haul_zero_into(t) : haul_fill_into(t, value)))
         return NULL;
+    atomic_store_explicit(&t->storage->version, 0, memory_order_relaxed);
     return t;
 }
 
