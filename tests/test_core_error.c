@@ -58,6 +58,26 @@ static void test_error__may_quote_the_old_record(void **state)
     assert_string_equal(haul_error_argument(), "path");
 }
 
+static void test_error__can_be_set_by_the_user(void **state)
+{
+    (void)state;
+    assert_int_equal(haul_error_set(HAUL_SHAPE, "halve", "x", "x has %d elements", 3), HAUL_SHAPE);
+    assert_int_equal(haul_error_status(), HAUL_SHAPE);
+    assert_string_equal(haul_error_message(), "halve: x has 3 elements");
+    assert_string_equal(haul_error_operation(), "halve");
+    assert_string_equal(haul_error_argument(), "x");
+    assert_int_equal(haul_error_set(HAUL_IO, NULL, NULL, "no paper"), HAUL_IO);
+    assert_string_equal(haul_error_message(), "no paper");
+}
+
+static void test_error__set_without_a_failing_status_is_one(void **state)
+{
+    (void)state;
+    assert_int_equal(haul_error_set(HAUL_OK, "halve", NULL, "fine"), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_error_set((haul_status)99, "halve", NULL, "odd"), HAUL_INVALID_ARGUMENT);
+}
+
 static void test_error__null_operand_keeps_the_first_error(void **state)
 {
     (void)state;
@@ -149,6 +169,8 @@ int main(void)
         cmocka_unit_test_setup(test_error__records_what_failed, clear),
         cmocka_unit_test_setup(test_error__replaces_the_last, clear),
         cmocka_unit_test_setup(test_error__may_quote_the_old_record, clear),
+        cmocka_unit_test_setup(test_error__can_be_set_by_the_user, clear),
+        cmocka_unit_test_setup(test_error__set_without_a_failing_status_is_one, clear),
         cmocka_unit_test_setup(test_error__null_operand_keeps_the_first_error, clear),
         cmocka_unit_test_setup(test_error__null_operand_without_error_is_one, clear),
         cmocka_unit_test_setup(test_error__message_is_one_line, clear),

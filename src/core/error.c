@@ -59,19 +59,38 @@ static void tidy(char *message, size_t size, bool cut)
     memcpy(message + end, "...", 4);
 }
 
-haul_status haul__fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
+static haul_status fail(haul_status status, const char *operation, const char *argument, const char *format,
+                        va_list arguments)
 {
     haul__error_record fresh = {.status = status}; /* the arguments may be texts of the old record */
     snprintf(fresh.operation, sizeof fresh.operation, "%s", operation ? operation : "");
     snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
-    int     prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
-    size_t  room = sizeof fresh.message - (size_t)prefix;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(fresh.message + prefix, room, format, arguments);
-    va_end(arguments);
+    int    prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
+    size_t room = sizeof fresh.message - (size_t)prefix;
+    int    length = vsnprintf(fresh.message + prefix, room, format, arguments);
     tidy(fresh.message, sizeof fresh.message, length >= 0 && (size_t)length >= room);
     record = fresh;
+    return status;
+}
+
+haul_status haul__fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(status, operation, argument, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format, ...)
+{
+    enum { LAST = HAUL_INTERRUPTED };
+    if (status <= HAUL_OK || status > LAST)
+        status = HAUL_INVALID_ARGUMENT;
+    va_list arguments;
+    va_start(arguments, format);
+    fail(status, operation, argument, format, arguments);
+    va_end(arguments);
     return status;
 }
 
