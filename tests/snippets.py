@@ -6,6 +6,7 @@ before a block changes that:
     <!-- snippet: continues -->   a piece that goes on from the one before it
     <!-- snippet: compile -->     is compiled and not run
     <!-- snippet: no -->          is neither; for what is not meant as a program
+    <!-- snippet: prints -->      must print what the block of text after it shows; also "continues prints"
 """
 # ctest: timeout=300
 import glob
@@ -24,7 +25,7 @@ top = """#include <haul/haul.h>
 
 
 def blocks(path):
-    """(line, words of the comment before it, code) of each block of C."""
+    """(line, words of the comment before it, code, the block of text that comes next) of each block of C."""
     lines = open(path, encoding="utf-8").read().splitlines()
     start = None
     for number, line in enumerate(lines, 1):
@@ -34,8 +35,14 @@ def blocks(path):
             found = re.fullmatch(r"\s*<!-- snippet: (.*?) -->", before)
             words = found.group(1).split() if found else []
         elif start is not None and line.strip() == "```":
-            yield start, words, lines[start:number - 1]
+            yield start, words, lines[start:number - 1], text_after(lines, number)
             start = None
+
+
+def text_after(lines, at):
+    """The next block's lines, if it is one of text."""
+    fences = [i for i in range(at, len(lines)) if lines[i].lstrip().startswith("```")]
+    return lines[fences[0] + 1:fences[1]] if fences and lines[fences[0]].strip() == "```text" else []
 
 
 def is_function(lines):
@@ -72,7 +79,7 @@ def split(path, start, lines):
     return outside, inside
 
 
-def check(name, path, start, code, only_compile):
+def check(name, path, start, code, only_compile, wanted):
     with open(name + ".c", "w", encoding="utf-8") as file:
         file.write(code + "\n")
     sanitize = os.environ.get("HAUL_SANITIZE")
@@ -88,6 +95,9 @@ def check(name, path, start, code, only_compile):
         if done.returncode:
             print(f"{path}:{start}: {'does not compile' if step is command else 'fails'}\n{done.stdout}")
             return False
+    if wanted is not None and done.stdout.splitlines() != wanted:
+        print(f"{path}:{start}: prints\n{done.stdout}and the text says\n" + "\n".join(wanted))
+        return False
     return True
 
 
@@ -95,7 +105,7 @@ def main():
     failed = total = left = 0
     for path in ["README.md"] + sorted(glob.glob("docs/*.md", root_dir=source)):
         outside, inside = [], []
-        for start, words, lines in blocks(os.path.join(source, path)):
+        for start, words, lines, text in blocks(os.path.join(source, path)):
             if "no" in words:
                 left += 1
                 continue
@@ -110,7 +120,8 @@ def main():
                                  inside + ["if (haul_error_status() != HAUL_OK) {", 'puts(haul_error_message());',
                                            "return 1;", "}", "haul_scope_pop(snippet);", "return 0;", "}"])
             total += 1
-            failed += not check(f"snippet{total}", path, start, code, "compile" in words)
+            failed += not check(f"snippet{total}", path, start, code, "compile" in words,
+                                text if "prints" in words else None)
     print(f"{total} blocks, {failed} failed, {left} left out")
     return failed != 0
 
