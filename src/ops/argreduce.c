@@ -26,14 +26,14 @@ typedef struct argreduce_params {
                 rest = next;                                                                                           \
             }                                                                                                          \
             GLOBAL const T *v = x + at;                                                                                \
-            const I64 whole = p.stride == 1 ? p.length - p.length % SUM_LANES : 0;                                         \
+            const I64 whole = p.stride == 1 ? p.length - p.length % SUM_LANES : 0;                                     \
             A best = LOAD(v, 0);                                                                                       \
             if (whole) {                                                                                               \
-                A s[SUM_LANES];                                                                                            \
-                for (int l = 0; l < SUM_LANES; l++) s[l] = best;                                                           \
-                for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
-                    for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], LOAD(v, j + l));                                 \
-                for (int l = 0; l < SUM_LANES; l++) best = STEP(best, s[l]);                                               \
+                A s[SUM_LANES];                                                                                        \
+                for (int l = 0; l < SUM_LANES; l++) s[l] = best;                                                       \
+                for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
+                    for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], LOAD(v, j + l));                             \
+                for (int l = 0; l < SUM_LANES; l++) best = STEP(best, s[l]);                                           \
             }                                                                                                          \
             for (I64 j = whole; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));                           \
             while (found < p.length - 1 && !ARGREDUCE_SAME(LOAD(v, found * p.stride), best)) found++;                  \

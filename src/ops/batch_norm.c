@@ -24,7 +24,7 @@ typedef struct batch_norm_params {
 
 /* For each item, channel k of chunk c (several channels side by side where inner is 1): `each` image row at v + r * inner
  * is shown to ROW, to be added up in s[0 .. SUM_LANES) or, for channels side by side, s[0 .. width). */
-#define BATCH_NORM_ITEMS(...)                                                                                         \
+#define BATCH_NORM_ITEMS(...)                                                                                          \
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
         const I64 c = i / p.channels, k = i - c * p.channels;                                                          \
         const I64 room = CHUNKED && p.inner == 1 ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                        \
@@ -37,12 +37,12 @@ typedef struct batch_norm_params {
 /* s[] = the sum of `term` of the elements j of rows first .. end of channel k. */
 #define BATCH_NORM_SUM(s, term)                                                                                        \
     {                                                                                                                  \
-        const I64 whole = p.inner - p.inner % SUM_LANES;                                                                   \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                      \
+        const I64 whole = p.inner - p.inner % SUM_LANES;                                                               \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                  \
         for (I64 r = first; r < end; r++) {                                                                            \
             const I64 row = r * step + k * p.inner;                                                                    \
-            for (I64 q = 0; q < whole; q += SUM_LANES)                                                                     \
-                for (int l = 0; l < SUM_LANES; l++) {                                                                      \
+            for (I64 q = 0; q < whole; q += SUM_LANES)                                                                 \
+                for (int l = 0; l < SUM_LANES; l++) {                                                                  \
                     const I64 j = row + q + l;                                                                         \
                     s[l] += term;                                                                                      \
                 }                                                                                                      \
@@ -51,7 +51,7 @@ typedef struct batch_norm_params {
                 s[l] += term;                                                                                          \
             }                                                                                                          \
         }                                                                                                              \
-        for (int w = SUM_LANES / 2; w; w /= 2)                                                                             \
+        for (int w = SUM_LANES / 2; w; w /= 2)                                                                         \
             for (int l = 0; l < w; l++) s[l] += s[l + w];                                                              \
     }
 

@@ -42,6 +42,7 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
 
 #define REDUCE_WIDTH   (CHUNKED ? 256 : 1)
 #define REDUCE_SHORT   16
+#define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
 #define REDUCE_SUM(a, v) ((a) + (v))
 #if IS_FLOAT
 #define REDUCE_SUM_STORE(i, v) (out[i] = p.divide ? (v) / SCALAR(p.divisor) : (v))
@@ -59,28 +60,36 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
             const I64 o = i / p.chunks, first = (i - o * p.chunks) * p.chunk;                                          \
             const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
             GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
-            V s[SUM_LANES];                                                                                                \
+            V s[SUM_LANES], t[SUM_LANES];                                                                              \
+            I64 steps = 0;                                                                                             \
             if (p.units == 1 && p.run <= REDUCE_SHORT) {                                                               \
-                V t = start;                                                                                           \
-                for (I64 j = 0; j < p.run; j++) t = STEP(t, (V)LOAD(base, j * stride));                                \
-                PUT(p.out_offset + i, t);                                                                              \
+                V few = start;                                                                                         \
+                for (I64 j = 0; j < p.run; j++) few = STEP(few, (V)LOAD(base, j * stride));                            \
+                PUT(p.out_offset + i, few);                                                                            \
                 continue;                                                                                              \
             }                                                                                                          \
-            for (int l = 0; l < SUM_LANES; l++) s[l] = start;                                                              \
+            for (int l = 0; l < SUM_LANES; l++) s[l] = start;                                                          \
+            for (int l = 0; l < SUM_LANES; l++) t[l] = start;                                                          \
             for (I64 u = first; u < end; u++) {                                                                        \
                 const I64 r = u / p.pieces, skip = (u - r * p.pieces) * p.piece;                                       \
-                const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                                  \
+                const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                              \
                 GLOBAL const T *v =                                                                                    \
                     base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;                 \
                 if (stride == 1)                                                                                       \
-                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
-                        for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], (V)LOAD(v, j + l));                          \
+                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                         \
+                        for (int l = 0; l < SUM_LANES; l++) t[l] = STEP(t[l], (V)LOAD(v, j + l));                      \
                 else                                                                                                   \
-                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
-                        for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], (V)LOAD(v, (j + l) * stride));               \
-                for (int l = 0; l < (int)(n - whole); l++) s[l] = STEP(s[l], (V)LOAD(v, (whole + l) * stride));        \
+                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                         \
+                        for (int l = 0; l < SUM_LANES; l++) t[l] = STEP(t[l], (V)LOAD(v, (j + l) * stride));           \
+                for (int l = 0; l < (int)(n - whole); l++) t[l] = STEP(t[l], (V)LOAD(v, (whole + l) * stride));        \
+                steps += whole / SUM_LANES + 1;                                                                        \
+                if (steps >= REDUCE_BLOCK || u + 1 == end) {                                                           \
+                    for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], t[l]);                                       \
+                    for (int l = 0; l < SUM_LANES; l++) t[l] = start;                                                  \
+                    steps = 0;                                                                                         \
+                }                                                                                                      \
             }                                                                                                          \
-            for (int w = SUM_LANES / 2; w; w /= 2)                                                                         \
+            for (int w = SUM_LANES / 2; w; w /= 2)                                                                     \
                 for (int l = 0; l < w; l++) s[l] = STEP(s[l], s[l + w]);                                               \
             PUT(p.out_offset + i, s[0]);                                                                               \
         }                                                                                                              \
@@ -97,14 +106,19 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
             const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);                                   \
             GLOBAL const T *base =                                                                                     \
                 x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;                  \
-            V s[REDUCE_WIDTH];                                                                                         \
+            V s[REDUCE_WIDTH], t[REDUCE_WIDTH];                                                                        \
             for (int l = 0; l < width; l++) s[l] = start;                                                              \
-            for (I64 u = first; u < end; u++) {                                                                        \
-                GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);                 \
-                if (stride == 1)                                                                                       \
-                    VECTOR_LOOP for (int l = 0; l < width; l++) s[l] = STEP(s[l], (V)LOAD(v, l));                      \
-                else                                                                                                   \
-                    for (int l = 0; l < width; l++) s[l] = STEP(s[l], (V)LOAD(v, l * stride));                         \
+            for (I64 u = first; u < end;) {                                                                            \
+                const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);                                                      \
+                for (int l = 0; l < width; l++) t[l] = start;                                                          \
+                for (; u < stop; u++) {                                                                                \
+                    GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);             \
+                    if (stride == 1)                                                                                   \
+                        VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l));                  \
+                    else                                                                                               \
+                        for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l * stride));                     \
+                }                                                                                                      \
+                for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);                                               \
             }                                                                                                          \
             for (int l = 0; l < width; l++) PUT(p.out_offset + i + l, s[l]);                                           \
             i += ITEMS_STEP(width);                                                                                    \
@@ -136,7 +150,14 @@ static const reduction min_reduction = {"haul_min", HAUL__K_min_rows, HAUL__K_mi
 
 /* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
  * independent items on a reduction is parallel enough as it is. */
-enum { ROW_WORK = 16384, COLUMN_WORK = 32768, ROW_ITEMS = 256, COLUMN_ITEMS = 16384, GRAIN_WORK = 32768 };
+enum {
+    ROW_WORK = 16384,
+    ROW_PIECE = 2048,
+    COLUMN_WORK = 32768,
+    ROW_ITEMS = 256,
+    COLUMN_ITEMS = 16384,
+    GRAIN_WORK = 32768
+};
 
 typedef struct axis_run {
     int64_t dim, stride;
@@ -208,13 +229,13 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     p->pieces = 1;
     p->units = elements;
     if (rows) {
-        p->piece = run.dim < ROW_WORK ? run.dim : ROW_WORK;
+        p->piece = run.dim < ROW_PIECE ? run.dim : ROW_PIECE;
         p->pieces = p->piece ? ceil_div(run.dim, p->piece) : 1;
         p->units = p->piece ? elements / run.dim * p->pieces : 0;
     }
     p->chunk = p->units;
     if (rows && outputs < ROW_ITEMS && elements > 2 * ROW_WORK)
-        p->chunk = p->piece < ROW_WORK ? ROW_WORK / p->piece : 1;
+        p->chunk = ROW_WORK / p->piece;
     if (!rows && outputs < COLUMN_ITEMS && elements > 2 * (COLUMN_WORK / outputs) && elements > 64)
         p->chunk = COLUMN_WORK / outputs > 32 ? COLUMN_WORK / outputs : 32;
     if (p->chunk < p->units)

@@ -29,19 +29,19 @@ FUNC A softmax_sum_lanes(const A *lanes)
 /* Rows along the innermost axis; `put` is stored for e = exp(x - max), its sum, and d = x - max. */
 #define SOFTMAX_ROW(put)                                                                                               \
     {                                                                                                                  \
-        const I64 n = p.length, whole = n - n % SUM_LANES;                                                                 \
+        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
         const int rest = (int)(n - whole);                                                                             \
         GLOBAL const T *v = x + p.offsets[1] + i * n;                                                                  \
         GLOBAL T *o = out + p.offsets[0] + i * n;                                                                      \
-        A s[SUM_LANES], most = LOAD(v, 0);                                                                                 \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = most;                                                                   \
-        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                         \
-            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));                                        \
+        A s[SUM_LANES], most = LOAD(v, 0);                                                                             \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = most;                                                               \
+        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                     \
+            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));                                    \
         for (int l = 0; l < rest; l++) s[l] = M_MAX(s[l], LOAD(v, whole + l));                                         \
-        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);                                                      \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                      \
-        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                         \
-            for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);                                      \
+        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);                                                  \
+        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                  \
+        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                     \
+            for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);                                  \
         for (int l = 0; l < rest; l++) s[l] += M_EXP(LOAD(v, whole + l) - most);                                       \
         const A sum = softmax_sum_lanes(s), log_sum = M_LOG(sum);                                                      \
         (void)log_sum;                                                                                                 \
@@ -99,11 +99,11 @@ SOFTMAX(log_softmax, d - log_sum,    d - M_LOG(sum[l]))
             GLOBAL const T *w = y + p.offsets[2] + at;                                                                 \
             GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
             if (step == 1) {                                                                                           \
-                A s[SUM_LANES];                                                                                            \
-                const I64 whole = n - n % SUM_LANES;                                                                       \
-                for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                              \
-                for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
-                    for (int l = 0; l < SUM_LANES; l++) {                                                                  \
+                A s[SUM_LANES];                                                                                        \
+                const I64 whole = n - n % SUM_LANES;                                                                   \
+                for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                          \
+                for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
+                    for (int l = 0; l < SUM_LANES; l++) {                                                              \
                         const A b = LOAD(v, j + l), c = LOAD(w, j + l);                                                \
                         (void)c;                                                                                       \
                         s[l] += part;                                                                                  \
