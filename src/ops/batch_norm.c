@@ -55,7 +55,8 @@ typedef struct batch_norm_params {
             for (int l = 0; l < w; l++) s[l] += s[l + w];                                                              \
     }
 
-/* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. */
+/* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. Sums are of differences to the
+ * chunk's first element, so that a large mean costs no digits and equal elements have no variance. */
 KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
 {
     GLOBAL const T *v = x + p.offsets[1];
@@ -64,12 +65,13 @@ KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
     BATCH_NORM_ITEMS({
         const A n = (A)((end - first) * p.inner);
         if (p.inner == 1) {
+            GLOBAL const T *one = v + first * step + k;
             A mean[BATCH_NORM_WIDTH], m2[BATCH_NORM_WIDTH];
             for (int l = 0; l < width; l++) mean[l] = 0;
             for (int l = 0; l < width; l++) m2[l] = 0;
             for (I64 r = first; r < end; r++)
-                for (int l = 0; l < width; l++) mean[l] += LOAD(v, r * step + k + l);
-            for (int l = 0; l < width; l++) mean[l] /= n;
+                for (int l = 0; l < width; l++) mean[l] += LOAD(v, r * step + k + l) - LOAD(one, l);
+            for (int l = 0; l < width; l++) mean[l] = LOAD(one, l) + mean[l] / n;
             for (I64 r = first; r < end; r++)
                 for (int l = 0; l < width; l++) {
                     const A d = LOAD(v, r * step + k + l) - mean[l];
@@ -79,8 +81,9 @@ KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
             for (int l = 0; l < width; l++) STORE(squares, i + l, m2[l]);
         } else {
             A s[SUM_LANES];
-            BATCH_NORM_SUM(s, LOAD(v, j))
-            const A mean = s[0] / n;
+            const A one = LOAD(v, first * step + k * p.inner);
+            BATCH_NORM_SUM(s, LOAD(v, j) - one)
+            const A mean = one + s[0] / n;
             BATCH_NORM_SUM(s, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
             STORE(means, i, mean);
             STORE(squares, i, s[0]);
