@@ -49,7 +49,8 @@ static void succeeded(haul_status status, const char *call, int line)
         fail_msg("line %d: %s: %s", line, call, haul_error_message());
 }
 
-/* --- kernels for these tests ----------------------------------------------------------------------------------------------- */
+/* --- kernels for these tests
+ * ----------------------------------------------------------------------------------------------- */
 
 /* z = x * scale + y, on ints, so that the order of additions can be seen. */
 typedef struct axpy_params {
@@ -94,7 +95,8 @@ static int program_count(const haul_device *device)
     return count;
 }
 
-/* --- devices ------------------------------------------------------------------------------------------------------------- */
+/* --- devices
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void test_opencl__describes_its_devices(void **state)
 {
@@ -117,16 +119,17 @@ static void test_opencl__describes_its_devices(void **state)
 
 static void test_opencl__refuses_devices_beyond_the_last(void **state)
 {
-    char         why[256];
-    int          count = table->count(why, sizeof why);
-    haul_device  device = {.name = "opencl:9"};
+    char        why[256];
+    int         count = table->count(why, sizeof why);
+    haul_device device = {.name = "opencl:9"};
 
     (void)state;
     assert_int_equal(table->open(&device, count), HAUL_DEVICE);
     assert_non_null(strstr(haul_error_message(), "fewer devices"));
 }
 
-/* --- compiling ----------------------------------------------------------------------------------------------------------- */
+/* --- compiling
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void test_opencl__names_the_kernel_that_does_not_compile(void **state)
 {
@@ -206,20 +209,21 @@ static void test_opencl__compiling_survives_each_failed_allocation(void **state)
     kernel_free(&kernel);
 }
 
-/* --- the binary cache ----------------------------------------------------------------------------------------------------- */
+/* --- the binary cache
+ * ----------------------------------------------------------------------------------------------------- */
 
 static const char plain_source[] = "__kernel void plain(__global int *x) { x[get_global_id(0)] += 7; }\n";
 
 /* Build; says whether the cache served, and checks that the program works. */
 static bool build_plain(haul_device *device)
 {
-    bool             cached = true;
-    cl_program       program;
-    cl_kernel        kernel;
-    cl_int           code, value = 35;
-    size_t           one = 1;
-    haul__buffer     x;
-    haul__stream     s = {.device = device};
+    bool         cached = true;
+    cl_program   program;
+    cl_kernel    kernel;
+    cl_int       code, value = 35;
+    size_t       one = 1;
+    haul__buffer x;
+    haul__stream s = {.device = device};
 
     OK(haul__cl_build(device, "plain", plain_source, &cached, &program));
     kernel = haul__cl.CreateKernel(program, "plain", &code);
@@ -305,7 +309,8 @@ static void test_opencl__cache_keys_tell_programs_apart(void **state)
     haul__free(b);
 }
 
-/* --- memory and copies ---------------------------------------------------------------------------------------------------- */
+/* --- memory and copies
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void test_opencl__says_that_memory_is_exhausted(void **state)
 {
@@ -344,11 +349,11 @@ static void test_opencl__fills_with_patterns_of_all_sizes(void **state)
 
 static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
 {
-    haul_device  *device = device_at(0);
-    haul__stream  s = {.device = device};
-    haul__buffer  a, b;
-    unsigned char got[64];
-    void         *host, *handle;
+    haul_device   *device = device_at(0);
+    haul__stream   s = {.device = device};
+    haul__buffer   a, b;
+    unsigned char  got[64];
+    void          *host, *handle;
     unsigned char *bytes;
     bool           shares = device->properties.shares_host_memory;
 
@@ -378,7 +383,8 @@ static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
     table->free(device, &b);
 }
 
-/* --- through the public interface ------------------------------------------------------------------------------------------ */
+/* --- through the public interface
+ * ------------------------------------------------------------------------------------------ */
 
 static void test_opencl__tensors_pass_through_two_devices(void **state)
 {
@@ -401,8 +407,8 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
 {
     static const unsigned kinds[] = {HAUL__FAULT_HOST, HAUL__FAULT_DEVICE, HAUL__FAULT_COPY, HAUL__FAULT_COMPILE,
                                      HAUL__FAULT_LAUNCH};
-    haul_device *device = device_at(0);
-    int          failures[5] = {0};
+    haul_device          *device = device_at(0);
+    int                   failures[5] = {0};
 
     (void)state;
     for (int k = 0; k < 5; k++) {
@@ -434,7 +440,8 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
     }
 }
 
-/* --- what is missing ------------------------------------------------------------------------------------------------------- */
+/* --- what is missing
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Run this program again in a changed environment: it prints how many devices there are and why there are none. */
 static void count_with(const char *variable, const char *value, char *out, size_t size)

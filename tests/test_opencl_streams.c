@@ -1,5 +1,5 @@
-/* Launches, streams and events of the OpenCL backend: each item is done once, threads do not disturb each other, and what
- * events order stays in order. Two devices of PoCL where the environment does not say otherwise.
+/* Launches, streams and events of the OpenCL backend: each item is done once, threads do not disturb each other, and
+ * what events order stays in order. Two devices of PoCL where the environment does not say otherwise.
  *
  * ctest: timeout=300 */
 #include <setjmp.h>
@@ -43,7 +43,8 @@ static void succeeded(haul_status status, const char *call, int line)
         fail_msg("line %d: %s: %s", line, call, haul_error_message());
 }
 
-/* --- kernels for these tests ----------------------------------------------------------------------------------------------- */
+/* --- kernels for these tests
+ * ----------------------------------------------------------------------------------------------- */
 
 /* On ints, so that results are exact: z = x * scale + y, and z[offset ...] = scale, scale + 1 ... */
 typedef struct axpy_params {
@@ -79,7 +80,8 @@ static void kernel_free(haul__kernel *kernel)
     haul__free(k);
 }
 
-/* --- launches ------------------------------------------------------------------------------------------------------------- */
+/* --- launches
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Every item is done once whatever the number of items, on grids for processors and for GPUs. */
 static void test_opencl_streams__launches_do_each_item_once(void **state)
@@ -99,18 +101,23 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
     OK(table->alloc(device, ROOM * sizeof *got, &z));
     OK(table->stream_open(device, &s.queue));
     for (int gpu = 0; gpu < 2; gpu++) {
-        haul__unit   unit = {gpu ? "test_grid" : "test_runs",
-                             "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
-                               "KERNEL1(bump, axpy_params, T, z) { FOR_ITEMS(i) STORE(z, i, LOAD(z, i) + p.scale); }\n",
-                             "bump", HAUL_I32};
+        haul__unit unit = {gpu ? "test_grid" : "test_runs",
+                           "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
+                           "KERNEL1(bump, axpy_params, T, z) { FOR_ITEMS(i) STORE(z, i, LOAD(z, i) + p.scale); }\n",
+                           "bump", HAUL_I32};
         haul__kernel kernel;
 
         d->chunked = !gpu;
         OK(table->compile(device, &unit, &kernel));
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
             axpy_params  params = {.items = sizes[k], .scale = 3};
-            haul__launch launch = {.kernel = &kernel, .buffers = {buffers[0]}, .buffer_count = 1, .params = &params,
-                                   .params_size = sizeof params, .items = sizes[k], .grain = k % 2 ? 1 : 1000};
+            haul__launch launch = {.kernel = &kernel,
+                                   .buffers = {buffers[0]},
+                                   .buffer_count = 1,
+                                   .params = &params,
+                                   .params_size = sizeof params,
+                                   .items = sizes[k],
+                                   .grain = k % 2 ? 1 : 1000};
 
             OK(table->fill(&s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
             OK(table->launch(&s, &launch));
@@ -127,8 +134,8 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
     free(got);
 }
 
-/* Two threads launch one kernel with other arguments on streams of their own, as fast as they can: each launch must find
- * its own arguments. */
+/* Two threads launch one kernel with other arguments on streams of their own, as fast as they can: each launch must
+ * find its own arguments. */
 enum { LAUNCHES = 20000, PLACES = 4 };
 
 typedef struct racer {
@@ -151,8 +158,13 @@ static void *race(void *context)
     r->status = table->alloc(r->device, sizeof r->got, &z);
     for (int k = 0; k < LAUNCHES && !r->status; k++) {
         axpy_params  params = {.items = PLACES, .scale = r->first + k, .offset = k * PLACES};
-        haul__launch launch = {.kernel = r->kernel, .buffers = {&z}, .buffer_count = 1, .params = &params,
-                               .params_size = sizeof params, .items = PLACES, .grain = PLACES};
+        haul__launch launch = {.kernel = r->kernel,
+                               .buffers = {&z},
+                               .buffer_count = 1,
+                               .params = &params,
+                               .params_size = sizeof params,
+                               .items = PLACES,
+                               .grain = PLACES};
 
         r->status = table->launch(&s, &launch);
     }
@@ -190,7 +202,8 @@ static void test_opencl_streams__threads_may_launch_one_kernel(void **state)
     free(racers);
 }
 
-/* --- events --------------------------------------------------------------------------------------------------------------- */
+/* --- events
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Random commands on streams of two devices, ordered by events only where two streams touch one buffer; a model on the
  * host does the same one after the other. Buffers are large enough that a missing wait is seen. */
@@ -262,8 +275,12 @@ static void step(schedule *s)
         memcpy(to->model, far->model, sizeof to->model);
     } else {
         axpy_params  params = {.items = ITEMS, .scale = 1 + value % 3};
-        haul__launch launch = {.kernel = &l->kernel, .buffers = {&to->buffer, &a->buffer, &to->buffer},
-                               .buffer_count = 3, .params = &params, .params_size = sizeof params, .items = ITEMS,
+        haul__launch launch = {.kernel = &l->kernel,
+                               .buffers = {&to->buffer, &a->buffer, &to->buffer},
+                               .buffer_count = 3,
+                               .params = &params,
+                               .params_size = sizeof params,
+                               .items = ITEMS,
                                .grain = 512};
 
         order(s, stream, a, false);

@@ -67,8 +67,7 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2 -w%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
     if (!d->identity) /* else opened once more, after memory was exhausted */
-        d->identity =
-            haul__format("%s\n%s\n%s\n%s\n", d->platform->version, device->driver, device->model, d->options);
+        d->identity = haul__format("%s\n%s\n%s\n%s\n", d->platform->version, device->driver, device->model, d->options);
     return d->identity ? HAUL_OK : haul__fail_memory(device->name, 256);
 }
 

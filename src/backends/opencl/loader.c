@@ -93,8 +93,7 @@ static void find_devices(void)
     cl_uint        count = 0;
 
     if (haul__cl.GetPlatformIDs(MAX_PLATFORMS, ids, &count) != CL_SUCCESS || count == 0) {
-        snprintf(reason, sizeof reason,
-                 "the loader found no platform; install a driver, for example pocl-opencl-icd");
+        snprintf(reason, sizeof reason, "the loader found no platform; install a driver, for example pocl-opencl-icd");
         return;
     }
     for (cl_uint i = 0; i < count && i < MAX_PLATFORMS; i++)
@@ -124,7 +123,10 @@ int haul__cl_count(char *why, size_t why_size)
     return device_count;
 }
 
-haul__cl_device *haul__cl_enumerated(int index) { return index >= 0 && index < device_count ? &devices[index] : NULL; }
+haul__cl_device *haul__cl_enumerated(int index)
+{
+    return index >= 0 && index < device_count ? &devices[index] : NULL;
+}
 
 static bool flag(cl_device_id id, cl_device_info what)
 {

@@ -1,4 +1,5 @@
-/* Shared inside the OpenCL backend: the loader's functions, what is kept of platforms and devices, checking of calls. */
+/* Shared inside the OpenCL backend: the loader's functions, what is kept of platforms and devices, checking of calls.
+ */
 #ifndef HAUL_BACKENDS_OPENCL_OPENCL_H
 #define HAUL_BACKENDS_OPENCL_OPENCL_H
 
@@ -74,27 +75,30 @@ typedef struct haul__cl_device {
     cl_device_id       id;
     haul__cl_platform *platform;
 
-    cl_context       context;
-    cl_command_queue service; /* placing and mapping of memory */
-    bool             chunked; /* work items take runs of elements: processors */
-    bool             caches; /* programs are kept in our own cache on disk */
-    size_t           units;
-    size_t           max_local;
-    char             options[96];     /* of the compiler */
-    char            *identity;        /* device, driver and options: part of the cache's key */
-    pthread_mutex_t  lock;            /* guards programs, and building them */
+    cl_context        context;
+    cl_command_queue  service; /* placing and mapping of memory */
+    bool              chunked; /* work items take runs of elements: processors */
+    bool              caches;  /* programs are kept in our own cache on disk */
+    size_t            units;
+    size_t            max_local;
+    char              options[96]; /* of the compiler */
+    char             *identity;    /* device, driver and options: part of the cache's key */
+    pthread_mutex_t   lock;        /* guards programs, and building them */
     haul__cl_program *programs;
 } haul__cl_device;
 
-/* What haul__kernel.handle points at. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the one
- * object of OpenCL that threads may not share, and a kernel may be launched on several streams. */
+/* What haul__kernel.handle points at. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the
+ * one object of OpenCL that threads may not share, and a kernel may be launched on several streams. */
 typedef struct haul__cl_kernel {
     cl_kernel       kernel;
     size_t          max_local;
     pthread_mutex_t lock;
 } haul__cl_kernel;
 
-static inline haul__cl_device *haul__cl_of(const haul_device *device) { return device->impl; }
+static inline haul__cl_device *haul__cl_of(const haul_device *device)
+{
+    return device->impl;
+}
 
 /* loader.c: devices of all platforms together; on none the reason in `why`. Loads the driver on the first call. */
 int              haul__cl_count(char *why, size_t why_size);

@@ -6,7 +6,8 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* --- text ---------------------------------------------------------------------------------------------------------------- */
+/* --- text
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* "#undef NAME" for each kernel of the unit: drivers define built-in functions as macros (exp becomes _cl_exp), and a
  * kernel of that name would get another. The prelude holds what kernels need of the built-in functions. */
@@ -45,7 +46,8 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
     return text;
 }
 
-/* --- building ------------------------------------------------------------------------------------------------------------ */
+/* --- building
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* The line of a compiler's log that says most: the first with an error, else the first that is not blank. */
 static void pick_line(const char *log, char *out, size_t size)
@@ -93,7 +95,8 @@ static haul_status build_source(const haul_device *device, const char *name, con
     return HAUL_OK;
 }
 
-/* --- the cache on disk --------------------------------------------------------------------------------------------------- */
+/* --- the cache on disk
+ * --------------------------------------------------------------------------------------------------- */
 
 /* NULL if there is no binary or the driver refuses it: it may be damaged, or made by another version. */
 static cl_program build_binary(const haul__cl_device *d, const char *key)
@@ -170,7 +173,8 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
     return status;
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------------------------- */
+/* --- kernels
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Called with the device's lock held: kernels of one unit share a program, and drivers build one at a time anyhow. */
 static haul_status make_program(haul_device *device, const haul__unit *unit, haul__cl_program **out)
@@ -243,7 +247,8 @@ haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__
                           haul__cl_error_name(code));
     }
     if (haul__cl.GetKernelWorkGroupInfo(kernel->kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof kernel->max_local,
-                                        &kernel->max_local, NULL) != CL_SUCCESS || kernel->max_local == 0)
+                                        &kernel->max_local, NULL) != CL_SUCCESS ||
+        kernel->max_local == 0)
         kernel->max_local = 1;
     pthread_mutex_init(&kernel->lock, NULL);
     *out = (haul__kernel){.handle = kernel};

@@ -2,15 +2,22 @@
 #include "backends/opencl/opencl.h"
 #include "core/error.h"
 
-/* Runs per processor: enough that a slow one does not keep the others waiting, few enough that each is worth starting. */
+/* Runs per processor: enough that a slow one does not keep the others waiting, few enough that each is worth starting.
+ */
 #define CHUNKS_PER_UNIT 4
 /* Groups per unit of a GPU: what keeps it busy while some wait for memory; more only cost their start. */
 #define GROUPS_PER_UNIT 32
 #define SMALL_LOCAL     64
 #define LARGE_LOCAL     256
 
-static cl_command_queue queue_of(const haul__stream *s) { return s->queue; }
-static cl_mem           memory_of(const haul__buffer *buffer) { return buffer->handle; }
+static cl_command_queue queue_of(const haul__stream *s)
+{
+    return s->queue;
+}
+static cl_mem memory_of(const haul__buffer *buffer)
+{
+    return buffer->handle;
+}
 
 haul_status haul__cl_stream_open(haul_device *device, void **queue)
 {
@@ -41,16 +48,18 @@ haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offse
 {
     if (bytes == 0)
         return HAUL_OK;
-    return started(s, "clEnqueueWriteBuffer",
-                   haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, NULL));
+    return started(
+        s, "clEnqueueWriteBuffer",
+        haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, NULL));
 }
 
 haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
 {
     if (bytes == 0)
         return HAUL_OK;
-    return started(s, "clEnqueueReadBuffer",
-                   haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, NULL));
+    return started(
+        s, "clEnqueueReadBuffer",
+        haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, NULL));
 }
 
 haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
@@ -85,12 +94,13 @@ haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t t
     return haul__cl_copy(s, to, to_offset, from, from_offset, bytes);
 }
 
-/* --- launches ---------------------------------------------------------------------------------------------------------- */
+/* --- launches
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Processors: a run of elements for each work item, groups of one, which is 20 times faster on PoCL than neighbouring
- * elements for neighbouring items. The local size is always given and the same, since drivers that compile for
- * processors compile a kernel again for each. GPUs: as many groups as keep all units busy, smaller ones when there is
- * little to do. */
+ * elements for neighbouring items. The local size is always given and the same, the grid is small and has no offset:
+ * PoCL, which compiles a kernel again where these differ, then does so once, without its environment variables being
+ * set. GPUs: as many groups as keep all units busy, smaller ones when there is little to do. */
 static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__launch *launch,
                         size_t *global, size_t *local)
 {
@@ -147,7 +157,8 @@ haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch)
     return haul__cl_check(s->device, call, code);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------------ */
+/* --- waiting
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* The flush lets other queues and the host wait: without it the commands might never start. */
 static haul_status mark(haul__stream *s, cl_event *event)
