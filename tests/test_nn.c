@@ -491,6 +491,9 @@ static void test_nn__layer_shapes(void **state)
     assert_int_equal(haul_module_parameter_count(conv), 6 * 2 * 3 * 2);
     shape = haul_tensor_shape(haul_call(haul_nn_avg_pool2d(2), x));
     assert_int_equal(shape.dims[2], 4);
+    shape = haul_tensor_shape(haul_call(haul_nn_max_pool2d(3, .stride = {2, 1}, .padding = {1, 1}), x));
+    assert_int_equal(shape.dims[2], 5);
+    assert_int_equal(shape.dims[3], 8);
     shape = haul_tensor_shape(haul_call(haul_nn_flatten(1), x));
     assert_int_equal(shape.ndim, 2);
     assert_int_equal(shape.dims[1], 4 * 9 * 8);

@@ -79,20 +79,22 @@ typedef struct haul_batch {
 } haul_batch;
 
 typedef struct haul_loader_options {
-    int64_t      batch;   /* 0 means 1 */
-    bool         shuffle; /* a new order each epoch, from the seed */
-    uint64_t     seed;
-    bool         drop_last;       /* leave an incomplete last batch out */
-    int          workers;         /* threads; 0: the calling thread does the work */
-    int          prefetch;        /* batches ahead; 0 means 2 for each worker */
-    haul_device *device;          /* where batches go; not given: the thread's current device when the loader is made */
-    double       mean, deviation; /* pictures become (x / 255 - mean) / deviation; 0, 0 means 0.5 and 0.5 */
-    int64_t      random_crop;     /* pad by so many pixels and crop back at random; training only */
-    bool         random_flip;     /* mirror left-right with probability 1/2 */
+    haul_dataset *dataset; /* positional; the loader holds it */
+    int64_t       batch;   /* examples in a batch; 0 means 1 */
+    bool          shuffle; /* a new order each epoch, from the seed */
+    uint64_t      seed;
+    bool          drop_last;       /* leave an incomplete last batch out */
+    int           workers;         /* threads; 0: the calling thread does the work */
+    int           prefetch;        /* batches ahead; 0 means 2 for each worker */
+    haul_device  *device;          /* where batches go; not given: the thread's current device at this time */
+    double        mean, deviation; /* pictures become (x / 255 - mean) / deviation; 0, 0 means 0.5 and 0.5 */
+    int64_t       random_crop;     /* pad pictures by so many zero pixels and crop back at random: for training data */
+    bool          random_flip;     /* mirror pictures left-right with probability 1/2: for training data */
 } haul_loader_options;
 
-#define haul_loader_new(dataset, ...) haul_loader_new_with(dataset, &(haul_loader_options){__VA_ARGS__})
-HAUL_API haul_loader *haul_loader_new_with(haul_dataset *dataset, const haul_loader_options *options);
+/* haul_loader_new(dataset, .batch = 64, .shuffle = true, .workers = 2) */
+#define haul_loader_new(...) haul_loader_new_with(&(haul_loader_options){.dataset = __VA_ARGS__})
+HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 
 /* Begin epoch number `epoch` (any number; it selects the order and the random transforms), at batch `first` when
  * continuing within it. Ends an epoch under way. */

@@ -9,6 +9,7 @@
 
 #include <haul/base.h>
 #include <haul/error.h>
+#include <haul/ops.h>
 #include <haul/tensor.h>
 
 HAUL_BEGIN
@@ -72,7 +73,8 @@ HAUL_API bool        haul_module_is_training(const haul_module *module);
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 
-/* ---- layers ---- */
+/* ---- layers; the operations of ops.h as modules, with their parameters ---- */
+/* haul_nn_linear(in, out, .no_bias = true): weight [out, in] and bias [out]; x is [..., in]. */
 typedef struct haul_nn_linear_options {
     int64_t out_features; /* positional */
     bool    no_bias;
@@ -80,6 +82,8 @@ typedef struct haul_nn_linear_options {
 #define haul_nn_linear(in, ...) haul_nn_linear_with(in, &(haul_nn_linear_options){.out_features = __VA_ARGS__})
 HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
 
+/* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
+ * [N, in, H, W]. */
 typedef struct haul_nn_conv2d_options {
     int64_t kernel;                                     /* of a square window; positional */
     int64_t kernel_w;                                   /* its width, if it is not square */
@@ -90,6 +94,8 @@ typedef struct haul_nn_conv2d_options {
 HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                                           const haul_nn_conv2d_options *options);
 
+/* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var; x is
+ * [N, channels, ...]. */
 typedef struct haul_nn_batch_norm_options {
     int64_t channels; /* positional */
     double  momentum; /* 0 means 0.1 */
@@ -102,10 +108,14 @@ HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
 HAUL_API haul_module *haul_nn_gelu(void);
-HAUL_API haul_module *haul_nn_dropout(double p);
+HAUL_API haul_module *haul_nn_dropout(double p); /* in training only; p is a probability */
 HAUL_API haul_module *haul_nn_flatten(int first_axis);
-HAUL_API haul_module *haul_nn_max_pool2d(int64_t size);
-HAUL_API haul_module *haul_nn_avg_pool2d(int64_t size);
+
+/* haul_nn_max_pool2d(3, .stride = {2, 2}), with the options of haul_max_pool2d. */
+#define haul_nn_max_pool2d(...) haul_nn_max_pool2d_with(&(haul_pool2d_options){.size = __VA_ARGS__})
+#define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(&(haul_pool2d_options){.size = __VA_ARGS__})
+HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
 
 /* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. */
 HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);

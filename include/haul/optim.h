@@ -16,23 +16,25 @@ HAUL_BEGIN
  *   g = grad + weight_decay p;  v = momentum v + (1 - dampening) g (v = g at first)
  *   p -= lr (nesterov ? g + momentum v : v) */
 typedef struct haul_sgd_options {
-    double lr; /* 0 means 0.001 */
-    double momentum, dampening, weight_decay;
-    bool   nesterov; /* needs momentum, no dampening */
+    haul_module *module; /* positional */
+    double       lr;     /* 0 means 0.001 */
+    double       momentum, dampening, weight_decay;
+    bool         nesterov; /* needs momentum, no dampening */
 } haul_sgd_options;
-#define haul_sgd(module, ...) haul_sgd_with(module, &(haul_sgd_options){__VA_ARGS__})
-HAUL_API haul_optimizer *haul_sgd_with(haul_module *module, const haul_sgd_options *options);
+#define haul_sgd(...) haul_sgd_with(&(haul_sgd_options){.module = __VA_ARGS__})
+HAUL_API haul_optimizer *haul_sgd_with(const haul_sgd_options *options);
 
 /* Adam (Kingma, Ba 2015); with decoupled weight decay (Loshchilov, Hutter 2019) when .decoupled is set. */
 typedef struct haul_adam_options {
-    double lr;           /* 0 means 0.001 */
-    double beta1, beta2; /* 0 means 0.9 and 0.999 */
-    double eps;          /* 0 means 1e-8 */
-    double weight_decay;
-    bool   decoupled;
+    haul_module *module;       /* positional */
+    double       lr;           /* 0 means 0.001 */
+    double       beta1, beta2; /* 0 means 0.9 and 0.999 */
+    double       eps;          /* 0 means 1e-8 */
+    double       weight_decay;
+    bool         decoupled;
 } haul_adam_options;
-#define haul_adam(module, ...) haul_adam_with(module, &(haul_adam_options){__VA_ARGS__})
-HAUL_API haul_optimizer *haul_adam_with(haul_module *module, const haul_adam_options *options);
+#define haul_adam(...) haul_adam_with(&(haul_adam_options){.module = __VA_ARGS__})
+HAUL_API haul_optimizer *haul_adam_with(const haul_adam_options *options);
 
 HAUL_API haul_status  haul_optimizer_step(haul_optimizer *optimizer);
 HAUL_API haul_status  haul_optimizer_zero_grad(haul_optimizer *optimizer); /* gradients become absent, as in PyTorch */

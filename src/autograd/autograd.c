@@ -201,12 +201,14 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
     haul_status status = check_inputs(inputs, count, options);
     if (status)
         return status;
-    grad_call call = {inputs, count, haul__calloc((size_t)count, sizeof *call.kept)};
+    /* NULL is a seed that was not given, but not after a failure. */
+    haul_tensor *seed = options->seed || haul_error_status() ? options->seed : HAUL_NONE;
+    grad_call    call = {inputs, count, haul__calloc((size_t)count, sizeof *call.kept)};
     if (!call.kept)
         return haul__fail_memory("haul_grad", (size_t)count * sizeof *call.kept);
     status = haul__gradient_pass(&(haul__pass_request){.operation = "haul_grad",
                                                        .y = y,
-                                                       .seed = options->seed ? options->seed : HAUL_NONE,
+                                                       .seed = seed,
                                                        .create_graph = options->create_graph,
                                                        .inputs = inputs,
                                                        .input_count = count,

@@ -84,8 +84,7 @@ haul_status haul__fail(haul_status status, const char *operation, const char *ar
 
 haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format, ...)
 {
-    enum { LAST = HAUL_INTERRUPTED };
-    if (status <= HAUL_OK || status > LAST)
+    if (status <= HAUL_OK || status > HAUL_INTERRUPTED)
         status = HAUL_INVALID_ARGUMENT;
     va_list arguments;
     va_start(arguments, format);

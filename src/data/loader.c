@@ -215,10 +215,11 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
 }
 
-haul_loader *haul_loader_new_with(haul_dataset *dataset, const haul_loader_options *options)
+haul_loader *haul_loader_new_with(const haul_loader_options *options)
 {
-    if (!dataset || !options) {
-        haul__fail_null(NEW, dataset ? "options" : "dataset");
+    haul_dataset *dataset = options ? options->dataset : NULL;
+    if (!dataset) {
+        haul__fail_null(NEW, options ? "dataset" : "options");
         return NULL;
     }
     haul_device *device = options->device ? options->device : haul__device_current(NEW);

@@ -46,6 +46,10 @@ static haul_status add_tensors(haul_module *m, int64_t channels)
 
 haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options)
 {
+    if (!options) {
+        haul__fail_null("haul_nn_batch_norm", "options");
+        return NULL;
+    }
     if (haul__module_size(options->channels, "haul_nn_batch_norm", "channels"))
         return NULL;
     haul_module *m = haul_module_new_with_state("batch_norm", forward, sizeof(batch_norm));

@@ -40,6 +40,10 @@ static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width,
 
 haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, const haul_nn_conv2d_options *options)
 {
+    if (!options) {
+        haul__fail_null("haul_nn_conv2d", "options");
+        return NULL;
+    }
     int64_t height = options->kernel, width = options->kernel_w ? options->kernel_w : options->kernel;
     int64_t groups = options->groups ? options->groups : 1, fan_in;
 

@@ -2,6 +2,7 @@
 #include <haul/ops.h>
 #include <haul/scope.h>
 
+#include "core/error.h"
 #include "nn/module.h"
 
 typedef struct linear {
@@ -19,8 +20,12 @@ static haul_tensor *forward(haul_module *m, haul_tensor *x)
 haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options)
 {
     static const char operation[] = "haul_nn_linear";
-    int64_t           out = options->out_features;
 
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
+    int64_t out = options->out_features;
     if (haul__module_size(in_features, operation, "in_features") || haul__module_size(out, operation, "out_features"))
         return NULL;
     haul_module *m = haul_module_new_with_state("linear", forward, sizeof(linear));

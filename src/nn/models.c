@@ -116,7 +116,7 @@ static const model *find(const char *name)
 
 haul_module *haul_model_new_with(const haul_model_options *options)
 {
-    if (!options->name) {
+    if (!options || !options->name) {
         haul__fail_null("haul_model_new", "name");
         return NULL;
     }

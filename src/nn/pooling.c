@@ -1,29 +1,29 @@
-/* Pooling over square windows that do not overlap. */
-#include <haul/ops.h>
-
+/* Pooling. The window's size is checked when the layer is made, the rest when it meets a picture. */
+#include "core/error.h"
 #include "nn/module.h"
-
-typedef struct pooling {
-    int64_t size;
-} pooling;
 
 #define POOLING(name)                                                                                                  \
     static haul_tensor *name##_forward(haul_module *m, haul_tensor *x)                                                 \
     {                                                                                                                  \
-        return haul_##name(x, ((const pooling *)haul_module_state(m))->size);                                          \
+        return haul_##name##_with(x, haul_module_state(m));                                                            \
     }                                                                                                                  \
-    haul_module *haul_nn_##name(int64_t size)                                                                          \
+    haul_module *haul_nn_##name##_with(const haul_pool2d_options *options)                                             \
     {                                                                                                                  \
-        return pooling_new(#name, "haul_nn_" #name, name##_forward, size);                                             \
+        return pooling_new(#name, "haul_nn_" #name, name##_forward, options);                                          \
     }
 
-static haul_module *pooling_new(const char *kind, const char *operation, haul_forward *forward, int64_t size)
+static haul_module *pooling_new(const char *kind, const char *operation, haul_forward *forward,
+                                const haul_pool2d_options *options)
 {
-    if (haul__module_size(size, operation, "size"))
+    if (!options) {
+        haul__fail_null(operation, "options");
         return NULL;
-    haul_module *m = haul_module_new_with_state(kind, forward, sizeof(pooling));
+    }
+    if (haul__module_size(options->size, operation, "size"))
+        return NULL;
+    haul_module *m = haul_module_new_with_state(kind, forward, sizeof *options);
     if (m)
-        ((pooling *)haul_module_state(m))->size = size;
+        *(haul_pool2d_options *)haul_module_state(m) = *options;
     return m;
 }
 

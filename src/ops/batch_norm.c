@@ -534,6 +534,10 @@ static haul_tensor *compute(const operands *o)
 
 haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
 {
+    if (!options) {
+        haul__fail_null(name, "options");
+        return NULL;
+    }
     haul_tensor *in[] = {x, options->weight, optional(options->bias)};
     operands     o = {.running_mean = optional(options->running_mean),
                       .running_var = optional(options->running_var),

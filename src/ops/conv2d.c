@@ -302,6 +302,10 @@ static haul_tensor *conv2d(haul_tensor *x, haul_tensor *weight, const haul_conv2
 
 haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
 {
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
     haul_scope *scope = haul_scope_push();
     return scope ? haul_scope_return(scope, conv2d(x, weight, options)) : NULL;
 }

@@ -349,6 +349,10 @@ typedef haul_tensor *pool_fn(haul_device *device, haul_tensor *x, const pool *ho
 
 static haul_tensor *pool2d(const char *operation, pool_fn *fn, haul_tensor *x, const haul_pool2d_options *options)
 {
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return NULL;

@@ -348,6 +348,10 @@ static haul_status check(const reduction *how, const haul_tensor *x, int64_t eac
 
 static haul_tensor *reduce(const reduction *how, const haul_reduce_options *options)
 {
+    if (!options) {
+        haul__fail_null(how->name, "options");
+        return NULL;
+    }
     haul_tensor *in[] = {options->x};
     bool         reduced[HAUL_MAX_DIMS];
     haul_shape   result;

@@ -44,10 +44,14 @@ static const haul__optimizer_kind kind = {
     .update = update,
 };
 
-haul_optimizer *haul_adam_with(haul_module *module, const haul_adam_options *options)
+haul_optimizer *haul_adam_with(const haul_adam_options *options)
 {
     static const char operation[] = "haul_adam";
 
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
     if (haul__optimizer_number(options->lr, 0, INFINITY, operation, "lr") ||
         haul__optimizer_number(options->beta1, 0, 1, operation, "beta1") ||
         haul__optimizer_number(options->beta2, 0, 1, operation, "beta2") ||
@@ -59,5 +63,5 @@ haul_optimizer *haul_adam_with(haul_module *module, const haul_adam_options *opt
                     .eps = options->eps != 0 ? options->eps : 1e-8,
                     .weight_decay = options->weight_decay,
                     .decoupled = options->decoupled};
-    return haul__optimizer_new(&kind, module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
+    return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
 }

@@ -42,10 +42,14 @@ static const haul__optimizer_kind kind = {
     .update = update,
 };
 
-haul_optimizer *haul_sgd_with(haul_module *module, const haul_sgd_options *options)
+haul_optimizer *haul_sgd_with(const haul_sgd_options *options)
 {
     static const char operation[] = "haul_sgd";
 
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
     if (haul__optimizer_number(options->lr, 0, INFINITY, operation, "lr") ||
         haul__optimizer_number(options->momentum, 0, INFINITY, operation, "momentum") ||
         haul__optimizer_number(options->dampening, -INFINITY, INFINITY, operation, "dampening") ||
@@ -59,5 +63,5 @@ haul_optimizer *haul_sgd_with(haul_module *module, const haul_sgd_options *optio
                    .dampening = options->dampening,
                    .weight_decay = options->weight_decay,
                    .nesterov = options->nesterov};
-    return haul__optimizer_new(&kind, module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
+    return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
 }
