@@ -36,11 +36,12 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
         if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
             const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
             GLOBAL const T *upper = x + at, *lower = upper + width;
-            VECTOR_LOOP for (I32 o = 0; o < (I32)p.out_w; o++) {
+            const I32 count = (I32)p.out_w;
+            VECTOR_LOOP for (I32 o = 0; o < count; o++) {
                 const T a = upper[2 * o], b = upper[2 * o + 1], c = lower[2 * o], d = lower[2 * o + 1];
-                const I32 right = b > a || b != b, below_right = d > c || d != d;
+                const I32 right = (b > a) | (b != b), below_right = (d > c) | (d != d);
                 const T top = right ? b : a, bottom = below_right ? d : c;
-                const I32 below = bottom > top || bottom != bottom;
+                const I32 below = (bottom > top) | (bottom != bottom);
                 y[o] = below ? bottom : top;
                 found[o] = at + 2 * o + (below ? width + below_right : right);
             }
@@ -73,15 +74,17 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
         GLOBAL T *dx = out + i * p.w;
         const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
         if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
-            const I32 at = (I32)(r * p.w), inside = o0 <= o1;
-            const I64 row = inside ? o0 * p.out_w : 0;
-            VECTOR_LOOP for (I32 o = 0; o < (I32)p.out_w; o++) {
-                const T g = inside ? dy[row + o] : (T)0;
-                const I32 from = found[row + o];
-                dx[2 * o] = from == at + 2 * o ? g : (T)0;
-                dx[2 * o + 1] = from == at + 2 * o + 1 ? g : (T)0;
+            /* The last of an odd number of rows or columns is in no window. */
+            const I32 at = (I32)(r * p.w), count = o0 <= o1 ? (I32)p.out_w : 0;
+            GLOBAL const T *g = dy + o0 * p.out_w;
+            GLOBAL const I32 *from = found + o0 * p.out_w;
+            VECTOR_LOOP for (I32 o = 0; o < count; o++) {
+                const I32 place = from[o] - at - 2 * o;
+                const T v = g[o];
+                dx[2 * o] = place == 0 ? v : (T)0;
+                dx[2 * o + 1] = place == 1 ? v : (T)0;
             }
-            for (I64 c = 2 * p.out_w; c < p.w; c++) dx[c] = 0;
+            for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
         } else {
             for (I64 c = 0; c < p.w; c++) {
                 const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);

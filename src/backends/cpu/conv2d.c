@@ -81,9 +81,11 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
         int64_t first = smaller(shift < 0 ? -shift : 0, p->columns), last = smaller(p->w - shift, p->columns);
         if (last < first)
             last = first;
-        memset(to, 0, (size_t)(first * size));
+        if (first > 0)
+            memset(to, 0, (size_t)(first * size));
         memcpy(to + first * size, from + (first + shift) * size, (size_t)((last - first) * size));
-        memset(to + last * size, 0, (size_t)((p->columns - last) * size));
+        if (last < p->columns)
+            memset(to + last * size, 0, (size_t)((p->columns - last) * size));
         return;
     }
     memset(to, 0, (size_t)(p->columns * size));
@@ -105,8 +107,14 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
 /* `slack` more elements of zeros let tiles read past the end. */
 static void pad(const planes *p, char *to, const char *from, int64_t channels, int64_t slack)
 {
-    int64_t row = p->columns * p->size;
-    for (int64_t c = 0; c < channels; c++, from += p->h * p->w * p->size)
+    int64_t row = p->columns * p->size, image = p->h * p->w * p->size;
+    bool    as_it_is = p->mul[0] * p->mul[1] * p->div[0] * p->div[1] == 1 && p->shift[0] == 0 && p->shift[1] == 0;
+    if (as_it_is && p->rows == p->h && p->columns == p->w) {
+        memcpy(to, from, (size_t)(channels * image));
+        memset(to + channels * image, 0, (size_t)(slack * p->size));
+        return;
+    }
+    for (int64_t c = 0; c < channels; c++, from += image)
         for (int64_t y = 0; y < p->phases[0]; y++)
             for (int64_t x = 0; x < p->phases[1]; x++)
                 for (int64_t r = 0; r < p->rows; r++, to += row) {

@@ -7,8 +7,8 @@
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_VECTORS 4
-#define DOT_ROWS     4
-#define DOT_COLUMNS  6
+#define DOT_ROWS     6
+#define DOT_COLUMNS  4
 #elif defined(__AVX__)
 #define VECTOR_BYTES 32
 #define TILE_VECTORS 2

@@ -223,7 +223,9 @@ static inline REAL NAME(lanes_sum)(VECTOR v)
     DOTS_OF(1, columns)                                                                                                \
     DOTS_OF(2, columns)                                                                                                \
     DOTS_OF(3, columns)                                                                                                \
-    DOTS_OF(4, columns)
+    DOTS_OF(4, columns)                                                                                                \
+    DOTS_OF(5, columns)                                                                                                \
+    DOTS_OF(6, columns)
 #else
 #define DOTS_BY_ROWS(columns)                                                                                          \
     DOTS_OF(1, columns)                                                                                                \
@@ -241,10 +243,6 @@ static inline void NAME(gather_block)(const haul__cpu_dots *d, int64_t i, int64_
         DOTS_BY_ROWS(2)
         DOTS_BY_ROWS(3)
         DOTS_BY_ROWS(4)
-#if DOT_COLUMNS > 4
-        DOTS_BY_ROWS(5)
-        DOTS_BY_ROWS(6)
-#endif
     }
 }
 
