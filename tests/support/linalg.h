@@ -1,0 +1,102 @@
+/* What the tests of products, convolutions and pooling share: devices, operands with known values, comparison. */
+#ifndef HAUL_TESTS_LINALG_H
+#define HAUL_TESTS_LINALG_H
+
+#include <haul/haul.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/conformance.h"
+
+/* A tensor on `device` with values of its own for each seed, and the same in `values`, to be freed. */
+static inline haul_tensor *sample_tensor(haul_device *device, haul_dtype dtype, haul_shape shape, unsigned seed,
+                                         double **values)
+{
+    int64_t count = 1;
+    for (int d = 0; d < shape.ndim; d++)
+        count *= shape.dims[d];
+    double *v = calloc((size_t)count + 1, sizeof *v);
+    assert_non_null(v);
+    sample_values(v, count, dtype, -2, 2, seed);
+    haul_tensor *t = haul_to(haul_cast(haul_from_host(HAUL_F64, shape, v), dtype), device);
+    assert_non_null(t);
+    if (values)
+        *values = v;
+    else
+        free(v);
+    return t;
+}
+
+/* Elements within `error` of the reference. */
+static inline void assert_close(haul_tensor *t, const double *want, int64_t count, double error, const char *what)
+{
+    if (!t)
+        fail_msg("%s: %s", what, haul_error_message());
+    assert_int_equal(haul_tensor_count(t), count);
+    double *got = calloc((size_t)count + 1, sizeof *got);
+    assert_non_null(got);
+    assert_int_equal(read_values(t, got, count), HAUL_OK);
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= error))
+            fail_msg("%s: element %lld is %.17g, not %.17g", what, (long long)i, got[i], want[i]);
+    free(got);
+}
+
+/* Run `fn` in a scope of its own on every device under test. */
+static inline void on_devices(void (*fn)(haul_device *device))
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    for (int i = 0; i < count; i++) {
+        haul_scope *scope = haul_scope_push();
+        haul_error_clear();
+        fn(devices[i]);
+        assert_int_equal(haul_error_status(), HAUL_OK);
+        haul_scope_pop(scope);
+    }
+}
+
+/* The operation failed with this status, and its message says these words. */
+static inline void assert_refused(const void *result, haul_status status, const char *words)
+{
+    assert_null(result);
+    assert_int_equal(haul_error_status(), status);
+    if (!strstr(haul_error_message(), words))
+        fail_msg("the message is \"%s\", it should contain \"%s\"", haul_error_message(), words);
+    haul_error_clear();
+}
+
+/* The bytes of t are the same whatever the number of threads. */
+static inline void assert_same_for_threads(haul_tensor *(*run)(void *), void *context)
+{
+    static const int threads[] = {1, 2, 3, 7};
+    void            *first = NULL;
+    size_t           bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        haul_scope *scope = haul_scope_push();
+        haul_set_num_threads(threads[i]);
+        haul_tensor *t = run(context);
+        assert_non_null(t);
+        void *data = malloc(haul_tensor_bytes(t));
+        assert_non_null(data);
+        assert_int_equal(haul_read(t, data, haul_tensor_bytes(t)), HAUL_OK);
+        if (!first) {
+            first = data;
+            bytes = haul_tensor_bytes(t);
+        } else {
+            assert_memory_equal(data, first, bytes);
+            free(data);
+        }
+        haul_scope_pop(scope);
+    }
+    free(first);
+    haul_set_num_threads(0);
+}
+
+#endif

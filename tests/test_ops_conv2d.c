@@ -1,0 +1,251 @@
+/* Convolutions and their gradients against plain loops in double, over strides, paddings, dilations and groups.
+ *
+ * ctest: timeout=300 */
+#include "support/linalg.h"
+
+typedef struct settings {
+    int64_t n, c_in, h, w, c_out, kh, kw, stride[2], padding[2], dilation[2], groups;
+} settings;
+
+static const settings all[] = {
+    {2, 3, 8, 9, 4, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},   {9, 3, 12, 12, 6, 5, 5, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 2, 7, 6, 3, 2, 3, {2, 1}, {0, 2}, {1, 1}, 1},   {1, 4, 9, 7, 6, 3, 3, {2, 3}, {1, 1}, {1, 1}, 2},
+    {2, 2, 9, 9, 3, 3, 3, {1, 1}, {2, 2}, {2, 2}, 1},   {2, 4, 6, 6, 4, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4},
+    {2, 3, 5, 5, 2, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},   {1, 2, 3, 3, 2, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 2, 2, 2, 2, 1, 1, {3, 3}, {4, 4}, {1, 1}, 2},   {1, 2, 10, 11, 2, 3, 2, {3, 2}, {1, 0}, {2, 3}, 1},
+    {17, 1, 6, 40, 7, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1}, {2, 40, 6, 6, 35, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {1, 300, 3, 3, 7, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1}, {2, 6, 7, 7, 6, 3, 3, {2, 2}, {1, 1}, {1, 1}, 3},
+};
+
+static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
+{
+    return haul_conv2d(x, w, bias, .stride = {s->stride[0], s->stride[1]}, .padding = {s->padding[0], s->padding[1]},
+                       .dilation = {s->dilation[0], s->dilation[1]}, .groups = s->groups);
+}
+
+static int64_t output_size(const settings *s, int axis)
+{
+    int64_t size = axis ? s->w : s->h, taps = axis ? s->kw : s->kh;
+    return (size + 2 * s->padding[axis] - s->dilation[axis] * (taps - 1) - 1) / s->stride[axis] + 1;
+}
+
+/* y, and the gradients that come from dy, by the definition. */
+typedef struct reference {
+    double *x, *w, *bias, *dy, *y, *dx, *dw, *dbias;
+} reference;
+
+static void compute_element(const settings *s, reference *r, int64_t n, int64_t o, int64_t oy, int64_t ox, int64_t at)
+{
+    int64_t channels = s->c_in / s->groups, group = o / (s->c_out / s->groups);
+    double  sum = r->bias[o], g = r->dy[at];
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t y = 0; y < s->kh; y++)
+            for (int64_t x = 0; x < s->kw; x++) {
+                int64_t row = oy * s->stride[0] + y * s->dilation[0] - s->padding[0];
+                int64_t column = ox * s->stride[1] + x * s->dilation[1] - s->padding[1];
+                if (row < 0 || row >= s->h || column < 0 || column >= s->w)
+                    continue;
+                int64_t in = ((n * s->c_in + group * channels + c) * s->h + row) * s->w + column;
+                int64_t tap = ((o * channels + c) * s->kh + y) * s->kw + x;
+                sum += r->x[in] * r->w[tap];
+                r->dx[in] += g * r->w[tap];
+                r->dw[tap] += g * r->x[in];
+            }
+    r->y[at] = sum;
+    r->dbias[o] += g;
+}
+
+static double *zeros(int64_t count)
+{
+    double *p = calloc((size_t)count, sizeof *p);
+    assert_non_null(p);
+    return p;
+}
+
+static void compare(haul_device *device, haul_dtype dtype, const settings *s, int index)
+{
+    haul_scope  *scope = haul_scope_push();
+    int64_t      oh = output_size(s, 0), ow = output_size(s, 1), channels = s->c_in / s->groups;
+    int64_t      nx = s->n * s->c_in * s->h * s->w, nw = s->c_out * channels * s->kh * s->kw;
+    int64_t      ny = s->n * s->c_out * oh * ow;
+    reference    r = {.y = zeros(ny), .dx = zeros(nx), .dw = zeros(nw), .dbias = zeros(s->c_out)};
+    haul_tensor *x = sample_tensor(device, dtype, HAUL_SHAPE(s->n, s->c_in, s->h, s->w), 1, &r.x);
+    haul_tensor *w = sample_tensor(device, dtype, HAUL_SHAPE(s->c_out, channels, s->kh, s->kw), 2, &r.w);
+    haul_tensor *bias = sample_tensor(device, dtype, HAUL_SHAPE(s->c_out), 3, &r.bias);
+    haul_tensor *dy = sample_tensor(device, dtype, HAUL_SHAPE(s->n, s->c_out, oh, ow), 4, &r.dy);
+    for (int64_t i = 0; i < ny; i++)
+        compute_element(s, &r, i / (s->c_out * oh * ow), i / (oh * ow) % s->c_out, i / ow % oh, i % ow, i);
+
+    /* haul_to gives tensors with a history only under grad mode: these are leaves. */
+    haul_tensor *in[] = {haul_set_requires_grad(haul_detach(x), true), haul_set_requires_grad(haul_detach(w), true),
+                         haul_set_requires_grad(haul_detach(bias), true)};
+    haul_tensor *g[3], *y = convolve(in[0], in[1], in[2], s);
+    char         what[80];
+    double       unit = dtype == HAUL_F32 ? 2e-6 : 1e-14;
+    snprintf(what, sizeof what, "settings %d, %s on %s", index, haul_dtype_name(dtype), haul_device_name(device));
+    assert_close(y, r.y, ny, unit * (double)(channels * s->kh * s->kw + 1), what);
+    assert_int_equal(haul_grad(y, in, 3, g, .seed = dy), HAUL_OK);
+    assert_close(g[0], r.dx, nx, unit * (double)(s->c_out / s->groups * s->kh * s->kw + 1), what);
+    assert_close(g[1], r.dw, nw, unit * (double)(s->n * oh * ow + 1), what);
+    assert_close(g[2], r.dbias, s->c_out, unit * (double)(s->n * oh * ow + 1), what);
+    double *memory[] = {r.x, r.w, r.bias, r.dy, r.y, r.dx, r.dw, r.dbias};
+    for (int i = 0; i < 8; i++)
+        free(memory[i]);
+    haul_scope_pop(scope);
+}
+
+static void compare_all(haul_device *device)
+{
+    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++) {
+        compare(device, HAUL_F32, &all[i], i);
+        compare(device, HAUL_F64, &all[i], i);
+    }
+}
+
+static void test_conv2d__forward_and_gradients_by_definition(void **state)
+{
+    (void)state;
+    on_devices(compare_all);
+}
+
+/* A function of the three first gradients: differences of it check the second ones. */
+static haul_tensor *gradients_of(haul_tensor *const *in, int count, void *context)
+{
+    haul_tensor *g[3], *sum = NULL, *y = haul_sum(haul_square(convolve(in[0], in[1], in[2], context)));
+    if (haul_grad(y, in, count, g, .create_graph = true))
+        return NULL;
+    for (int i = 0; i < count; i++) {
+        haul_tensor *term = haul_sum(haul_square(g[i]));
+        sum = sum ? haul_add(sum, term) : term;
+    }
+    return haul_mul_scalar(sum, 1e-3);
+}
+
+static void check_second(haul_device *device)
+{
+    static const settings some[] = {
+        {2, 2, 4, 5, 2, 2, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+        {1, 2, 6, 5, 4, 3, 2, {2, 2}, {1, 0}, {1, 2}, 2},
+    };
+    for (int i = 0; i < 2; i++) {
+        const settings *s = &some[i];
+        haul_tensor    *in[] = {
+               sample_tensor(device, HAUL_F64, HAUL_SHAPE(s->n, s->c_in, s->h, s->w), 1, NULL),
+               sample_tensor(device, HAUL_F64, HAUL_SHAPE(s->c_out, s->c_in / s->groups, s->kh, s->kw), 2, NULL),
+               sample_tensor(device, HAUL_F64, HAUL_SHAPE(s->c_out), 3, NULL),
+        };
+        if (haul_grad_check(gradients_of, in, 3, (void *)(uintptr_t)s, .atol = 1e-4))
+            fail_msg("settings %d on %s: %s", i, haul_device_name(device), haul_error_message());
+    }
+}
+
+static void test_conv2d__second_gradients(void **state)
+{
+    (void)state;
+    on_devices(check_second);
+}
+
+static void empty_batch(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(0, 2, 5, 5));
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 2, 3, 3)), true);
+    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE);
+    assert_int_equal(haul_tensor_dim(y, 0), 0);
+    assert_int_equal(haul_tensor_dim(y, 3), 3);
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    double none[54] = {0};
+    assert_close(haul_tensor_grad(w), none, 54, 0, "the gradient of an empty batch");
+}
+
+static void test_conv2d__empty_batch(void **state)
+{
+    (void)state;
+    on_devices(empty_batch);
+}
+
+static void strided_views(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 6, 5, 3), 1, NULL);
+    haul_tensor *w = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 3, 2, 2), 2, NULL);
+    haul_tensor *view = haul_permute(x, (const int[]){0, 3, 1, 2}, 4);
+    double       want[2 * 4 * 5 * 4];
+    assert_int_equal(read_values(haul_conv2d(haul_contiguous(view), w, HAUL_NONE), want, 160), HAUL_OK);
+    assert_close(haul_conv2d(view, w, HAUL_NONE), want, 160, 0, "a channels-last view");
+    /* an element offset */
+    haul_tensor *tail = haul_slice(haul_contiguous(view), 0, 1, 2, 1);
+    assert_close(haul_conv2d(tail, w, HAUL_NONE), want + 80, 80, 0, "a slice");
+}
+
+static void test_conv2d__views(void **state)
+{
+    (void)state;
+    on_devices(strided_views);
+}
+
+static haul_tensor *weight_gradient(void *context)
+{
+    haul_tensor *in[] = {sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, 3, 20, 20), 1, NULL),
+                         sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(6, 3, 5, 5), 2, NULL)};
+    haul_tensor *g[2];
+    for (int i = 0; i < 2; i++)
+        in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
+    haul_tensor *y = haul_conv2d(in[0], in[1], HAUL_NONE);
+    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, 6, 16, 16), 3, NULL);
+    if (haul_grad(y, in, 2, g, .seed = seed))
+        return NULL;
+    return *(int *)context == 2 ? haul_detach(y) : g[*(int *)context];
+}
+
+static void test_conv2d__threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++)
+        assert_same_for_threads(weight_gradient, &which);
+}
+
+static void test_conv2d__options(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 9, 9)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3));
+    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {2}); /* a second one that is missing is the first */
+    assert_int_equal(haul_tensor_dim(y, 2), 4);
+    assert_int_equal(haul_tensor_dim(y, 3), 4);
+    haul_scope_pop(scope);
+}
+
+static void test_conv2d__errors(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3, 3, 3));
+    haul_tensor *ints = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3, 8, 8));
+    assert_refused(haul_conv2d(haul_flatten(x, 1), w, HAUL_NONE), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_conv2d(x, haul_flatten(w, 1), HAUL_NONE), HAUL_SHAPE, "[C_out, C_in / groups, KH, KW]");
+    assert_refused(haul_conv2d(x, w, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_SHAPE, "bias must be [4]");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .groups = 2), HAUL_SHAPE, "2 group(s)");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "stride is {-1, 1}");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {0, -1}), HAUL_INVALID_ARGUMENT, "padding is {0, -1}");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .dilation = {4, 4}), HAUL_SHAPE, "the weight spans 9 rows");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {INT64_MAX, 0}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv2d(ints, haul_ones(HAUL_I32, HAUL_SHAPE(4, 3, 3, 3)), HAUL_NONE), HAUL_DTYPE, "haul_cast");
+    assert_refused(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 0, 8)), w, HAUL_NONE), HAUL_SHAPE,
+                   "only its batch");
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv2d__forward_and_gradients_by_definition),
+        cmocka_unit_test(test_conv2d__second_gradients),
+        cmocka_unit_test(test_conv2d__empty_batch),
+        cmocka_unit_test(test_conv2d__views),
+        cmocka_unit_test(test_conv2d__threads_do_not_change_bits),
+        cmocka_unit_test(test_conv2d__options),
+        cmocka_unit_test(test_conv2d__errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* Matrix products against plain loops in double, over sizes at and around the edges of tiles.
+ *
+ * ctest: timeout=300 */
+#include "support/linalg.h"
+
+/* ---- shapes ---- */
+
+static void compare_product(haul_device *device, haul_dtype dtype, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    haul_scope  *scope = haul_scope_push();
+    double      *va, *vb, *want = calloc((size_t)(m * n) + 1, sizeof *want);
+    haul_tensor *a = sample_tensor(device, dtype, ta ? HAUL_SHAPE(k, m) : HAUL_SHAPE(m, k), 1, &va);
+    haul_tensor *b = sample_tensor(device, dtype, tb ? HAUL_SHAPE(n, k) : HAUL_SHAPE(k, n), 2, &vb);
+    assert_non_null(want);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t l = 0; l < k; l++)
+                want[i * n + j] += va[ta ? l * m + i : i * k + l] * vb[tb ? j * k + l : l * n + j];
+    char what[120];
+    snprintf(what, sizeof what, "%s %lldx%lldx%lld %d%d on %s", haul_dtype_name(dtype), (long long)m, (long long)n,
+             (long long)k, ta, tb, haul_device_name(device));
+    double error = dtype == HAUL_F32 ? 2e-6 * (double)(k + 1) : dtype == HAUL_F64 ? 1e-14 * (double)(k + 1) : 0;
+    if (ta)
+        a = haul_transpose(a, 0, 1);
+    if (tb)
+        b = haul_transpose(b, 0, 1);
+    assert_close(haul_matmul(a, b), want, m * n, error, what);
+    free(va);
+    free(vb);
+    free(want);
+    haul_scope_pop(scope);
+}
+
+static void compare_products(haul_device *device)
+{
+    static const int64_t sizes[][3] = {
+        {1, 1, 1},    {1, 7, 3},     {7, 1, 3},    {5, 6, 0},    {6, 64, 5},    {7, 65, 16},
+        {13, 63, 70}, {25, 130, 33}, {32, 16, 10}, {64, 10, 84}, {97, 17, 300}, {100, 70, 257},
+    };
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_I32};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (int d = 0; d < 3; d++)
+            for (int t = 0; t < 4; t++)
+                compare_product(device, dtypes[d], sizes[s][0], sizes[s][1], sizes[s][2], t & 1, t & 2);
+}
+
+static void test_matmul__all_sizes_and_transpositions(void **state)
+{
+    (void)state;
+    on_devices(compare_products);
+}
+
+static void compare_batches(haul_device *device)
+{
+    double      *va, *vb, want[2 * 3 * 4 * 6];
+    haul_tensor *a = sample_tensor(device, HAUL_F64, HAUL_SHAPE(2, 1, 4, 5), 1, &va);
+    haul_tensor *b = sample_tensor(device, HAUL_F64, HAUL_SHAPE(3, 5, 6), 2, &vb);
+    for (int x = 0; x < 2; x++)
+        for (int y = 0; y < 3; y++)
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 6; j++) {
+                    double sum = 0;
+                    for (int k = 0; k < 5; k++)
+                        sum += va[(x * 4 + i) * 5 + k] * vb[(y * 5 + k) * 6 + j];
+                    want[((x * 3 + y) * 4 + i) * 6 + j] = sum;
+                }
+    haul_tensor *y = haul_matmul(a, b);
+    assert_close(y, want, 2 * 3 * 4 * 6, 1e-12, "batches that broadcast");
+    assert_int_equal(haul_tensor_ndim(y), 4);
+    assert_int_equal(haul_tensor_dim(y, 0), 2);
+    assert_int_equal(haul_tensor_dim(y, 1), 3);
+    free(va);
+    free(vb);
+}
+
+static void test_matmul__leading_axes_broadcast(void **state)
+{
+    (void)state;
+    on_devices(compare_batches);
+}
+
+static void check_shape(haul_tensor *t, haul_shape want)
+{
+    if (!t)
+        fail_msg("%s", haul_error_message());
+    haul_shape got = haul_tensor_shape(t);
+    assert_int_equal(got.ndim, want.ndim);
+    for (int d = 0; d < want.ndim; d++)
+        assert_int_equal(got.dims[d], want.dims[d]);
+}
+
+static void test_matmul__vectors_as_in_numpy(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *v = haul_ones(HAUL_F32, HAUL_SHAPE(4)), *m = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3));
+    haul_tensor *batch = haul_ones(HAUL_F32, HAUL_SHAPE(2, 5, 4));
+    check_shape(haul_matmul(v, v), HAUL_SCALAR_SHAPE);
+    check_shape(haul_matmul(v, m), HAUL_SHAPE(3));
+    check_shape(haul_matmul(batch, v), HAUL_SHAPE(2, 5));
+    check_shape(haul_matmul(v, haul_transpose(batch, 1, 2)), HAUL_SHAPE(2, 5));
+    check_shape(haul_matmul(batch, m), HAUL_SHAPE(2, 5, 3));
+    assert_true(haul_item(haul_matmul(v, v)) == 4);
+    haul_scope_pop(scope);
+}
+
+static void test_matmul__dtypes_promote(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *a = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3)), *b = haul_ones(HAUL_F64, HAUL_SHAPE(3, 2));
+    assert_int_equal(haul_tensor_dtype(haul_matmul(a, b)), HAUL_F64);
+    assert_int_equal(haul_tensor_dtype(haul_matmul(a, haul_transpose(a, 0, 1))), HAUL_I32);
+    haul_scope_pop(scope);
+}
+
+static void empty_products(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *none = haul_zeros(HAUL_F32, HAUL_SHAPE(0, 4)), *b = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3));
+    check_shape(haul_matmul(none, b), HAUL_SHAPE(0, 3));
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 4)), true);
+    haul_tensor *bias = haul_ones(HAUL_F32, HAUL_SHAPE(3));
+    haul_tensor *y = haul_linear(none, w, bias);
+    check_shape(y, HAUL_SHAPE(0, 3));
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    double zeros[12] = {0}, ones[6] = {1, 1, 1, 1, 1, 1};
+    assert_close(haul_tensor_grad(w), zeros, 12, 0, "the gradient of an empty batch");
+    /* Nothing to add up: the bias alone. */
+    y = haul_linear(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)), haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), bias);
+    assert_close(y, ones, 6, 0, "no columns");
+}
+
+static void test_matmul__empty_operands(void **state)
+{
+    (void)state;
+    on_devices(empty_products);
+}
+
+/* ---- gradients ---- */
+
+static haul_tensor *product_of(haul_tensor *const *in, int count, void *context)
+{
+    (void)count, (void)context;
+    return haul_matmul(in[0], in[1]);
+}
+
+static haul_tensor *linear_of(haul_tensor *const *in, int count, void *context)
+{
+    (void)context;
+    return haul_linear(in[0], in[1], count > 2 ? in[2] : HAUL_NONE);
+}
+
+/* A function of first gradients, so that differences of it check second ones. */
+static haul_tensor *gradients_of_linear(haul_tensor *const *in, int count, void *context)
+{
+    haul_tensor *g[2], *y = haul_sum(haul_square(linear_of(in, count, context)));
+    if (haul_grad(y, in, 2, g, .create_graph = true))
+        return NULL;
+    return haul_add(haul_sum(haul_square(g[0])), haul_sum(haul_square(g[1])));
+}
+
+static void check_gradients(haul_device *device)
+{
+    static const haul_shape shapes[][2] = {
+        {{2, {3, 4}}, {2, {4, 5}}},          {{1, {4}}, {2, {4, 5}}},       {{2, {3, 4}}, {1, {4}}},
+        {{3, {2, 3, 4}}, {3, {2, 4, 2}}},    {{3, {2, 3, 4}}, {2, {4, 2}}}, {{2, {3, 4}}, {3, {2, 4, 2}}},
+        {{4, {2, 1, 3, 2}}, {3, {3, 2, 2}}}, {{1, {4}}, {1, {4}}},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        haul_tensor *in[] = {sample_tensor(device, HAUL_F64, shapes[i][0], 1, NULL),
+                             sample_tensor(device, HAUL_F64, shapes[i][1], 2, NULL)};
+        if (haul_grad_check(product_of, in, 2, NULL))
+            fail_msg("shapes %zu on %s: %s", i, haul_device_name(device), haul_error_message());
+    }
+    haul_tensor *in[] = {sample_tensor(device, HAUL_F64, HAUL_SHAPE(3, 4), 1, NULL),
+                         sample_tensor(device, HAUL_F64, HAUL_SHAPE(5, 4), 2, NULL),
+                         sample_tensor(device, HAUL_F64, HAUL_SHAPE(5), 3, NULL)};
+    assert_int_equal(haul_grad_check(linear_of, in, 3, NULL), HAUL_OK);
+    assert_int_equal(haul_grad_check(gradients_of_linear, in, 3, NULL, .atol = 1e-3), HAUL_OK);
+}
+
+static void test_matmul__gradients(void **state)
+{
+    (void)state;
+    on_devices(check_gradients);
+}
+
+/* ---- threads ---- */
+
+static haul_tensor *large_product(void *context)
+{
+    (void)context;
+    haul_tensor *a = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(130, 600), 1, NULL);
+    haul_tensor *b = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(600, 210), 2, NULL);
+    return haul_matmul(a, b);
+}
+
+static void test_matmul__threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    assert_same_for_threads(large_product, NULL);
+}
+
+/* ---- errors ---- */
+
+static void test_matmul__errors_name_both_shapes(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *a = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *b = haul_ones(HAUL_F32, HAUL_SHAPE(4, 2));
+    haul_tensor *flag = haul_zeros(HAUL_BOOL, HAUL_SHAPE(3, 3));
+    assert_refused(haul_matmul(a, b), HAUL_SHAPE, "a is [2,3] and b is [4,2]");
+    assert_refused(haul_matmul(a, haul_scalar(2)), HAUL_SHAPE, "haul_mul");
+    assert_refused(haul_matmul(flag, flag), HAUL_DTYPE, "needs numbers");
+    assert_refused(haul_matmul(a, HAUL_NONE), HAUL_INVALID_ARGUMENT, "b is HAUL_NONE");
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 2, 4, 3)), *y = haul_ones(HAUL_F32, HAUL_SHAPE(3, 3, 2));
+    assert_refused(haul_matmul(x, y), HAUL_SHAPE, "haul_matmul");
+    assert_refused(haul_linear(a, b, HAUL_NONE), HAUL_SHAPE, "the last axis of x must be 2 long");
+    assert_refused(haul_linear(a, haul_ones(HAUL_F32, HAUL_SHAPE(3)), HAUL_NONE), HAUL_SHAPE, "[out, in]");
+    assert_refused(haul_linear(b, haul_ones(HAUL_F32, HAUL_SHAPE(3, 2)), a), HAUL_SHAPE, "bias must be [3]");
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matmul__all_sizes_and_transpositions),
+        cmocka_unit_test(test_matmul__leading_axes_broadcast),
+        cmocka_unit_test(test_matmul__vectors_as_in_numpy),
+        cmocka_unit_test(test_matmul__dtypes_promote),
+        cmocka_unit_test(test_matmul__empty_operands),
+        cmocka_unit_test(test_matmul__gradients),
+        cmocka_unit_test(test_matmul__threads_do_not_change_bits),
+        cmocka_unit_test(test_matmul__errors_name_both_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* Pooling against plain loops, where the maximum comes from, and gradients. */
+#include "support/linalg.h"
+
+typedef struct settings {
+    int64_t h, w, size, size_w, stride[2], padding[2];
+    bool    exclude;
+} settings;
+
+static const settings all[] = {
+    {8, 8, 2, 2, {2, 2}, {0, 0}, false}, {7, 9, 2, 2, {2, 2}, {0, 0}, false}, {7, 8, 3, 3, {2, 2}, {1, 1}, true},
+    {9, 9, 3, 2, {1, 3}, {1, 0}, false}, {6, 5, 2, 2, {3, 3}, {0, 0}, true},  {5, 5, 5, 5, {5, 5}, {2, 2}, false},
+    {40, 3, 2, 3, {2, 3}, {0, 0}, true}, {9, 8, 2, 2, {3, 3}, {1, 1}, false},
+};
+#define PLANES 6
+
+static haul_tensor *pool(haul_tensor *x, const settings *s, bool maximum)
+{
+    haul_pool2d_options o = {.size = s->size,
+                             .size_w = s->size_w,
+                             .stride = {s->stride[0], s->stride[1]},
+                             .padding = {s->padding[0], s->padding[1]},
+                             .exclude_padding = s->exclude};
+    return maximum ? haul_max_pool2d_with(x, &o) : haul_avg_pool2d_with(x, &o);
+}
+
+/* One window: its value, and what its gradient g gives to dx. */
+static double pool_window(const settings *s, const double *x, double *dx, int64_t oy, int64_t ox, double g,
+                          bool maximum)
+{
+    int64_t best = -1, inside = 0;
+    double  sum = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < s->size * s->size_w; i++) {
+            int64_t row = oy * s->stride[0] + i / s->size_w - s->padding[0];
+            int64_t column = ox * s->stride[1] + i % s->size_w - s->padding[1], at = row * s->w + column;
+            if (row < 0 || row >= s->h || column < 0 || column >= s->w)
+                continue;
+            if (pass == 0) {
+                inside++;
+                sum += x[at];
+                best = best < 0 || x[at] > x[best] ? at : best;
+            } else if (!maximum) {
+                dx[at] += g / (double)(s->exclude ? inside : s->size * s->size_w);
+            }
+        }
+    if (maximum)
+        dx[best] += g;
+    return maximum ? x[best] : sum / (double)(s->exclude ? inside : s->size * s->size_w);
+}
+
+static void compare(haul_device *device, haul_dtype dtype, const settings *s, bool maximum, int index)
+{
+    haul_scope  *scope = haul_scope_push();
+    int64_t      oh = (s->h + 2 * s->padding[0] - s->size) / s->stride[0] + 1;
+    int64_t      ow = (s->w + 2 * s->padding[1] - s->size_w) / s->stride[1] + 1, plane = s->h * s->w;
+    double      *x, *dy, *y = calloc((size_t)(PLANES * oh * ow), sizeof *y), *dx = calloc((size_t)(PLANES * plane), 8);
+    haul_tensor *in = sample_tensor(device, dtype, HAUL_SHAPE(2, PLANES / 2, s->h, s->w), 1, &x), *g;
+    haul_tensor *seed = sample_tensor(device, dtype, HAUL_SHAPE(2, PLANES / 2, oh, ow), 2, &dy);
+    assert_non_null(y);
+    assert_non_null(dx);
+    for (int64_t i = 0; i < PLANES * oh * ow; i++) {
+        int64_t p = i / (oh * ow);
+        y[i] = pool_window(s, x + p * plane, dx + p * plane, i / ow % oh, i % ow, dy[i], maximum);
+    }
+    char what[80];
+    snprintf(what, sizeof what, "settings %d, %s on %s", index, haul_dtype_name(dtype), haul_device_name(device));
+    in = haul_set_requires_grad(haul_detach(in), true);
+    haul_tensor *result = pool(in, s, maximum);
+    double       error = maximum ? 0 : 1e-5;
+    assert_close(result, y, PLANES * oh * ow, error, what);
+    assert_int_equal(haul_grad(result, &in, 1, &g, .seed = seed), HAUL_OK);
+    assert_close(g, dx, PLANES * plane, 1e-5, what);
+    free(x);
+    free(dy);
+    free(y);
+    free(dx);
+    haul_scope_pop(scope);
+}
+
+static void compare_all(haul_device *device)
+{
+    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++)
+        for (int maximum = 0; maximum < 2; maximum++) {
+            compare(device, HAUL_F32, &all[i], maximum, i);
+            compare(device, HAUL_F64, &all[i], maximum, i);
+        }
+}
+
+static void test_pool2d__forward_and_gradient_by_definition(void **state)
+{
+    (void)state;
+    on_devices(compare_all);
+}
+
+static haul_tensor *max_of(haul_tensor *const *in, int count, void *context)
+{
+    (void)count, (void)context;
+    return haul_max_pool2d(in[0], 3, .stride = {2}, .padding = {1, 1});
+}
+
+static haul_tensor *mean_of(haul_tensor *const *in, int count, void *context)
+{
+    (void)count, (void)context;
+    return haul_avg_pool2d(in[0], 3, .stride = {2, 1}, .padding = {1, 1}, .exclude_padding = true);
+}
+
+typedef struct second {
+    haul_function *f;
+} second;
+
+static haul_tensor *gradient_of(haul_tensor *const *in, int count, void *context)
+{
+    haul_tensor *g, *y = haul_sum(haul_square(((second *)context)->f(in, count, NULL)));
+    return haul_grad(y, in, 1, &g, .create_graph = true) ? NULL : haul_sum(haul_square(g));
+}
+
+static void check_gradients(haul_device *device)
+{
+    haul_tensor *in[] = {sample_tensor(device, HAUL_F64, HAUL_SHAPE(1, 2, 6, 7), 1, NULL)};
+    second       of[] = {{max_of}, {mean_of}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(haul_grad_check(of[i].f, in, 1, NULL), HAUL_OK);
+        assert_int_equal(haul_grad_check(gradient_of, in, 1, &of[i], .atol = 1e-4), HAUL_OK);
+    }
+}
+
+static void test_pool2d__gradients_twice(void **state)
+{
+    (void)state;
+    on_devices(check_gradients);
+}
+
+static void not_a_number(haul_device *device)
+{
+    haul_set_device(device);
+    float        v[] = {1, 2, NAN, 0, 5, 6, 7, 8};
+    haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(1, 2, 2, 2), v);
+    double       y[2], z[2];
+    assert_int_equal(read_values(haul_max_pool2d(x, 2), y, 2), HAUL_OK);
+    assert_int_equal(read_values(haul_max_pool2d(x, 2, .stride = {1}), z, 2), HAUL_OK);
+    assert_true(isnan(y[0]) && isnan(z[0]));
+    assert_true(y[1] == 8 && z[1] == 8);
+}
+
+static void test_pool2d__nan_is_the_maximum(void **state)
+{
+    (void)state;
+    on_devices(not_a_number);
+}
+
+static void empty_batch(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3, 4, 4)), true);
+    assert_int_equal(haul_backward(haul_sum(haul_max_pool2d(x, 2)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(haul_avg_pool2d(x, 2)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_tensor_count(haul_tensor_grad(x)), 0);
+}
+
+static void test_pool2d__empty_batch(void **state)
+{
+    (void)state;
+    on_devices(empty_batch);
+}
+
+static void test_pool2d__errors(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 8, 8));
+    assert_refused(haul_max_pool2d(haul_flatten(x, 1), 2), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_max_pool2d(x, 9), HAUL_SHAPE, "the window has 9 rows, but x has 8");
+    assert_refused(haul_avg_pool2d(x, 0), HAUL_INVALID_ARGUMENT, "0 rows");
+    assert_refused(haul_avg_pool2d(x, 2, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "stride -1");
+    assert_refused(haul_max_pool2d(x, 2, .padding = {2, 0}), HAUL_INVALID_ARGUMENT, "half the window");
+    assert_refused(haul_max_pool2d(haul_cast(x, HAUL_I32), 2), HAUL_DTYPE, "haul_cast");
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool2d__forward_and_gradient_by_definition),
+        cmocka_unit_test(test_pool2d__gradients_twice),
+        cmocka_unit_test(test_pool2d__nan_is_the_maximum),
+        cmocka_unit_test(test_pool2d__empty_batch),
+        cmocka_unit_test(test_pool2d__errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
