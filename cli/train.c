@@ -108,8 +108,8 @@ int train_main(int argc, char **argv)
                 false},
                {"resume", OPTION_FLAG, &o.resume, NULL,
                 "go on with the run in --run DIR; options come from there, --epochs may be raised", 0, 0, NULL, false},
-               {"save-every", OPTION_INTEGER, &o.save_every, "N",
-                "seconds between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
+               {"save-every", OPTION_NUMBER, &o.save_every, "SECONDS",
+                "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
                {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
     };
     option_set set = {

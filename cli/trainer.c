@@ -229,7 +229,7 @@ static bool after_step(trainer *t)
         if (!report_batch(&t->report, t->position.epoch, t->position.batch, mean))
             return false;
     }
-    if (t->options->save_every && clock_seconds() - t->saved_at > (double)t->options->save_every)
+    if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
         return trainer_save(t, false);
     return true;
 }

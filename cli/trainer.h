@@ -10,8 +10,8 @@
 
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *init, *run;
-    int64_t     epochs, batch, seed, workers, threads, log_every, save_every;
-    double      lr, momentum, weight_decay;
+    int64_t     epochs, batch, seed, workers, threads, log_every;
+    double      lr, momentum, weight_decay, save_every;
     bool        shuffle, resume, json;
 } train_options;
 

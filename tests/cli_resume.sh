@@ -2,7 +2,7 @@
 # ctest: labels=slow; timeout=300
 . "$HAUL_SOURCE/tests/support/cli.sh"
 
-task=(--model mlp --data shapes:1600 --batch 16 --log-every 7 --epochs 3 --workers 2 --device cpu)
+task=(--model mlp --data shapes:4000 --batch 16 --log-every 7 --epochs 3 --workers 2 --device cpu)
 events() { grep -v '"event":"\(start\|done\|stopped\)"' "$1" | sed 's/,"images_per_second":[^}]*//'; }
 same_run() {
     check "$1: the same weights" cmp -s whole/weights.safetensors "$1/weights.safetensors"
@@ -11,7 +11,9 @@ same_run() {
     check "$1: the same log" cmp a b
 }
 
+began=$(date +%s.%N)
 run 0 train "${task[@]}" --run whole
+took=$(awk "BEGIN { print $(date +%s.%N) - $began }")
 
 # Raising --epochs of a finished run is the same as asking for them at once.
 run 0 train "${task[@]}" --epochs 1 --run later
@@ -36,22 +38,26 @@ check "the log says so" grep -q '"event":"stopped"' stopped/log.jsonl
 run 0 train --run stopped --resume
 same_run stopped
 
-# SIGKILL at random moments, with a checkpoint a second.
+# SIGKILL at random moments of the time the whole training takes, with many checkpoints. A training that ended before it
+# could be killed is begun again.
 kills=0
+wanted=${HAUL_TEST_KILLS:-4}
 RANDOM=${HAUL_TEST_SEED:-$$}
 echo "HAUL_TEST_SEED=${HAUL_TEST_SEED:-$$}"
-for round in $(seq 1 60); do
-    "$HAUL" train "${task[@]}" --save-every 1 --run killed --resume >out 2>err &
+while [ $kills -lt "$wanted" ]; do
+    "$HAUL" train "${task[@]}" --save-every 0.1 --run killed --resume >out 2>err &
     job=$!
-    sleep "$((RANDOM % 3)).$((RANDOM % 10))"
-    if [ $kills -ge "${HAUL_TEST_KILLS:-3}" ]; then
-        wait $job
-        check "the last resumption ends" test $? -eq 0
-        break
-    fi
-    kill -KILL $job 2>/dev/null && kills=$((kills + 1))
+    sleep "$(awk "BEGIN { print $took * 1.5 / $wanted * $RANDOM / 32768 }")"
+    kill -KILL $job 2>/dev/null
     wait $job 2>/dev/null
+    if [ $? -eq 137 ]; then
+        kills=$((kills + 1))
+    else
+        check "not killed, it ended well" grep -q '^Done' out
+        rm -r killed
+    fi
 done
+run 0 train "${task[@]}" --run killed --resume
 same_run killed
 check "no half-written file" test "$(ls killed | tr '\n' ' ')" = "checkpoint log.jsonl weights.safetensors "
 
