@@ -11,10 +11,8 @@ static const char *const kind_names[] = {"processor", "GPU", "accelerator", "sha
 static void print_device(const haul_device_report *report, const haul_device_properties *p)
 {
     printf("%-10s %s\n", report->name, p->model);
-    if (p->kind == HAUL_KIND_META) {
-        printf("           %s\n", kind_names[p->kind]);
+    if (p->kind == HAUL_KIND_META)
         return;
-    }
     printf("           %s, %d compute units, %s of %smemory%s\n", kind_names[p->kind], p->compute_units,
            p->memory_bytes ? text_bytes(p->memory_bytes) : "unknown size",
            p->shares_host_memory ? "the machine's " : "", p->has_f64 ? "" : ", no f64");

@@ -128,10 +128,11 @@ bool report_epoch_end(report *r, const report_epoch *e)
     if (!tell(r, event))
         return false;
     if (!r->json)
-        printf("Epoch %lld/%lld: train loss %.3f, accuracy %.1f%%; test loss %.3f, accuracy %.1f%%; %s examples/s\n",
+        printf("Epoch %lld/%lld: train loss %.3f, accuracy %.1f%%; test loss %.3f, accuracy %.1f%%\n",
                (long long)e->epoch, (long long)e->epochs, e->train_loss, 100 * e->train_accuracy, e->test_loss,
-               100 * e->test_accuracy, text_count((int64_t)e->images_per_second));
+               100 * e->test_accuracy);
     r->last_accuracy = e->test_accuracy;
+    r->last_speed = e->images_per_second;
     if (!r->losses.point_count || r->losses.points[r->losses.point_count - 1].x < (double)e->epoch - 1)
         chart_add(&r->losses, (double)e->epoch - 0.5, e->train_loss); /* no mini-batch line came in this epoch */
     chart_mark(&r->losses, (double)e->epoch, e->test_loss);
@@ -169,7 +170,8 @@ static void print_summary(const report *r, const report_done *d, const haul_tran
     if (isfinite(r->last_accuracy))
         printf("  test accuracy  %.1f%%\n", 100 * r->last_accuracy);
     if (d->step_seconds > 0)
-        printf("  step           %s (median)\n", text_seconds(d->step_seconds));
+        printf("  step           %s (median), %s examples/s in the last epoch\n", text_seconds(d->step_seconds),
+               text_count((int64_t)r->last_speed));
     if (moved->h2d_count + moved->d2h_count + moved->d2d_count)
         printf("  transfers      %s to the device (%s), %s back (%s)\n", text_count(moved->h2d_count),
                text_bytes(moved->h2d_bytes), text_count(moved->d2h_count), text_bytes(moved->d2h_bytes));

@@ -15,6 +15,7 @@ typedef struct report {
     chart        losses;
     double       last_loss;
     double       last_accuracy; /* on test data; NaN before the first */
+    double       last_speed;    /* examples a second, in the last epoch */
     int64_t      batches;       /* in an epoch */
     bool         warned;        /* that the loss is no number */
 } report;

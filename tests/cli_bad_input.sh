@@ -1,5 +1,5 @@
 # Wrong devices, paths and files: one line that names the thing, and nothing left behind.
-. "$HAUL_SOURCE/tests/support/cli.sh"
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 run 1 train "${small[@]}" --device cuda:77 --run r
 complains "cuda:77"

@@ -1,5 +1,5 @@
 # No space for files: an error, and what was there stays whole.
-. "$HAUL_SOURCE/tests/support/cli.sh"
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 big=("${small[@]}" --model mlp) # its files are larger than the log
 run 0 train "${big[@]}" --epochs 1 --run r

@@ -1,5 +1,5 @@
 # Predictions, traces, and what is in files.
-. "$HAUL_SOURCE/tests/support/cli.sh"
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 run 0 train --model dense --data blobs --batch 32 --epochs 3 --lr 0.1 --device cpu --run r --json
 accuracy=$(value out epoch test_accuracy)

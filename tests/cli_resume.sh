@@ -1,6 +1,6 @@
 # A training that is stopped, killed and resumed ends with the same bits as one that was not.
 # ctest: labels=slow; timeout=300
-. "$HAUL_SOURCE/tests/support/cli.sh"
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 task=(--model mlp --data shapes:4000 --batch 16 --log-every 7 --epochs 3 --workers 2 --device cpu)
 events() { grep -v '"event":"\(start\|done\|stopped\)"' "$1" | sed 's/,"images_per_second":[^}]*//'; }

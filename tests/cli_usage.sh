@@ -1,5 +1,5 @@
 # Help, versions, and what is said about wrong options.
-. "$HAUL_SOURCE/tests/support/cli.sh"
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 run 0 --help
 check "lists the commands" grep -q '^  train ' out
