@@ -36,6 +36,16 @@ static haul_tensor *identity(haul_module *m, haul_tensor *x)
     return x;
 }
 
+static haul_device *second_device(void)
+{
+    haul_device *device = haul_device_get("opencl:0");
+
+    if (haul_device_is_valid(device))
+        return device;
+    haul_error_clear();
+    return NULL;
+}
+
 /* ---- names ---- */
 
 static void test_nn__names_are_those_of_pytorch(void **state)
@@ -284,6 +294,47 @@ static void test_nn__nothing_is_left_of_a_module(void **state)
     assert_int_equal(haul__host_blocks(), blocks);
 }
 
+static int64_t device_allocations(haul_device *device)
+{
+    haul_memory_stats stats = {0};
+
+    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
+    return stats.device_allocations;
+}
+
+/* After three steps a training lives from the cache. */
+static void check_steady(haul_device *device)
+{
+    haul_scope *outer = haul_scope_push();
+
+    assert_int_equal(haul_set_device(device), HAUL_OK);
+    haul_module    *net = haul_model_new("simplecnn");
+    haul_optimizer *sgd = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    haul_tensor    *x = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3, 32, 32)), *y = haul_zeros(HAUL_I64, HAUL_SHAPE(4));
+    int64_t         after_three = 0;
+    for (int i = 0; i < 10; i++) {
+        haul_scope *step = haul_scope_push();
+        haul_optimizer_zero_grad(sgd);
+        assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
+        haul_scope_pop(step);
+        if (i == 2)
+            after_three = device_allocations(device);
+    }
+    assert_int_equal(device_allocations(device), after_three);
+    haul_scope_pop(outer);
+}
+
+static void test_nn__training_stops_allocating_device_memory(void **state)
+{
+    haul_device *second = second_device();
+
+    (void)state;
+    check_steady(haul_cpu());
+    if (second)
+        check_steady(second);
+}
+
 /* Every allocation while a network is built is made to fail in turn. */
 static void test_nn__building_that_fails_leaves_nothing(void **state)
 {
@@ -337,16 +388,6 @@ static void test_nn__evaluation_reaches_children(void **state)
 }
 
 /* ---- placement ---- */
-
-static haul_device *second_device(void)
-{
-    haul_device *device = haul_device_get("opencl:0");
-
-    if (haul_device_is_valid(device))
-        return device;
-    haul_error_clear();
-    return NULL;
-}
 
 static void test_nn__moving_keeps_handles_and_values(void **state)
 {
@@ -538,6 +579,7 @@ int main(void)
         TEST(calls_can_be_watched),
         TEST(sequential_drops_what_is_used_up),
         TEST(nothing_is_left_of_a_module),
+        TEST(training_stops_allocating_device_memory),
         TEST(building_that_fails_leaves_nothing),
         TEST(evaluation_reaches_children),
         TEST(moving_keeps_handles_and_values),
