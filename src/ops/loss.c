@@ -47,22 +47,10 @@ KERNEL4(cross_entropy, loss_params, T, out, T, log_sum, const T, x, const I64, y
 {
     FOR_ITEMS(i)
     {
-        const I64 n = p.classes, whole = n - n % SUM_LANES;
-        const int rest = (int)(n - whole);
+        const I64 n = p.classes;
         GLOBAL const T *v = x + p.offsets[2] + i * n;
-        A s[SUM_LANES], most = LOAD(v, 0);
-        for (int l = 0; l < SUM_LANES; l++) s[l] = most;
-        for (I64 j = 0; j < whole; j += SUM_LANES)
-            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));
-        for (int l = 0; l < rest; l++) s[l] = M_MAX(s[l], LOAD(v, whole + l));
-        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);
-        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;
-        for (I64 j = 0; j < whole; j += SUM_LANES)
-            for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);
-        for (int l = 0; l < rest; l++) s[l] += M_EXP(LOAD(v, whole + l) - most);
-        for (int w = SUM_LANES / 2; w; w /= 2)
-            for (int l = 0; l < w; l++) s[l] += s[l + w];
-        const A own = LOAD(v, loss_class(y[p.offsets[3] + i], n)), log_s = M_LOG(s[0]);
+        const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
+        const A own = LOAD(v, loss_class(y[p.offsets[3] + i], n));
         STORE(out, p.offsets[0] + i, log_s - (own - most));
         STORE(log_sum, p.offsets[1] + i, log_s + most);
     }

@@ -57,7 +57,7 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
         const I64 stride = p.stride;                                                                                   \
         FOR_ITEMS(i)                                                                                                   \
         {                                                                                                              \
-            const I64 o = i / p.chunks, first = (i - o * p.chunks) * p.chunk;                                          \
+            const I64 o = p.chunks == 1 ? i : i / p.chunks, first = (i - o * p.chunks) * p.chunk;                      \
             const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
             GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
             V s[SUM_LANES], t[SUM_LANES];                                                                              \

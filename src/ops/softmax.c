@@ -24,26 +24,15 @@ FUNC A softmax_sum_lanes(const A *lanes)
     return s[0];
 }
 
-#define SOFTMAX_WIDTH (CHUNKED ? 64 : 1)
+#define SOFTMAX_WIDTH (CHUNKED ? 256 : 1)
 
-/* Rows along the innermost axis; `put` is stored for e = exp(x - max), its sum, and d = x - max. */
+/* Rows along the innermost axis; `put` is stored, where d = x - max and sum that of exp(d). */
 #define SOFTMAX_ROW(put)                                                                                               \
     {                                                                                                                  \
-        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
-        const int rest = (int)(n - whole);                                                                             \
+        const I64 n = p.length;                                                                                        \
         GLOBAL const T *v = x + p.offsets[1] + i * n;                                                                  \
         GLOBAL T *o = out + p.offsets[0] + i * n;                                                                      \
-        A s[SUM_LANES], most = LOAD(v, 0);                                                                             \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = most;                                                               \
-        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                     \
-            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));                                    \
-        for (int l = 0; l < rest; l++) s[l] = M_MAX(s[l], LOAD(v, whole + l));                                         \
-        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);                                                  \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                  \
-        for (I64 j = 0; j < whole; j += SUM_LANES)                                                                     \
-            for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);                                  \
-        for (int l = 0; l < rest; l++) s[l] += M_EXP(LOAD(v, whole + l) - most);                                       \
-        const A sum = softmax_sum_lanes(s), log_sum = M_LOG(sum);                                                      \
+        const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = M_LOG(sum);                             \
         (void)log_sum;                                                                                                 \
         VECTOR_LOOP for (I64 j = 0; j < n; j++)                                                                        \
         {                                                                                                              \
@@ -170,8 +159,9 @@ static haul_status launch(const char *name, int kernel, haul_tensor *y, haul_ten
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
     p.items = y->count ? y->count / p.length : 0;
+    int64_t width = p.inner < 256 ? p.inner : 256; /* rows that are taken side by side */
     return haul__run(name, y->storage->device, kernel, y->dtype, &y, 1, in, in_count, &p, sizeof p, p.items,
-                     1 + 4096 / (p.length + 1));
+                     width * (1 + 4096 / (p.length * width + 1)));
 }
 
 /* dx from g and the result. An operation too, so that gradients of gradients work. */

@@ -220,9 +220,44 @@ FUNC A M_MOD(A a, A b)
     }
 #endif
 
+#if IS_FLOAT
+/* The largest element of a dense row, and the sum of exp(x - most) over it: the halves of a softmax. */
+FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
+{
+    const I64 whole = n > SUM_LANES ? n - n % SUM_LANES : 0;
+    A most = LOAD(v, 0);
+    if (whole) {
+        A s[SUM_LANES];
+        for (int l = 0; l < SUM_LANES; l++) s[l] = LOAD(v, l);
+        for (I64 j = SUM_LANES; j < whole; j += SUM_LANES)
+            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));
+        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);
+    }
+    for (I64 j = whole; j < n; j++) most = M_MAX(most, LOAD(v, j));
+    return most;
+}
+FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most)
+{
+    const I64 whole = n - n % SUM_LANES;
+    const int rest = (int)(n - whole);
+    A s[SUM_LANES], sum = 0;
+    VECTOR_LOOP for (int l = 0; l < rest; l++) s[l] = M_EXP(LOAD(v, whole + l) - most);
+    if (!whole) {
+        for (int l = 0; l < rest; l++) sum += s[l];
+        return sum;
+    }
+    for (int l = rest; l < SUM_LANES; l++) s[l] = 0;
+    for (I64 j = 0; j < whole; j += SUM_LANES)
+        for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);
+    for (int w = SUM_LANES / 2; w; w /= 2)
+        for (int l = 0; l < w; l++) s[l] += s[l + w];
+    return s[0];
+}
+#endif
+
 /* Philox 4x32-10 (Salmon et al. 2011): four words of random bits for each 64-bit counter, here of PHILOX_BLOCKS counters
  * from `counter` on, so that vector units are used. Word j of block b is words[4 b + j]. */
-#define PHILOX_BLOCKS (CHUNKED ? 8 : 1)
+#define PHILOX_BLOCKS (CHUNKED ? 32 : 1)
 FUNC void philox(U64 seed, U64 counter, U32 *words)
 {
     U32 c0[PHILOX_BLOCKS], c1[PHILOX_BLOCKS], c2[PHILOX_BLOCKS], c3[PHILOX_BLOCKS];
