@@ -36,14 +36,18 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
         if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
             const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
             GLOBAL const T *upper = x + at, *lower = upper + width;
-            const I32 count = (I32)p.out_w;
-            VECTOR_LOOP for (I32 o = 0; o < count; o++) {
+            const I64 count = p.out_w;
+            VECTOR_LOOP for (I64 o = 0; o < count; o++) {
                 const T a = upper[2 * o], b = upper[2 * o + 1], c = lower[2 * o], d = lower[2 * o + 1];
-                const I32 right = (b > a) | (b != b), below_right = (d > c) | (d != d);
-                const T top = right ? b : a, bottom = below_right ? d : c;
-                const I32 below = (bottom > top) | (bottom != bottom);
+                /* NaN wins; two selects each, which compilers vectorise. */
+                I32 right = b > a ? 1 : 0, low_right = d > c ? 1 : 0;
+                right = b != b ? 1 : right;
+                low_right = d != d ? 1 : low_right;
+                const T top = right ? b : a, bottom = low_right ? d : c;
+                I32 below = bottom > top ? 1 : 0;
+                below = bottom != bottom ? 1 : below;
                 y[o] = below ? bottom : top;
-                found[o] = at + 2 * o + (below ? width + below_right : right);
+                found[o] = at + (I32)(2 * o) + (below ? width + low_right : right);
             }
         } else {
             const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
@@ -75,11 +79,12 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
         const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
         if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
             /* The last of an odd number of rows or columns is in no window. */
-            const I32 at = (I32)(r * p.w), count = o0 <= o1 ? (I32)p.out_w : 0;
+            const I32 at = (I32)(r * p.w);
+            const I64 count = o0 <= o1 ? p.out_w : 0;
             GLOBAL const T *g = dy + o0 * p.out_w;
             GLOBAL const I32 *from = found + o0 * p.out_w;
-            VECTOR_LOOP for (I32 o = 0; o < count; o++) {
-                const I32 place = from[o] - at - 2 * o;
+            VECTOR_LOOP for (I64 o = 0; o < count; o++) {
+                const I32 place = from[o] - at - (I32)(2 * o);
                 const T v = g[o];
                 dx[2 * o] = place == 0 ? v : (T)0;
                 dx[2 * o + 1] = place == 1 ? v : (T)0;
