@@ -12,6 +12,7 @@
 #define NEW    "haul_shapes"
 #define SIDE   32
 #define PIXELS (SIDE * SIDE)
+#define NOISE  32 /* values noise can have */
 
 /* ---- figures: is (u, v) inside? The square from -1 to 1 is the figure's own; v points down ---- */
 
@@ -104,49 +105,48 @@ static int between(haul__draws *d, int low, int high)
     return low + (int)haul__draw_below(d, (uint64_t)(high - low + 1));
 }
 
-/* Two colours that differ in lightness by `contrast`, each with a tint of its own. */
-static void draw_colours(haul__draws *d, int colours[2][3])
+/* Two colours that differ in lightness by `contrast`, each with a tint of its own; noise leaves them within a byte. */
+static void draw_colours(haul__draws *d, uint8_t colours[2][3])
 {
-    int contrast = between(d, 50, 120), middle = between(d, 90, 165), sign = between(d, 0, 1) ? 1 : -1;
+    int contrast = between(d, 80, 150), middle = between(d, 110, 145), sign = between(d, 0, 1) ? 1 : -1;
     for (int k = 0; k < 2; k++)
         for (int c = 0; c < 3; c++)
-            colours[k][c] = middle + (k ? sign : -sign) * contrast / 2 + between(d, -20, 20);
+            colours[k][c] = (uint8_t)(middle + (k ? sign : -sign) * contrast / 2 + between(d, -18, 18) - NOISE / 2);
 }
 
+/* 255 where the figure is. Sizes and places are in sixteenths of a pixel. */
 static void draw_mask(haul__draws *d, bool (*inside)(float u, float v), uint8_t mask[PIXELS])
 {
-    float radius = (float)between(d, 7 * 16, 13 * 16) / 16;
-    int   room = (int)((15.5f - radius) * 16);
-    float x0 = 15.5f + (float)between(d, -room, room) / 16, y0 = 15.5f + (float)between(d, -room, room) / 16;
-    for (int y = 0; y < SIDE; y++)
-        for (int x = 0; x < SIDE; x++) {
-            float u = ((float)x - x0) / radius, v = ((float)y - y0) / radius;
-            mask[y * SIDE + x] = fabsf(u) <= 1 && fabsf(v) <= 1 && inside(u, v);
-        }
+    int   size = between(d, 8 * 16, 14 * 16), middle = (SIDE - 1) * 8, room = middle - size;
+    int   at[2] = {middle + between(d, -room, room), middle + between(d, -room, room)};
+    float scale = 1.0f / (float)size;
+    memset(mask, 0, PIXELS);
+    for (int y = (at[1] - size + 15) / 16; 16 * y <= at[1] + size; y++)
+        for (int x = (at[0] - size + 15) / 16; 16 * x <= at[0] + size; x++)
+            if (inside((float)(16 * x - at[0]) * scale, (float)(16 * y - at[1]) * scale))
+                mask[y * SIDE + x] = 255;
 }
 
-/* One byte of noise a value, from -16 to 15, added and kept within a byte. */
-static void paint(const uint8_t mask[PIXELS], int colours[2][3], uint8_t *picture)
+/* `plane` holds random bytes, which become noise. */
+static void paint(const uint8_t *restrict mask, uint8_t outside, uint8_t inside, uint8_t *restrict plane)
 {
-    for (int c = 0; c < 3; c++, picture += PIXELS)
-        for (int i = 0; i < PIXELS; i++) {
-            int value = (mask[i] ? colours[1][c] : colours[0][c]) + (picture[i] >> 3) - 16;
-            picture[i] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
-        }
+    uint8_t difference = inside ^ outside;
+    for (int i = 0; i < PIXELS; i++)
+        plane[i] = (uint8_t)((outside ^ (mask[i] & difference)) + plane[i] % NOISE);
 }
 
 static haul_status read_shape(void *context, int64_t index, void *input, void *target)
 {
     const settings *s = context;
     haul__draws     d = haul__draws_begin(s->seed, HAUL__FOR_SHAPES, s->test, (uint64_t)index);
-    uint8_t         mask[PIXELS];
-    int             colours[2][3];
+    uint8_t         mask[PIXELS], colours[2][3], *picture = input;
     int64_t         label = (int64_t)haul__draw_below(&d, CLASSES);
     memcpy(target, &label, sizeof label);
     draw_colours(&d, colours);
     draw_mask(&d, figures[label].inside, mask);
-    haul__draw_bytes(&d, input, 3 * PIXELS);
-    paint(mask, colours, input);
+    haul__draw_bytes(&d, picture, 3 * PIXELS);
+    for (int c = 0; c < 3; c++)
+        paint(mask, colours[0][c], colours[1][c], picture + c * PIXELS);
     return HAUL_OK;
 }
 
