@@ -3,6 +3,7 @@
  * A checkpoint holds the module's tensors as "model.NAME", the optimizer's as "optimizer.NAME", and as texts all that
  * is needed to go on bit for bit: the random state, steps taken, learning rate and position. Loading reads and compares
  * everything before it changes anything, and takes back what it has changed should a copy fail. */
+#include <haul/autograd.h>
 #include <haul/io.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -200,11 +201,14 @@ haul_status haul_save_weights(const char *path, haul_module *module)
     return status;
 }
 
-/* A scope in which tensors are made on the CPU. */
+/* A scope in which tensors are made on the CPU, and no graph. */
 static haul_scope *cpu_scope(void)
 {
     haul_scope *scope = haul_scope_push();
-    if (!scope || haul_set_device(haul_cpu()) == HAUL_OK)
+    if (!scope)
+        return NULL;
+    haul_set_grad_enabled(false);
+    if (haul_set_device(haul_cpu()) == HAUL_OK)
         return scope;
     haul_scope_pop(scope);
     return NULL;

@@ -1,0 +1,363 @@
+/* Weights and checkpoints: going on as if nothing had been interrupted, and changing nothing when a file does not fit.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <haul/haul.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+
+/* A network, its optimizer, and one batch it is trained on. */
+typedef struct training {
+    haul_module    *net;
+    haul_optimizer *optimizer;
+} training;
+
+static training begin(uint64_t seed, bool adam)
+{
+    training t;
+    haul_manual_seed(seed);
+    t.net = HAUL_SEQUENTIAL(haul_nn_linear(6, 5), haul_nn_batch_norm(5), haul_nn_relu(), haul_nn_dropout(0.3),
+                            haul_nn_linear(5, 3));
+    t.optimizer = adam ? haul_adam(t.net, .lr = 0.01) : haul_sgd(t.net, .lr = 0.1, .momentum = 0.9);
+    assert_non_null(t.optimizer);
+    return t;
+}
+
+static void step(const training *t)
+{
+    static float   x[4 * 6];
+    static int64_t y[4] = {0, 2, 1, 2};
+    haul_scope    *scope = haul_scope_push();
+    for (int i = 0; i < 24; i++)
+        x[i] = (float)((i * 37) % 11) - 5;
+    haul_tensor *in = haul_from_host(HAUL_F32, HAUL_SHAPE(4, 6), x),
+                *labels = haul_from_host(HAUL_I64, HAUL_SHAPE(4), y);
+    haul_tensor *loss = haul_cross_entropy(haul_call(t->net, in), labels);
+    haul_optimizer_zero_grad(t->optimizer);
+    haul_backward(loss, HAUL_NONE);
+    haul_optimizer_step(t->optimizer);
+    if (haul_error_status() != HAUL_OK)
+        fail_msg("%s", haul_error_message());
+    haul_scope_pop(scope);
+}
+
+/* All that a training consists of, as bytes. */
+typedef struct everything {
+    uint8_t           bytes[4096];
+    size_t            size;
+    haul_random_state random;
+    int64_t           steps;
+    double            lr;
+} everything;
+
+static void add(everything *e, const haul_named_tensor *tensors, int count)
+{
+    for (int i = 0; i < count; i++) {
+        assert_true(e->size + haul_tensor_bytes(tensors[i].tensor) <= sizeof e->bytes);
+        assert_int_equal(haul_read(tensors[i].tensor, e->bytes + e->size, sizeof e->bytes - e->size), HAUL_OK);
+        e->size += haul_tensor_bytes(tensors[i].tensor);
+    }
+}
+
+static everything state_of(const training *t)
+{
+    haul_named_tensor tensors[64];
+    everything        e;
+    memset(&e, 0, sizeof e);
+    add(&e, tensors, haul_module_tensors(t->net, tensors, 64));
+    add(&e, tensors, haul_optimizer_state(t->optimizer, tensors, 64));
+    e.random = haul_random_state_get();
+    e.steps = haul_optimizer_steps(t->optimizer);
+    e.lr = haul_optimizer_lr(t->optimizer);
+    return e;
+}
+
+static void assert_same(const everything *a, const everything *b)
+{
+    assert_int_equal(a->size, b->size);
+    assert_memory_equal(a->bytes, b->bytes, a->size);
+    assert_memory_equal(&a->random, &b->random, sizeof a->random);
+    assert_int_equal(a->steps, b->steps);
+    assert_true(a->lr == b->lr);
+}
+
+static void test_checkpoint__training_goes_on_to_the_same_bits(void **state)
+{
+    (void)state;
+    for (int adam = 0; adam <= 1; adam++) {
+        haul_scope            *scope = haul_scope_push();
+        haul_training_position position;
+        const haul_text_pair   extra = {"model", "a test"};
+        training               whole = begin(1, adam);
+        for (int i = 0; i < 3; i++)
+            step(&whole);
+        haul_optimizer_set_lr(whole.optimizer, 0.0123456789);
+        assert_int_equal(
+            haul_save_checkpoint("run.ckpt", whole.net, whole.optimizer, (haul_training_position){2, 345}, &extra, 1),
+            HAUL_OK);
+        for (int i = 0; i < 3; i++)
+            step(&whole);
+        everything expected = state_of(&whole);
+
+        training resumed = begin(99, adam); /* other weights, other random numbers */
+        if (adam)
+            step(&resumed); /* and a state of its own to be replaced */
+        if (haul_load_checkpoint("run.ckpt", resumed.net, resumed.optimizer, &position) != HAUL_OK)
+            fail_msg("%s", haul_error_message());
+        assert_int_equal(position.epoch, 2);
+        assert_int_equal(position.batch, 345);
+        for (int i = 0; i < 3; i++)
+            step(&resumed);
+        everything got = state_of(&resumed);
+        assert_same(&expected, &got);
+        assert_string_equal(haul_safetensors_metadata(haul_open_safetensors("run.ckpt"), "model"), "a test");
+        haul_scope_pop(scope);
+    }
+}
+
+static void test_checkpoint__of_a_training_not_begun(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               fresh = begin(3, false);
+    everything             expected = state_of(&fresh);
+    assert_int_equal(
+        haul_save_checkpoint("new.ckpt", fresh.net, fresh.optimizer, (haul_training_position){1, 0}, NULL, 0), HAUL_OK);
+    training other = begin(4, false);
+    step(&other);
+    assert_int_equal(haul_load_checkpoint("new.ckpt", other.net, other.optimizer, &position), HAUL_OK);
+    everything got = state_of(&other);
+    assert_same(&expected, &got);
+    haul_scope_pop(scope);
+}
+
+static void test_weights__are_exchanged_by_name(void **state)
+{
+    (void)state;
+    haul_scope      *scope = haul_scope_push();
+    training         a = begin(5, false), b = begin(6, false);
+    haul_file_tensor entry;
+    step(&a);
+    assert_int_equal(haul_save_weights("w.safetensors", a.net), HAUL_OK);
+    haul_safetensors *file = haul_open_safetensors("w.safetensors");
+    assert_int_equal(haul_safetensors_count(file), haul_module_tensors(a.net, NULL, 0));
+    assert_int_equal(haul_safetensors_entry(file, 0, &entry), HAUL_OK);
+    assert_non_null(haul_safetensors_load(file, "0.weight"));
+    if (haul_load_weights("w.safetensors", b.net) != HAUL_OK)
+        fail_msg("%s", haul_error_message());
+    float x[15], y[15];
+    assert_int_equal(haul_read(haul_module_parameter(a.net, "4.weight"), x, sizeof x), HAUL_OK);
+    assert_int_equal(haul_read(haul_module_parameter(b.net, "4.weight"), y, sizeof y), HAUL_OK);
+    assert_memory_equal(x, y, sizeof x);
+    haul_scope_pop(scope);
+}
+
+static void test_weights__that_do_not_fit_change_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *message;
+        haul_status status;
+    } expected[] = {
+        {"lacks '0.bias', which the module has", HAUL_FORMAT},
+        {"holds 'more', which the module lacks", HAUL_FORMAT},
+        {"holds '0.weight' as f32[2,3], the module as f32[3,2]", HAUL_SHAPE},
+        {"holds '0.weight' as f64[3,2], the module as f32[3,2]", HAUL_DTYPE},
+    };
+    for (int i = 0; i < 4; i++) {
+        haul_scope       *scope = haul_scope_push();
+        haul_module      *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 3));
+        float             before[6], after[6];
+        haul_named_tensor tensors[] = {
+            {"0.weight", haul_ones(i == 3 ? HAUL_F64 : HAUL_F32, i == 2 ? HAUL_SHAPE(2, 3) : HAUL_SHAPE(3, 2)), false},
+            {"0.bias", haul_ones(HAUL_F32, HAUL_SHAPE(3)), false},
+            {"more", haul_ones(HAUL_F32, HAUL_SHAPE(3)), false},
+        };
+        assert_int_equal(haul_save_safetensors("odd.safetensors", tensors,
+                                               i == 0   ? 1
+                                               : i == 1 ? 3
+                                                        : 2,
+                                               NULL, 0),
+                         HAUL_OK);
+        haul_read(haul_module_parameter(net, "0.weight"), before, sizeof before);
+        assert_int_equal(haul_load_weights("odd.safetensors", net), expected[i].status);
+        if (!strstr(haul_error_message(), expected[i].message) || !strstr(haul_error_message(), "odd.safetensors"))
+            fail_msg("%s", haul_error_message());
+        haul_read(haul_module_parameter(net, "0.weight"), after, sizeof after);
+        assert_memory_equal(before, after, sizeof before);
+        haul_error_clear();
+        haul_scope_pop(scope);
+    }
+}
+
+/* Write a checkpoint's tensors again with other metadata. */
+static void forge(const char *from, const char *to, const char *key, const char *value)
+{
+    haul_named_tensor tensors[64];
+    haul_text_pair    texts[32];
+    haul_file_tensor  entry;
+    haul_safetensors *file = haul_open_safetensors(from);
+    int count = haul_safetensors_count(file), texts_count = haul_safetensors_metadata_count(file), kept = 0;
+    for (int i = 0; i < count; i++) {
+        haul_safetensors_entry(file, i, &entry);
+        tensors[i] = (haul_named_tensor){entry.name, haul_safetensors_load(file, entry.name), false};
+    }
+    for (int i = 0; i < texts_count; i++) {
+        haul_safetensors_metadata_entry(file, i, &texts[kept]);
+        if (strcmp(texts[kept].key, key) == 0)
+            texts[kept].value = value;
+        kept += texts[kept].value != NULL;
+    }
+    assert_int_equal(haul_save_safetensors(to, tensors, count, texts, kept), HAUL_OK);
+}
+
+static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value; /* NULL: left out */
+        haul_status status;
+        const char *message;
+    } forged[] = {
+        {"haul.format", NULL, HAUL_FORMAT, "not a checkpoint of this version"},
+        {"haul.format", "checkpoint 999", HAUL_FORMAT, "not a checkpoint of this version"},
+        {"haul.optimizer", "adam", HAUL_INVALID_ARGUMENT, "written with the optimizer 'adam', this one is 'sgd'"},
+        {"haul.epoch", NULL, HAUL_FORMAT, "haul.epoch is not a number"},
+        {"haul.epoch", "-1", HAUL_FORMAT, "haul.epoch is not a number"},
+        {"haul.batch", "1e3", HAUL_FORMAT, "haul.batch is not a number"},
+        {"haul.batch", "9223372036854775808", HAUL_FORMAT, "too large"},
+        {"haul.random_seed", "18446744073709551616", HAUL_FORMAT, "haul.random_seed is not a number"},
+        {"haul.lr_bits", "9218868437227405312", HAUL_FORMAT, "too large"}, /* infinity */
+    };
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position = {7, 8};
+    training               source = begin(1, false);
+    step(&source);
+    assert_int_equal(
+        haul_save_checkpoint("good.ckpt", source.net, source.optimizer, (haul_training_position){1, 1}, NULL, 0),
+        HAUL_OK);
+    training t = begin(2, false);
+    step(&t);
+    everything before = state_of(&t);
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+        forge("good.ckpt", "forged.ckpt", forged[i].key, forged[i].value);
+        assert_int_equal(haul_load_checkpoint("forged.ckpt", t.net, t.optimizer, &position), forged[i].status);
+        if (!strstr(haul_error_message(), forged[i].message) || !strstr(haul_error_message(), "forged.ckpt"))
+            fail_msg("%s", haul_error_message());
+        haul_error_clear();
+        everything after = state_of(&t);
+        assert_same(&before, &after);
+    }
+    /* weights alone are no checkpoint; other networks' checkpoints do not fit */
+    assert_int_equal(haul_save_weights("w.safetensors", source.net), HAUL_OK);
+    assert_int_equal(haul_load_checkpoint("w.safetensors", t.net, t.optimizer, &position), HAUL_FORMAT);
+    haul_module    *small = HAUL_SEQUENTIAL(haul_nn_linear(6, 5));
+    haul_optimizer *sgd = haul_sgd(small, .momentum = 0.9);
+    assert_int_equal(haul_load_checkpoint("good.ckpt", small, sgd, &position), HAUL_FORMAT);
+    assert_non_null(strstr(haul_error_message(), "which the module lacks"));
+    haul_error_clear();
+    assert_true(position.epoch == 7 && position.batch == 8);
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__wrong_arguments_are_errors(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               t = begin(1, false);
+    const haul_text_pair   taken = {"haul.epoch", "3"};
+    assert_int_equal(haul_save_checkpoint("x.ckpt", t.net, t.optimizer, (haul_training_position){1, 0}, &taken, 1),
+                     HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_save_checkpoint("x.ckpt", t.net, t.optimizer, (haul_training_position){-1, 0}, NULL, 0),
+                     HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+    assert_int_equal(haul_save_checkpoint("x.ckpt", NULL, t.optimizer, (haul_training_position){1, 0}, NULL, 0),
+                     HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_load_checkpoint("x.ckpt", t.net, NULL, &position), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_save_weights(NULL, t.net), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_load_weights("x.ckpt", NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(access("x.ckpt", F_OK), -1);
+    haul_error_clear();
+    assert_int_equal(haul_load_checkpoint("x.ckpt", t.net, t.optimizer, &position), HAUL_IO);
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__every_failure_of_loading_changes_nothing(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               source = begin(1, false);
+    step(&source);
+    everything expected = state_of(&source);
+    assert_int_equal(
+        haul_save_checkpoint("good.ckpt", source.net, source.optimizer, (haul_training_position){1, 1}, NULL, 0),
+        HAUL_OK);
+    training t = begin(2, false);
+    step(&t);
+    everything before = state_of(&t);
+    for (int64_t nth = 1;; nth++) {
+        int64_t blocks = haul__host_blocks();
+        haul__fault_plan(
+            HAUL__FAULT_HOST | HAUL__FAULT_DEVICE | HAUL__FAULT_COPY | HAUL__FAULT_LAUNCH | HAUL__FAULT_FILE, nth);
+        haul_status status = haul_load_checkpoint("good.ckpt", t.net, t.optimizer, &position);
+        haul__fault_plan(0, 0);
+        haul_error_clear();
+        everything after = state_of(&t);
+        assert_same(status == HAUL_OK ? &expected : &before, &after);
+        assert_int_equal(haul__host_blocks(), blocks);
+        if (status == HAUL_OK)
+            break;
+    }
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__every_failure_of_saving_leaves_the_old_file(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               t = begin(1, false), reader = begin(2, false);
+    step(&t);
+    assert_int_equal(haul_save_checkpoint("kept.ckpt", t.net, t.optimizer, (haul_training_position){1, 1}, NULL, 0),
+                     HAUL_OK);
+    for (int64_t nth = 1;; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_COPY | HAUL__FAULT_FILE, nth);
+        haul_status status =
+            haul_save_checkpoint("kept.ckpt", t.net, t.optimizer, (haul_training_position){2, 2}, NULL, 0);
+        haul__fault_plan(0, 0);
+        haul_error_clear();
+        assert_int_equal(access("kept.ckpt.tmp", F_OK), -1);
+        assert_int_equal(haul_load_checkpoint("kept.ckpt", reader.net, reader.optimizer, &position), HAUL_OK);
+        assert_int_equal(position.epoch, status == HAUL_OK ? 2 : 1);
+        if (status == HAUL_OK)
+            break;
+    }
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checkpoint__training_goes_on_to_the_same_bits),
+        cmocka_unit_test(test_checkpoint__of_a_training_not_begun),
+        cmocka_unit_test(test_weights__are_exchanged_by_name),
+        cmocka_unit_test(test_weights__that_do_not_fit_change_nothing),
+        cmocka_unit_test(test_checkpoint__that_does_not_fit_changes_nothing),
+        cmocka_unit_test(test_checkpoint__wrong_arguments_are_errors),
+        cmocka_unit_test(test_checkpoint__every_failure_of_loading_changes_nothing),
+        cmocka_unit_test(test_checkpoint__every_failure_of_saving_leaves_the_old_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
