@@ -340,7 +340,9 @@ static void test_loader__wrong_options_are_errors(void **state)
     source        s = {.bad = -1};
     haul_dataset *d = pictures(&s, COUNT);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_null(haul_loader_new_with(d, &wrong[i]));
+        haul_loader_options options = wrong[i];
+        options.dataset = d;
+        assert_null(haul_loader_new_with(&options));
         assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);
         haul_error_clear();
     }
