@@ -77,15 +77,13 @@ static bool is_loose(const haul_tensor *t)
 static haul_status refuse_mixed(const char *operation, haul_tensor *const *in, const char *const *names, int i, int j)
 {
     char a[96], b[96];
-    return haul__fail(
-        HAUL_PLACEMENT, operation, names[j],
-        "%s is on %s (%s), %s is on %s (%s); move one with haul_to(%s, haul_device_get(\"%s\")), or allow "
-        "it with haul_placement_policy(HAUL_PLACE_MOVE)",
-        names[i], in[i]->storage->device->name, haul__tensor_text(in[i], a, sizeof a), names[j],
-        in[j]->storage->device->name, haul__tensor_text(in[j], b, sizeof b),
-        haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? names[i] : names[j],
-        haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? in[j]->storage->device->name
-                                                            : in[i]->storage->device->name);
+    return haul__fail(HAUL_PLACEMENT, operation, names[j],
+                      "%s is %s, %s is %s; move one with haul_to(%s, haul_device_get(\"%s\")), or allow it with "
+                      "haul_placement_policy(HAUL_PLACE_MOVE)",
+                      names[i], haul__tensor_text(in[i], a, sizeof a), names[j], haul__tensor_text(in[j], b, sizeof b),
+                      haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? names[i] : names[j],
+                      haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? in[j]->storage->device->name
+                                                                          : in[i]->storage->device->name);
 }
 
 /* The device that holds most bytes of the operands; the first of equals. */
