@@ -123,7 +123,8 @@ HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count
     haul_nn_sequential((haul_module *const[]){__VA_ARGS__},                                                            \
                        (int)(sizeof((haul_module *const[]){__VA_ARGS__}) / sizeof(haul_module *)))
 
-/* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ---- */
+/* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ----
+ * The last two want at least two dimensions, [out, in, ...]; sizes after these count as a window. */
 HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
 HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
 HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* He et al. 2015; leaky slope a */

@@ -88,16 +88,19 @@ HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */
 HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);  /* never copies: refuses what strides cannot say */
 HAUL_API haul_tensor *haul_flatten(haul_tensor *x, int first_axis); /* axes from first_axis on become one */
+/* A view whose axis i is axis axes[i] of x; `axes` names each of x's `count` axes once. */
 HAUL_API haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count);
-HAUL_API haul_tensor *haul_transpose(haul_tensor *x, int a, int b);
+HAUL_API haul_tensor *haul_transpose(haul_tensor *x, int a, int b);  /* a view with two axes exchanged */
 HAUL_API haul_tensor *haul_expand(haul_tensor *x, haul_shape shape); /* dims of size 1 repeat; -1 keeps a dim */
-HAUL_API haul_tensor *haul_squeeze(haul_tensor *x, int axis);
-HAUL_API haul_tensor *haul_unsqueeze(haul_tensor *x, int axis);
+HAUL_API haul_tensor *haul_squeeze(haul_tensor *x, int axis);        /* without an axis, which must have size 1 */
+HAUL_API haul_tensor *haul_unsqueeze(haul_tensor *x, int axis);      /* with an axis of size 1 before `axis` */
 /* Elements start, start + step, ... below stop of one axis, as a view. Negative start and stop count from the end,
  * values out of range are clamped as in Python; step is at least 1. */
 HAUL_API haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 HAUL_API haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index); /* one index; the axis goes away */
 HAUL_API haul_tensor *haul_contiguous(haul_tensor *x); /* row-major; shares memory if it is already */
+/* `count` tensors one after the other along an axis; their other sizes are equal, dtypes promote. haul_stack joins
+ * tensors of one shape along a new axis. */
 HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 /* x[..., index[i], ...] along an axis: index is 1-d, i32 or i64; on the CPU an index out of range is an error,
@@ -138,6 +141,7 @@ HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_opt
 HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 
 /* ---- normalisation and regularisation ---- */
+/* exp(x) / sum(exp(x)) along an axis, and its logarithm, without overflow. Integers and bool become f32 first. */
 HAUL_API haul_tensor *haul_softmax(haul_tensor *x, int axis);
 HAUL_API haul_tensor *haul_log_softmax(haul_tensor *x, int axis);
 
@@ -158,13 +162,14 @@ HAUL_API haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm
 /* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x itself. */
 HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
 
-/* ---- losses; all give the mean over the batch as a 0-d tensor ---- */
+/* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
 /* logits [N, C] against class indices y [N] (i64 or i32; u8 too). On the CPU an index out of range is an error. */
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
 /* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);
 /* logits against targets in [0, 1] of the same shape, computed as max(x, 0) - x y + log(1 + exp(-|x|)). */
 HAUL_API haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target);
+/* The mean of (x - target)^2 over all elements. */
 HAUL_API haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target);
 
 HAUL_END

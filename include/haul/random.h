@@ -21,7 +21,7 @@ HAUL_API void              haul_manual_seed(uint64_t seed); /* offset becomes 0 
 HAUL_API haul_random_state haul_random_state_get(void);
 HAUL_API void              haul_random_state_set(haul_random_state state);
 
-/* On the thread's current device. */
+/* New tensors on the thread's current device. uniform and normal are for floating dtypes, randint for integers. */
 HAUL_API haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high); /* [low, high) */
 HAUL_API haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation);
 HAUL_API haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high); /* [low, high) */
