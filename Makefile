@@ -34,8 +34,8 @@ test check:
 
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target haul_cli benches
-	@if [ -x tools/bench ]; then HAUL=$(BUILD)/haul tools/bench; else \
-	    for program in $(BUILD)/bench/*; do if [ -f "$$program" ] && [ -x "$$program" ]; then "$$program" || exit 1; fi; done; fi
+	@if command -v python3 >/dev/null; then BUILD=$(BUILD) tools/bench; else \
+	    for program in $(BUILD)/bench/*; do if [ -f "$$program" ] && [ -x "$$program" ]; then HAUL=$(BUILD)/haul "$$program" || exit 1; fi; done; fi
 
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"

@@ -1,0 +1,205 @@
+/* Measuring: as many runs as fill a tenth of a second are one measurement; the median of several is shown. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { ROUNDS = 7 };
+static const double ENOUGH = 0.1; /* seconds of a measurement */
+
+typedef struct timing {
+    double wall, cpu; /* seconds a run */
+} timing;
+
+static char        reason[512];
+static haul_scope *scope; /* of the case that is open */
+
+bool bench_out(const char *text)
+{
+    snprintf(reason, sizeof reason, "%s", text);
+    return false;
+}
+
+double bench_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double of_timeval(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+/* Of this process, its threads, and the children it has waited for. */
+static double cpu_seconds(void)
+{
+    struct rusage own, children;
+
+    getrusage(RUSAGE_SELF, &own);
+    getrusage(RUSAGE_CHILDREN, &children);
+    return of_timeval(own.ru_utime) + of_timeval(own.ru_stime) + of_timeval(children.ru_utime) +
+           of_timeval(children.ru_stime);
+}
+
+static bool measure_times(const bench_case *c, int64_t times, timing *out)
+{
+    double cpu = cpu_seconds(), wall = bench_seconds();
+
+    if (!c->run(c, times))
+        return haul_error_status() ? bench_out(haul_error_message()) : false;
+    out->wall = (bench_seconds() - wall) / (double)times;
+    out->cpu = (cpu_seconds() - cpu) / (double)times;
+    return true;
+}
+
+static void close_case(const bench_case *c)
+{
+    if (c && c->close)
+        c->close();
+    haul_scope_pop(scope);
+    scope = NULL;
+    haul_error_clear();
+}
+
+/* Open the case and find out how many runs are one measurement; 0 if it is left out. */
+static int64_t open_case(const bench_case *c)
+{
+    timing  t;
+    int64_t times = 1;
+
+    reason[0] = 0;
+    scope = haul_scope_push();
+    if (haul_set_num_threads(c->threads) || !c->open(c)) {
+        if (haul_error_status())
+            bench_out(haul_error_message());
+        close_case(c);
+        return 0;
+    }
+    for (int i = 0; i < 12; i++) {
+        if (!measure_times(c, times, &t)) {
+            close_case(c);
+            return 0;
+        }
+        double wanted = t.wall > 0 ? ENOUGH / t.wall : 1e9;
+        if (wanted <= (double)times * 1.5)
+            break;
+        times = wanted > (double)times * 10 ? times * 10 : (int64_t)wanted;
+    }
+    return times;
+}
+
+/* ---- alone ---- */
+
+static int by_wall(const void *a, const void *b)
+{
+    const timing *x = a, *y = b;
+
+    return (x->wall > y->wall) - (x->wall < y->wall);
+}
+
+static void print_line(const bench_case *c, const timing *t)
+{
+    static const struct {
+        const char *unit;
+        double      scale;
+    } units[] = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}};
+    const char *unit = "s";
+    double      wall = t->wall, cpu = t->cpu;
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(c->unit, units[i].unit) == 0) {
+            unit = units[i].unit;
+            wall *= units[i].scale;
+            cpu *= units[i].scale;
+        }
+    if (c->amount > 0)
+        printf("%-28s %10.4g %s\n", c->name, c->amount / t->wall, c->unit);
+    else
+        printf("%-28s %10.4g %-2s  cpu %10.4g %s\n", c->name, wall, unit, cpu, unit);
+    fflush(stdout);
+}
+
+static bool begins_with_any(const char *name, int count, char **prefixes)
+{
+    for (int i = 0; i < count; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return count == 0;
+}
+
+static void measure_alone(const bench_case *c)
+{
+    timing  rounds[ROUNDS];
+    int     done = 0;
+    int64_t times = open_case(c);
+
+    while (times && done < ROUNDS && measure_times(c, times, &rounds[done]))
+        done++;
+    if (done == ROUNDS) {
+        qsort(rounds, ROUNDS, sizeof rounds[0], by_wall);
+        print_line(c, &rounds[ROUNDS / 2]);
+    } else {
+        printf("%-28s left out: %s\n", c->name, reason);
+    }
+    if (times)
+        close_case(c);
+}
+
+/* ---- in turns with others ---- */
+
+static const bench_case *find(const char *name, const bench_case *cases, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(cases[i].name, name) == 0)
+            return &cases[i];
+    return NULL;
+}
+
+static void serve(const bench_case *cases, int count)
+{
+    char              name[256];
+    const bench_case *open = NULL;
+    int64_t           times = 0;
+
+    while (fgets(name, sizeof name, stdin)) {
+        name[strcspn(name, "\n")] = 0;
+        const bench_case *c = find(name, cases, count);
+        if (c != open) {
+            if (times)
+                close_case(open);
+            times = c ? open_case(c) : 0;
+            open = c;
+        }
+        timing t;
+        if (!c)
+            printf("out no such case\n");
+        else if (times && measure_times(c, times, &t))
+            printf("ok %.9g %.9g\n", t.wall, t.cpu);
+        else
+            printf("out %s\n", reason);
+        fflush(stdout);
+    }
+    if (times)
+        close_case(open);
+}
+
+int bench_main(int argc, char **argv, const bench_case *cases, int count)
+{
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        for (int i = 0; i < count; i++)
+            printf("%s\t%s\t%.9g\t%s\n", cases[i].name, cases[i].unit, cases[i].amount, cases[i].peers);
+    } else if (argc == 2 && strcmp(argv[1], "--serve") == 0) {
+        serve(cases, count);
+    } else {
+        for (int i = 0; i < count; i++)
+            if (begins_with_any(cases[i].name, argc - 1, argv + 1))
+                measure_alone(&cases[i]);
+    }
+    return 0;
+}

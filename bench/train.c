@@ -1,0 +1,58 @@
+/* A step of training the CIFAR-10 network: batch 64, forward, loss, backward, SGD with momentum. The batch lies on the
+ * device already. */
+#include "support/bench.h"
+
+static haul_module    *net;
+static haul_optimizer *optimizer;
+static haul_tensor    *pictures, *labels;
+static haul_device    *device;
+
+static bool open_training(const bench_case *c)
+{
+    device = haul_device_get(c->device);
+    if (haul_set_device(device))
+        return false;
+    haul_manual_seed(0);
+    net = haul_model_new("simplecnn");
+    optimizer = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    pictures = haul_uniform(HAUL_F32, HAUL_SHAPE(c->size, 3, 32, 32), -1, 1);
+    labels = haul_cast(haul_uniform(HAUL_F32, HAUL_SHAPE(c->size), 0, 9.99), HAUL_I64);
+    return !haul_error_status();
+}
+
+static bool step(void)
+{
+    haul_scope *scope = haul_scope_push();
+
+    haul_optimizer_zero_grad(optimizer);
+    haul_backward(haul_cross_entropy(haul_call(net, pictures), labels), HAUL_NONE);
+    haul_optimizer_step(optimizer);
+    haul_scope_pop(scope);
+    return !haul_error_status();
+}
+
+static bool run_training(const bench_case *c, int64_t times)
+{
+    (void)c;
+    for (int64_t i = 0; i < times; i++)
+        if (!step())
+            return false;
+    return !haul_device_sync(device);
+}
+
+#define TRAINING(label, on, n, who)                                                                                    \
+    {                                                                                                                  \
+        .name = label, .unit = "ms", .peers = who, .open = open_training, .run = run_training, .device = on,           \
+        .threads = n, .size = 64                                                                                       \
+    }
+
+static const bench_case cases[] = {
+    TRAINING("train cpu, 1 thread", "cpu", 1, "torch:train 1,torch:train channels_last 1"),
+    TRAINING("train cpu, 2 threads", "cpu", 2, "torch:train 2,torch:train channels_last 2"),
+    TRAINING("train opencl:0", "opencl:0", 0, "torch:train 2"),
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(argc, argv, cases, (int)(sizeof cases / sizeof cases[0]));
+}
