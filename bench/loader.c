@@ -1,6 +1,4 @@
 /* Batches of 64 normalised pictures from 10,000 in memory, shuffled, ready on the CPU. */
-#include <string.h>
-
 #include "support/bench.h"
 
 enum { PICTURES = 10000, BATCH = 64 };
@@ -10,7 +8,7 @@ static int64_t      epoch;
 
 static bool open_loader(const bench_case *c)
 {
-    haul_tensor *x = haul_cast(haul_uniform(HAUL_F32, HAUL_SHAPE(PICTURES, 3, 32, 32), 0, 255.9), HAUL_U8);
+    haul_tensor *x = haul_randint(HAUL_U8, HAUL_SHAPE(PICTURES, 3, 32, 32), 0, 256);
     haul_tensor *y = haul_zeros(HAUL_I64, HAUL_SHAPE(PICTURES));
 
     loader = haul_loader_new(haul_dataset_from_tensors(x, y), .batch = BATCH, .shuffle = true, .workers = (int)c->size);
@@ -23,8 +21,7 @@ static bool run_loader(const bench_case *c, int64_t times)
     for (int64_t i = 0; i < times; i++) {
         if (haul_loader_start(loader, ++epoch))
             return false;
-        while (haul_loader_next(loader)) {
-        }
+        while (haul_loader_next(loader)) {}
     }
     return !haul_error_status();
 }

@@ -1,4 +1,4 @@
-/* Single operations on the CPU: what a tiny one costs, and how fast big ones go. */
+/* Pointwise operations and a sum: what a tiny one costs, and how fast big ones go. */
 #include "support/bench.h"
 
 static haul_tensor *a, *b;
@@ -53,7 +53,7 @@ static bool run_vector(const bench_case *c, int64_t times)
         c->op(a);
         haul_scope_pop(scope);
     }
-    return !haul_error_status();
+    return !haul_error_status() && !haul_device_sync(haul_current_device());
 }
 
 static haul_tensor *twice_plus_one(haul_tensor *x)
@@ -66,38 +66,16 @@ static haul_tensor *sum(haul_tensor *x)
     return haul_sum(x);
 }
 
-/* Rows, columns and inner size of the products, as `size` in the table counts them. */
-static const int64_t products[][3] = {{1024, 1024, 1024}, {64, 120, 400}, {32, 16, 10}};
-
-static bool open_product(const bench_case *c)
-{
-    const int64_t *p = products[c->size];
-
-    a = haul_uniform(HAUL_F32, HAUL_SHAPE(p[0], p[2]), -1, 1);
-    b = haul_uniform(HAUL_F32, HAUL_SHAPE(p[2], p[1]), -1, 1);
-    return !haul_error_status();
-}
-
-static bool run_product(const bench_case *c, int64_t times)
-{
-    (void)c;
-    for (int64_t i = 0; i < times; i++)
-        haul_drop(haul_matmul(a, b));
-    return !haul_error_status();
-}
-
 enum { M = 1 << 20 };
 
-#define TINY(label, how, who) {.name = label, .unit = "ns", .peers = who, .open = open_tiny, .run = how, .threads = 2}
+#define TINY(label, how, who)                                                                                          \
+    {                                                                                                                  \
+        .name = label, .unit = "ns", .peers = who, .open = open_tiny, .run = how, .threads = 2                         \
+    }
 #define VECTOR(label, what, n, bytes, who)                                                                             \
     {                                                                                                                  \
         .name = label, .unit = "GB/s", .amount = (double)(n) * (bytes)*1e-9, .peers = who, .open = open_vector,        \
         .run = run_vector, .threads = 2, .size = n, .op = what                                                         \
-    }
-#define PRODUCT(label, which, flops, who)                                                                              \
-    {                                                                                                                  \
-        .name = label, .unit = "GF/s", .amount = (flops)*1e-9, .peers = who, .open = open_product, .run = run_product, \
-        .threads = 2, .size = which                                                                                    \
     }
 
 static const bench_case cases[] = {
@@ -109,9 +87,6 @@ static const bench_case cases[] = {
     VECTOR("tanh, 4 M", haul_tanh, 4 * M, 8, "torch:tanh 4 M"),
     VECTOR("gelu, 4 M", haul_gelu, 4 * M, 8, "torch:gelu 4 M"),
     VECTOR("sum, 16 M", sum, 16 * M, 4, "torch:sum 16 M"),
-    PRODUCT("matmul 1024", 0, 2.0 * 1024 * 1024 * 1024, "torch:matmul 1024 1024 1024"),
-    PRODUCT("matmul 64x120x400", 1, 2.0 * 64 * 120 * 400, "torch:matmul 64 120 400"),
-    PRODUCT("matmul 32x16x10", 2, 2.0 * 32 * 16 * 10, "torch:matmul 32 16 10"),
 };
 
 int main(int argc, char **argv)

@@ -91,10 +91,27 @@ def vector(work, size):
     return repeat(lambda: work(a))
 
 
-def matmul(m, n, k):
+def matmul(m, n, k, a_transposed, b_transposed):
     torch.set_num_threads(2)
-    a, b = torch.rand(m, k), torch.rand(k, n)
+    a = torch.rand(k, m).t() if a_transposed else torch.rand(m, k)
+    b = torch.rand(n, k).t() if b_transposed else torch.rand(k, n)
     return repeat(lambda: a @ b)
+
+
+def conv(passes, n, c_in, size, c_out, kernel, stride, padding):
+    torch.set_num_threads(2)
+    grad, out = passes > 1, (size + 2 * padding - kernel) // stride + 1
+    x = torch.rand(n, c_in, size, size, requires_grad=grad)
+    weight = torch.rand(c_out, c_in, kernel, kernel, requires_grad=grad)
+    bias = torch.rand(c_out, requires_grad=grad)
+    dy = torch.rand(n, c_out, out, out)
+
+    def forward():
+        return F.conv2d(x, weight, bias, stride=stride, padding=padding)
+
+    if not grad:
+        return repeat(forward)
+    return repeat(lambda: torch.autograd.grad(forward(), (x, weight, bias), dy))
 
 
 class Pictures(torch.utils.data.Dataset):
@@ -138,13 +155,21 @@ CASES = {
     "tanh 4 M": lambda: vector(torch.tanh, 4 * M),
     "gelu 4 M": lambda: vector(F.gelu, 4 * M),
     "sum 16 M": lambda: vector(torch.sum, 16 * M),
-    "matmul 1024 1024 1024": lambda: matmul(1024, 1024, 1024),
-    "matmul 64 120 400": lambda: matmul(64, 120, 400),
-    "matmul 32 16 10": lambda: matmul(32, 16, 10),
     "loader 0": lambda: loader(0),
     "loader 2": lambda: loader(2),
     "import": start,
 }
+
+
+# Cases whose names go on with their numbers, "matmul 64 120 400 0 1".
+FAMILIES = {"matmul": matmul, "conv": conv}
+
+
+def open_case(name):
+    if name in CASES:
+        return CASES[name]()
+    family, *numbers = name.split()
+    return FAMILIES[family](*map(int, numbers))
 
 
 def cpu_seconds():
@@ -177,7 +202,7 @@ def serve():
         wanted = line.rstrip("\n")
         try:
             if wanted != name:
-                name, run = wanted, CASES[wanted]()
+                name, run = wanted, open_case(wanted)
                 times = how_often(run)
             print("ok %.9g %.9g" % measure(run, times), flush=True)
         except Exception as error:

@@ -61,16 +61,17 @@ static bool open_command(const bench_case *c)
 {
     char text[4200];
 
-    if (run_program(command(), c->device))
+    if (run_program(command(), c->context))
         return true;
-    snprintf(text, sizeof text, "'%s %s' failed; say where the command is with HAUL=PATH", command(), c->device);
+    snprintf(text, sizeof text, "'%s %s' failed; say where the command is with HAUL=PATH", command(),
+             (const char *)c->context);
     return bench_out(text);
 }
 
 static bool run_command(const bench_case *c, int64_t times)
 {
     for (int64_t i = 0; i < times; i++)
-        if (!run_program(command(), c->device))
+        if (!run_program(command(), c->context))
             return bench_out("the command failed");
     return true;
 }
@@ -89,17 +90,20 @@ static bool open_self(const bench_case *c)
 static bool run_self(const bench_case *c, int64_t times)
 {
     for (int64_t i = 0; i < times; i++)
-        if (!run_program(self, c->device))
+        if (!run_program(self, c->context))
             return bench_out("the program failed");
     return true;
 }
 
-/* `device` is the argument of the program here. */
+#define START(label, how, argument, who)                                                                               \
+    {                                                                                                                  \
+        .name = label, .unit = "ms", .peers = who, .open = open_##how, .run = run_##how, .context = argument           \
+    }
+
 static const bench_case cases[] = {
-    {"haul devices", "ms", 0, "the drivers' enumeration,torch:import", open_command, run_command, NULL, "devices", 0, 0,
-     NULL},
-    {"haul --version", "ms", 0, "torch:import", open_command, run_command, NULL, "--version", 0, 0, NULL},
-    {"the drivers' enumeration", "ms", 0, "", open_self, run_self, NULL, "enumerate", 0, 0, NULL},
+    START("haul devices", command, "devices", "the drivers' enumeration,torch:import"),
+    START("haul --version", command, "--version", "torch:import"),
+    START("the drivers' enumeration", self, "enumerate", ""),
 };
 
 int main(int argc, char **argv)

@@ -67,6 +67,13 @@ static void close_case(const bench_case *c)
     haul_error_clear();
 }
 
+/* Where cases run that say nothing of it. */
+static haul_device *named_device(void)
+{
+    const char *name = getenv("BENCH_DEVICE");
+    return name ? haul_device_get(name) : haul_cpu();
+}
+
 /* Open the case and find out how many runs are one measurement; 0 if it is left out. */
 static int64_t open_case(const bench_case *c)
 {
@@ -75,7 +82,7 @@ static int64_t open_case(const bench_case *c)
 
     reason[0] = 0;
     scope = haul_scope_push();
-    if (haul_set_num_threads(c->threads) || !c->open(c)) {
+    if (haul_set_num_threads(c->threads) || haul_set_device(named_device()) || !c->open(c)) {
         if (haul_error_status())
             bench_out(haul_error_message());
         close_case(c);

@@ -4,7 +4,8 @@
  * once instead, ours and those of peers, in turns, so that what else the machine does falls on all of them alike:
  *   PROGRAM --list           NAME TAB UNIT TAB AMOUNT TAB PEERS, a line for each case
  *   PROGRAM --serve          for each name read, one measurement: "ok WALL CPU", seconds a run, or "out REASON"
- *   PROGRAM NAME ...         only cases whose names begin so */
+ *   PROGRAM NAME ...         only cases whose names begin so
+ * Cases run on the CPU; BENCH_DEVICE=opencl:0 moves those that leave the device open. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -25,10 +26,11 @@ struct bench_case {
     bool (*run)(const bench_case *c, int64_t times);
     void (*close)(void); /* may be NULL */
 
-    /* For `open` and `run`. */
+    /* For `open` and `run`; the thread's current device and number of threads are set before. */
     const char *device;
     int         threads; /* 0: one a core */
     int64_t     size;
+    const void *context;
     haul_tensor *(*op)(haul_tensor *x);
 };
 
