@@ -80,7 +80,7 @@ def arrays():
     random = np.random.default_rng(1)
     for dtype in USED:
         for shape in SHAPES:
-            yield (random.standard_normal(shape) * 100).astype(dtype)
+            yield np.asarray(random.standard_normal(shape) * 100).astype(dtype)
 
 
 def npy_to_haul():
