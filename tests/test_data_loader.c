@@ -313,6 +313,39 @@ static void test_loader__goes_to_the_device(void **state)
     haul_scope_pop(scope);
 }
 
+/* On every device of this machine the batches hold the same values; the slots' memory is used again and again. */
+static void test_loader__copies_to_devices_are_finished_before_memory_is_reused(void **state)
+{
+    (void)state;
+    haul_device_report reports[32];
+    int                count = haul_device_list(reports, 32), devices = 0;
+    double            *first = calloc(2 * CAPACITY, sizeof *first), *other = first + CAPACITY;
+    size_t             size = 0;
+    assert_non_null(first);
+    for (int i = 0; i < count && i < 32; i++) {
+        if (!reports[i].usable || strcmp(reports[i].name, "meta") == 0)
+            continue;
+        haul_scope  *scope = haul_scope_push();
+        source       s = {.bad = -1};
+        haul_loader *l = haul_loader_new(pictures(&s, COUNT), .batch = 4, .workers = devices ? 2 : 0, .prefetch = 1,
+                                         .shuffle = true, .device = haul_device_get(reports[i].name));
+        for (int again = 0; again < 3; again++) {
+            assert_int_equal(haul_loader_start(l, 1), HAUL_OK);
+            size_t n = record(l, devices ? other : first, CAPACITY);
+            if (!devices)
+                size = n;
+            else
+                assert_int_equal(n, size);
+            assert_memory_equal(first, devices ? other : first, size * sizeof *first);
+        }
+        devices++;
+        haul_scope_pop(scope);
+    }
+    print_message("          on %d devices\n", devices);
+    assert_true(devices >= 1);
+    free(first);
+}
+
 static void test_loader__no_examples_no_batches(void **state)
 {
     (void)state;
@@ -401,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_loader__a_batch_that_is_kept_stays_as_it_is),
         cmocka_unit_test(test_loader__makes_no_memory_after_the_start),
         cmocka_unit_test(test_loader__goes_to_the_device),
+        cmocka_unit_test(test_loader__copies_to_devices_are_finished_before_memory_is_reused),
         cmocka_unit_test(test_loader__no_examples_no_batches),
         cmocka_unit_test(test_loader__wrong_options_are_errors),
         cmocka_unit_test(test_loader__every_failing_allocation_is_an_error),
