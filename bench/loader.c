@@ -6,12 +6,23 @@ enum { PICTURES = 10000, BATCH = 64 };
 static haul_loader *loader;
 static int64_t      epoch;
 
-static bool open_loader(const bench_case *c)
+static haul_dataset *data(void)
 {
     haul_tensor *x = haul_randint(HAUL_U8, HAUL_SHAPE(PICTURES, 3, 32, 32), 0, 256);
-    haul_tensor *y = haul_zeros(HAUL_I64, HAUL_SHAPE(PICTURES));
 
-    loader = haul_loader_new(haul_dataset_from_tensors(x, y), .batch = BATCH, .shuffle = true, .workers = (int)c->size);
+    return haul_dataset_from_tensors(x, haul_zeros(HAUL_I64, HAUL_SHAPE(PICTURES)));
+}
+
+static bool open_plain(const bench_case *c)
+{
+    loader = haul_loader_new(data(), .batch = BATCH, .shuffle = true, .workers = (int)c->size);
+    return !haul_error_status();
+}
+
+static bool open_changing(const bench_case *c)
+{
+    loader = haul_loader_new(data(), .batch = BATCH, .shuffle = true, .workers = (int)c->size, .random_crop = 4,
+                             .random_flip = true);
     return !haul_error_status();
 }
 
@@ -26,15 +37,17 @@ static bool run_loader(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
-#define LOADER(label, count, who)                                                                                      \
+#define LOADER(label, count, how, who)                                                                                 \
     {                                                                                                                  \
-        .name = label, .unit = "k images/s", .amount = PICTURES * 1e-3, .peers = who, .open = open_loader,             \
+        .name = label, .unit = "k images/s", .amount = PICTURES * 1e-3, .peers = who, .open = open_##how,              \
         .run = run_loader, .size = count                                                                               \
     }
 
 static const bench_case cases[] = {
-    LOADER("loader, no workers", 0, "torch:loader 0"),
-    LOADER("loader, 2 workers", 2, "torch:loader 2,torch:loader 0"),
+    LOADER("loader, no workers", 0, plain, "torch:loader 0 0"),
+    LOADER("loader, 2 workers", 2, plain, "torch:loader 2 0"),
+    LOADER("loader, crop, flip", 0, changing, "torch:loader 0 1"),
+    LOADER("loader, crop, flip, 2 w.", 2, changing, "torch:loader 2 1"),
 };
 
 int main(int argc, char **argv)

@@ -76,7 +76,7 @@ def tiny(work):
 def add_often(a, b, times: int):
     y = a
     for _ in range(times):
-        y = torch.add(a, b)
+        y = torch.add(y, b)  # of the last one, so that none can be left out
     return y
 
 
@@ -116,21 +116,29 @@ def conv(passes, n, c_in, size, c_out, kernel, stride, padding):
 
 
 class Pictures(torch.utils.data.Dataset):
-    """What torchvision's CIFAR10 does with ToTensor and Normalize, for pictures in memory."""
+    """What torchvision's CIFAR10 does with ToTensor, Normalize and perhaps RandomCrop and RandomHorizontalFlip."""
 
-    def __init__(self, count):
+    def __init__(self, count, changing):
+        self.changing = changing
         self.pictures = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8)
 
     def __len__(self):
         return len(self.pictures)
 
     def __getitem__(self, i):
-        return self.pictures[i].float().div_(255).sub_(0.5).div_(0.5), 0
+        x = self.pictures[i]
+        if self.changing:
+            row, column = torch.randint(0, 9, (2,)).tolist()
+            x = F.pad(x, (4, 4, 4, 4))[:, row : row + 32, column : column + 32]
+            x = x.flip(-1) if torch.rand(1) < 0.5 else x
+        return x.float().div_(255).sub_(0.5).div_(0.5), 0
 
 
-def loader(workers):
-    torch.set_num_threads(2)
-    batches = torch.utils.data.DataLoader(Pictures(10000), batch_size=64, shuffle=True, num_workers=workers)
+def loader(workers, changing):
+    torch.set_num_threads(1)  # tiny operations: more would only cost
+    batches = torch.utils.data.DataLoader(
+        Pictures(10000, changing), batch_size=64, shuffle=True, num_workers=workers, persistent_workers=workers > 0
+    )
 
     def epoch():
         for _ in batches:
@@ -156,14 +164,12 @@ CASES = {
     "tanh 4 M": lambda: vector(torch.tanh, 4 * M),
     "gelu 4 M": lambda: vector(F.gelu, 4 * M),
     "sum 16 M": lambda: vector(torch.sum, 16 * M),
-    "loader 0": lambda: loader(0),
-    "loader 2": lambda: loader(2),
     "import": start,
 }
 
 
 # Cases whose names go on with their numbers, "matmul 64 120 400 0 1".
-FAMILIES = {"matmul": matmul, "conv": conv}
+FAMILIES = {"matmul": matmul, "conv": conv, "loader": loader}
 
 
 def open_case(name):
