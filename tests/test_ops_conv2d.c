@@ -14,6 +14,7 @@ static const settings all[] = {
     {2, 3, 5, 5, 2, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},   {1, 2, 3, 3, 2, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
     {2, 2, 2, 2, 2, 1, 1, {3, 3}, {4, 4}, {1, 1}, 2},   {1, 2, 10, 11, 2, 3, 2, {3, 2}, {1, 0}, {2, 3}, 1},
     {17, 1, 6, 40, 7, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1}, {2, 40, 6, 6, 35, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {9, 33, 6, 5, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1}, {3, 64, 6, 5, 96, 3, 3, {2, 2}, {1, 0}, {1, 2}, 2},
     {1, 300, 3, 3, 7, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1}, {2, 6, 7, 7, 6, 3, 3, {2, 2}, {1, 1}, {1, 1}, 3},
 };
 
@@ -183,25 +184,34 @@ static void test_conv2d__views(void **state)
     on_devices(strided_views);
 }
 
-static haul_tensor *weight_gradient(void *context)
+/* A result or gradient of a convolution with few or many channels: they are computed in different ways. */
+typedef struct wanted {
+    int     which; /* 0: dx, 1: dw, 2: y */
+    int64_t c_in, c_out;
+} wanted;
+
+static haul_tensor *compute(void *context)
 {
-    haul_tensor *in[] = {sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, 3, 20, 20), 1, NULL),
-                         sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(6, 3, 5, 5), 2, NULL)};
-    haul_tensor *g[2];
+    const wanted *o = context;
+    haul_tensor  *in[] = {sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, o->c_in, 20, 20), 1, NULL),
+                          sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(o->c_out, o->c_in, 5, 5), 2, NULL)};
+    haul_tensor  *g[2];
     for (int i = 0; i < 2; i++)
         in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
     haul_tensor *y = haul_conv2d(in[0], in[1], HAUL_NONE);
-    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, 6, 16, 16), 3, NULL);
+    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, o->c_out, 16, 16), 3, NULL);
     if (haul_grad(y, in, 2, g, .seed = seed))
         return NULL;
-    return *(int *)context == 2 ? haul_detach(y) : g[*(int *)context];
+    return o->which == 2 ? haul_detach(y) : g[o->which];
 }
 
 static void test_conv2d__threads_do_not_change_bits(void **state)
 {
     (void)state;
-    for (int which = 0; which < 3; which++)
-        assert_same_for_threads(weight_gradient, &which);
+    for (int which = 0; which < 3; which++) {
+        assert_same_for_threads(compute, &(wanted){which, 3, 6});
+        assert_same_for_threads(compute, &(wanted){which, 32, 48});
+    }
 }
 
 static void test_conv2d__options(void **state)

@@ -5,10 +5,13 @@
  * rows of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie
  * a few elements that belong to no output; they are left out when it is copied to where it goes.
  *
+ * Where there are many channels, oneDNN serves if it is installed.
+ *
  * Work is cut by shape alone. Weight gradients are sums over fixed pieces of the batch, added in order. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
 #include "core/pool.h"
@@ -282,6 +285,9 @@ static char *address(const haul__buffer *buffer, int64_t offset, int64_t size)
 haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *c)
 {
     (void)s;
+    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_FORWARD, c);
+    if (library != HAUL_UNSUPPORTED)
+        return library;
     int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
     convolution v = {
         .tiles = haul__cpu_tiles_for(c->dtype),
@@ -318,6 +324,9 @@ static char *turned_weight(const haul__conv2d *c, int64_t size)
 haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *c)
 {
     (void)s;
+    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_BACKWARD_DATA, c);
+    if (library != HAUL_UNSUPPORTED)
+        return library;
     int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
     convolution v = {
         .tiles = haul__cpu_tiles_for(c->dtype),
@@ -466,6 +475,9 @@ out:
 haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d *c)
 {
     (void)s;
+    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_BACKWARD_WEIGHT, c);
+    if (library != HAUL_UNSUPPORTED)
+        return library;
     int64_t         size = c->dtype == HAUL_F32 ? 4 : 8, count = weight_elements(c);
     weight_gradient v = {
         .c = c,
