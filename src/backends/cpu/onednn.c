@@ -320,7 +320,7 @@ typedef struct argument {
 
 static bool execute(dnnl_primitive_t primitive, dnnl_stream_t stream, const argument *arguments, int count)
 {
-    dnnl_exec_arg_t list[6];
+    dnnl_exec_arg_t list[6] = {0};
     int             made = 0;
     bool            fine = true;
     while (fine && made < count) {
