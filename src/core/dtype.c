@@ -92,3 +92,19 @@ haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b)
         return category(a) == 2 ? HAUL_F32 : HAUL_I16; /* f16 with bf16; u8 with i8 */
     return a;
 }
+
+void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most)
+{
+    int bits = haul_dtype_bits(dtype);
+    if (haul_dtype_is_float(dtype)) {
+        int digits = bits == 64 ? 53 : bits == 32 ? 24 : dtype == HAUL_F16 ? 11 : 8;
+        *most = INT64_C(1) << digits;
+        *least = -*most;
+    } else if (haul_dtype_is_integer(dtype) && dtype != HAUL_U8) {
+        *most = INT64_MAX >> (64 - bits);
+        *least = -*most - 1;
+    } else {
+        *least = 0;
+        *most = dtype == HAUL_U8 ? UINT8_MAX : dtype == HAUL_BOOL ? 1 : 0;
+    }
+}

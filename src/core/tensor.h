@@ -87,6 +87,9 @@ haul_device *haul__device_invalid(void);
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);
 
+/* The integers that a dtype holds exactly. */
+void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
+
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
 

@@ -104,6 +104,13 @@ static haul_status check_arange(haul_dtype dtype, double start, double stop, dou
                           "%s cannot count from %g in steps of %g; use a floating dtype", haul_dtype_name(dtype), start,
                           step);
     *count = n > 0 ? (int64_t)n : 0;
+    int64_t least, most;
+    double  last = start + ((double)*count - 1) * step;
+    haul__dtype_range(dtype, &least, &most);
+    if (*count && !haul_dtype_is_float(dtype) &&
+        (fmin(start, last) < (double)least || fmax(start, last) > (double)most))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "stop", "%s does not hold all of %g ... %g",
+                          haul_dtype_name(dtype), start, last);
     return HAUL_OK;
 }
 

@@ -8,10 +8,8 @@ static void encode(haul_dtype dtype, double value, unsigned char *pattern)
 {
     uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
     if (!haul_dtype_is_float(dtype)) {
-        int     width = haul_dtype_bits(dtype);
-        int64_t most = dtype == HAUL_U8 ? UINT8_MAX : INT64_MAX >> (64 - width),
-                least = dtype == HAUL_U8 ? 0 : -most - 1;
-        int64_t v = (int64_t)bits;
+        int64_t v = (int64_t)bits, least, most;
+        haul__dtype_range(dtype, &least, &most);
         bits = dtype == HAUL_BOOL ? value != 0 : (uint64_t)(v < least ? least : v > most ? most : v);
     }
     size_t size = haul__dtype_size(dtype);

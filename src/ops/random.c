@@ -272,21 +272,6 @@ haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double
     return draw_here(&what, dtype, &shape);
 }
 
-/* Integers a dtype holds exactly: [-magnitude, magnitude), or [0, 2 magnitude) for the unsigned ones. */
-static void integer_range(haul_dtype dtype, int64_t *least, int64_t *most)
-{
-    if (haul_dtype_is_float(dtype)) {
-        *most = (int64_t)1 << (dtype == HAUL_F64 ? 53 : 24);
-        *least = -*most;
-    } else if (dtype == HAUL_BOOL || dtype == HAUL_U8) {
-        *least = 0;
-        *most = dtype == HAUL_BOOL ? 1 : UINT8_MAX;
-    } else {
-        *most = INT64_MAX >> (64 - haul_dtype_bits(dtype));
-        *least = -*most - 1;
-    }
-}
-
 haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
 {
     int64_t least, most;
@@ -294,7 +279,7 @@ haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64
         haul__fail(HAUL_DTYPE, "haul_randint", "dtype", "integers of dtype %s cannot be drawn", haul_dtype_name(dtype));
         return NULL;
     }
-    integer_range(dtype, &least, &most);
+    haul__dtype_range(dtype, &least, &most);
     if (low >= high || low < least || high - 1 > most) {
         haul__fail(HAUL_INVALID_ARGUMENT, "haul_randint", "high", "[%lld, %lld) is %s", (long long)low, (long long)high,
                    low >= high ? "empty" : "more than the dtype can hold");
