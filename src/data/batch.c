@@ -1,5 +1,7 @@
 /* Batches are put together in host memory, where the CPU's tensors lie anyway; for another device that memory is
- * pinned if it can be, and copied while the next batch is made in another slot. */
+ * pinned if it can be, and copied while the next batch is made in another slot. The device's memory is the slot's too:
+ * were it given back between batches, how much is in use would depend on how far ahead the workers are, and a training
+ * could run out of memory late. */
 #include "data/batch.h"
 
 #include <haul/transfer.h>
@@ -8,6 +10,7 @@
 #include "core/alloc.h"
 #include "device/device.h"
 #include "memory/allocator.h"
+#include "transfer/transfer.h"
 
 #define ORIGIN "haul_loader_next"
 
@@ -51,14 +54,28 @@ static haul__storage *pinned_storage(haul_device *device, size_t bytes, const ch
     return storage;
 }
 
-/* Memory that only the slot holds; what others still use is left to them. */
-static haul_status renew(haul__storage **storage, haul_device *device, size_t bytes, const char *operation)
+/* Nobody but the slot has to do with the memory any more. */
+static bool is_left(const haul__storage *storage)
 {
-    if (*storage && atomic_load(&(*storage)->object.refs) == 1)
+    return storage && atomic_load(&storage->object.refs) == 1 && !storage->mapped;
+}
+
+static haul_status renew_host(haul__storage **storage, haul_device *device, size_t bytes, const char *operation)
+{
+    if (is_left(*storage))
         return HAUL_OK;
     haul__object_release(*storage);
     bool pin = device != haul_cpu() && device->backend->host_alloc && bytes;
     *storage = pin ? pinned_storage(device, bytes, operation) : haul__storage_alloc(haul_cpu(), bytes, ORIGIN);
+    return *storage ? HAUL_OK : haul_error_status();
+}
+
+static haul_status renew_device(haul__storage **storage, haul_device *device, size_t bytes)
+{
+    if (device == haul_cpu() || is_left(*storage))
+        return HAUL_OK;
+    haul__object_release(*storage);
+    *storage = haul__storage_alloc(device, bytes, ORIGIN);
     return *storage ? HAUL_OK : haul_error_status();
 }
 
@@ -67,9 +84,13 @@ haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, con
     const haul_dataset *d = recipe->dataset;
     size_t              x_bytes = (size_t)recipe->batch * (size_t)d->input_count * sizeof(float);
     size_t              y_bytes = (size_t)recipe->batch * d->target_bytes;
-    haul_status         status = renew(&slot->host_x, recipe->device, x_bytes, operation);
+    haul_status         status = renew_host(&slot->host_x, recipe->device, x_bytes, operation);
     if (status == HAUL_OK)
-        status = renew(&slot->host_y, recipe->device, y_bytes, operation);
+        status = renew_host(&slot->host_y, recipe->device, y_bytes, operation);
+    if (status == HAUL_OK)
+        status = renew_device(&slot->device_x, recipe->device, x_bytes);
+    if (status == HAUL_OK)
+        status = renew_device(&slot->device_y, recipe->device, y_bytes);
     if (status == HAUL_OK && !slot->picture && !(slot->picture = haul__malloc(2 * d->input_bytes)))
         status = haul__fail_memory(operation, 2 * d->input_bytes);
     return status;
@@ -116,20 +137,19 @@ static haul_status make_examples(const haul__slot *slot, const haul__recipe *rec
 
 /* ---- tensors ---- */
 
-/* The first n examples in `storage`, on the device. NULL, with the error recorded. */
-static haul_tensor *as_tensor(haul__storage *storage, haul_device *device, haul_dtype dtype, const haul_shape *example,
+/* The first n examples in `host`, sent to `there` if that is not NULL. NULL, with the error recorded. */
+static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dtype dtype, const haul_shape *example,
                               int64_t n)
 {
     haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
     memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
-    haul_tensor *t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
-    if (!t || device == haul_cpu())
+    haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
+    if (!t || !there)
         return t;
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *moved = scope ? haul_keep(haul_to(t, device)) : NULL;
-    haul_scope_pop(scope);
+    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), ORIGIN) == HAUL_OK)
+        return t;
     haul__object_release(t);
-    return moved;
+    return NULL;
 }
 
 static haul_status fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices, int64_t n,
@@ -139,8 +159,8 @@ static haul_status fill(haul__slot *slot, const haul__recipe *recipe, int64_t ep
     haul_status              status = make_examples(slot, recipe, epoch, indices, n, stop);
     if (status != HAUL_OK || atomic_load(stop))
         return status;
-    slot->x = as_tensor(slot->host_x, recipe->device, HAUL_F32, &spec->input, n);
-    slot->y = slot->x ? as_tensor(slot->host_y, recipe->device, spec->target_dtype, &spec->target, n) : NULL;
+    slot->x = as_tensor(slot->host_x, slot->device_x, HAUL_F32, &spec->input, n);
+    slot->y = slot->x ? as_tensor(slot->host_y, slot->device_y, spec->target_dtype, &spec->target, n) : NULL;
     return slot->y ? HAUL_OK : haul_error_status();
 }
 
@@ -169,6 +189,8 @@ void haul__slot_free(haul__slot *slot)
     haul__slot_clear(slot);
     haul__object_release(slot->host_x);
     haul__object_release(slot->host_y);
+    haul__object_release(slot->device_x);
+    haul__object_release(slot->device_y);
     haul__free(slot->picture);
     *slot = (haul__slot){0};
 }

@@ -20,11 +20,12 @@ typedef struct haul__recipe {
     bool             augmented;
 } haul__recipe;
 
-/* Room for one batch. Host memory is kept from batch to batch, unless somebody else still holds it. */
+/* Room for one batch. Memory is kept from batch to batch, unless somebody else still holds it. */
 typedef struct haul__slot {
-    haul__storage *host_x, *host_y; /* pinned where the device has such memory */
-    uint8_t       *picture;         /* two examples: as read, and cropped */
-    haul_tensor   *x, *y;           /* the batch, once it was filled; references of ours */
+    haul__storage *host_x, *host_y;     /* pinned where the device has such memory */
+    haul__storage *device_x, *device_y; /* NULL where the device is the CPU */
+    uint8_t       *picture;             /* two examples: as read, and cropped */
+    haul_tensor   *x, *y;               /* the batch, once it was filled; references of ours */
 } haul__slot;
 
 /* Make sure of the slot's memory. */
