@@ -154,9 +154,9 @@ struct haul__spare {
 #endif
 #endif
 #if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
-enum { MOST_SPARES = 0 }; /* each freed block goes back at once, so that later uses of it are seen */
+enum { SPARE_BYTES = 0 }; /* each freed block goes back at once, so that later uses of it are seen */
 #else
-enum { MOST_SPARES = 128 }; /* of a size and thread: what one step of training frees together */
+enum { SPARE_BYTES = 256 << 10 }; /* of a size and thread: a scope with a thousand tensors frees as much together */
 #endif
 
 static size_t small_class(size_t bytes)
@@ -181,13 +181,18 @@ void *haul__small_alloc(size_t bytes)
     return spare;
 }
 
+static bool has_room(const haul__context *context, size_t class)
+{
+    return ((size_t)context->spare_count[class] + 1) * (class + 1) * HAUL__SMALL_STEP <= SPARE_BYTES;
+}
+
 void haul__small_free(void *p, size_t bytes)
 {
     size_t class = small_class(bytes);
     haul__context *context = haul__context_get();
     if (!p)
         return;
-    if (class >= HAUL__SMALL_CLASSES || !context || context->spare_count[class] >= MOST_SPARES) {
+    if (class >= HAUL__SMALL_CLASSES || !context || !has_room(context, class)) {
         haul__free(p);
         return;
     }
