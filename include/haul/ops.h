@@ -62,7 +62,7 @@ HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
 /* ---- reductions ----
  * haul_sum(x): over all axes. haul_sum(x, .axes = {0, 2}, .count = 2, .keepdim = true): over those. Reducing sums of
  * bool and integers gives i64 (u8 too), of floats the same float; mean needs a float. The order of additions depends on
- * the shape only. */
+ * shape and layout only. */
 typedef struct haul_reduce_options {
     haul_tensor *x; /* positional */
     int          axes[HAUL_MAX_DIMS];
