@@ -1,6 +1,8 @@
 /* The small CIFAR-10 network, written out and trained with the API.
  *
- *     cifar10 [DIRECTORY [EPOCHS [DEVICE]]]     the folder of the binary files; without one, drawn shapes are learnt */
+ *     cifar10 [DIRECTORY [EPOCHS [DEVICE]]]     the folder of the binary files; without one, drawn shapes are learnt
+ *
+ * ctest: labels=slow,no-tsan; timeout=300 */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
