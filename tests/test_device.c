@@ -40,8 +40,8 @@ static void test_device__spellings(void **state)
         {"META:0", "meta"},
         {"cpu:1", "invalid"},
         {"meta:1", "invalid"},
-        {"cuda:0", "invalid"},
-        {"cuda", "invalid"},
+        {"tpu:0", "invalid"},
+        {"tpu", "invalid"},
         {"opencl:100000", "invalid"},
         {"opencl:99999999999999999999", "invalid"},
         {"", "invalid"},
@@ -97,21 +97,21 @@ static void test_device__invalid_says_why(void **state)
 {
     haul_device_properties properties;
     haul_memory_stats      stats;
-    haul_device           *cuda = haul_device_get("cuda:0");
+    haul_device           *tpu = haul_device_get("tpu:0");
     (void)state;
-    assert_int_equal(haul_set_device(cuda), HAUL_DEVICE);
+    assert_int_equal(haul_set_device(tpu), HAUL_DEVICE);
     assert_non_null(
-        strstr(haul_error_message(), "no device \"cuda:0\": this build has no cuda backend; there are cpu"));
+        strstr(haul_error_message(), "no device \"tpu:0\": this build has no tpu backend; there are cpu"));
     haul_error_clear();
-    assert_int_equal(haul_device_describe(cuda, &properties), HAUL_DEVICE);
-    assert_int_equal(haul_device_sync(cuda), HAUL_DEVICE);
-    assert_int_equal(haul_memory_stats_get(cuda, &stats), HAUL_DEVICE);
-    assert_int_equal(haul_memory_set_limit(cuda, 1), HAUL_DEVICE);
+    assert_int_equal(haul_device_describe(tpu, &properties), HAUL_DEVICE);
+    assert_int_equal(haul_device_sync(tpu), HAUL_DEVICE);
+    assert_int_equal(haul_memory_stats_get(tpu, &stats), HAUL_DEVICE);
+    assert_int_equal(haul_memory_set_limit(tpu, 1), HAUL_DEVICE);
     haul_error_clear();
     haul_scope *scope = haul_scope_push();
-    assert_null(haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(1), &(float){1}), cuda));
+    assert_null(haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(1), &(float){1}), tpu));
     assert_int_equal(haul_error_status(), HAUL_DEVICE);
-    assert_non_null(strstr(haul_error_message(), "this build has no cuda backend"));
+    assert_non_null(strstr(haul_error_message(), "this build has no tpu backend"));
     assert_string_equal(haul_error_operation(), "haul_to");
     haul_error_clear();
     haul_scope_pop(scope);
@@ -220,7 +220,7 @@ static void test_device__scope_restores_current(void **state)
     assert_int_equal(haul_set_device(meta), HAUL_OK);
     assert_ptr_equal(haul_current_device(), meta);
     assert_ptr_equal(haul_tensor_device(haul_from_host(HAUL_F32, HAUL_SHAPE(2), (float[]){1, 2})), meta);
-    assert_int_equal(haul_set_device(haul_device_get("cuda:0")), HAUL_DEVICE);
+    assert_int_equal(haul_set_device(haul_device_get("tpu:0")), HAUL_DEVICE);
     assert_ptr_equal(haul_current_device(), meta);
     haul_error_clear();
     assert_int_equal(pthread_create(&thread, NULL, current_elsewhere, &elsewhere), 0);

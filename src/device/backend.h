@@ -115,7 +115,9 @@ typedef struct haul__backend {
     bool precompiled; /* compile needs no text */
 } haul__backend;
 
-/* The list of backends: one line each in device/registry.c. */
-extern const haul__backend haul__backend_cpu, haul__backend_opencl, haul__backend_meta;
+/* Adding a backend is a folder and a line of backends.def. */
+#define X(name) extern const haul__backend haul__backend_##name;
+#include "device/backends.def"
+#undef X
 
 #endif

@@ -13,9 +13,9 @@
 #include "device/device.h"
 
 static const haul__backend *const backends[] = {
-    &haul__backend_cpu,
-    &haul__backend_opencl,
-    &haul__backend_meta,
+#define X(name) &haul__backend_##name,
+#include "device/backends.def"
+#undef X
 };
 
 enum { BACKENDS = sizeof backends / sizeof backends[0], MAX_INVALID = 64 };

@@ -13,14 +13,14 @@
 #else
 
 /* The enums of the headers are ints here: the same in calls. */
-typedef int                  CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute;
-typedef unsigned long long   CUdeviceptr;
-typedef struct CUctx_st     *CUcontext;
-typedef struct CUmod_st     *CUmodule;
-typedef struct CUfunc_st    *CUfunction;
-typedef struct CUstream_st  *CUstream;
-typedef struct CUevent_st   *CUevent;
-typedef int                  nvrtcResult;
+typedef int                   CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute;
+typedef unsigned long long    CUdeviceptr;
+typedef struct CUctx_st      *CUcontext;
+typedef struct CUmod_st      *CUmodule;
+typedef struct CUfunc_st     *CUfunction;
+typedef struct CUstream_st   *CUstream;
+typedef struct CUevent_st    *CUevent;
+typedef int                   nvrtcResult;
 typedef struct _nvrtcProgram *nvrtcProgram;
 
 enum haul__cuda_constants {

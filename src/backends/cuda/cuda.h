@@ -1,0 +1,129 @@
+/* Shared inside the CUDA backend: the opened libraries, what is kept of each GPU, checking of calls. */
+#ifndef HAUL_BACKENDS_CUDA_CUDA_H
+#define HAUL_BACKENDS_CUDA_CUDA_H
+
+#include <pthread.h>
+
+#include "backends/cuda/api.h"
+#include "device/device.h"
+
+/* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
+#define HAUL__CUDA_LEAST_DRIVER     12000
+#define HAUL__CUDA_LEAST_CAPABILITY 75
+
+extern haul__cuda_driver haul__cu; /* filled by haul__cuda_load_driver */
+extern haul__cuda_nvrtc  haul__nvrtc;
+extern haul__cuda_nvml   haul__nvml;
+
+/* A loaded module: the kernels of one unit and dtype. */
+typedef struct haul__cuda_module {
+    struct haul__cuda_module *next;
+    haul_dtype                dtype;
+    CUmodule                  module;
+    char                      unit[]; /* its name */
+} haul__cuda_module;
+
+/* What haul__kernel.handle points at. */
+typedef struct haul__cuda_kernel {
+    CUfunction function;
+    unsigned   max_block; /* threads a block may have */
+} haul__cuda_kernel;
+
+typedef struct haul__cuda_event {
+    struct haul__cuda_event *next; /* among those to be used again */
+    CUevent                  event;
+} haul__cuda_event;
+
+/* One GPU. */
+typedef struct haul__cuda_device {
+    CUdevice           id;
+    CUcontext          context;                  /* the primary one: shared with other users of CUDA in the process */
+    int                capability;               /* 90 for 9.0 */
+    unsigned           units;                    /* multiprocessors */
+    char               bus[32];                  /* PCI address, by which NVML knows it */
+    char               target[48];               /* NVRTC's option: "--gpu-architecture=sm_90" */
+    char              *identity;                 /* driver, compiler, target and options: part of the cache's key */
+    bool               peers[HAUL__MAX_DEVICES]; /* whose memory it can access */
+    pthread_mutex_t    lock;                     /* guards modules, and building them */
+    haul__cuda_module *modules;
+    pthread_mutex_t    events_lock; /* guards idle */
+    haul__cuda_event  *idle;        /* events to be used again */
+} haul__cuda_device;
+
+static inline haul__cuda_device *haul__cuda_of(const haul_device *device)
+{
+    return device->impl;
+}
+static inline CUstream haul__cuda_stream(const haul__stream *s)
+{
+    return s->queue;
+}
+static inline CUdeviceptr haul__cuda_address(const haul__buffer *buffer)
+{
+    return (CUdeviceptr)(uintptr_t)buffer->handle;
+}
+
+/* library.c. Each library is opened once a process: from the folder $HAUL_CUDA_LIBRARIES alone if that is set, else as
+ * the system finds it. False, and why in `why`, when it cannot be used. */
+bool haul__cuda_load_driver(char *why, size_t why_size);
+bool haul__cuda_load_nvrtc(char *why, size_t why_size);
+bool haul__cuda_load_nvml(void);
+/* For the libraries that have a list of their own: open the first of `names` (NULL at the end) that is no stub. */
+void *haul__cuda_open_library(const char *const *names);
+/* Is `word` ("cublas", "cudnn", "nvml") in $HAUL_CUDA_WITHOUT, the libraries that shall not be used? */
+bool haul__cuda_switched_off(const char *word);
+int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */
+
+/* The context of a device is made current while its functions are called; leave puts back what another user of CUDA in
+ * the process had on this thread. */
+typedef struct haul__cuda_scope {
+    CUcontext before, ours;
+} haul__cuda_scope;
+CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope);
+void     haul__cuda_leave(const haul__cuda_scope *scope);
+
+/* result = haul__cu.Name(...) with the device's context. */
+#define HAUL__CU_CALL(result, d, call)                                                                                 \
+    do {                                                                                                               \
+        haul__cuda_scope haul_scope_;                                                                                  \
+        (result) = haul__cuda_enter((d), &haul_scope_);                                                                \
+        if ((result) == CUDA_SUCCESS) {                                                                                \
+            (result) = haul__cu.call;                                                                                  \
+            haul__cuda_leave(&haul_scope_);                                                                            \
+        }                                                                                                              \
+    } while (0)
+
+/* errors.c: HAUL_OK, or the recorded error "cuda:0: cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS: ...". */
+haul_status haul__cuda_check(const haul_device *device, const char *call, CUresult code);
+const char *haul__cuda_error_name(CUresult code);
+
+/* memory.c */
+haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out);
+void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
+haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle);
+void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
+
+/* program.c */
+haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
+/* What the cache on disk knows the compiled text by; to haul__free. NULL when memory is exhausted. */
+char *haul__cuda_cache_key(const haul_device *device, const char *source);
+
+/* queue.c: streams, commands and events, as in device/backend.h. */
+haul_status haul__cuda_stream_open(haul_device *device, void **queue);
+void        haul__cuda_stream_close(haul_device *device, void *queue);
+haul_status haul__cuda_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
+haul_status haul__cuda_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
+haul_status haul__cuda_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                            size_t from_offset, size_t bytes);
+haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                            size_t pattern_size);
+haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
+                                 const haul__buffer *from, size_t from_offset, size_t bytes);
+haul_status haul__cuda_launch(haul__stream *s, const haul__launch *launch);
+haul_status haul__cuda_sync(haul__stream *s);
+haul_status haul__cuda_event_record(haul__stream *s, void **event);
+haul_status haul__cuda_event_wait(haul__stream *s, void *event);
+haul_status haul__cuda_event_sync(haul_device *device, void *event);
+void        haul__cuda_event_free(haul_device *device, void *event);
+
+#endif

@@ -1,0 +1,232 @@
+/* Opening NVIDIA's libraries at run time, so that one binary runs where there are none. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+
+haul__cuda_driver haul__cu;
+haul__cuda_nvrtc  haul__nvrtc;
+haul__cuda_nvml   haul__nvml;
+
+/* A function by its symbol; NULL if the library has none. */
+#define FIND(table, name, symbol) (*(void **)&(table).name = dlsym(library, #symbol))
+
+bool haul__cuda_switched_off(const char *word)
+{
+    const char *list = getenv("HAUL_CUDA_WITHOUT");
+    size_t      size = strlen(word);
+
+    while (list && *list) {
+        size_t length = strcspn(list, ", ");
+
+        if (length == size && strncmp(list, word, size) == 0)
+            return true;
+        list += length + strspn(list + length, ", ");
+    }
+    return false;
+}
+
+/* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */
+static bool is_stub(void *function)
+{
+    Dl_info info;
+
+    return function && dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "/stubs/");
+}
+
+static void *open_in(const char *folder, const char *name)
+{
+    char path[4096];
+
+    if (!folder)
+        return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return NULL;
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Toolkits are often installed where the loader does not look. */
+static void *open_in_toolkit(const char *name)
+{
+    const char *home = getenv("CUDA_HOME");
+    char        folder[4000];
+    void       *library = NULL;
+
+    if (home && snprintf(folder, sizeof folder, "%s/lib64", home) < (int)sizeof folder)
+        library = open_in(folder, name);
+    return library ? library : open_in("/usr/local/cuda/lib64", name);
+}
+
+void *haul__cuda_open_library(const char *const *names)
+{
+    const char *folder = getenv("HAUL_CUDA_LIBRARIES");
+
+    for (; *names; names++) {
+        void *library = open_in(folder, *names);
+
+        if (!library && !folder)
+            library = open_in_toolkit(*names);
+        if (library)
+            return library;
+    }
+    return NULL;
+}
+
+/* --- the driver ----------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    pthread_once_t once;
+    bool           usable;
+    int            version;
+    char           why[256];
+} driver = {.once = PTHREAD_ONCE_INIT};
+
+static bool find_driver_functions(void *library)
+{
+#define X(name, symbol, arguments)                                                                                     \
+    if (!FIND(haul__cu, name, symbol)) {                                                                               \
+        snprintf(driver.why, sizeof driver.why, "the NVIDIA driver has no %s: it is too old; CUDA 12 is needed",       \
+                 #symbol);                                                                                             \
+        return false;                                                                                                  \
+    }
+#include "backends/cuda/driver.def"
+#undef X
+    return true;
+}
+
+/* Why cuInit failed, in words that say what to do. */
+static void explain_init(CUresult code)
+{
+    const char *why = "";
+
+    if (code == CUDA_ERROR_NO_DEVICE)
+        why = ": the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES set?)";
+    else if (code == CUDA_ERROR_STUB_LIBRARY)
+        why = ": this is the toolkit's stub, not a driver; install NVIDIA's driver";
+    else if (code == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
+        why = ": the driver's library and its kernel module differ in version; restart the machine after the update";
+    snprintf(driver.why, sizeof driver.why, "cuInit failed with error %d%s", (int)code, why);
+}
+
+static void load_driver(void)
+{
+    void    *library = haul__cuda_open_library((const char *const[]){"libcuda.so.1", NULL});
+    CUresult code;
+
+    if (!library) {
+        snprintf(driver.why, sizeof driver.why, "no NVIDIA driver (libcuda.so.1 was not found)");
+        return;
+    }
+    if (!find_driver_functions(library))
+        return;
+    if (is_stub(dlsym(library, "cuInit"))) {
+        snprintf(
+            driver.why, sizeof driver.why,
+            "the libcuda.so.1 that was found is the toolkit's stub, not a driver; take the folder \"stubs\" out of "
+            "LD_LIBRARY_PATH");
+        return;
+    }
+    code = haul__cu.Init(0);
+    if (code != CUDA_SUCCESS) {
+        explain_init(code);
+        return;
+    }
+    if (haul__cu.DriverGetVersion(&driver.version) != CUDA_SUCCESS || driver.version < HAUL__CUDA_LEAST_DRIVER) {
+        snprintf(driver.why, sizeof driver.why,
+                 "the NVIDIA driver is too old: it is made for CUDA %d.%d, and 12.0 is needed; update the driver",
+                 driver.version / 1000, driver.version % 1000 / 10);
+        return;
+    }
+    driver.usable = true;
+}
+
+bool haul__cuda_load_driver(char *why, size_t why_size)
+{
+    pthread_once(&driver.once, load_driver);
+    if (!driver.usable)
+        snprintf(why, why_size, "%s", driver.why);
+    return driver.usable;
+}
+
+int haul__cuda_driver_version(void)
+{
+    return driver.version;
+}
+
+/* --- the compiler --------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    pthread_once_t once;
+    bool           usable;
+    char           why[256];
+} nvrtc = {.once = PTHREAD_ONCE_INIT};
+
+/* A driver loads machine code of its own major version and older ones. */
+static void load_nvrtc(void)
+{
+    static const char *const of_13[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+    static const char *const of_12[] = {"libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so", NULL};
+    void                    *library = haul__cuda_open_library(driver.version >= 13000 ? of_13 : of_12);
+    int                      major = 0, minor = 0;
+
+    if (!library) {
+        snprintf(nvrtc.why, sizeof nvrtc.why,
+                 "no NVRTC, CUDA's run-time compiler (libnvrtc.so.%d was not found); install the CUDA toolkit, or the "
+                 "package cuda-nvrtc, and put its folder in LD_LIBRARY_PATH",
+                 driver.version / 1000);
+        return;
+    }
+#define X(name, symbol, arguments)                                                                                     \
+    if (!FIND(haul__nvrtc, name, symbol)) {                                                                            \
+        snprintf(nvrtc.why, sizeof nvrtc.why, "NVRTC has no %s: it is too old; CUDA 12 is needed", #symbol);           \
+        return;                                                                                                        \
+    }
+#include "backends/cuda/nvrtc.def"
+#undef X
+    if (is_stub(dlsym(library, "nvrtcVersion")) || haul__nvrtc.Version(&major, &minor) != NVRTC_SUCCESS || major < 12) {
+        snprintf(nvrtc.why, sizeof nvrtc.why, "NVRTC %d.%d is too old; 12.0 is needed", major, minor);
+        return;
+    }
+    nvrtc.usable = true;
+}
+
+bool haul__cuda_load_nvrtc(char *why, size_t why_size)
+{
+    pthread_once(&nvrtc.once, load_nvrtc);
+    if (!nvrtc.usable)
+        snprintf(why, why_size, "%s", nvrtc.why);
+    return nvrtc.usable;
+}
+
+/* --- the management library, for what the driver does not tell ---------------------------------------------------- */
+
+static struct {
+    pthread_once_t once;
+    bool           usable;
+} nvml = {.once = PTHREAD_ONCE_INIT};
+
+static void load_nvml(void)
+{
+    void *library = haul__cuda_switched_off("nvml")
+                        ? NULL
+                        : haul__cuda_open_library((const char *const[]){"libnvidia-ml.so.1", NULL});
+
+    if (!library)
+        return;
+#define X(name, symbol, arguments)                                                                                     \
+    if (!FIND(haul__nvml, name, symbol))                                                                               \
+        return;
+#include "backends/cuda/nvml.def"
+#undef X
+    nvml.usable = !is_stub(dlsym(library, "nvmlInit_v2")) && haul__nvml.Init() == 0;
+}
+
+bool haul__cuda_load_nvml(void)
+{
+    pthread_once(&nvml.once, load_nvml);
+    return nvml.usable;
+}

@@ -1,0 +1,219 @@
+/* Compiling kernels: text from the prelude and a unit, compiled by NVRTC or taken from the cache on disk. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+#include "core/alloc.h"
+#include "core/error.h"
+
+/* --- compiling -----------------------------------------------------------------------------------------------------
+ */
+
+/* NVRTC gets the prelude as a header, so that its lines are counted apart. */
+#define PRELUDE "haul_prelude.h"
+
+static char *program_text(const haul__unit *unit)
+{
+    const char *dtype = haul_dtype_name(unit->dtype);
+
+    return haul__format("#define HAUL_KERNEL 1\n"
+                        "#define HAUL_KERNEL_DTYPE_%s 1\n"
+                        "#define HAUL_KERNEL_SUFFIX %s\n"
+                        "#define CHUNKED 0\n"
+                        "#include \"" PRELUDE "\"\n%s\n%s\n",
+                        dtype, dtype, haul__kernel_prelude("common"), unit->text);
+}
+
+/* The first line of the compiler's log that tells of an error, else its first line. */
+static void pick_line(const char *log, char *out, size_t size)
+{
+    const char *line = strstr(log, "error");
+
+    while (line && line > log && line[-1] != '\n')
+        line--;
+    if (!line)
+        line = log + strspn(log, " \r\n\t");
+    snprintf(out, size, "%.*s", (int)strcspn(line, "\r\n"), line);
+}
+
+static haul_status fail_compile(const haul_device *device, const char *name, nvrtcProgram program, nvrtcResult code)
+{
+    size_t size = 0;
+    char  *log = NULL, line[300] = "";
+
+    if (code == NVRTC_ERROR_OUT_OF_MEMORY)
+        return haul__fail_memory(device->name, 0);
+    if (haul__nvrtc.GetProgramLogSize(program, &size) == NVRTC_SUCCESS)
+        log = haul__calloc(size + 1, 1);
+    if (log && haul__nvrtc.GetProgramLog(program, log) == NVRTC_SUCCESS)
+        pick_line(log, line, sizeof line);
+    haul__free(log);
+    return haul__fail(HAUL_BACKEND, device->name, NULL, "kernel %s does not compile: NVRTC error %d%s%s", name,
+                      (int)code, line[0] ? ": " : "", line);
+}
+
+/* The result: machine code for this GPU, or portable code where the compiler is older than it. */
+static nvrtcResult get_image(const haul__cuda_device *d, nvrtcProgram program, void **image, size_t *size)
+{
+    bool        portable = strstr(d->target, "compute_") != NULL;
+    nvrtcResult code = portable ? haul__nvrtc.GetPTXSize(program, size) : haul__nvrtc.GetCUBINSize(program, size);
+
+    if (code != NVRTC_SUCCESS)
+        return code;
+    *image = haul__calloc(*size + 1, 1);
+    if (!*image)
+        return NVRTC_ERROR_OUT_OF_MEMORY;
+    code = portable ? haul__nvrtc.GetPTX(program, *image) : haul__nvrtc.GetCUBIN(program, *image);
+    if (code != NVRTC_SUCCESS) {
+        haul__free(*image);
+        *image = NULL;
+    }
+    return code;
+}
+
+/* --fmad=false: contracted multiply-adds would give other bits than the CPU's. */
+static haul_status compile_text(const haul_device *device, const char *name, const char *source, void **image,
+                                size_t *size)
+{
+    const haul__cuda_device *d = haul__cuda_of(device);
+    const char              *header = haul__kernel_prelude("prelude_cuda"), *header_name = PRELUDE;
+    const char              *options[] = {d->target, "--fmad=false"};
+    nvrtcProgram             program = NULL;
+    haul_status              status = HAUL_OK;
+    nvrtcResult              code = haul__nvrtc.CreateProgram(&program, source, name, 1, &header, &header_name);
+
+    if (code != NVRTC_SUCCESS)
+        return haul__fail(HAUL_BACKEND, device->name, NULL, "nvrtcCreateProgram failed: NVRTC error %d", (int)code);
+    code = haul__nvrtc.CompileProgram(program, sizeof options / sizeof options[0], options);
+    if (code == NVRTC_SUCCESS)
+        code = get_image(d, program, image, size);
+    if (code != NVRTC_SUCCESS)
+        status = fail_compile(device, name, program, code);
+    haul__nvrtc.DestroyProgram(&program);
+    return status;
+}
+
+/* --- modules -------------------------------------------------------------------------------------------------------
+ */
+
+/* The prelude is part of the key, for it is not part of the source. */
+char *haul__cuda_cache_key(const haul_device *device, const char *source)
+{
+    return haul__format("cuda\n%s%s\n%s", haul__cuda_of(device)->identity, haul__kernel_prelude("prelude_cuda"),
+                        source);
+}
+
+static CUresult load(const haul__cuda_device *d, const void *image, CUmodule *out)
+{
+    CUresult code;
+
+    HAUL__CU_CALL(code, d, ModuleLoadData(out, image));
+    return code;
+}
+
+/* False if there is no entry, or the driver refuses it: it may be damaged, or made by another version. */
+static bool load_cached(const haul__cuda_device *d, const char *key, CUmodule *out)
+{
+    size_t size = 0;
+    void  *image = haul__cache_load(key, &size);
+    bool   loaded = image && load(d, image, out) == CUDA_SUCCESS;
+
+    haul__free(image);
+    return loaded;
+}
+
+static haul_status build(haul_device *device, const char *name, const char *source, CUmodule *out)
+{
+    const haul__cuda_device *d = haul__cuda_of(device);
+    char                    *key = haul__cuda_cache_key(device, source);
+    void                    *image = NULL;
+    size_t                   size = 0;
+    haul_status              status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
+
+    if (key && load_cached(d, key, out)) {
+        haul__free(key);
+        return HAUL_OK;
+    }
+    if (status == HAUL_OK)
+        status = compile_text(device, name, source, &image, &size);
+    if (status == HAUL_OK)
+        status = haul__cuda_check(device, "cuModuleLoadData", load(d, image, out));
+    if (status == HAUL_OK)
+        haul__cache_store(key, image, size);
+    haul__free(image);
+    haul__free(key);
+    return status;
+}
+
+/* Called with the device's lock held: kernels of one unit share a module. */
+static haul_status make_module(haul_device *device, const haul__unit *unit, haul__cuda_module **out)
+{
+    haul__cuda_device *d = haul__cuda_of(device);
+    size_t             size = strlen(unit->name) + 1;
+    haul__cuda_module *module = haul__calloc(1, sizeof *module + size);
+    char              *source = program_text(unit);
+    haul_status        status = HAUL_OK;
+
+    if (!module || !source)
+        status = haul__fail_memory(device->name, size);
+    if (status == HAUL_OK)
+        status = build(device, unit->kernel, source, &module->module);
+    haul__free(source);
+    if (status != HAUL_OK) {
+        haul__free(module);
+        return status;
+    }
+    memcpy(module->unit, unit->name, size);
+    module->dtype = unit->dtype;
+    module->next = d->modules;
+    d->modules = module;
+    *out = module;
+    return HAUL_OK;
+}
+
+static haul_status get_module(haul_device *device, const haul__unit *unit, CUmodule *out)
+{
+    haul__cuda_device *d = haul__cuda_of(device);
+    haul__cuda_module *module;
+    haul_status        status = HAUL_OK;
+
+    pthread_mutex_lock(&d->lock);
+    for (module = d->modules; module; module = module->next)
+        if (module->dtype == unit->dtype && strcmp(module->unit, unit->name) == 0)
+            break;
+    if (!module)
+        status = make_module(device, unit, &module);
+    if (status == HAUL_OK)
+        *out = module->module;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul__kernel *out)
+{
+    const haul__cuda_device *d = haul__cuda_of(device);
+    haul__cuda_kernel       *kernel;
+    CUmodule                 module;
+    char                     entry[128];
+    int                      most = 0;
+    haul_status              status = get_module(device, unit, &module);
+    CUresult                 code;
+
+    if (status != HAUL_OK)
+        return status;
+    kernel = haul__calloc(1, sizeof *kernel);
+    if (!kernel)
+        return haul__fail_memory(device->name, sizeof *kernel);
+    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    HAUL__CU_CALL(code, d, ModuleGetFunction(&kernel->function, module, entry));
+    if (code == CUDA_SUCCESS)
+        HAUL__CU_CALL(code, d, FuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->function));
+    if (code != CUDA_SUCCESS) {
+        haul__free(kernel);
+        return haul__fail(HAUL_BACKEND, device->name, NULL, "unit %s has no kernel %s: %s", unit->name, entry,
+                          haul__cuda_error_name(code));
+    }
+    kernel->max_block = most > 0 ? (unsigned)most : 32u;
+    *out = (haul__kernel){.handle = kernel};
+    return HAUL_OK;
+}

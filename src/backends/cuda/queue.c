@@ -1,0 +1,252 @@
+/* Streams of a GPU, the commands on them, and events between them. */
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+#include "core/alloc.h"
+#include "core/error.h"
+
+/* Threads of a block; fewer when all of the items would not fill the multiprocessors otherwise. */
+#define LARGE_BLOCK 256u
+#define SMALL_BLOCK 64u
+/* Blocks a multiprocessor gets at most: enough to keep it busy while some wait for memory. Kernels stride over the rest
+ * of the items. */
+#define BLOCKS_PER_UNIT 32u
+#define WARP            32u
+
+/* Streams that do not wait for the default stream, on which other libraries may work. */
+haul_status haul__cuda_stream_open(haul_device *device, void **queue)
+{
+    CUstream stream = NULL;
+    CUresult code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(device), StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    *queue = stream;
+    return haul__cuda_check(device, "cuStreamCreate", code);
+}
+
+void haul__cuda_stream_close(haul_device *device, void *queue)
+{
+    CUresult code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(device), StreamSynchronize(queue));
+    HAUL__CU_CALL(code, haul__cuda_of(device), StreamDestroy(queue));
+    (void)code;
+}
+
+/* --- copies --------------------------------------------------------------------------------------------------------
+ */
+
+haul_status haul__cuda_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    if (bytes > 0)
+        HAUL__CU_CALL(code, haul__cuda_of(s->device),
+                      MemcpyHtoDAsync(haul__cuda_address(to) + offset, from, bytes, haul__cuda_stream(s)));
+    return haul__cuda_check(s->device, "cuMemcpyHtoDAsync", code);
+}
+
+haul_status haul__cuda_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    if (bytes > 0)
+        HAUL__CU_CALL(code, haul__cuda_of(s->device),
+                      MemcpyDtoHAsync(to, haul__cuda_address(from) + offset, bytes, haul__cuda_stream(s)));
+    return haul__cuda_check(s->device, "cuMemcpyDtoHAsync", code);
+}
+
+haul_status haul__cuda_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
+                            size_t from_offset, size_t bytes)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    if (bytes > 0)
+        HAUL__CU_CALL(code, haul__cuda_of(s->device),
+                      MemcpyDtoDAsync(haul__cuda_address(to) + to_offset, haul__cuda_address(from) + from_offset, bytes,
+                                      haul__cuda_stream(s)));
+    return haul__cuda_check(s->device, "cuMemcpyDtoDAsync", code);
+}
+
+/* Where the GPUs cannot reach each other's memory the layer above goes by the host. */
+haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
+                                 const haul__buffer *from, size_t from_offset, size_t bytes)
+{
+    const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from_device);
+    CUresult                 code;
+
+    if (!here->peers[from_device->index])
+        return HAUL_UNSUPPORTED;
+    HAUL__CU_CALL(code, here,
+                  MemcpyPeerAsync(haul__cuda_address(to) + to_offset, here->context,
+                                  haul__cuda_address(from) + from_offset, there->context, bytes, haul__cuda_stream(s)));
+    return haul__cuda_check(s->device, "cuMemcpyPeerAsync", code);
+}
+
+/* Words of 8 bytes are filled as two columns of 4. */
+static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t count, const void *pattern,
+                           CUstream stream)
+{
+    unsigned halves[2];
+    CUresult code;
+
+    memcpy(halves, pattern, sizeof halves);
+    if (halves[0] == halves[1]) {
+        HAUL__CU_CALL(code, d, MemsetD32Async(to, halves[0], 2 * count, stream));
+        return code;
+    }
+    HAUL__CU_CALL(code, d, MemsetD2D32Async(to, 8, halves[0], 1, count, stream));
+    if (code == CUDA_SUCCESS)
+        HAUL__CU_CALL(code, d, MemsetD2D32Async(to + 4, 8, halves[1], 1, count, stream));
+    return code;
+}
+
+haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
+                            size_t pattern_size)
+{
+    const haul__cuda_device *d = haul__cuda_of(s->device);
+    CUdeviceptr              at = haul__cuda_address(to) + offset;
+    CUstream                 stream = haul__cuda_stream(s);
+    size_t                   count = bytes / pattern_size;
+    unsigned char            byte;
+    unsigned short           half;
+    unsigned                 word;
+    CUresult                 code;
+
+    if (count == 0)
+        return HAUL_OK;
+    if (pattern_size == 1) {
+        memcpy(&byte, pattern, sizeof byte);
+        HAUL__CU_CALL(code, d, MemsetD8Async(at, byte, count, stream));
+    } else if (pattern_size == 2) {
+        memcpy(&half, pattern, sizeof half);
+        HAUL__CU_CALL(code, d, MemsetD16Async(at, half, count, stream));
+    } else if (pattern_size == 4) {
+        memcpy(&word, pattern, sizeof word);
+        HAUL__CU_CALL(code, d, MemsetD32Async(at, word, count, stream));
+    } else {
+        code = fill_pairs(d, at, count, pattern, stream);
+    }
+    return haul__cuda_check(s->device, "cuMemsetAsync", code);
+}
+
+/* --- launches ------------------------------------------------------------------------------------------------------
+ */
+
+static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__launch *launch,
+                        unsigned *grid, unsigned *block)
+{
+    uint64_t threads = (uint64_t)launch->items, blocks;
+
+    *block = threads < (uint64_t)d->units * LARGE_BLOCK ? SMALL_BLOCK : LARGE_BLOCK;
+    while (*block > kernel->max_block && *block > WARP)
+        *block /= 2;
+    blocks = (threads - 1) / *block + 1;
+    *grid = blocks < (uint64_t)d->units * BLOCKS_PER_UNIT ? (unsigned)blocks : d->units * BLOCKS_PER_UNIT;
+}
+
+haul_status haul__cuda_launch(haul__stream *s, const haul__launch *launch)
+{
+    const haul__cuda_device *d = haul__cuda_of(s->device);
+    const haul__cuda_kernel *kernel = launch->kernel->handle;
+    CUdeviceptr              addresses[HAUL__MAX_BUFFERS];
+    void                    *arguments[HAUL__MAX_BUFFERS + 1], *params;
+    unsigned                 grid, block;
+    CUresult                 code;
+
+    if (launch->items <= 0)
+        return HAUL_OK;
+    for (int i = 0; i < launch->buffer_count; i++) {
+        addresses[i] = haul__cuda_address(launch->buffers[i]);
+        arguments[i] = &addresses[i];
+    }
+    memcpy(&params, &launch->params, sizeof params); /* the driver only reads it */
+    arguments[launch->buffer_count] = params;
+    choose_grid(d, kernel, launch, &grid, &block);
+    HAUL__CU_CALL(code, d,
+                  LaunchKernel(kernel->function, grid, 1, 1, block, 1, 1, 0, haul__cuda_stream(s), arguments, NULL));
+    return haul__cuda_check(s->device, "cuLaunchKernel", code);
+}
+
+/* --- waiting -------------------------------------------------------------------------------------------------------
+ */
+
+haul_status haul__cuda_sync(haul__stream *s)
+{
+    CUresult code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(s->device), StreamSynchronize(haul__cuda_stream(s)));
+    return haul__cuda_check(s->device, "cuStreamSynchronize", code);
+}
+
+/* Making an event costs more than recording it: those that are done with are kept. */
+static haul_status take_event(haul_device *device, haul__cuda_event **out)
+{
+    haul__cuda_device *d = haul__cuda_of(device);
+    haul__cuda_event  *event;
+    CUresult           code;
+
+    pthread_mutex_lock(&d->events_lock);
+    event = d->idle;
+    if (event)
+        d->idle = event->next;
+    pthread_mutex_unlock(&d->events_lock);
+    if (!event) {
+        event = haul__calloc(1, sizeof *event);
+        if (!event)
+            return haul__fail_memory(device->name, sizeof *event);
+        HAUL__CU_CALL(code, d, EventCreate(&event->event, CU_EVENT_DISABLE_TIMING));
+        if (code != CUDA_SUCCESS) {
+            haul__free(event);
+            return haul__cuda_check(device, "cuEventCreate", code);
+        }
+    }
+    *out = event;
+    return HAUL_OK;
+}
+
+void haul__cuda_event_free(haul_device *device, void *event)
+{
+    haul__cuda_device *d = haul__cuda_of(device);
+    haul__cuda_event  *done = event;
+
+    pthread_mutex_lock(&d->events_lock);
+    done->next = d->idle;
+    d->idle = done;
+    pthread_mutex_unlock(&d->events_lock);
+}
+
+haul_status haul__cuda_event_record(haul__stream *s, void **event)
+{
+    haul__cuda_event *made = NULL;
+    haul_status       status = take_event(s->device, &made);
+    CUresult          code;
+
+    if (status != HAUL_OK)
+        return status;
+    HAUL__CU_CALL(code, haul__cuda_of(s->device), EventRecord(made->event, haul__cuda_stream(s)));
+    if (code != CUDA_SUCCESS) {
+        haul__cuda_event_free(s->device, made);
+        return haul__cuda_check(s->device, "cuEventRecord", code);
+    }
+    *event = made;
+    return HAUL_OK;
+}
+
+haul_status haul__cuda_event_wait(haul__stream *s, void *event)
+{
+    const haul__cuda_event *waited = event;
+    CUresult                code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(s->device), StreamWaitEvent(haul__cuda_stream(s), waited->event, 0));
+    return haul__cuda_check(s->device, "cuStreamWaitEvent", code);
+}
+
+haul_status haul__cuda_event_sync(haul_device *device, void *event)
+{
+    const haul__cuda_event *waited = event;
+    CUresult                code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(device), EventSynchronize(waited->event));
+    return haul__cuda_check(device, "cuEventSynchronize", code);
+}
