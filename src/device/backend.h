@@ -28,6 +28,8 @@ typedef struct haul__launch {
     size_t              params_size;
     int64_t             items;
     int64_t             grain; /* work items below which splitting does not pay */
+    bool                lanes; /* a kernel of the lanes form: where its prelude makes lanes threads, 32 neighbouring
+                                  ones work on an item */
 } haul__launch;
 
 /* What to compile: the kernels of one unit (src/ops/NAME.c's kernel text) for one dtype. */

@@ -95,6 +95,7 @@ const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dty
 /* Kernel ids to names; the layer above registers its list once (ops/kernels.c). */
 typedef struct haul__kernel_info {
     const char *unit, *kernel;
+    bool        lanes; /* as in haul__launch */
 } haul__kernel_info;
 extern const haul__kernel_info haul__kernel_infos[];
 extern const int               haul__kernel_count;

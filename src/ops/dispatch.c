@@ -206,7 +206,11 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
 {
     if (items <= 0 || device->backend->no_data)
         return HAUL_OK;
-    haul__launch   launch = {.params = params, .params_size = params_size, .items = items, .grain = grain};
+    haul__launch   launch = {.params = params,
+                             .params_size = params_size,
+                             .items = items,
+                             .grain = grain,
+                             .lanes = haul__kernel_infos[id].lanes};
     haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
     launch.kernel = haul__kernel_get(device, id, dtype);
     if (!launch.kernel)

@@ -24,6 +24,22 @@
 #define ITEMS_STEP(row) (row)
 #define FOR_ITEMS(i)   for (I64 i = haul_first; i < haul_last; i++)
 
+/* Kernels of the lanes form (kernels.def): an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by
+ * a thread of its own. FOR_ROWS(i) is their FOR_ITEMS. LANE_VALUES(V, s) declares a value of type V for each lane,
+ * OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES, EACH_OF_ROW(j, n) over the elements
+ * of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
+ * the result. What is done once for an item stands under IS_FIRST_LANE; all else is done by every lane. */
+#define FOR_ROWS(i)       FOR_ITEMS(i)
+#define LANE_VALUES(V, s) V s[SUM_LANES]
+#define OF_LANE(s, l)     (s)[l]
+#define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
+#define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
+#define LANE_TREE(V, s, STEP)                                                                                          \
+    for (int haul_w = SUM_LANES / 2; haul_w; haul_w /= 2)                                                              \
+        for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
+#define OF_FIRST_LANE(s)  (s)[0]
+#define IS_FIRST_LANE     1
+
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)
 #define NAME(kernel)   CAT(k_##kernel, HAUL_KERNEL_SUFFIX) /* ## first: names may be macros elsewhere */

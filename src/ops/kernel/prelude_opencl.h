@@ -36,6 +36,18 @@ typedef float  F32;
 #define FOR_ITEMS(i)    for (I64 i = get_global_id(0); i < p.items; i += get_global_size(0))
 #endif
 
+/* The lanes form: one work item does all lanes. */
+#define FOR_ROWS(i)       FOR_ITEMS(i)
+#define LANE_VALUES(V, s) V s[SUM_LANES]
+#define OF_LANE(s, l)     (s)[l]
+#define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
+#define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
+#define LANE_TREE(V, s, STEP)                                                                                          \
+    for (int haul_w = SUM_LANES / 2; haul_w; haul_w /= 2)                                                              \
+        for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
+#define OF_FIRST_LANE(s)  (s)[0]
+#define IS_FIRST_LANE     1
+
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
 #define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)

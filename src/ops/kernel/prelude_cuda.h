@@ -1,0 +1,118 @@
+/* CUDA prelude of kernel text, for NVRTC; prelude_c.h says what each name means. A thread takes every n-th work item.
+ *
+ * C as well as C++: a compiler of C that is given CUDA's words (threadIdx, __global__, __shfl_down_sync ...) and
+ * <math.h> reads it too. No header is included, for NVRTC has none. Buffers are not __restrict__: operations in place pass
+ * one buffer twice. */
+#ifdef __cplusplus
+#define HAUL_ENTRY extern "C" __global__
+#else
+#define HAUL_ENTRY __global__
+#endif
+
+/* The most threads of a block that these kernels are launched with. */
+#ifndef HAUL_BLOCK
+#define HAUL_BLOCK 256
+#endif
+
+typedef unsigned char      U8;
+typedef unsigned short     U16;
+typedef unsigned int       U32;
+typedef unsigned long long U64;
+typedef signed char        I8;
+typedef short              I16;
+typedef int                I32;
+typedef long long          I64;
+typedef float              F32;
+typedef double             F64;
+
+#define GLOBAL
+#define CONSTANT static __device__ const
+#define FUNC     static __device__ __forceinline__
+#define VECTOR_LOOP
+#ifndef CHUNKED
+#define CHUNKED 0
+#endif
+
+#define ITEMS_BEGIN     ((I64)blockIdx.x * blockDim.x + threadIdx.x)
+#define ITEMS_END       (p.items)
+#define ITEMS_STEP(row) ((I64)gridDim.x * blockDim.x)
+#define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_step = ITEMS_STEP(1); i < p.items; i += haul_step)
+
+#define CAT_(a, b)   a##_##b
+#define CAT(a, b)    CAT_(a, b)
+#define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
+
+#define HAUL_KERNEL_OF(name)     HAUL_ENTRY void __launch_bounds__(HAUL_BLOCK) NAME(name)
+#define KERNEL1(name, P, T0, b0) HAUL_KERNEL_OF(name)(T0 *b0, const P p)
+#define KERNEL2(name, P, T0, b0, T1, b1) HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, const P p)
+#define KERNEL3(name, P, T0, b0, T1, b1, T2, b2) HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, const P p)
+#define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
+    HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, const P p)
+#define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
+    HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, const P p)
+#define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
+    HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5, const P p)
+
+/* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
+#define HAUL_LANE            ((int)(threadIdx.x & 31u))
+#define FOR_ROWS(i)          for (I64 i = ITEMS_BEGIN / 32, haul_step = ITEMS_STEP(1) / 32; i < p.items; i += haul_step)
+#define LANE_VALUES(V, s)    V s
+#define OF_LANE(s, l)        (s)
+#define EACH_LANE(l, n)      for (int l = HAUL_LANE, haul_once = 1; haul_once && l < (int)(n); haul_once = 0)
+#define EACH_OF_ROW(j, n)    for (I64 j = HAUL_LANE; j < (n); j += 32)
+#define LANE_TREE(V, s, STEP)                                                                                          \
+    for (int haul_w = 16; haul_w; haul_w /= 2) {                                                                       \
+        const V haul_other = __shfl_down_sync(0xffffffffu, s, haul_w);                                                 \
+        s = STEP(s, haul_other);                                                                                       \
+    }
+#define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
+#define IS_FIRST_LANE        (HAUL_LANE == 0)
+
+#define BITS_F32(x)   __uint_as_float((U32)(x))
+#define F32_BITS(x)   __float_as_uint(x)
+#define BITS_F64(x)   __longlong_as_double((I64)(x))
+#define F64_BITS(x)   ((U64)__double_as_longlong(x))
+#define MULHI32(a, b) __umulhi((U32)(a), (U32)(b))
+#define HAS_F64       1
+
+/* Mathematical functions of type A. */
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define M1(function) function
+#else
+#define M1(function) function##f
+#endif
+
+/* V: 16 bytes of elements, which need not be aligned. */
+#if defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f64)
+#if defined(HAUL_KERNEL_DTYPE_f32)
+#define LANES     4
+#define HAUL_REAL F32
+#else
+#define LANES     2
+#define HAUL_REAL F64
+#endif
+typedef struct V {
+    HAUL_REAL of[LANES];
+} V;
+FUNC V VSPLAT(HAUL_REAL x)
+{
+    V v;
+    for (int l = 0; l < LANES; l++) v.of[l] = x;
+    return v;
+}
+FUNC V VLOAD(const HAUL_REAL *p)
+{
+    V v;
+    for (int l = 0; l < LANES; l++) v.of[l] = p[l];
+    return v;
+}
+FUNC void VSTORE(HAUL_REAL *p, V v)
+{
+    for (int l = 0; l < LANES; l++) p[l] = v.of[l];
+}
+FUNC V VFMA(V a, V b, V c)
+{
+    for (int l = 0; l < LANES; l++) c.of[l] = M1(fma)(a.of[l], b.of[l], c.of[l]);
+    return c;
+}
+#endif
