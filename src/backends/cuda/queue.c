@@ -136,7 +136,7 @@ haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offs
 static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__launch *launch,
                         unsigned *grid, unsigned *block)
 {
-    uint64_t threads = (uint64_t)launch->items, blocks;
+    uint64_t threads = (uint64_t)launch->items * (launch->lanes ? WARP : 1), blocks;
 
     *block = threads < (uint64_t)d->units * LARGE_BLOCK ? SMALL_BLOCK : LARGE_BLOCK;
     while (*block > kernel->max_block && *block > WARP)
