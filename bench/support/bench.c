@@ -1,5 +1,5 @@
 /* Measuring: as many runs as fill a tenth of a second are one measurement; the median of several is shown. */
-#include "bench.h"
+#include "support/bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

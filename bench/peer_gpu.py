@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The work of bench/gpu done by PyTorch on the GPU that BENCH_DEVICE names; answers as bench/peer.py does."""
+
+import os
+import sys
+
+import peer
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+DEVICE = torch.device(os.environ.get("BENCH_DEVICE", "cuda:0"))
+MIB = 1 << 20
+
+
+def repeat(work):
+    def run(times):
+        for _ in range(times):
+            work()
+        torch.cuda.synchronize(DEVICE)
+
+    return run
+
+
+def repeat_waiting(work):
+    """For work that is waited for each time."""
+
+    def once():
+        work()
+        torch.cuda.synchronize(DEVICE)
+
+    return repeat(once)
+
+
+# ---- copies ----
+
+
+def pinned(up):
+    def open_case(mib):
+        here = torch.ones(int(mib) * MIB // 4).pin_memory()
+        there = torch.ones(int(mib) * MIB // 4, device=DEVICE)
+        to, source = (there, here) if up else (here, there)
+        return repeat_waiting(lambda: to.copy_(source, non_blocking=True))
+
+    return open_case
+
+
+def pageable_up(mib):
+    here = torch.ones(int(mib) * MIB // 4)
+    return repeat_waiting(lambda: here.to(DEVICE))
+
+
+def pageable_down(mib):
+    there = torch.ones(int(mib) * MIB // 4, device=DEVICE)
+    return repeat_waiting(lambda: there.to("cpu"))
+
+
+# ---- operations ----
+
+
+def memory(name):
+    shape = (16384, 4096)  # 256 MiB
+    a, b, c = (torch.rand(shape, device=DEVICE) * 2 - 1 for _ in range(3))
+    work = {
+        "add": lambda: a + b,
+        "relu": lambda: F.relu(a),
+        "gelu": lambda: F.gelu(a),
+        "mul_add": lambda: a * b + c,
+        "sum_all": a.sum,
+        "sum_rows": lambda: a.sum(1),
+        "sum_columns": lambda: a.sum(0),
+        "softmax": lambda: F.softmax(a, 1),
+    }
+    return repeat(work[name])
+
+
+def tiny(name, waited=""):
+    a, b = torch.full((1, 1), 1.0, device=DEVICE), torch.full((1, 1), 2.0, device=DEVICE)
+    work = {"add": lambda: torch.add(a, b), "add_": lambda: a.add_(b)}[name]
+    return repeat_waiting(work) if waited else repeat(work)
+
+
+def matmul(kind, n):
+    n = int(n)
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float32
+    a, b = (torch.rand((n, n), device=DEVICE).sub_(0.5).to(dtype) for _ in range(2))
+    return repeat(lambda: a @ b)
+
+
+# ---- training ----
+
+
+class Block(nn.Module):
+    """Two convolutions and a shortcut (He et al. 2015)."""
+
+    def __init__(self, c_in, c_out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c_out)
+        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c_out)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or c_in != c_out:
+            self.shortcut = nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+
+def resnet18():
+    """As for CIFAR: a 3x3 convolution first, no pooling after it."""
+    layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    c_in = 64
+    for c_out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [Block(c_in, c_out, stride), Block(c_out, c_out, 1)]
+        c_in = c_out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
+def train(model, batch, kind="f32"):
+    """kind: "f32" is eager and row-major, as in PyTorch's tutorial; "bf16" is autocast and channels-last, with the
+    convolutions' algorithms timed."""
+    torch.manual_seed(0)
+    half = kind == "bf16"
+    torch.backends.cudnn.benchmark = half
+    net = {"simplecnn": peer.SimpleCnn, "resnet18": resnet18}[model]().to(DEVICE)
+    x = torch.rand((int(batch), 3, 32, 32), device=DEVICE)
+    y = torch.randint(0, 10, (int(batch),), device=DEVICE)
+    if half:
+        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    loss_of = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            loss = loss_of(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+    return repeat(step)
+
+
+FAMILIES = {
+    "pinned_up": pinned(True),
+    "pinned_down": pinned(False),
+    "pageable_up": pageable_up,
+    "pageable_down": pageable_down,
+    "memory": memory,
+    "tiny": tiny,
+    "matmul": matmul,
+    "train": train,
+}
+
+
+def open_case(name):
+    family, *words = name.split()
+    return FAMILIES[family](*words)
+
+
+if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        sys.exit(f"torch {torch.__version__} sees no GPU")
+    if sys.argv[1:] == ["--version"]:
+        print(f"{torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}")
+    else:
+        peer.serve(open_case)
