@@ -150,12 +150,12 @@ static void enable_peers(haul__cuda_device *d)
         if (haul__cuda_enter(d, &scope) != CUDA_SUCCESS)
             continue;
         code = haul__cu.CtxEnablePeerAccess(other->context, 0);
-        d->peers[i] = code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+        atomic_store(&d->peers[i], code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
         haul__cuda_leave(&scope);
         if (haul__cuda_enter(other, &scope) != CUDA_SUCCESS)
             continue;
         code = haul__cu.CtxEnablePeerAccess(d->context, 0);
-        other->peers[d - gpus] = code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+        atomic_store(&other->peers[d - gpus], code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
         haul__cuda_leave(&scope);
     }
 }

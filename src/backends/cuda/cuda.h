@@ -43,7 +43,7 @@ typedef struct haul__cuda_device {
     char               bus[32];                  /* PCI address, by which NVML knows it */
     char               target[48];               /* NVRTC's option: "--gpu-architecture=sm_90" */
     char              *identity;                 /* driver, compiler, target and options: part of the cache's key */
-    bool               peers[HAUL__MAX_DEVICES]; /* whose memory it can access */
+    atomic_bool        peers[HAUL__MAX_DEVICES]; /* whose memory it can access; set when either is opened */
     pthread_mutex_t    lock;                     /* guards modules, and building them */
     haul__cuda_module *modules;
     pthread_mutex_t    events_lock; /* guards idle */

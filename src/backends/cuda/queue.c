@@ -75,7 +75,7 @@ haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t
     const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from_device);
     CUresult                 code;
 
-    if (!here->peers[from_device->index])
+    if (!atomic_load(&here->peers[from_device->index]))
         return HAUL_UNSUPPORTED;
     HAUL__CU_CALL(code, here,
                   MemcpyPeerAsync(haul__cuda_address(to) + to_offset, here->context,
