@@ -4,7 +4,7 @@
 # generated/kernels/NAME.k.h, for the CPU units below, and as arrays in generated/kernels_text.c, for run-time
 # compilers. src/backends/cpu/kernels/unit.c is compiled once per dtype and instruction level.
 
-set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f32 f64)
+set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f16 bf16 f32 f64)
 set(HAUL_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -57,11 +57,11 @@ typedef struct batch_norm_params {
 
 /* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. Sums are of differences to the
  * chunk's first element, so that a large mean costs no digits and equal elements have no variance. */
-KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
+KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
 {
     GLOBAL const T *v = x + p.offsets[1];
-    GLOBAL T *means = parts + p.offsets[0];
-    GLOBAL T *squares = means + p.chunks * p.channels;
+    GLOBAL ACC *means = parts + p.offsets[0];
+    GLOBAL ACC *squares = means + p.chunks * p.channels;
     BATCH_NORM_ITEMS({
         const A n = (A)((end - first) * p.inner);
         if (p.inner == 1) {
@@ -77,67 +77,67 @@ KERNEL2(batch_norm_moments, batch_norm_params, T, parts, const T, x)
                     const A d = LOAD(v, r * step + k + l) - mean[l];
                     m2[l] += d * d;
                 }
-            for (int l = 0; l < width; l++) STORE(means, i + l, mean[l]);
-            for (int l = 0; l < width; l++) STORE(squares, i + l, m2[l]);
+            for (int l = 0; l < width; l++) means[i + l] = mean[l];
+            for (int l = 0; l < width; l++) squares[i + l] = m2[l];
         } else {
             A s[SUM_LANES];
             const A one = LOAD(v, first * step + k * p.inner);
             BATCH_NORM_SUM(s, LOAD(v, j) - one)
             const A mean = one + s[0] / n;
             BATCH_NORM_SUM(s, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
-            STORE(means, i, mean);
-            STORE(squares, i, s[0]);
+            means[i] = mean;
+            squares[i] = s[0];
         }
     })
 }
 
 /* Merge the chunks of a channel. */
-KERNEL2(batch_norm_merge, batch_norm_params, T, stats, const T, parts)
+KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
 {
-    GLOBAL const T *means = parts + p.offsets[1];
-    GLOBAL const T *squares = means + p.chunks * p.channels;
-    GLOBAL T *o = stats + p.offsets[0];
+    GLOBAL const ACC *means = parts + p.offsets[1];
+    GLOBAL const ACC *squares = means + p.chunks * p.channels;
+    GLOBAL ACC *o = stats + p.offsets[0];
     FOR_ITEMS(k)
     {
-        A mean = LOAD(means, k), m2 = LOAD(squares, k);
+        A mean = means[k], m2 = squares[k];
         I64 seen = M_MIN_OF(p.chunk, p.images);
         for (I64 c = 1; c < p.chunks; c++) {
             const I64 more = M_MIN_OF(p.chunk, p.images - c * p.chunk);
-            const A share = (A)more / (A)(seen + more), d = LOAD(means, c * p.channels + k) - mean;
+            const A share = (A)more / (A)(seen + more), d = means[c * p.channels + k] - mean;
             mean += d * share;
-            m2 += LOAD(squares, c * p.channels + k) + d * d * share * (A)(seen * p.inner);
+            m2 += squares[c * p.channels + k] + d * d * share * (A)(seen * p.inner);
             seen += more;
         }
         const A var = m2 / (A)(p.images * p.inner);
-        STORE(o, k, mean);
-        STORE(o, p.channels + k, LIT(1.0) / M_SQRT(var + SCALAR(p.eps)));
-        STORE(o, 2 * p.channels + k, var);
+        o[k] = mean;
+        o[p.channels + k] = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+        o[2 * p.channels + k] = var;
     }
 }
 
 /* The same tensor from running statistics. */
-KERNEL3(batch_norm_given, batch_norm_params, T, stats, const T, mean, const T, var)
+KERNEL3(batch_norm_given, batch_norm_params, ACC, stats, const ACC, mean, const ACC, var)
 {
-    GLOBAL T *o = stats + p.offsets[0];
+    GLOBAL ACC *o = stats + p.offsets[0];
     FOR_ITEMS(k)
     {
-        const A v = LOAD(var, p.offsets[2] + k);
-        STORE(o, k, LOAD(mean, p.offsets[1] + k));
-        STORE(o, p.channels + k, LIT(1.0) / M_SQRT(v + SCALAR(p.eps)));
-        STORE(o, 2 * p.channels + k, v);
+        const A v = var[p.offsets[2] + k];
+        o[k] = mean[p.offsets[1] + k];
+        o[p.channels + k] = LIT(1.0) / M_SQRT(v + SCALAR(p.eps));
+        o[2 * p.channels + k] = v;
     }
 }
 
 /* running = (1 - momentum) running + momentum batch */
-KERNEL3(batch_norm_running, batch_norm_params, T, mean, T, var, const T, stats)
+KERNEL3(batch_norm_running, batch_norm_params, ACC, mean, ACC, var, const ACC, stats)
 {
     const A m = SCALAR(p.momentum), unbias = SCALAR(p.unbias);
-    GLOBAL const T *s = stats + p.offsets[2];
+    GLOBAL const ACC *s = stats + p.offsets[2];
     FOR_ITEMS(k)
     {
         const I64 a = p.offsets[0] + k, b = p.offsets[1] + k;
-        STORE(mean, a, (LIT(1.0) - m) * LOAD(mean, a) + m * LOAD(s, k));
-        STORE(var, b, (LIT(1.0) - m) * LOAD(var, b) + m * (LOAD(s, 2 * p.channels + k) * unbias));
+        mean[a] = (LIT(1.0) - m) * mean[a] + m * s[k];
+        var[b] = (LIT(1.0) - m) * var[b] + m * (s[2 * p.channels + k] * unbias);
     }
 }
 
@@ -148,25 +148,25 @@ KERNEL3(batch_norm_running, batch_norm_params, T, mean, T, var, const T, stats)
     const I64 run = CHUNKED ? M_MIN_OF(room, ITEMS_END - i) : 1
 
 /* y = (x - mean) / sqrt(var + eps) weight + bias */
-KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const T, stats, const T, weight, const T, bias)
+KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const ACC, stats, const ACC, weight, const ACC, bias)
 {
     GLOBAL T *o = out + p.offsets[0];
     GLOBAL const T *v = x + p.offsets[1];
-    GLOBAL const T *means = stats + p.offsets[2];
-    GLOBAL const T *scales = means + p.channels;
-    GLOBAL const T *w = weight + p.offsets[3];
-    GLOBAL const T *b = bias + p.offsets[4];
+    GLOBAL const ACC *means = stats + p.offsets[2];
+    GLOBAL const ACC *scales = means + p.channels;
+    GLOBAL const ACC *w = weight + p.offsets[3];
+    GLOBAL const ACC *b = bias + p.offsets[4];
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         BATCH_NORM_RUN;
         if (p.inner == 1) {
             for (I64 j = 0; j < run; j++) {
-                const A scale = LOAD(scales, k + j) * (p.has_weight ? LOAD(w, k + j) : LIT(1.0));
-                const A shift = p.has_bias ? LOAD(b, k + j) : LIT(0.0);
-                STORE(o, i + j, (LOAD(v, i + j) - LOAD(means, k + j)) * scale + shift);
+                const A scale = scales[k + j] * (p.has_weight ? w[k + j] : LIT(1.0));
+                const A shift = p.has_bias ? b[k + j] : LIT(0.0);
+                STORE(o, i + j, (LOAD(v, i + j) - means[k + j]) * scale + shift);
             }
         } else {
-            const A mean = LOAD(means, k), scale = LOAD(scales, k) * (p.has_weight ? LOAD(w, k) : LIT(1.0));
-            const A shift = p.has_bias ? LOAD(b, k) : LIT(0.0);
+            const A mean = means[k], scale = scales[k] * (p.has_weight ? w[k] : LIT(1.0));
+            const A shift = p.has_bias ? b[k] : LIT(0.0);
             VECTOR_LOOP for (I64 j = 0; j < run; j++) STORE(o, i + j, (LOAD(v, i + j) - mean) * scale + shift);
         }
         i += ITEMS_STEP(run);
@@ -174,14 +174,14 @@ KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const T, stats,
 }
 
 /* parts[0, c, k] and parts[1, c, k]: the sums of g and of g (x - mean) / sqrt(var + eps) over chunk c. */
-KERNEL4(batch_norm_sums, batch_norm_params, T, parts, const T, g, const T, x, const T, stats)
+KERNEL4(batch_norm_sums, batch_norm_params, ACC, parts, const T, g, const T, x, const ACC, stats)
 {
     GLOBAL const T *u = g + p.offsets[1];
     GLOBAL const T *v = x + p.offsets[2];
-    GLOBAL const T *means = stats + p.offsets[3];
-    GLOBAL const T *scales = means + p.channels;
-    GLOBAL T *plain = parts + p.offsets[0];
-    GLOBAL T *along = plain + p.chunks * p.channels;
+    GLOBAL const ACC *means = stats + p.offsets[3];
+    GLOBAL const ACC *scales = means + p.channels;
+    GLOBAL ACC *plain = parts + p.offsets[0];
+    GLOBAL ACC *along = plain + p.chunks * p.channels;
     BATCH_NORM_ITEMS({
         if (p.inner == 1) {
             A a[BATCH_NORM_WIDTH], b[BATCH_NORM_WIDTH];
@@ -191,59 +191,59 @@ KERNEL4(batch_norm_sums, batch_norm_params, T, parts, const T, g, const T, x, co
                 for (int l = 0; l < width; l++) {
                     const I64 j = r * step + k + l;
                     a[l] += LOAD(u, j);
-                    b[l] += LOAD(u, j) * ((LOAD(v, j) - LOAD(means, k + l)) * LOAD(scales, k + l));
+                    b[l] += LOAD(u, j) * ((LOAD(v, j) - means[k + l]) * scales[k + l]);
                 }
-            for (int l = 0; l < width; l++) STORE(plain, i + l, a[l]);
-            for (int l = 0; l < width; l++) STORE(along, i + l, b[l]);
+            for (int l = 0; l < width; l++) plain[i + l] = a[l];
+            for (int l = 0; l < width; l++) along[i + l] = b[l];
         } else {
             A s[SUM_LANES];
-            const A mean = LOAD(means, k), scale = LOAD(scales, k);
+            const A mean = means[k], scale = scales[k];
             BATCH_NORM_SUM(s, LOAD(u, j))
-            STORE(plain, i, s[0]);
+            plain[i] = s[0];
             BATCH_NORM_SUM(s, LOAD(u, j) * ((LOAD(v, j) - mean) * scale))
-            STORE(along, i, s[0]);
+            along[i] = s[0];
         }
     })
 }
 
 /* sums[0, k] and sums[1, k]: the chunks added up. Items are both rows. */
-KERNEL2(batch_norm_add, batch_norm_params, T, sums, const T, parts)
+KERNEL2(batch_norm_add, batch_norm_params, ACC, sums, const ACC, parts)
 {
     FOR_ITEMS(i)
     {
         const I64 row = i / p.channels, k = i - row * p.channels;
-        GLOBAL const T *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
+        GLOBAL const ACC *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
         A s = 0;
-        for (I64 c = 0; c < p.chunks; c++) s += LOAD(v, c * p.channels);
-        STORE(sums, p.offsets[0] + i, s);
+        for (I64 c = 0; c < p.chunks; c++) s += v[c * p.channels];
+        sums[p.offsets[0] + i] = s;
     }
 }
 
 /* dx = weight / sqrt(var + eps) (g - mean(g) - x^ mean(g x^)), x^ the normalised x; in evaluation only the first g. */
-KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, const T, stats, const T, sums, const T,
-        weight)
+KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, const ACC, stats, const ACC, sums,
+        const ACC, weight)
 {
     GLOBAL T *o = out + p.offsets[0];
     GLOBAL const T *u = g + p.offsets[1];
     GLOBAL const T *v = x + p.offsets[2];
-    GLOBAL const T *means = stats + p.offsets[3];
-    GLOBAL const T *scales = means + p.channels;
-    GLOBAL const T *plain = sums + p.offsets[4];
-    GLOBAL const T *along = plain + p.channels;
-    GLOBAL const T *w = weight + p.offsets[5];
+    GLOBAL const ACC *means = stats + p.offsets[3];
+    GLOBAL const ACC *scales = means + p.channels;
+    GLOBAL const ACC *plain = sums + p.offsets[4];
+    GLOBAL const ACC *along = plain + p.channels;
+    GLOBAL const ACC *w = weight + p.offsets[5];
     const A part = p.training ? LIT(1.0) / (A)(p.images * p.inner) : LIT(0.0);
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         BATCH_NORM_RUN;
         if (p.inner == 1) {
             for (I64 j = 0; j < run; j++) {
-                const A scale = LOAD(scales, k + j), a = LOAD(plain, k + j) * part, b = LOAD(along, k + j) * part;
-                const A factor = scale * (p.has_weight ? LOAD(w, k + j) : LIT(1.0));
-                STORE(o, i + j, factor * (LOAD(u, i + j) - a - (LOAD(v, i + j) - LOAD(means, k + j)) * scale * b));
+                const A scale = scales[k + j], a = plain[k + j] * part, b = along[k + j] * part;
+                const A factor = scale * (p.has_weight ? w[k + j] : LIT(1.0));
+                STORE(o, i + j, factor * (LOAD(u, i + j) - a - (LOAD(v, i + j) - means[k + j]) * scale * b));
             }
         } else {
-            const A mean = LOAD(means, k), scale = LOAD(scales, k);
-            const A factor = scale * (p.has_weight ? LOAD(w, k) : LIT(1.0));
-            const A a = LOAD(plain, k) * part, b = LOAD(along, k) * part;
+            const A mean = means[k], scale = scales[k];
+            const A factor = scale * (p.has_weight ? w[k] : LIT(1.0));
+            const A a = plain[k] * part, b = along[k] * part;
             VECTOR_LOOP for (I64 j = 0; j < run; j++)
                 STORE(o, i + j, factor * (LOAD(u, i + j) - a - (LOAD(v, i + j) - mean) * scale * b));
         }
@@ -281,19 +281,32 @@ static batch_norm_params describe(const haul_tensor *x)
     return p;
 }
 
-static haul_status run(int kernel, batch_norm_params *p, haul_tensor **buffers, int outs, int count, int64_t items,
-                       int64_t grain)
+/* `dtype` is x's; what there is one of for a channel is in the dtype of its sums. */
+static haul_status run(int kernel, haul_dtype dtype, batch_norm_params *p, haul_tensor **buffers, int outs, int count,
+                       int64_t items, int64_t grain)
 {
     for (int i = 0; i < count; i++)
         p->offsets[i] = buffers[i]->offset;
     p->items = items;
-    return haul__run(name, buffers[0]->storage->device, kernel, buffers[0]->dtype, buffers, outs, buffers + outs,
-                     count - outs, p, sizeof *p, items, grain);
+    return haul__run(name, buffers[0]->storage->device, kernel, dtype, buffers, outs, buffers + outs, count - outs, p,
+                     sizeof *p, items, grain);
 }
 
 static haul_tensor *like(const haul_tensor *x, haul_shape shape)
 {
     return haul__result(name, x->storage->device, x->dtype, &shape);
+}
+
+static haul_tensor *sums_like(const haul_tensor *x, haul_shape shape)
+{
+    return haul__result(name, x->storage->device, haul__sum_dtype(x->dtype), &shape);
+}
+
+/* A tensor with a value for each channel, row-major and as the kernels take it. */
+static haul_tensor *channel_values(haul_tensor *t, const haul_tensor *x)
+{
+    haul_dtype dtype = haul__sum_dtype(x->dtype);
+    return haul_contiguous(t->dtype == dtype ? t : haul_cast(t, dtype));
 }
 
 /* Items of the passes over chunks: a channel of one, or 64 of them side by side. */
@@ -304,19 +317,21 @@ static int64_t chunk_grain(const batch_norm_params *p)
 
 static haul_tensor *batch_stats(batch_norm_params *p, haul_tensor *x)
 {
-    haul_tensor *parts = like(x, HAUL_SHAPE(2, p->chunks, p->channels));
-    haul_tensor *stats = parts ? like(x, HAUL_SHAPE(3, p->channels)) : NULL;
-    if (!stats ||
-        run(HAUL__K_batch_norm_moments, p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels, chunk_grain(p)))
+    haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p->chunks, p->channels));
+    haul_tensor *stats = parts ? sums_like(x, HAUL_SHAPE(3, p->channels)) : NULL;
+    if (!stats || run(HAUL__K_batch_norm_moments, x->dtype, p, (haul_tensor *[]){parts, x}, 1, 2,
+                      p->chunks * p->channels, chunk_grain(p)))
         return NULL;
-    return run(HAUL__K_batch_norm_merge, p, (haul_tensor *[]){stats, parts}, 1, 2, p->channels, 256) ? NULL : stats;
+    haul_tensor *both[] = {stats, parts};
+    return run(HAUL__K_batch_norm_merge, x->dtype, p, both, 1, 2, p->channels, 256) ? NULL : stats;
 }
 
 static haul_tensor *given_stats(batch_norm_params *p, const operands *o)
 {
-    haul_tensor *mean = haul_contiguous(o->running_mean), *var = haul_contiguous(o->running_var);
-    haul_tensor *stats = mean && var ? like(o->x, HAUL_SHAPE(3, p->channels)) : NULL;
-    if (!stats || run(HAUL__K_batch_norm_given, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024))
+    haul_tensor *mean = channel_values(o->running_mean, o->x), *var = channel_values(o->running_var, o->x);
+    haul_tensor *stats = mean && var ? sums_like(o->x, HAUL_SHAPE(3, p->channels)) : NULL;
+    if (!stats ||
+        run(HAUL__K_batch_norm_given, o->x->dtype, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024))
         return NULL;
     return stats;
 }
@@ -326,13 +341,20 @@ static haul_status update_running(batch_norm_params *p, const operands *o, haul_
     double count = (double)(p->images * p->inner);
     p->momentum = haul__scalar_bits(o->x->dtype, o->momentum);
     p->unbias = haul__scalar_bits(o->x->dtype, count / (count - 1));
-    haul_status status = run(HAUL__K_batch_norm_running, p, (haul_tensor *[]){o->running_mean, o->running_var, stats},
-                             2, 3, p->channels, 1024);
-    if (status == HAUL_OK) {
-        haul__written(o->running_mean);
-        haul__written(o->running_var);
+    haul_tensor *mean = channel_values(o->running_mean, o->x), *var = channel_values(o->running_var, o->x);
+    if (!mean || !var)
+        return haul_error_status();
+    haul_status status =
+        run(HAUL__K_batch_norm_running, o->x->dtype, p, (haul_tensor *[]){mean, var, stats}, 2, 3, p->channels, 1024);
+    if (status)
+        return status;
+    if (mean->dtype != o->running_mean->dtype) {
+        status = haul_copy_into(o->running_mean, mean);
+        return status ? status : haul_copy_into(o->running_var, var);
     }
-    return status;
+    haul__written(o->running_mean);
+    haul__written(o->running_var);
+    return HAUL_OK;
 }
 
 /* ---- gradient ---- */
@@ -407,17 +429,18 @@ static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor 
     p.has_weight = !haul__is_none(weight);
     if (!g->contiguous && !(g = haul_contiguous(g)))
         return haul_error_status();
-    haul_tensor *parts = like(x, HAUL_SHAPE(2, p.chunks, p.channels));
-    haul_tensor *sums = parts ? like(x, HAUL_SHAPE(2, p.channels)) : NULL;
+    haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p.chunks, p.channels));
+    haul_tensor *sums = parts ? sums_like(x, HAUL_SHAPE(2, p.channels)) : NULL;
     if (!sums ||
-        run(HAUL__K_batch_norm_sums, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
+        run(HAUL__K_batch_norm_sums, x->dtype, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
             chunk_grain(&p)) ||
-        run(HAUL__K_batch_norm_add, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
+        run(HAUL__K_batch_norm_add, x->dtype, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
         return haul_error_status();
     if (haul__needs(node, 0)) {
-        haul_tensor *dx = like(x, x->shape), *w = p.has_weight ? weight : stats;
-        if (!dx ||
-            run(HAUL__K_batch_norm_backward, &p, (haul_tensor *[]){dx, g, x, stats, sums, w}, 1, 6, x->count, GRAIN))
+        haul_tensor *dx = like(x, x->shape), *w = p.has_weight ? channel_values(weight, x) : stats;
+        if (!dx || !w ||
+            run(HAUL__K_batch_norm_backward, x->dtype, &p, (haul_tensor *[]){dx, g, x, stats, sums, w}, 1, 6, x->count,
+                GRAIN))
             return haul_error_status();
         out[0] = dx;
     }
@@ -455,7 +478,7 @@ static haul_status check_channels(const char *argument, const haul_tensor *t, co
         return haul__fail(HAUL_SHAPE, name, argument, "%s has shape %s; [%lld] is expected for x of shape %s", argument,
                           haul__shape_text(&t->shape, have, sizeof have), (long long)x->shape.dims[1],
                           haul__shape_text(&x->shape, want, sizeof want));
-    if (t->dtype != x->dtype)
+    if (t->dtype != x->dtype && t->dtype != haul__sum_dtype(x->dtype))
         return haul__fail(HAUL_DTYPE, name, argument, "%s is %s, x is %s; cast one of them", argument,
                           haul_dtype_name(t->dtype), haul_dtype_name(x->dtype));
     return HAUL_OK;
@@ -471,7 +494,7 @@ static haul_status check_running(const operands *o)
     for (int i = 0; i < 2 && !haul__is_none(both[0]); i++) {
         haul_status status = check_channels(names[i], both[i], o->x);
         if (status == HAUL_OK && o->training)
-            status = haul__check_out(name, both[i], &both[i]->shape, o->x->dtype, o->x->storage->device);
+            status = haul__check_out(name, both[i], &both[i]->shape, both[i]->dtype, o->x->storage->device);
         else if (status == HAUL_OK && both[i]->storage->device != o->x->storage->device)
             status = haul__fail(HAUL_PLACEMENT, name, names[i], "%s is on %s, x is on %s; move one with haul_to",
                                 names[i], both[i]->storage->device->name, o->x->storage->device->name);
@@ -514,8 +537,10 @@ static haul_tensor *compute(const operands *o)
     haul_tensor *stats = y ? o->training ? batch_stats(&p, o->x) : given_stats(&p, o) : NULL;
     if (!stats)
         return NULL;
-    haul_tensor *w = p.has_weight ? o->weight : stats, *b = p.has_bias ? o->bias : stats; /* any buffer will do */
-    if (run(HAUL__K_batch_norm_apply, &p, (haul_tensor *[]){y, o->x, stats, w, b}, 1, 5, y->count, GRAIN))
+    haul_tensor *w = p.has_weight ? channel_values(o->weight, o->x) : stats; /* any buffer will do */
+    haul_tensor *b = p.has_bias ? channel_values(o->bias, o->x) : stats;
+    if (!w || !b ||
+        run(HAUL__K_batch_norm_apply, o->x->dtype, &p, (haul_tensor *[]){y, o->x, stats, w, b}, 1, 5, y->count, GRAIN))
         return NULL;
     haul_tensor *in[] = {o->x, o->weight, o->bias};
     y = haul__finish(y, &(haul__record){.name = name,

@@ -37,6 +37,32 @@
 #if defined(HAUL_KERNEL_DTYPE_bool)
 #define CAST_INTEGER(x) ((T)((x) != 0))
 #define CAST_FLOAT(x)   ((T)((x) != 0))
+#elif IS_HALF
+/* Rounding to f32 first must not decide for the second rounding: where something was lost f32's last bit is set. */
+FUNC F32 cast_odd_integer(I64 v)
+{
+    const U64 u = v < 0 ? 0 - (U64)v : (U64)v;
+    const F32 small = (F32)(I32)(u & 0xffffff), middle = (F32)(I32)((u >> 14 & 0xffffff) | ((u & 0x3fff) != 0));
+    const F32 large = (F32)(I32)((u >> 28 & 0xffffff) | ((u & 0xfffffff) != 0));
+    const F32 huge = (F32)(I32)((u >> 40) | ((u & 0xffffffffff) != 0));
+    const F32 x = u < 1ull << 24   ? small
+                  : u < 1ull << 38 ? middle * 16384.0f
+                  : u < 1ull << 52 ? large * 268435456.0f
+                                   : huge * 1099511627776.0f;
+    return v < 0 ? -x : x;
+}
+#define CAST_INTEGER(x) F32_TO_T(cast_odd_integer(x))
+#define CAST_FLOAT(x)   F32_TO_T(x)
+#ifdef HAS_F64
+FUNC F32 cast_odd_f64(F64 v)
+{
+    const F32 near = (F32)v;
+    const F64 back = (F64)near;
+    const U32 bits = F32_BITS(near), down = (back < 0 ? -back : back) > (v < 0 ? -v : v) ? bits - 1 : bits;
+    return BITS_F32(back != v && v == v ? down | 1 : bits);
+}
+#define CAST_F64(x) F32_TO_T(cast_odd_f64(x))
+#endif
 #elif IS_FLOAT
 #define CAST_INTEGER(x) ((T)(x))
 #define CAST_FLOAT(x)   ((T)(x))
@@ -68,6 +94,20 @@
         }                                                                                                              \
     }
 #define CAST_BOOL(x) CAST_INTEGER((x) != 0)
+#ifndef CAST_F64
+#define CAST_F64(x) CAST_FLOAT(x)
+#endif
+/* Copies keep every bit. */
+#if defined(HAUL_KERNEL_DTYPE_f16)
+#define CAST_F16(x) (x)
+#else
+#define CAST_F16(x) CAST_FLOAT(F16_TO_F32(x))
+#endif
+#if defined(HAUL_KERNEL_DTYPE_bf16)
+#define CAST_BF16(x) (x)
+#else
+#define CAST_BF16(x) CAST_FLOAT(BF16_TO_F32(x))
+#endif
 
 CAST(cast_bool, U8, CAST_BOOL)
 CAST(cast_u8, U8, CAST_INTEGER)
@@ -75,9 +115,11 @@ CAST(cast_i8, I8, CAST_INTEGER)
 CAST(cast_i16, I16, CAST_INTEGER)
 CAST(cast_i32, I32, CAST_INTEGER)
 CAST(cast_i64, I64, CAST_INTEGER)
+CAST(cast_f16, U16, CAST_F16)
+CAST(cast_bf16, U16, CAST_BF16)
 CAST(cast_f32, F32, CAST_FLOAT)
 #ifdef HAS_F64
-CAST(cast_f64, F64, CAST_FLOAT)
+CAST(cast_f64, F64, CAST_F64)
 #endif
 #endif
 /* kernel text ends */
@@ -85,9 +127,10 @@ CAST(cast_f64, F64, CAST_FLOAT)
 enum { GRAIN = 32768 };
 
 static const int kernels[HAUL_DTYPE_END] = {
-    [HAUL_BOOL] = HAUL__K_cast_bool, [HAUL_U8] = HAUL__K_cast_u8,   [HAUL_I8] = HAUL__K_cast_i8,
-    [HAUL_I16] = HAUL__K_cast_i16,   [HAUL_I32] = HAUL__K_cast_i32, [HAUL_I64] = HAUL__K_cast_i64,
-    [HAUL_F32] = HAUL__K_cast_f32,   [HAUL_F64] = HAUL__K_cast_f64,
+    [HAUL_BOOL] = HAUL__K_cast_bool, [HAUL_U8] = HAUL__K_cast_u8,     [HAUL_I8] = HAUL__K_cast_i8,
+    [HAUL_I16] = HAUL__K_cast_i16,   [HAUL_I32] = HAUL__K_cast_i32,   [HAUL_I64] = HAUL__K_cast_i64,
+    [HAUL_F16] = HAUL__K_cast_f16,   [HAUL_BF16] = HAUL__K_cast_bf16, [HAUL_F32] = HAUL__K_cast_f32,
+    [HAUL_F64] = HAUL__K_cast_f64,
 };
 
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)

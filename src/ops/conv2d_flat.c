@@ -45,11 +45,11 @@ typedef struct conv2d_weight_params {
 } conv2d_weight_params;
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
-KERNEL2(conv2d_pad, conv2d_pad_params, T, out, const T, in0)
+KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
 {
     const I64 phases = p.phases_h * p.phases_w;
     FOR_ITEMS(i) {
-        GLOBAL T *to = out + i * p.columns;
+        GLOBAL ACC *to = out + i * p.columns;
         const I64 part = i / p.rows, r = i - part * p.rows, plane = part / phases, phase = part - plane * phases;
         const I64 above = r * p.mul_h + phase / p.phases_w - p.top, from_row = above / p.div_h;
         const I64 shift = phase % p.phases_w - p.left;
@@ -63,12 +63,12 @@ KERNEL2(conv2d_pad, conv2d_pad_params, T, out, const T, in0)
                 const I64 first = M_MIN_OF(M_MAX_OF(-shift, (I64)0), p.columns);
                 const I64 last = M_MAX_OF(M_MIN_OF(p.w - shift, p.columns), first);
                 for (I64 c = 0; c < first; c++) to[c] = 0;
-                for (I64 c = first; c < last; c++) to[c] = from[c + shift];
+                for (I64 c = first; c < last; c++) to[c] = LOAD(from, c + shift);
                 for (I64 c = last; c < p.columns; c++) to[c] = 0;
             } else {
                 for (I64 c = 0; c < p.columns; c++) {
                     const I64 before = c * p.mul_w + shift, at = before / p.div_w;
-                    to[c] = before >= 0 && at * p.div_w == before && at < p.w ? from[at] : (T)0;
+                    to[c] = before >= 0 && at * p.div_w == before && at < p.w ? LOAD(from, at) : (A)0;
                 }
             }
         }
@@ -81,14 +81,14 @@ KERNEL2(conv2d_pad, conv2d_pad_params, T, out, const T, in0)
      (y) * p.step_h / p.phases_h * p.columns + (x) * p.step_w / p.phases_w)
 
 /* A tile of the result a work item. */
-KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const T, in0, const T, weight, const T, bias)
+KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weight, const ACC, bias)
 {
     const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS, span = (p.h - 1) * p.columns + p.w;
     FOR_ITEMS(i) {
         const I64 tile = i / strips, i0 = (i - tile * strips) * TILE_ROWS, part = tile / p.tiles;
         const I64 q0 = (tile - part * p.tiles) * TILE_WIDTH, image = part / p.groups, group = part - image * p.groups;
-        GLOBAL const T *planes = in0 + image * p.image + group * p.channels * p.channel + q0;
-        GLOBAL const T *taps = weight + p.weight_offset + group * p.w_group + i0 * p.w_out;
+        GLOBAL const ACC *planes = in0 + image * p.image + group * p.channels * p.channel + q0;
+        GLOBAL const ACC *taps = weight + p.weight_offset + group * p.w_group + i0 * p.w_out;
         const I64 below = p.m - 1 - i0, row0 = 0;
         const I64 row1 = M_MIN_OF(below, 1) * p.w_out, row2 = M_MIN_OF(below, 2) * p.w_out;
         const I64 row3 = M_MIN_OF(below, 3) * p.w_out, row4 = M_MIN_OF(below, 4) * p.w_out;
@@ -96,7 +96,7 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const T, in0, const T, weight, 
         TILE_EACH(TILE_ZERO)
         for (I64 y = 0; y < p.kh; y++)
             for (I64 x = 0; x < p.kw; x++) {
-                GLOBAL const T *b = planes + CONV2D_TAP(y, x), *a = taps + y * p.w_kh + x * p.w_kw;
+                GLOBAL const ACC *b = planes + CONV2D_TAP(y, x), *a = taps + y * p.w_kh + x * p.w_kw;
                 for (I64 c = 0; c < p.channels; c++) {
                     TILE_LOAD(b)
 #define CONV2D_STEP(r) TILE_FMA(r, a[row##r])
@@ -110,13 +110,13 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const T, in0, const T, weight, 
 #define CONV2D_KEEP(r)                                                                                                 \
         if (r <= below) {                                                                                              \
             const I64 channel = group * p.m + i0 + r;                                                                  \
-            const T start = p.has_bias ? bias[p.bias_offset + channel] : (T)0;                                         \
+            const A start = p.has_bias ? bias[p.bias_offset + channel] : (A)0;                                         \
             GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.h * p.w;                          \
-            T row[TILE_WIDTH];                                                                                         \
+            ACC row[TILE_WIDTH];                                                                                       \
             TILE_STORE(r, row)                                                                                         \
             for (I64 q = q0, y = q0 / p.columns; q < end; y++) {                                                       \
                 const I64 next = M_MIN_OF((y + 1) * p.columns, end), stop = M_MIN_OF(y * p.columns + p.w, next);       \
-                for (I64 j = q; j < stop; j++) to[y * p.w + j - y * p.columns] = row[j - q0] + start;                  \
+                for (I64 j = q; j < stop; j++) STORE(to, y * p.w + j - y * p.columns, row[j - q0] + start);            \
                 q = next;                                                                                              \
             }                                                                                                          \
         }
@@ -128,7 +128,7 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const T, in0, const T, weight, 
 #define CONV2D_ROWS 4
 #define CONV2D_EACH(what) what(0) what(1) what(2) what(3)
 /* Four channels of dy against four taps a work item. */
-KERNEL3(conv2d_weight, conv2d_weight_params, T, out, const T, in0, const T, in1)
+KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
 {
     const I64 taps = p.channels * p.kh * p.kw, strips = (p.m + CONV2D_ROWS - 1) / CONV2D_ROWS;
     const I64 blocks = (taps + CONV2D_ROWS - 1) / CONV2D_ROWS;
@@ -147,7 +147,7 @@ KERNEL3(conv2d_weight, conv2d_weight_params, T, out, const T, in0, const T, in1)
         CONV2D_EACH(CONV2D_ROW)
 #undef CONV2D_ROW
         for (I64 image = first; image < last; image++) {
-            GLOBAL const T *dy = in0 + image * p.dy_image, *x = in1 + image * p.image;
+            GLOBAL const ACC *dy = in0 + image * p.dy_image, *x = in1 + image * p.image;
             for (I64 q = 0; q < p.span; q += LANES) {
                 const V v0 = VLOAD(x + x0 + q), v1 = VLOAD(x + x1 + q), v2 = VLOAD(x + x2 + q), v3 = VLOAD(x + x3 + q);
 #define CONV2D_STEP(r)                                                                                                 \
@@ -162,8 +162,8 @@ KERNEL3(conv2d_weight, conv2d_weight_params, T, out, const T, in0, const T, in1)
 #undef CONV2D_STEP
             }
         }
-        GLOBAL T *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
-        T lanes[4 * LANES];
+        GLOBAL ACC *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
+        ACC lanes[4 * LANES];
 #define CONV2D_KEEP(r)                                                                                                 \
         if (r <= below) {                                                                                              \
             VSTORE(lanes, s##r##0);                                                                                    \
@@ -171,7 +171,7 @@ KERNEL3(conv2d_weight, conv2d_weight_params, T, out, const T, in0, const T, in1)
             VSTORE(lanes + 2 * LANES, s##r##2);                                                                        \
             VSTORE(lanes + 3 * LANES, s##r##3);                                                                        \
             for (I64 s = 0; s <= M_MIN_OF(right, (I64)3); s++) {                                                       \
-                T sum = 0;                                                                                             \
+                ACC sum = 0;                                                                                           \
                 for (int l = 0; l < LANES; l++) sum += lanes[s * LANES + l];                                           \
                 to[r * taps + s] = sum;                                                                                \
             }                                                                                                          \
@@ -235,7 +235,7 @@ static haul_tensor *pad(haul_tensor *t, const planes *to, const conv2d_pad_param
 {
     conv2d_pad_params p = *how;
     haul_shape        shape = HAUL_SHAPE(images * to->image + p.slack);
-    haul_tensor      *out = haul__result(operation, t->storage->device, t->dtype, &shape);
+    haul_tensor      *out = haul__result(operation, t->storage->device, haul__sum_dtype(t->dtype), &shape);
     p.in_offset = t->offset + first * channels * p.h * p.w;
     p.rows = to->rows;
     p.columns = to->columns;
@@ -372,16 +372,32 @@ static haul_status run_chunks(chunk_fn *fn, const haul__conv2d *c, int64_t per_i
     return status;
 }
 
+/* Tiles take the few values of weight and bias in the dtype of the sums, as they take the planes. */
+static haul_status run_widened(chunk_fn *fn, const haul__conv2d *c, int64_t per_image, haul_tensor *x,
+                               haul_tensor *weight, haul_tensor *bias, haul_tensor *y)
+{
+    haul_dtype dtype = haul__sum_dtype(weight->dtype);
+    if (weight->dtype == dtype)
+        return run_chunks(fn, c, per_image, x, weight, bias, y);
+    bool         grad = haul_set_grad_enabled(false);
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *w = scope ? haul_cast(weight, dtype) : NULL, *b = w && bias ? haul_cast(bias, dtype) : NULL;
+    haul_status  status = w && (b || !bias) ? run_chunks(fn, c, per_image, x, w, b, y) : haul_error_status();
+    haul_scope_pop(scope);
+    haul_set_grad_enabled(grad);
+    return status;
+}
+
 haul_status haul__conv2d_flat_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
                                       haul_tensor *y)
 {
-    return run_chunks(forward_chunk, c, planes_of_x(c).image, x, weight, bias, y);
+    return run_widened(forward_chunk, c, planes_of_x(c).image, x, weight, bias, y);
 }
 
 haul_status haul__conv2d_flat_data(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *dy)
 {
     int64_t rows = c->h + (c->kh - 1) * c->dilation[0], columns = c->w + (c->kw - 1) * c->dilation[1];
-    return run_chunks(data_chunk, c, c->c_out * rows * columns, x, weight, NULL, dy);
+    return run_widened(data_chunk, c, c->c_out * rows * columns, x, weight, NULL, dy);
 }
 
 /* ---- the gradient of the weight ---- */
@@ -401,7 +417,7 @@ static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_te
             &(conv2d_pad_params){
                 .h = c->out_h, .w = c->out_w, .slack = lanes, .mul_h = 1, .mul_w = 1, .div_h = 1, .div_w = 1},
             0, c->n, c->c_out);
-    haul_tensor *sums = haul__result(operation, device, x->dtype, &shape);
+    haul_tensor *sums = haul__result(operation, device, haul__sum_dtype(x->dtype), &shape);
     if (!padded || !spread || !sums)
         return NULL;
     conv2d_weight_params p = {
@@ -437,5 +453,6 @@ haul_tensor *haul__conv2d_flat_weight(const haul__conv2d *c, haul_tensor *x, hau
     int64_t      count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
     bool         pieces = c->n > PIECE && count <= PARTIAL_SUMS / ceil_div(c->n, PIECE);
     haul_tensor *sums = weight_pieces(c, x, dy, pieces ? PIECE : c->n);
-    return sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
+    haul_tensor *sum = sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
+    return sum && sum->dtype != x->dtype ? haul_cast(sum, x->dtype) : sum;
 }

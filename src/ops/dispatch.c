@@ -167,8 +167,7 @@ haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype
         return NULL;
     if (dtype == HAUL_F16 || dtype == HAUL_BF16 || dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
         haul__fail(HAUL_DTYPE, operation, "dtype",
-                   "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, "
-                   "i64, f32, f64",
+                   "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f32, f64",
                    haul_dtype_name(dtype));
         return NULL;
     }
@@ -280,6 +279,11 @@ haul_dtype haul__float_dtype(haul_dtype dtype)
     return haul_dtype_is_float(dtype) ? dtype : HAUL_F32;
 }
 
+haul_dtype haul__sum_dtype(haul_dtype dtype)
+{
+    return dtype == HAUL_F16 || dtype == HAUL_BF16 ? HAUL_F32 : dtype;
+}
+
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)
 {
     char have[80];
@@ -295,7 +299,7 @@ haul_status haul__fail_dtype(const char *operation, const char *argument, const 
 uint64_t haul__scalar_bits(haul_dtype dtype, double value)
 {
     uint64_t bits = 0;
-    if (dtype == HAUL_F32) {
+    if (haul__sum_dtype(dtype) == HAUL_F32) {
         float f = (float)value;
         memcpy(&bits, &f, sizeof f);
     } else if (dtype == HAUL_F64) {

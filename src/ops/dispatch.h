@@ -60,6 +60,9 @@ haul_tensor *haul__dense(haul_tensor *x);
 /* Dtype of `x` if floating, else f32. */
 haul_dtype haul__float_dtype(haul_dtype dtype);
 
+/* What a floating dtype's sums are kept in, ACC of kernel text: f32 for f16 and bf16. */
+haul_dtype haul__sum_dtype(haul_dtype dtype);
+
 /* Errors with the usual wording. */
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
 haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
@@ -68,7 +71,7 @@ haul_status haul__fail_dtype(const char *operation, const char *argument, const 
 void haul__place_log(const char *format, ...) HAUL_PRINTF(1, 2);
 bool haul__place_logging(void);
 
-/* Scalars travel in kernels as the bits of type A: f32 and f64 as such, integers as i64. */
+/* Scalars travel in kernels as the bits of type A: f32 and f64 as such, f32 for f16 and bf16, integers as i64. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
 #endif

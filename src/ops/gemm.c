@@ -25,37 +25,47 @@ KERNEL4(gemm_plain, gemm_params, T, out, const T, in0, const T, in1, const T, bi
         GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + r * p.a_row;
         GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + j * p.b_col;
         GLOBAL T *c = out + p.c_offset + z * p.c_batch + r * p.c_row + j;
-        ACC sum = p.has_bias ? (ACC)bias[p.bias_offset + j] : 0;
-        for (I64 k = 0; k < p.k; k++) sum += (ACC)a[k * p.a_col] * (ACC)b[k * p.b_row];
-        if (p.accumulate) sum += (ACC)*c;
-        *c = (T)sum;
+        ACC sum = p.has_bias ? (ACC)LOAD(bias, p.bias_offset + j) : 0;
+        for (I64 k = 0; k < p.k; k++) sum += (ACC)LOAD(a, k * p.a_col) * (ACC)LOAD(b, k * p.b_row);
+        if (p.accumulate) sum += (ACC)LOAD(c, 0);
+        STORE(c, 0, sum);
     }
 }
 #endif
 
 #if IS_FLOAT
-/* B to panels of TILE_WIDTH columns, zeros behind the last; a work item is a row of a panel. */
-KERNEL2(gemm_pack, gemm_params, T, packed, const T, in1)
+/* B to panels of TILE_WIDTH columns of ACC, zeros behind the last; a work item is a row of a panel. */
+KERNEL2(gemm_pack, gemm_params, ACC, packed, const T, in1)
 {
     FOR_ITEMS(i) {
         const I64 panel = i / p.k, k = i - panel * p.k, z = panel / p.panels, j0 = (panel - z * p.panels) * TILE_WIDTH;
         const I64 columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH), step = p.b_col;
         GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + k * p.b_row + j0 * step;
-        GLOBAL T *to = packed + i * TILE_WIDTH;
-        for (I64 j = 0; j < columns; j++) to[j] = b[j * step];
+        GLOBAL ACC *to = packed + i * TILE_WIDTH;
+        for (I64 j = 0; j < columns; j++) to[j] = LOAD(b, j * step);
         for (I64 j = columns; j < TILE_WIDTH; j++) to[j] = 0;
     }
 }
 
+#if IS_HALF
+#define GEMM_WHOLE(r, p)                                                                                               \
+    {                                                                                                                  \
+        ACC row[TILE_WIDTH];                                                                                           \
+        TILE_STORE(r, row)                                                                                             \
+        for (int j = 0; j < TILE_WIDTH; j++) STORE(p, j, row[j]);                                                      \
+    }
+#else
+#define GEMM_WHOLE(r, p) TILE_STORE(r, p)
+#endif
 /* A tile of C a work item, those below one another first: they share a panel of B. */
-KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, packed, const T, bias)
+KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T, bias)
 {
     const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS;
     FOR_ITEMS(i) {
         const I64 panel = i / strips, i0 = (i - panel * strips) * TILE_ROWS, z = panel / p.panels;
         const I64 j0 = (panel - z * p.panels) * TILE_WIDTH, columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH);
         GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + i0 * p.a_row;
-        GLOBAL const T *b = packed + (p.b_batch ? panel : panel - z * p.panels) * p.k * TILE_WIDTH;
+        GLOBAL const ACC *b = packed + (p.b_batch ? panel : panel - z * p.panels) * p.k * TILE_WIDTH;
         /* Rows past the last one compute the last one again. */
         const I64 below = p.m - 1 - i0, row0 = 0;
         const I64 row1 = M_MIN_OF(below, 1) * p.a_row, row2 = M_MIN_OF(below, 2) * p.a_row;
@@ -64,7 +74,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, packed, const T, 
         TILE_EACH(TILE_ZERO)
         for (I64 k = 0; k < p.k; k++) {
             TILE_LOAD(b)
-#define GEMM_STEP(r) TILE_FMA(r, a[row##r])
+#define GEMM_STEP(r) TILE_FMA(r, LOAD(a, row##r))
             TILE_EACH(GEMM_STEP)
 #undef GEMM_STEP
             a += p.a_col;
@@ -75,12 +85,14 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, packed, const T, 
 #define GEMM_KEEP(r)                                                                                                   \
         if (r <= below) {                                                                                              \
             GLOBAL T *to = c + r * p.c_row;                                                                            \
-            if (whole) TILE_STORE(r, to)                                                                               \
+            if (whole) GEMM_WHOLE(r, to)                                                                               \
             else {                                                                                                     \
-                T row[TILE_WIDTH];                                                                                     \
+                ACC row[TILE_WIDTH];                                                                                   \
                 TILE_STORE(r, row)                                                                                     \
-                for (I64 j = 0; j < columns; j++)                                                                      \
-                    to[j] = row[j] + (p.has_bias ? bias[p.bias_offset + j0 + j] : (T)0) + (p.accumulate ? to[j] : (T)0); \
+                for (I64 j = 0; j < columns; j++) {                                                                    \
+                    const A start = p.has_bias ? LOAD(bias, p.bias_offset + j0 + j) : LIT(0.0);                        \
+                    STORE(to, j, row[j] + start + (p.accumulate ? LOAD(to, j) : LIT(0.0)));                            \
+                }                                                                                                      \
             }                                                                                                          \
         }
         TILE_EACH(GEMM_KEEP)
@@ -103,7 +115,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, packed, const T, 
 int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
 {
     int64_t bytes = device->properties.kind == HAUL_KIND_CPU ? 64 : 16;
-    return bytes / (int64_t)haul__dtype_size(dtype);
+    return bytes / (int64_t)haul__dtype_size(haul__sum_dtype(dtype));
 }
 
 static gemm_params params_of(const haul__gemm *call)
@@ -164,7 +176,7 @@ static haul_status run_tiles(const char *operation, const haul__gemm *call, haul
     gemm_params p = params_of(call);
     p.panels = (call->n - 1) / width + 1;
     haul_shape   shape = HAUL_SHAPE(call->b_batch ? call->batch : 1, p.panels, call->k, width);
-    haul_tensor *packed = haul__result(operation, device, call->dtype, &shape);
+    haul_tensor *packed = haul__result(operation, device, haul__sum_dtype(call->dtype), &shape);
     if (!packed)
         return haul_error_status();
     p.items = shape.dims[0] * p.panels * call->k;

@@ -48,19 +48,23 @@ KERNEL2(index_link, index_params, I64, links, const I64, index)
     }
 }
 
+#define INDEX_WIDTH (CHUNKED ? 256 : 1)
 /* out[o, r, k] = the sum of g[o, i, k] over the list of r */
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 r = i / p.inner, k = i - r * p.inner, o = r / p.size;
-        const I64 row = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
+        const I64 room = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
+        const int row = (int)M_MIN_OF(room, (I64)INDEX_WIDTH);
         GLOBAL const I64 *head = links + p.offsets[2];
         GLOBAL T *y = out + p.offsets[0] + i;
-        for (I64 j = 0; j < row; j++) y[j] = 0;
+        A s[INDEX_WIDTH];
+        for (int j = 0; j < row; j++) s[j] = 0;
         for (I64 at = head[r - o * p.size]; at >= 0; at = head[p.size + at]) {
             GLOBAL const T *v = g + p.offsets[1] + (o * p.count + at) * p.inner + k;
-            VECTOR_LOOP for (I64 j = 0; j < row; j++) y[j] += v[j];
+            for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
         }
+        for (int j = 0; j < row; j++) STORE(y, j, s[j]);
         i += ITEMS_STEP(row);
     }
 }

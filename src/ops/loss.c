@@ -22,12 +22,12 @@ FUNC I64 loss_class(I64 y, I64 classes)
     return y < 0 ? 0 : y >= classes ? classes - 1 : y;
 }
 
-KERNEL3(nll_rows, loss_params, T, out, const T, log_p, const I64, y)
+KERNEL3(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y)
 {
     FOR_ITEMS(i)
     {
         const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
-        out[p.offsets[0] + i] = -log_p[p.offsets[1] + i * p.classes + c];
+        out[p.offsets[0] + i] = -LOAD(log_p, p.offsets[1] + i * p.classes + c);
     }
 }
 
@@ -38,12 +38,12 @@ KERNEL3(nll_backward, loss_params, T, out, const T, g, const I64, y)
     {
         GLOBAL T *o = out + p.offsets[0] + i * p.classes;
         for (I64 j = 0; j < p.classes; j++) o[j] = 0;
-        o[loss_class(y[p.offsets[2] + i], p.classes)] = each;
+        STORE(o, loss_class(y[p.offsets[2] + i], p.classes), each);
     }
 }
 
 /* loss = log(sum(exp(x))) - x[y]; the first part is kept. */
-KERNEL4(cross_entropy, loss_params, T, out, T, log_sum, const T, x, const I64, y)
+KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y)
 {
     FOR_ITEMS(i)
     {
@@ -51,22 +51,22 @@ KERNEL4(cross_entropy, loss_params, T, out, T, log_sum, const T, x, const I64, y
         GLOBAL const T *v = x + p.offsets[2] + i * n;
         const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
         const A own = LOAD(v, loss_class(y[p.offsets[3] + i], n));
-        STORE(out, p.offsets[0] + i, log_s - (own - most));
-        STORE(log_sum, p.offsets[1] + i, log_s + most);
+        out[p.offsets[0] + i] = log_s - (own - most);
+        log_sum[p.offsets[1] + i] = log_s + most;
     }
 }
 
-KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const T, log_sum, const I64, y, const T, g)
+KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g)
 {
     const A each = LOAD(g, p.offsets[4]) / (A)p.items;
     FOR_ITEMS(i)
     {
         const I64 n = p.classes, c = loss_class(y[p.offsets[3] + i], n);
-        const A shift = LOAD(log_sum, p.offsets[2] + i);
+        const A shift = log_sum[p.offsets[2] + i];
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
         VECTOR_LOOP for (I64 j = 0; j < n; j++) STORE(o, j, M_EXP(LOAD(v, j) - shift) * each);
-        o[c] = (M_EXP(LOAD(v, c) - shift) - LIT(1.0)) * each;
+        STORE(o, c, (M_EXP(LOAD(v, c) - shift) - LIT(1.0)) * each);
     }
 }
 #endif
@@ -101,6 +101,13 @@ static haul_status class_operands(const char *operation, const char *name, haul_
         return haul_error_status();
     in[1] = haul__indices(operation, "y", in[1], in[0]->shape.dims[1]);
     return in[1] ? HAUL_OK : haul_error_status();
+}
+
+/* The mean of what a kernel wrote, in the dtype of the operand. */
+static haul_tensor *mean_as(haul_tensor *rows, haul_dtype dtype)
+{
+    haul_tensor *mean = haul_mean(rows);
+    return mean && mean->dtype != dtype ? haul_cast(mean, dtype) : mean;
 }
 
 /* ---- nll_loss ---- */
@@ -146,7 +153,7 @@ static haul_tensor *nll(haul_tensor *log_p, haul_tensor *y)
     if (!log_p->contiguous && !(log_p = haul_contiguous(log_p)))
         return NULL;
     haul_device *device = log_p->storage->device;
-    haul_tensor *rows = haul__result("haul_nll_loss", device, log_p->dtype, &y->shape);
+    haul_tensor *rows = haul__result("haul_nll_loss", device, haul__sum_dtype(log_p->dtype), &y->shape);
     if (!rows)
         return NULL;
     loss_params p = {
@@ -154,12 +161,12 @@ static haul_tensor *nll(haul_tensor *log_p, haul_tensor *y)
     if (haul__run("haul_nll_loss", device, HAUL__K_nll_rows, log_p->dtype, &rows, 1, (haul_tensor *[]){log_p, y}, 2, &p,
                   sizeof p, p.items, 4096))
         return NULL;
-    return haul__finish(haul_mean(rows), &(haul__record){.name = "haul_nll_loss",
-                                                         .backward = nll_backward,
-                                                         .inputs = &log_p,
-                                                         .input_count = 1,
-                                                         .saves = &y,
-                                                         .save_count = 1});
+    return haul__finish(mean_as(rows, log_p->dtype), &(haul__record){.name = "haul_nll_loss",
+                                                                     .backward = nll_backward,
+                                                                     .inputs = &log_p,
+                                                                     .input_count = 1,
+                                                                     .saves = &y,
+                                                                     .save_count = 1});
 }
 
 haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y)
@@ -200,8 +207,9 @@ static haul_status cross_entropy_backward(haul__node *node, haul_tensor *g, haul
 static haul_tensor *cross_entropy(haul_tensor *x, haul_tensor *y)
 {
     haul_device *device = x->storage->device;
-    haul_tensor *rows = haul__result("haul_cross_entropy", device, x->dtype, &y->shape);
-    haul_tensor *log_sum = rows ? haul__result("haul_cross_entropy", device, x->dtype, &y->shape) : NULL;
+    haul_dtype   sums = haul__sum_dtype(x->dtype);
+    haul_tensor *rows = haul__result("haul_cross_entropy", device, sums, &y->shape);
+    haul_tensor *log_sum = rows ? haul__result("haul_cross_entropy", device, sums, &y->shape) : NULL;
     if (!log_sum)
         return NULL;
     loss_params p = {.items = y->count,
@@ -210,12 +218,12 @@ static haul_tensor *cross_entropy(haul_tensor *x, haul_tensor *y)
     if (haul__run("haul_cross_entropy", device, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2,
                   (haul_tensor *[]){x, y}, 2, &p, sizeof p, p.items, grain(x)))
         return NULL;
-    return haul__finish(haul_mean(rows), &(haul__record){.name = "haul_cross_entropy",
-                                                         .backward = cross_entropy_backward,
-                                                         .inputs = &x,
-                                                         .input_count = 1,
-                                                         .saves = (haul_tensor *[]){x, y, log_sum},
-                                                         .save_count = 3});
+    return haul__finish(mean_as(rows, x->dtype), &(haul__record){.name = "haul_cross_entropy",
+                                                                 .backward = cross_entropy_backward,
+                                                                 .inputs = &x,
+                                                                 .input_count = 1,
+                                                                 .saves = (haul_tensor *[]){x, y, log_sum},
+                                                                 .save_count = 3});
 }
 
 haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y)

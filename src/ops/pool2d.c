@@ -38,15 +38,16 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
             GLOBAL const T *upper = x + at, *lower = upper + width;
             const I64 count = p.out_w;
             VECTOR_LOOP for (I64 o = 0; o < count; o++) {
-                const T a = upper[2 * o], b = upper[2 * o + 1], c = lower[2 * o], d = lower[2 * o + 1];
+                const A a = LOAD(upper, 2 * o), b = LOAD(upper, 2 * o + 1);
+                const A c = LOAD(lower, 2 * o), d = LOAD(lower, 2 * o + 1);
                 /* NaN wins; two selects each, which compilers vectorise. */
                 I32 right = b > a ? 1 : 0, low_right = d > c ? 1 : 0;
                 right = b != b ? 1 : right;
                 low_right = d != d ? 1 : low_right;
-                const T top = right ? b : a, bottom = low_right ? d : c;
+                const A top = right ? b : a, bottom = low_right ? d : c;
                 I32 below = bottom > top ? 1 : 0;
                 below = bottom != bottom ? 1 : below;
-                y[o] = below ? bottom : top;
+                STORE(y, o, below ? bottom : top);
                 found[o] = at + (I32)(2 * o) + (below ? width + low_right : right);
             }
         } else {
@@ -58,8 +59,8 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
                 I64 best = y0 * p.w + x0;
                 for (I64 r = y0; r < y1; r++)
                     for (I64 c = x0; c < x1; c++) {
-                        const T v = x[r * p.w + c];
-                        best = v > x[best] || v != v ? r * p.w + c : best;
+                        const A v = LOAD(x, r * p.w + c);
+                        best = v > LOAD(x, best) || v != v ? r * p.w + c : best;
                     }
                 y[o] = x[best];
                 found[o] = (I32)best;
@@ -94,11 +95,11 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
             for (I64 c = 0; c < p.w; c++) {
                 const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
                 const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
-                T sum = 0;
+                A sum = 0;
                 for (I64 o = o0; o <= o1; o++)
                     for (I64 q = q0; q <= q1; q++)
-                        if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += dy[o * p.out_w + q];
-                dx[c] = sum;
+                        if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += LOAD(dy, o * p.out_w + q);
+                STORE(dx, c, sum);
             }
         }
     }
@@ -123,10 +124,10 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
         for (I64 o = 0; o < p.out_w; o++) {
             const I64 x0 = POOL_FIRST(o, p.stride_w, p.padding_w);
             const I64 x1 = POOL_LAST(o, p.stride_w, p.padding_w, p.size_w, p.w);
-            T sum = 0;
+            A sum = 0;
             for (I64 r = y0; r < y1; r++)
-                for (I64 c = x0; c < x1; c++) sum += x[r * p.w + c];
-            out[i * p.out_w + o] = sum / (T)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
+                for (I64 c = x0; c < x1; c++) sum += LOAD(x, r * p.w + c);
+            STORE(out, i * p.out_w + o, sum / (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w));
         }
     }
 }
@@ -140,14 +141,14 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
         for (I64 c = 0; c < p.w; c++) {
             const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
             const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
-            T sum = 0;
+            A sum = 0;
             for (I64 o = o0; o <= o1; o++)
                 for (I64 q = q0; q <= q1; q++) {
                     const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
                     const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
-                    sum += dy[o * p.out_w + q] / (T)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
+                    sum += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
                 }
-            out[i * p.w + c] = sum;
+            STORE(out, i * p.w + c, sum);
         }
     }
 }

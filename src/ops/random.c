@@ -63,6 +63,7 @@ KERNEL1(random_integers, random_params, T, out)
 #define RANDOM_53(k) ((A)((U64)words[2 * (k)] << 21 | words[2 * (k) + 1] >> 11))
 /* In [0, 1), and in (0, 1] for a logarithm. */
 #define RANDOM_UNIT(k) (RANDOM_53(k) * 1.1102230246251565e-16)
+#define RANDOM_TURNS(k) RANDOM_UNIT(k)
 #define RANDOM_UNIT_LOG(k) ((RANDOM_53(k) + 1.0) * 1.1102230246251565e-16)
 
 /* log x = e log 2 + 2 artanh s, s = (m - 1) / (m + 1), for x = 2^e m with m around 1. */
@@ -92,8 +93,17 @@ FUNC A random_log(A x)
 }
 #else
 #define RANDOM_EACH 4
-#define RANDOM_UNIT(k) ((A)(words[k] >> 8) * 5.9604644775390625e-8f)
+/* As many bits as the dtype holds: the largest value is below 1 in it. */
+#if defined(HAUL_KERNEL_DTYPE_f16)
+#define RANDOM_UNIT(k) ((A)(words[k] >> 21) * 4.8828125e-4f)
+#elif defined(HAUL_KERNEL_DTYPE_bf16)
+#define RANDOM_UNIT(k) ((A)(words[k] >> 24) * 3.90625e-3f)
+#else
+#define RANDOM_UNIT(k) RANDOM_24(k)
+#endif
+#define RANDOM_24(k) ((A)(words[k] >> 8) * 5.9604644775390625e-8f)
 #define RANDOM_UNIT_LOG(k) ((A)words[k] * 2.3283064365386963e-10f + 1.1641532182693481e-10f)
+#define RANDOM_TURNS(k) RANDOM_24(k)
 #define random_log(x) M_LOG(x)
 #endif
 
@@ -133,7 +143,7 @@ KERNEL1(random_uniform, random_params, T, out)
 {
     const A low = SCALAR(p.a), range = SCALAR(p.b), high = low + range;
     RANDOM_BLOCKS(RANDOM_EACH, for (int k = 0; k < n; k++) {
-        const A v = low + RANDOM_UNIT(k) * range;
+        const A v = NARROW(low + RANDOM_UNIT(k) * range);
         STORE(out, at + k, v < high ? v : low); /* rounding may reach high, which is not in the interval */
     })
 }
@@ -146,7 +156,7 @@ KERNEL1(random_normal, random_params, T, out)
         for (int k = 0; k < RANDOM_EACH * PHILOX_BLOCKS; k += 2) {
             A s, c;
             const A r = M_SQRT(LIT(-2.0) * random_log(RANDOM_UNIT_LOG(k)));
-            random_turn(RANDOM_UNIT(k + 1), &s, &c);
+            random_turn(RANDOM_TURNS(k + 1), &s, &c);
             z[k] = r * c;
             z[k + 1] = r * s;
         }

@@ -24,7 +24,8 @@ typedef struct reduce_params {
     I64 units, chunk;  /* what an output reduces: pieces (rows) or elements (columns); `chunk` of them by a work item */
     U64 divisor;
     I32 kept, reduced; /* dims besides the run */
-    I32 divide, reserved;
+    I32 divide;
+    I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
 } reduce_params;
 
 #ifdef HAUL_KERNEL
@@ -44,7 +45,14 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
 #define REDUCE_SHORT   16
 #define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
 #define REDUCE_SUM(a, v) ((a) + (v))
-#if IS_FLOAT
+#if A_IS_F32
+#define REDUCE_SUM_STORE(i, v) reduce_sum_store(out, i, p.divide ? (v) / SCALAR(p.divisor) : (v), p.narrow)
+FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
+{
+    if (narrow == 0) out[i] = v;
+    else ((GLOBAL U16 *)out)[i] = narrow == 1 ? F32_TO_F16(v) : F32_TO_BF16(v);
+}
+#elif IS_FLOAT
 #define REDUCE_SUM_STORE(i, v) (out[i] = p.divide ? (v) / SCALAR(p.divisor) : (v))
 #else
 #define REDUCE_SUM_STORE(i, v) (out[i] = (v))
@@ -252,6 +260,7 @@ static haul_status launch(const reduction *how, haul_tensor *out, haul_tensor *x
     p->out_offset = out->offset;
     p->divide = divisor != 0;
     p->divisor = haul__scalar_bits(x->dtype, divisor);
+    p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
     return haul__run(how->name, x->storage->device, rows ? how->rows : how->columns, x->dtype, &out, 1, &x, 1, p,
                      sizeof *p, p->items, width * (1 + GRAIN_WORK / (work + 1)));
 }
@@ -269,7 +278,8 @@ static haul_status reduce_into(const reduction *how, haul_tensor *out, haul_tens
         return launch(how, out, x, &p, rows, divisor);
 
     haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
-    haul_tensor *parts = haul__result(how->name, x->storage->device, out->dtype, &shape);
+    haul_tensor *parts =
+        haul__result(how->name, x->storage->device, how->adds ? haul__sum_dtype(out->dtype) : out->dtype, &shape);
     if (!parts)
         return haul_error_status();
     haul_status status = launch(how, parts, x, &p, rows, 0);

@@ -6,7 +6,7 @@
 // clang-format off
 /* kernel text begins */
 #ifdef HAUL_KERNEL
-#define SELECT3(name, C, T1, formula)                                                                                  \
+#define SELECT3(name, C, T1, READ, formula)                                                                                 \
     KERNEL4(name, pointwise_params, T, out, const C, in0, const T, in1, const T, in2)                                  \
     {                                                                                                                  \
         const int last = p.ndim - 1;                                                                                   \
@@ -19,14 +19,14 @@
             GLOBAL const T *v2 = in2 + at[3];                                                                          \
             if (t0 == 1 && t1 == 1 && t2 == 1 && t3 == 1)                                                              \
                 EACH({                                                                                                 \
-                    const T1 c = (T1)v0[j];                                                                            \
+                    const T1 c = READ(v0, j);                                                                         \
                     const A a = LOAD(v1, j);                                                                           \
                     const A b = LOAD(v2, j);                                                                           \
                     STORE(o, j, formula);                                                                              \
                 })                                                                                                     \
             else                                                                                                       \
                 EACH({                                                                                                 \
-                    const T1 c = (T1)v0[j * t1];                                                                       \
+                    const T1 c = READ(v0, j * t1);                                                                    \
                     const A a = LOAD(v1, j * t2);                                                                      \
                     const A b = LOAD(v2, j * t3);                                                                      \
                     STORE(o, j * t0, formula);                                                                         \
@@ -35,9 +35,10 @@
         }                                                                                                              \
     }
 
-SELECT3(where, U8, I32, c ? a : b)
+#define READ_BOOL(p, i) ((I32)(p)[i])
+SELECT3(where, U8, I32, READ_BOOL, c ? a : b)
 #if IS_FLOAT
-SELECT3(select_ge, T, A, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
+SELECT3(select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
 POINTWISE2(clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
 #endif
 #endif

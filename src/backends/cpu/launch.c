@@ -21,6 +21,7 @@ typedef struct level {
         [HAUL_BOOL] = HAUL__CPU_TABLE_(bool, level_name), [HAUL_U8] = HAUL__CPU_TABLE_(u8, level_name),                \
         [HAUL_I8] = HAUL__CPU_TABLE_(i8, level_name), [HAUL_I16] = HAUL__CPU_TABLE_(i16, level_name),                  \
         [HAUL_I32] = HAUL__CPU_TABLE_(i32, level_name), [HAUL_I64] = HAUL__CPU_TABLE_(i64, level_name),                \
+        [HAUL_F16] = HAUL__CPU_TABLE_(f16, level_name), [HAUL_BF16] = HAUL__CPU_TABLE_(bf16, level_name),              \
         [HAUL_F32] = HAUL__CPU_TABLE_(f32, level_name), [HAUL_F64] = HAUL__CPU_TABLE_(f64, level_name)                 \
     }
 

@@ -82,17 +82,15 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 #define M1(function) function##f
 #endif
 
-/* V: a vector of LANES elements of T, for the tiles of structured kernels. The host asks haul__kernel_lanes. */
-#if defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f64)
-#if defined(HAUL_KERNEL_DTYPE_f32)
-#define LANES 16
-typedef F32 V __attribute__((vector_size(64), aligned(4), may_alias));
-#else
+/* V: a vector of LANES elements of ACC, for the tiles of structured kernels. The host asks haul__kernel_lanes. */
+#if defined(HAUL_KERNEL_DTYPE_f64)
 #define LANES 8
 typedef F64 V __attribute__((vector_size(64), aligned(8), may_alias));
+#else
+#define LANES 16
+typedef F32 V __attribute__((vector_size(64), aligned(4), may_alias));
 #endif
 #define VSPLAT(x)       ((x) + (V){0})
 #define VLOAD(p)        (*(const V *)(p))
 #define VSTORE(p, v)    (*(V *)(p) = (v))
 #define VFMA(a, b, c)   ((a) * (b) + (c))
-#endif

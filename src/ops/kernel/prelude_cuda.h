@@ -82,14 +82,13 @@ typedef double             F64;
 #define M1(function) function##f
 #endif
 
-/* V: 16 bytes of elements, which need not be aligned. */
-#if defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f64)
-#if defined(HAUL_KERNEL_DTYPE_f32)
-#define LANES     4
-#define HAUL_REAL F32
-#else
+/* V: 16 bytes of ACC, which need not be aligned. */
+#if defined(HAUL_KERNEL_DTYPE_f64)
 #define LANES     2
 #define HAUL_REAL F64
+#else
+#define LANES     4
+#define HAUL_REAL F32
 #endif
 typedef struct V {
     HAUL_REAL of[LANES];
@@ -115,4 +114,3 @@ FUNC V VFMA(V a, V b, V c)
     for (int l = 0; l < LANES; l++) c.of[l] = M1(fma)(a.of[l], b.of[l], c.of[l]);
     return c;
 }
-#endif

@@ -94,22 +94,22 @@ HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
 
-#if defined(HAUL_KERNEL_DTYPE_f32) && CHUNKED
+#if !defined(HAUL_KERNEL_DTYPE_f64) && CHUNKED
 #define LANES 16
 typedef float16 V;
 #define VLOAD(p)     vload16(0, p)
 #define VSTORE(p, v) vstore16(v, 0, p)
-#elif defined(HAUL_KERNEL_DTYPE_f32)
+#elif !defined(HAUL_KERNEL_DTYPE_f64)
 #define LANES 4
 typedef float4 V;
 #define VLOAD(p)     vload4(0, p)
 #define VSTORE(p, v) vstore4(v, 0, p)
-#elif defined(HAUL_KERNEL_DTYPE_f64) && CHUNKED
+#elif CHUNKED
 #define LANES 8
 typedef double8 V;
 #define VLOAD(p)     vload8(0, p)
 #define VSTORE(p, v) vstore8(v, 0, p)
-#elif defined(HAUL_KERNEL_DTYPE_f64)
+#else
 #define LANES 2
 typedef double2 V;
 #define VLOAD(p)     vload2(0, p)
