@@ -18,6 +18,8 @@ static void print_device(const haul_device_report *report, const haul_device_pro
            p->shares_host_memory ? "the machine's " : "", p->has_f64 ? "" : ", no f64");
     if (*p->driver)
         printf("           %s\n", p->driver);
+    if (*p->libraries)
+        printf("           %s\n", p->libraries);
 }
 
 static cJSON *device_json(const haul_device_report *report, const haul_device_properties *p)
@@ -34,6 +36,7 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
     json_text(object, "kind", kind_names[p->kind]);
     json_text(object, "model", p->model);
     json_text(object, "driver", p->driver);
+    json_text(object, "libraries", p->libraries);
     json_number(object, "compute_units", p->compute_units);
     json_number(object, "memory_bytes", (double)p->memory_bytes);
     json_bool(object, "shares_host_memory", p->shares_host_memory);

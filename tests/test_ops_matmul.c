@@ -1,6 +1,8 @@
 /* Matrix products against plain loops in double, over sizes at and around the edges of tiles.
  *
  * ctest: timeout=300 */
+#include <string.h>
+
 #include "support/linalg.h"
 
 /* ---- shapes ---- */
@@ -222,6 +224,25 @@ static void test_matmul__errors_name_both_shapes(void **state)
     haul_scope_pop(scope);
 }
 
+/* A setting of the thread, that scopes restore; where it does not apply nothing changes. */
+static void test_precision__belongs_to_the_scope(void **state)
+{
+    (void)state;
+    assert_int_equal(haul_matmul_precision(), HAUL_PRECISION_HIGHEST);
+    haul_scope  *outer = haul_scope_push(), *inner = haul_scope_push();
+    haul_tensor *a = haul_full(HAUL_F32, HAUL_SHAPE(2, 2), 1 + 0x1p-20);
+    assert_int_equal(haul_set_matmul_precision(HAUL_PRECISION_HIGH), HAUL_OK);
+    assert_int_equal(haul_matmul_precision(), HAUL_PRECISION_HIGH);
+    assert_true(haul_item(haul_max(haul_matmul(a, a))) > 2);
+    assert_int_equal(haul_set_matmul_precision((haul_precision)7), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "HAUL_PRECISION_HIGHEST"));
+    assert_int_equal(haul_matmul_precision(), HAUL_PRECISION_HIGH);
+    haul_scope_pop(inner);
+    assert_int_equal(haul_matmul_precision(), HAUL_PRECISION_HIGHEST);
+    haul_scope_pop(outer);
+    haul_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_matmul__gradients),
         cmocka_unit_test(test_matmul__threads_do_not_change_bits),
         cmocka_unit_test(test_matmul__errors_name_both_shapes),
+        cmocka_unit_test(test_precision__belongs_to_the_scope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,10 +24,11 @@ typedef enum haul_device_kind { HAUL_KIND_CPU, HAUL_KIND_GPU, HAUL_KIND_ACCELERA
 
 /* Properties; texts live as long as the process. memory_bytes is 0 where it is unknown. */
 typedef struct haul_device_properties {
-    const char      *name;    /* "opencl:0" */
-    const char      *backend; /* "opencl" */
-    const char      *model;   /* the vendor's name of the hardware */
-    const char      *driver;  /* driver or runtime with its version */
+    const char      *name;      /* "opencl:0" */
+    const char      *backend;   /* "opencl" */
+    const char      *model;     /* the vendor's name of the hardware */
+    const char      *driver;    /* driver or runtime with its version */
+    const char      *libraries; /* of the vendor's that are used, and which are missing; "" where there are none */
     haul_device_kind kind;
     int              compute_units;
     int64_t          memory_bytes; /* memory of the device; of the machine where the device has none of its own */

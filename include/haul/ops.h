@@ -113,6 +113,15 @@ HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 /* x [..., in] times weight [out, in] transposed, plus bias [out] or HAUL_NONE. */
 HAUL_API haul_tensor *haul_linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias);
 
+/* How exact products and convolutions of f32 must be, on this thread; HAUL_PRECISION_HIGHEST unless set; restored when
+ * the scope is popped. HAUL_PRECISION_HIGH allows devices with TF32 units (NVIDIA GPUs since Ampere, with cuBLAS and
+ * cuDNN) to round the factors to 10 bits of mantissa, which is several times faster; sums stay f32. Other devices and
+ * dtypes are not affected. Backward uses the precision of the thread and moment it is called in. */
+typedef enum haul_precision { HAUL_PRECISION_HIGHEST, HAUL_PRECISION_HIGH } haul_precision;
+
+HAUL_API haul_status    haul_set_matmul_precision(haul_precision precision);
+HAUL_API haul_precision haul_matmul_precision(void);
+
 /* ---- convolution and pooling; x is [N, C, H, W] ---- */
 typedef struct haul_conv2d_options {
     haul_tensor *bias;        /* [C_out] or HAUL_NONE; positional */

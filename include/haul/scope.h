@@ -3,7 +3,8 @@
  * Every tensor, module, optimizer, dataset and loader belongs to the scope that was innermost on the calling thread
  * when it was made, and lives until that scope is popped. Objects hold what they need (a view its memory, a result the
  * graph behind it, an optimizer its module), so popping never leaves anything dangling inside the library.
- * Popping also restores the thread's current device, placement policy and grad mode, and nothing else. */
+ * Popping also restores the thread's current device, placement policy, grad mode and precision of matrix products, and
+ * nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 

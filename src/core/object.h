@@ -42,6 +42,7 @@ typedef struct haul__thread_state {
     haul_device *device; /* NULL: the CPU */
     int          policy; /* haul_policy */
     bool         no_grad;
+    bool         tf32; /* HAUL_PRECISION_HIGH */
 } haul__thread_state;
 
 haul__thread_state *haul__thread(void);

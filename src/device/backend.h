@@ -48,6 +48,9 @@ typedef struct haul__gemm {
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
     bool    accumulate;
+    bool    tf32;                /* of f32: 10 bits of the factors' mantissas are enough, where that is faster */
+    const haul__buffer *scratch; /* scratch_bytes that the call may use as it likes; NULL for none */
+    size_t              scratch_bytes;
 } haul__gemm;
 
 /* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. */
@@ -59,7 +62,12 @@ typedef struct haul__conv2d {
      * (dx); backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
     const haul__buffer *x, *weight, *bias, *y;
     int64_t             x_offset, weight_offset, bias_offset, y_offset;
+    bool                tf32;    /* as in haul__gemm */
+    const haul__buffer *scratch; /* as in haul__gemm */
+    size_t              scratch_bytes;
 } haul__conv2d;
+
+typedef enum haul__conv2d_pass { HAUL__CONV2D_FORWARD, HAUL__CONV2D_DATA, HAUL__CONV2D_WEIGHT } haul__conv2d_pass;
 
 typedef struct haul__backend {
     size_t      size; /* sizeof(haul__backend) of who filled it */
@@ -109,6 +117,13 @@ typedef struct haul__backend {
     haul_status (*conv2d_forward)(haul__stream *s, const haul__conv2d *call);
     haul_status (*conv2d_backward_data)(haul__stream *s, const haul__conv2d *call);
     haul_status (*conv2d_backward_weight)(haul__stream *s, const haul__conv2d *call);
+    /* Optional: scratch memory the call above wants, in bytes. Asked before the stream is locked, so that the memory
+     * can come from the allocator like all other; where there is none the call is made without. Buffers and offsets of
+     * `call` are those it will have. Scratch memory is free again when the call is done: its contents are lost. */
+    size_t (*gemm_scratch)(haul_device *device, const haul__gemm *call);
+    size_t (*conv2d_scratch)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
+    /* Optional: the libraries that were found, in words; opens them. */
+    void (*libraries)(haul_device *device, char *out, size_t size);
 
     bool synchronous; /* commands are done when they return, and may overlap on one stream */
     bool host_memory; /* buffers have a host address */

@@ -33,13 +33,26 @@ bool haul_device_is_valid(const haul_device *device)
     return device && device->valid && atomic_load_explicit(&device->lost, memory_order_relaxed) == 0;
 }
 
+/* Looked for when somebody wants to know: opening them can take a while. */
+static void name_libraries(haul_device *device)
+{
+    if (!device->backend->libraries)
+        return;
+    pthread_mutex_lock(&device->kernels_lock);
+    if (!device->libraries[0])
+        device->backend->libraries(device, device->libraries, sizeof device->libraries);
+    pthread_mutex_unlock(&device->kernels_lock);
+}
+
 haul_status haul_device_describe(const haul_device *device, haul_device_properties *out)
 {
     haul_status status = haul__device_check(device, "haul_device_describe", "device");
     if (!status && !out)
         status = haul__fail_null("haul_device_describe", "out");
-    if (!status)
+    if (!status) {
+        name_libraries((haul_device *)device); /* what `const` promises of it does not change */
         *out = device->properties;
+    }
     return status;
 }
 

@@ -34,7 +34,7 @@ struct haul_device {
     char                              why[256]; /* of an invalid one */
     haul_status                       why_status;
     haul_device_properties            properties;
-    char                              model[128], driver[128];
+    char                              model[128], driver[128], libraries[192];
     void                             *impl;                        /* the backend's */
     haul__stream                     *compute, *upload, *download; /* may be one and the same */
     _Atomic(struct haul__allocator *) allocator;                   /* the memory layer's, made with the first tensor */

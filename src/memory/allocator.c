@@ -350,6 +350,18 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
     return storage;
 }
 
+haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
+{
+    haul__error_record before;
+    if (bytes == 0)
+        return NULL;
+    haul__error_save(&before);
+    haul__storage *storage = haul__storage_alloc(device, bytes, "scratch");
+    if (!storage)
+        haul__error_restore(&before);
+    return storage;
+}
+
 /* ---- what users see ---- */
 
 static struct haul__allocator *checked(const haul_device *device, const char *operation)

@@ -20,6 +20,11 @@ struct haul__block {
  * HAUL_OUT_OF_MEMORY and a message that says what was asked, what is live by origin, and what the limit is. */
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin);
 
+/* Memory for the length of one library call, released with haul__object_release when the call was submitted: the block
+ * remembers its use. NULL, with nothing recorded, for 0 bytes and where there is no memory: the call must do without.
+ */
+haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes);
+
 /* Name what is being done on this thread, for memory_by_origin: returns the name before. */
 const char *haul__origin_set(const char *name);
 

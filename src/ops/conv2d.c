@@ -12,15 +12,16 @@ static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul_
 
 /* ---- library calls ---- */
 
-typedef haul_status library_call(haul__stream *s, const haul__conv2d *call);
-
 /* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no such call. `out` is one of the others. */
-static haul_status run_library(library_call *hook, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
-    if (!hook)
+    haul_device         *device = out->storage->device;
+    const haul__backend *backend = device->backend;
+    haul_status (*const hooks[])(haul__stream *, const haul__conv2d *) = {
+        backend->conv2d_forward, backend->conv2d_backward_data, backend->conv2d_backward_weight};
+    if (!hooks[pass])
         return HAUL_UNSUPPORTED;
-    haul_device   *device = out->storage->device;
     haul__conv2d   call = *c;
     haul_tensor   *all[] = {x, weight, y, bias};
     haul__storage *reads[4];
@@ -37,10 +38,19 @@ static haul_status run_library(library_call *hook, const haul__conv2d *c, haul_t
     call.weight_offset = weight->offset;
     call.y_offset = y->offset;
     call.bias_offset = bias ? bias->offset : 0;
-    haul_status status = haul__submit_begin(device, reads, read_count, &out->storage, 1);
-    if (status)
-        return status;
-    return haul__submit_end(device, reads, read_count, &out->storage, 1, hook(device->compute, &call));
+    call.tf32 = call.dtype == HAUL_F32 && haul__thread()->tf32;
+    size_t         bytes = backend->conv2d_scratch ? backend->conv2d_scratch(device, pass, &call) : 0;
+    haul__storage *writes[] = {out->storage, haul__scratch_alloc(device, bytes)};
+    int            write_count = writes[1] ? 2 : 1;
+    if (writes[1]) {
+        call.scratch = &writes[1]->buffer;
+        call.scratch_bytes = bytes;
+    }
+    haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
+    if (!status)
+        status = haul__submit_end(device, reads, read_count, writes, write_count, hooks[pass](device->compute, &call));
+    haul__object_release(writes[1]);
+    return status;
 }
 
 /* ---- the three operations ---- */
@@ -105,7 +115,7 @@ static haul_tensor *forward_dense(haul_tensor *x, haul_tensor *weight, haul_tens
     if (!dx || !dw || !y || (!db && !haul__is_none(bias)))
         return NULL;
     if (y->count && !device->backend->no_data) {
-        haul_status status = run_library(device->backend->conv2d_forward, c, dx, dw, db, y, y);
+        haul_status status = run_library(HAUL__CONV2D_FORWARD, c, dx, dw, db, y, y);
         if (status == HAUL_UNSUPPORTED)
             status = haul__conv2d_flat_forward(c, dx, dw, db, y);
         if (status)
@@ -123,7 +133,7 @@ static haul_tensor *data_dense(haul_tensor *dy, haul_tensor *weight, const haul_
     if (!g || !dw || !x)
         return NULL;
     if (x->count && !device->backend->no_data) {
-        haul_status status = run_library(device->backend->conv2d_backward_data, c, x, dw, NULL, g, x);
+        haul_status status = run_library(HAUL__CONV2D_DATA, c, x, dw, NULL, g, x);
         if (status == HAUL_UNSUPPORTED)
             status = haul__conv2d_flat_data(c, x, dw, g);
         if (status)
@@ -150,8 +160,7 @@ static haul_tensor *weight_dense(haul_tensor *x, haul_tensor *dy, const haul__co
     if (!dx || !g || !w)
         return NULL;
     if (!device->backend->no_data) {
-        haul_status status =
-            c->n ? run_library(device->backend->conv2d_backward_weight, c, dx, w, NULL, g, w) : haul_zero_into(w);
+        haul_status status = c->n ? run_library(HAUL__CONV2D_WEIGHT, c, dx, w, NULL, g, w) : haul_zero_into(w);
         if (status == HAUL_UNSUPPORTED)
             status = (w = weight_by_kernels(c, dx, g)) ? HAUL_OK : haul_error_status();
         if (status)

@@ -148,16 +148,25 @@ static int64_t grain_for(int64_t work)
 }
 
 /* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
-static haul_status run_library(const haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
+static haul_status run_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
                                haul__storage *c)
 {
     if (!device->backend->gemm)
         return HAUL_UNSUPPORTED;
-    haul_status status = haul__submit_begin(device, reads, read_count, &c, 1);
-    if (status)
-        return status;
-    status = device->backend->gemm(device->compute, call);
-    return haul__submit_end(device, reads, read_count, &c, 1, status);
+    size_t         bytes = device->backend->gemm_scratch ? device->backend->gemm_scratch(device, call) : 0;
+    haul__storage *writes[] = {c, haul__scratch_alloc(device, bytes)};
+    int            write_count = writes[1] ? 2 : 1;
+    if (writes[1]) {
+        call->scratch = &writes[1]->buffer;
+        call->scratch_bytes = bytes;
+    }
+    haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
+    if (!status) {
+        status = device->backend->gemm(device->compute, call);
+        status = haul__submit_end(device, reads, read_count, writes, write_count, status);
+    }
+    haul__object_release(writes[1]);
+    return status;
 }
 
 static haul_status run_plain(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
@@ -220,6 +229,7 @@ haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_
     call.b_offset += b->offset;
     call.c_offset += c->offset;
     call.bias_offset += bias ? bias->offset : 0;
+    call.tf32 = c->dtype == HAUL_F32 && haul__thread()->tf32;
 
     /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
     haul_tensor   *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};

@@ -1,0 +1,20 @@
+/* How exact matrix products and convolutions of f32 must be: a setting of the thread. */
+#include "core/error.h"
+#include "core/object.h"
+
+#include <haul/ops.h>
+
+haul_status haul_set_matmul_precision(haul_precision precision)
+{
+    if (precision != HAUL_PRECISION_HIGHEST && precision != HAUL_PRECISION_HIGH)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_matmul_precision", "precision",
+                          "%d is no precision; there are HAUL_PRECISION_HIGHEST and HAUL_PRECISION_HIGH",
+                          (int)precision);
+    haul__thread()->tf32 = precision == HAUL_PRECISION_HIGH;
+    return HAUL_OK;
+}
+
+haul_precision haul_matmul_precision(void)
+{
+    return haul__thread()->tf32 ? HAUL_PRECISION_HIGH : HAUL_PRECISION_HIGHEST;
+}
