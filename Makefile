@@ -10,7 +10,7 @@ CMAKE_FLAGS ?=
 # A build folder that was configured already keeps its generator.
 GENERATOR := $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 
-.PHONY: all configure demo test check bench install uninstall format docs clean help
+.PHONY: all configure demo test check bench gpu-check install uninstall format docs clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,6 +37,9 @@ bench: configure
 	@if command -v python3 >/dev/null; then BUILD=$(BUILD) tools/bench; else \
 	    for program in $(BUILD)/bench/*; do if [ -f "$$program" ] && [ -x "$$program" ]; then HAUL=$(BUILD)/haul "$$program" || exit 1; fi; done; fi
 
+gpu-check:
+	@tools/gpu-check $(GPU_CHECK_FLAGS)
+
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 
@@ -59,6 +62,7 @@ help:
 	@echo "make demo       install what is missing, build, and train a network on what this machine has"
 	@echo "make test       install what is missing, build, and run all tests"
 	@echo "make bench      run the benchmarks"
+	@echo "make gpu-check  build, test and measure on an NVIDIA GPU, within eight minutes"
 	@echo "make install    install into PREFIX ($(PREFIX)), below DESTDIR"
 	@echo "make uninstall  remove what the last install wrote"
 	@echo "make docs       write the API reference with doxygen"
