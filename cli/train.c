@@ -59,10 +59,12 @@ static int train(option_set *set, train_options *o)
     if (resuming)
         o->init = NULL; /* the checkpoint's weights are newer */
     interrupt_catch();
+    haul_sync_report(o->sync_report);
     if (trainer_open(&t, resuming))
         code = trainer_run(&t);
 out:
     trainer_close(&t);
+    haul_sync_report(false);
     cJSON_Delete(stored);
     return code;
 }
@@ -109,6 +111,8 @@ int train_main(int argc, char **argv)
                 "go on with the run in --run DIR; options come from there, --epochs may be raised", 0, 0, NULL, false},
                {"save-every", OPTION_NUMBER, &o.save_every, "SECONDS",
                 "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
+               {"sync-report", OPTION_FLAG, &o.sync_report, NULL,
+                "say on standard error each time the program waits for a device, and where", 0, 0, NULL, false},
                {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
     };
     option_set set = {

@@ -12,7 +12,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *init, *run;
     int64_t     epochs, batch, seed, workers, threads, log_every;
     double      lr, momentum, weight_decay, save_every;
-    bool        shuffle, resume, json;
+    bool        shuffle, resume, json, sync_report;
 } train_options;
 
 /* Seconds that steps took, for their median. */

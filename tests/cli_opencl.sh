@@ -18,6 +18,10 @@ check "few bytes back" at_least 20000 "$(value out done d2h_bytes)"
 check "memory is told" at_least "$(value out done peak_bytes)" 1000
 
 cp out there
+run 0 train "${blobs[@]}" --epochs 1 --device opencl:0 --json --sync-report
+check "waits are told" grep -Eq '^haul_[a-z_0-9]+ (waited|found done) [0-9.]+ us for opencl:0 \(' err
+check "on standard error only" is_json_lines out
+check "with the place" grep -Eq ' at .*\+0x[0-9a-f]+' err
 run 0 train "${blobs[@]}" --device cpu --json
 check "cpu and opencl:0 agree" "$HAUL_PYTHON" -c '
 import json, sys

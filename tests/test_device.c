@@ -100,8 +100,7 @@ static void test_device__invalid_says_why(void **state)
     haul_device           *tpu = haul_device_get("tpu:0");
     (void)state;
     assert_int_equal(haul_set_device(tpu), HAUL_DEVICE);
-    assert_non_null(
-        strstr(haul_error_message(), "no device \"tpu:0\": this build has no tpu backend; there are cpu"));
+    assert_non_null(strstr(haul_error_message(), "no device \"tpu:0\": this build has no tpu backend; there are cpu"));
     haul_error_clear();
     assert_int_equal(haul_device_describe(tpu, &properties), HAUL_DEVICE);
     assert_int_equal(haul_device_sync(tpu), HAUL_DEVICE);
@@ -292,9 +291,9 @@ static void test_stream__host_writes_wait_for_reads(void **state)
     (void)state;
     memset(host->buffer.host, 1, 64);
     submit_write(s, host->buffer.host, host, 64);
-    assert_int_equal(haul__host_before(host, false), HAUL_OK);
+    assert_int_equal(haul__host_before(host, false, "test"), HAUL_OK);
     assert_true(late_pending() > 0); /* reading beside a reader needs no wait */
-    assert_int_equal(haul__host_before(host, true), HAUL_OK);
+    assert_int_equal(haul__host_before(host, true, "test"), HAUL_OK);
     assert_int_equal(late_pending(), 0);
     memset(host->buffer.host, 2, 64);
     assert_int_equal(haul__submit_read(back, NULL, s, 0, 64, "test"), HAUL_OK);
@@ -334,7 +333,7 @@ static void test_stream__many_readers(void **state)
         copies[i] = haul__storage_alloc(late_device_new(), 64, "t");
         submit_write(copies[i], host->buffer.host, host, 64);
     }
-    assert_int_equal(haul__host_before(host, true), HAUL_OK);
+    assert_int_equal(haul__host_before(host, true, "test"), HAUL_OK);
     memset(host->buffer.host, 4, 64);
     for (int i = 0; i < 7; i++) {
         assert_int_equal(haul__submit_read(back, NULL, copies[i], 0, 64, "test"), HAUL_OK);
@@ -353,7 +352,7 @@ static void test_stream__uploads_are_waited_for_one_by_one(void **state)
     (void)state;
     submit_write(a, host->buffer.host, host, 64);
     submit_write(b, host->buffer.host, host, 64);
-    assert_int_equal(haul__uses_wait(a->uses, NULL, false), HAUL_OK);
+    assert_int_equal(haul__uses_wait(a->uses, NULL, false, "test"), HAUL_OK);
     assert_true(haul__use_done(a->uses->write));
     assert_false(haul__use_done(b->uses->write));
     assert_int_equal(haul_device_sync(device), HAUL_OK);

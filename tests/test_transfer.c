@@ -295,6 +295,8 @@ static void test_transfer__gradients_of_moves_come_home(void **state)
     }
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -177,6 +177,8 @@ static void test_copy_into__refuses(void **state)
     haul_error_clear();
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {

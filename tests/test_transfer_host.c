@@ -158,6 +158,8 @@ static void test_map__forgotten_maps_do_not_leak(void **state)
     assert_in_range(haul__host_blocks(), 0, blocks + 16); /* scopes and small objects are kept for reuse */
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -217,6 +217,8 @@ static void test_race__threads_share_devices(void **state)
     }
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -16,6 +16,7 @@
 #include <haul/placement.h>
 #include <haul/random.h>
 #include <haul/scope.h>
+#include <haul/sync.h>
 #include <haul/tensor.h>
 #include <haul/transfer.h>
 

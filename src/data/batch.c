@@ -19,12 +19,13 @@
 typedef struct pinned {
     haul_device *device;
     void        *memory, *handle;
+    size_t       bytes;
 } pinned;
 
 static void unpin(void *context)
 {
     pinned *p = context;
-    p->device->backend->host_free(p->device, p->memory, p->handle);
+    haul__device_host_free(p->device, p->memory, p->handle, p->bytes, ORIGIN);
     haul__free(p);
 }
 
@@ -37,7 +38,8 @@ static haul__storage *pinned_storage(haul_device *device, size_t bytes, const ch
         return NULL;
     }
     p->device = device;
-    if (device->backend->host_alloc(device, bytes, &p->memory, &p->handle) != HAUL_OK) {
+    p->bytes = bytes;
+    if (haul__device_host_alloc(device, bytes, &p->memory, &p->handle, ORIGIN) != HAUL_OK) {
         haul__free(p);
         return NULL;
     }
@@ -125,9 +127,9 @@ static haul_status make_examples(const haul__slot *slot, const haul__recipe *rec
     char               *y = slot->host_y->buffer.host;
     haul_status         status = HAUL_OK;
     /* A copy of the last batch in this memory may still be under way. */
-    if (x && (status = haul__host_before(slot->host_x, true)) != HAUL_OK)
+    if (x && (status = haul__host_before(slot->host_x, true, ORIGIN)) != HAUL_OK)
         return status;
-    if (y && (status = haul__host_before(slot->host_y, true)) != HAUL_OK)
+    if (y && (status = haul__host_before(slot->host_y, true, ORIGIN)) != HAUL_OK)
         return status;
     for (int64_t i = 0; i < n && status == HAUL_OK && !atomic_load_explicit(stop, memory_order_relaxed); i++)
         status = make_example(slot, recipe, epoch, indices[i], x ? x + i * d->input_count : NULL,

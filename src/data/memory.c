@@ -20,7 +20,7 @@ static haul_status copy_example(haul_tensor *t, int64_t index, void *out, size_t
 {
     if (!bytes)
         return HAUL_OK;
-    haul_status status = haul__host_before(t->storage, false);
+    haul_status status = haul__host_before(t->storage, false, "haul_loader_next");
     if (status == HAUL_OK)
         memcpy(out,
                (const char *)t->storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype) +

@@ -102,10 +102,13 @@ typedef struct haul__backend {
     haul_status (*launch)(haul__stream *s, const haul__launch *launch);
 
     /* Waiting. Optional for a synchronous backend, whose commands are done when they return. */
-    haul_status (*sync)(haul__stream *s);                        /* the host waits for all of the stream */
-    haul_status (*event_record)(haul__stream *s, void **event);  /* reached when all submitted so far is done */
-    haul_status (*event_wait)(haul__stream *s, void *event);     /* later commands of s wait; same backend only */
+    haul_status (*sync)(haul__stream *s);                       /* the host waits for all of the stream */
+    haul_status (*event_record)(haul__stream *s, void **event); /* reached when all submitted so far is done */
+    /* Later commands of s wait; same backend only. HAUL_UNSUPPORTED (nothing recorded) lets the host wait instead. */
+    haul_status (*event_wait)(haul__stream *s, void *event);
     haul_status (*event_sync)(haul_device *device, void *event); /* the host waits */
+    /* Optional: say, without waiting, if the event is reached. NULL: nobody knows before the host waits. */
+    haul_status (*event_query)(haul_device *device, void *event, bool *reached);
     void (*event_free)(haul_device *device, void *event);
 
     /* Optional: direct copy between two devices of this backend; HAUL_UNSUPPORTED sends it through the host. */

@@ -75,17 +75,43 @@ haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, i
                              haul__storage *const *writes, int write_count, haul_status status);
 
 /* The host is about to read / write the storage's memory itself (CPU tensors): wait for whoever must come first. */
-haul_status haul__host_before(haul__storage *storage, bool write);
+haul_status haul__host_before(haul__storage *storage, bool write, const char *origin);
 
-/* Waiting for points on streams. */
+/* Waiting for points on streams. Whatever may make the host wait is told the operation for whose sake it is, which
+ * reports name (haul/sync.h); NULL where it is not known. */
 bool        haul__use_done(haul__use use);
-haul_status haul__use_wait_host(haul__use use);
-haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use);
+haul_status haul__use_wait_host(haul__use use, const char *origin);
+haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin);
 void        haul__uses_init(haul__uses *uses);
-/* All of `uses` must come before what `stream` does next (a block is reused). */
-haul_status haul__uses_wait_all(haul__uses *uses, haul__stream *stream);
+/* Is all of `uses` reached, as far as can be told without waiting? Asks the device where it can be asked. */
+bool haul__uses_reached(haul__uses *uses);
 /* The host waits for all of `uses`; failures are not recorded: the memory is about to be given up. */
-void haul__uses_finish(haul__uses *uses);
+void haul__uses_finish(haul__uses *uses, const char *origin);
+
+/* Waits of the thread between the two are counted and reported as one, of `operation` for `bytes`: a transfer in
+ * chunks. Within another group they are part of that one. */
+typedef struct haul__wait_group {
+    const char   *operation;
+    size_t        bytes;
+    haul__stream *stream; /* of the first wait */
+    int64_t       ns;
+    int           waits, ready;
+    bool          outer; /* there is a group around it */
+} haul__wait_group;
+void haul__wait_group_begin(haul__wait_group *group, const char *operation, size_t bytes);
+void haul__wait_group_end(haul__wait_group *group);
+
+/* The backend's memory hooks, reported: drivers may wait in them. */
+haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *out, const char *operation);
+void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, const char *operation);
+haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
+                                    const char *operation);
+void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);
+/* Report a call of a driver that began at start_ns, by haul__now_ns. */
+void    haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
+                            int64_t start_ns);
+int64_t haul__now_ns(void); /* monotonic */
+
 /* Give a device its streams, when it is opened. Where commands are synchronous one stream serves as all three. */
 haul_status haul__streams_open(haul_device *device);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "device/wait.h"
 
 /* An event of the backend and the ticket it covers. */
 struct haul__point {
@@ -54,17 +55,24 @@ static haul_status point_record(haul__stream *s, struct haul__point **out)
     return HAUL_OK;
 }
 
-/* The earliest point of s that covers `ticket`, with a reference for the caller. */
-static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__point **out)
+/* The earliest point of s that covers `ticket`; NULL if none does. s is locked. */
+static struct haul__point *point_find(const haul__stream *s, uint64_t ticket)
 {
     struct haul__point *best = NULL;
-    haul_status         status = HAUL_OK;
-    pthread_mutex_lock(&s->lock);
     for (int i = 0; i < HAUL__MAX_POINTS; i++) {
         struct haul__point *p = s->points[i];
         if (p && p->ticket >= ticket && (!best || p->ticket < best->ticket))
             best = p;
     }
+    return best;
+}
+
+/* The earliest point of s that covers `ticket`, with a reference for the caller. */
+static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__point **out)
+{
+    haul_status status = HAUL_OK;
+    pthread_mutex_lock(&s->lock);
+    struct haul__point *best = point_find(s, ticket);
     if (!best)
         status = point_record(s, &best);
     if (!status) {
@@ -94,19 +102,18 @@ static void lose(haul_device *device, haul_status status)
     atomic_store_explicit(&device->lost, 2, memory_order_release);
 }
 
-/* The one place where the host waits for a device: for a point, or, without one, for all of the stream. */
-static haul_status host_wait(haul__stream *s, const struct haul__point *p)
+/* The host waits for a point, or, without one, for all of the stream. */
+static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {
-    const haul__backend *backend = s->device->backend;
-    haul_status          status;
-    uint64_t             reached;
+    haul_status status;
+    uint64_t    reached;
     if (p) {
         reached = p->ticket;
-        status = backend->event_sync(s->device, p->event);
+        status = haul__wait(s, p->event, origin);
     } else {
         pthread_mutex_lock(&s->lock);
         reached = atomic_load(&s->submitted);
-        status = backend->sync(s);
+        status = haul__wait(s, NULL, origin);
         pthread_mutex_unlock(&s->lock);
     }
     if (status)
@@ -121,7 +128,25 @@ bool haul__use_done(haul__use use)
     return !use.stream || atomic_load_explicit(&use.stream->completed, memory_order_acquire) >= use.ticket;
 }
 
-haul_status haul__use_wait_host(haul__use use)
+static bool use_reached(haul__use use)
+{
+    if (haul__use_done(use))
+        return true;
+    if (!use.stream->device->backend->event_query)
+        return false;
+    pthread_mutex_lock(&use.stream->lock);
+    struct haul__point *p = point_find(use.stream, use.ticket);
+    if (p)
+        atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&use.stream->lock);
+    bool reached = p && haul__event_reached(p->device, p->event);
+    if (reached)
+        raise_to(&use.stream->completed, p->ticket);
+    point_release(p);
+    return reached;
+}
+
+haul_status haul__use_wait_host(haul__use use, const char *origin)
 {
     struct haul__point *p = NULL;
     if (haul__use_done(use))
@@ -130,19 +155,19 @@ haul_status haul__use_wait_host(haul__use use)
     if (!status && use.stream->device->backend->event_record)
         status = point_for(use.stream, use.ticket, &p);
     if (!status)
-        status = host_wait(use.stream, p);
+        status = host_wait(use.stream, p, origin);
     point_release(p);
     return status;
 }
 
-haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use)
+haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin)
 {
     struct haul__point *p;
     if (use.stream == waiter || haul__use_done(use) || atomic_load(&waiter->after[use.stream->id]) >= use.ticket)
         return HAUL_OK;
     const haul__backend *backend = waiter->device->backend;
     if (backend->synchronous || backend != use.stream->device->backend || !backend->event_wait)
-        return haul__use_wait_host(use);
+        return haul__use_wait_host(use, origin);
     haul_status status = point_for(use.stream, use.ticket, &p);
     if (status)
         return status;
@@ -152,7 +177,7 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use)
     if (!status)
         raise_to(&waiter->after[use.stream->id], p->ticket);
     point_release(p);
-    return status;
+    return status == HAUL_UNSUPPORTED ? haul__use_wait_host(use, origin) : status;
 }
 
 /* ---- uses ---- */
@@ -199,22 +224,27 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
     return count;
 }
 
-haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write)
+haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write, const char *origin)
 {
     haul__use   wanted[1 + HAUL__MAX_READS];
     haul_status status = HAUL_OK;
     int         count = pending(uses, write, wanted);
     for (int i = 0; i < count && !status; i++)
-        status = waiter ? haul__use_wait_stream(waiter, wanted[i]) : haul__use_wait_host(wanted[i]);
+        status = waiter ? haul__use_wait_stream(waiter, wanted[i], origin) : haul__use_wait_host(wanted[i], origin);
     return status;
 }
 
-haul_status haul__uses_wait_all(haul__uses *uses, haul__stream *stream)
+bool haul__uses_reached(haul__uses *uses)
 {
-    return haul__uses_wait(uses, stream, true);
+    haul__use wanted[1 + HAUL__MAX_READS];
+    int       count = pending(uses, true, wanted);
+    for (int i = 0; i < count; i++)
+        if (!use_reached(wanted[i]))
+            return false;
+    return true;
 }
 
-void haul__uses_finish(haul__uses *uses)
+void haul__uses_finish(haul__uses *uses, const char *origin)
 {
     haul__use          wanted[1 + HAUL__MAX_READS];
     haul__error_record before;
@@ -223,8 +253,8 @@ void haul__uses_finish(haul__uses *uses)
         return;
     haul__error_save(&before);
     for (int i = 0; i < count; i++)
-        if (haul__use_wait_host(wanted[i]) && !atomic_load(&wanted[i].stream->device->lost))
-            host_wait(wanted[i].stream, NULL); /* no memory for an event */
+        if (haul__use_wait_host(wanted[i], origin) && !atomic_load(&wanted[i].stream->device->lost))
+            host_wait(wanted[i].stream, NULL, origin); /* no memory for an event */
     haul__error_restore(&before);
 }
 
@@ -263,7 +293,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
         unlock_uses(uses);
         if (!added) { /* more streams than places: let one finish */
             haul__uses one = {.lock = ATOMIC_FLAG_INIT, .any = true, .read_count = 1, .reads = {first}};
-            haul__uses_finish(&one);
+            haul__uses_finish(&one, NULL);
             lock_uses(uses);
             if (uses->read_count > 0 && uses->reads[0].stream == first.stream && uses->reads[0].ticket == first.ticket)
                 uses->reads[0] = uses->reads[--uses->read_count];
@@ -272,9 +302,9 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
     }
 }
 
-haul_status haul__host_before(haul__storage *storage, bool write)
+haul_status haul__host_before(haul__storage *storage, bool write, const char *origin)
 {
-    return haul__uses_wait(storage->uses, NULL, write);
+    return haul__uses_wait(storage->uses, NULL, write, origin);
 }
 
 /* ---- streams ---- */
@@ -350,6 +380,6 @@ haul_status haul_device_sync(haul_device *device)
         return status;
     haul__stream *streams[] = {device->upload, device->compute, device->download};
     for (int i = 0; i < 3 && !status; i++)
-        status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)});
+        status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
     return status;
 }

@@ -5,8 +5,8 @@
 #include "device/device.h"
 
 /* What comes next must not run before `uses` allow a read, or a write, of the memory. waiter == NULL or a synchronous
- * stream: the host waits. uses == NULL: nothing to wait for. */
-haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write);
+ * stream: the host waits, for the sake of `origin`, an operation or NULL. uses == NULL: nothing to wait for. */
+haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write, const char *origin);
 
 /* Note that `use` reads or writes the memory; it was waited for before. */
 void haul__uses_mark(haul__uses *uses, haul__use use, bool write);

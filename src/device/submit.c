@@ -12,13 +12,13 @@ typedef struct command {
     int read_count, write_count;
 } command;
 
-static haul_status command_begin(const command *c)
+static haul_status command_begin(const command *c, const char *origin)
 {
     haul_status status = haul__device_check(c->stream->device, NULL, "device");
     for (int i = 0; i < c->read_count && !status; i++)
-        status = haul__uses_wait(c->reads[i]->uses, c->stream, false);
+        status = haul__uses_wait(c->reads[i]->uses, c->stream, false, origin);
     for (int i = 0; i < c->write_count && !status; i++)
-        status = haul__uses_wait(c->writes[i]->uses, c->stream, true);
+        status = haul__uses_wait(c->writes[i]->uses, c->stream, true, origin);
     if (!status && !c->stream->device->backend->synchronous)
         pthread_mutex_lock(&c->stream->lock);
     return status;
@@ -60,7 +60,7 @@ haul_status haul__submit_launch(haul_device *device, const haul__launch *launch,
     command     c = {device->compute, reads, writes, read_count, write_count};
     haul_status status = fault(HAUL__FAULT_LAUNCH, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     return command_end(&c, device->backend->launch(c.stream, launch), NULL);
@@ -71,7 +71,7 @@ haul_status haul__submit_begin(haul_device *device, haul__storage *const *reads,
 {
     command     c = {device->compute, reads, writes, read_count, write_count};
     haul_status status = fault(HAUL__FAULT_LAUNCH, NULL, device);
-    return status ? status : command_begin(&c);
+    return status ? status : command_begin(&c, NULL);
 }
 
 haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, int read_count,
@@ -90,7 +90,7 @@ haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, co
     command     c = {device->compute, NULL, &to, 0, 1};
     haul_status status = fault(HAUL__FAULT_COPY, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     return command_end(&c, device->backend->fill(c.stream, &to->buffer, offset, bytes, pattern, pattern_size), NULL);
@@ -105,7 +105,7 @@ haul_status haul__submit_copy(haul__storage *to, size_t to_offset, haul__storage
     command     c = {device->compute, &from, &to, 1, 1};
     haul_status status = fault(HAUL__FAULT_COPY, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     status = device->backend->copy(c.stream, &to->buffer, to_offset, &from->buffer, from_offset, bytes);
@@ -122,11 +122,11 @@ haul_status haul__submit_write(haul__storage *to, size_t offset, const void *hos
     command     c = {device->upload, &host_owner, &to, host_owner ? 1 : 0, 1};
     haul_status status = fault(HAUL__FAULT_COPY, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     status = command_end(&c, device->backend->write(c.stream, &to->buffer, offset, host, bytes), &done);
-    return status || host_owner ? status : haul__use_wait_host(done);
+    return status || host_owner ? status : haul__use_wait_host(done, origin);
 }
 
 haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__storage *from, size_t offset, size_t bytes,
@@ -139,11 +139,11 @@ haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__stora
     command     c = {device->download, &from, &host_owner, 1, host_owner ? 1 : 0};
     haul_status status = fault(HAUL__FAULT_COPY, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     status = command_end(&c, device->backend->read(c.stream, host, &from->buffer, offset, bytes), &done);
-    return status || host_owner ? status : haul__use_wait_host(done);
+    return status || host_owner ? status : haul__use_wait_host(done, origin);
 }
 
 haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
@@ -157,7 +157,7 @@ haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage
     command     c = {device->upload, &from, &to, 1, 1};
     haul_status status = fault(HAUL__FAULT_COPY, origin, device);
     if (!status)
-        status = command_begin(&c);
+        status = command_begin(&c, origin);
     if (status)
         return status;
     status =

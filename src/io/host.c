@@ -18,7 +18,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     haul_status    status;
     *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
     if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
-        if ((status = haul__host_before(storage, false)) != HAUL_OK)
+        if ((status = haul__host_before(storage, false, operation)) != HAUL_OK)
             return status;
         view->data = (const char *)storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
         return HAUL_OK;
@@ -54,7 +54,7 @@ haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const 
     }
     loading->bytes = haul_tensor_bytes(loading->host);
     loading->memory = loading->bytes ? loading->host->storage->buffer.host : loading;
-    if (!loading->bytes || (status = haul__host_before(loading->host->storage, true)) == HAUL_OK)
+    if (!loading->bytes || (status = haul__host_before(loading->host->storage, true, operation)) == HAUL_OK)
         return HAUL_OK;
 failed:
     haul_scope_pop(loading->scope);

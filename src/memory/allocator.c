@@ -14,6 +14,9 @@
 
 enum { MIN_LOG = 6, STEPS = 4, BINS = (63 - MIN_LOG) * STEPS };
 
+/* Free blocks of a class whose uses are not over, in number and in bytes, beside which others are made. */
+enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
+
 struct haul__allocator {
     pthread_mutex_t   lock;
     haul__block      *bins[BINS]; /* free blocks, by `next` */
@@ -92,10 +95,10 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* ---- giving blocks back to the device ---- */
 
-static void block_free(haul__block *block)
+static void block_free(haul__block *block, const char *origin)
 {
-    haul__uses_finish(&block->uses);
-    block->device->backend->free(block->device, &block->buffer);
+    haul__uses_finish(&block->uses, origin);
+    haul__device_free(block->device, &block->buffer, block->bytes, origin);
     haul__free(block);
 }
 
@@ -115,11 +118,11 @@ static haul__block *take_cached(struct haul__allocator *a, int64_t wanted)
     return taken;
 }
 
-static void free_all(haul__block *blocks)
+static void free_all(haul__block *blocks, const char *origin)
 {
     while (blocks) {
         haul__block *next = blocks->next;
-        block_free(blocks);
+        block_free(blocks, origin);
         blocks = next;
     }
 }
@@ -198,7 +201,7 @@ static haul_status fail_full(haul_device *device, struct haul__allocator *a, siz
 /* ---- getting blocks ---- */
 
 /* Room for `bytes` more under the limit, at the cost of cached blocks. Counts them as reserved. */
-static bool reserve(struct haul__allocator *a, int64_t bytes)
+static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin)
 {
     haul__block *taken = NULL;
     pthread_mutex_lock(&a->lock);
@@ -208,7 +211,7 @@ static bool reserve(struct haul__allocator *a, int64_t bytes)
     if (fits)
         a->stats.reserved += bytes;
     pthread_mutex_unlock(&a->lock);
-    free_all(taken);
+    free_all(taken, origin);
     return fits;
 }
 
@@ -220,11 +223,11 @@ static void unreserve(struct haul__allocator *a, int64_t bytes)
 }
 
 /* Memory from the device itself; when it is full, once more after the cache was given back. */
-static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__block *block)
+static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__block *block, const char *origin)
 {
     haul__error_record before;
     haul__error_save(&before);
-    haul_status  status = device->backend->alloc(device, block->bytes, &block->buffer);
+    haul_status  status = haul__device_alloc(device, block->bytes, &block->buffer, origin);
     haul__block *cached = NULL;
     if (status == HAUL_OUT_OF_MEMORY) {
         pthread_mutex_lock(&a->lock);
@@ -233,15 +236,15 @@ static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__
     }
     if (!cached)
         return status;
-    free_all(cached);
+    free_all(cached, origin);
     haul__error_restore(&before);
-    return device->backend->alloc(device, block->bytes, &block->buffer);
+    return haul__device_alloc(device, block->bytes, &block->buffer, origin);
 }
 
 static haul__block *block_new(haul_device *device, struct haul__allocator *a, int bin, size_t bytes, const char *origin)
 {
     size_t size = bin_bytes(bin);
-    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size)) {
+    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, origin)) {
         fail_full(device, a, bytes, origin);
         return NULL;
     }
@@ -252,7 +255,7 @@ static haul__block *block_new(haul_device *device, struct haul__allocator *a, in
         block->device = device;
         block->bytes = size;
         block->bin = bin;
-        status = obtain(device, a, block);
+        status = obtain(device, a, block, origin);
     }
     if (status) {
         unreserve(a, (int64_t)size);
@@ -279,6 +282,23 @@ static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
         stats->device_allocations++;
 }
 
+/* A free block of the class; NULL: another must be made. The newest, where a device's stream will wait for its last
+ * uses. Where the host would wait, the newest whose uses are over; while there are but few that are still in use none
+ * of them is taken. Locked. */
+static haul__block *take_free(struct haul__allocator *a, int bin, bool host)
+{
+    haul__block **place = &a->bins[bin];
+    size_t        most = MOST_BUSY_BYTES / bin_bytes(bin), busy = 0;
+    if (most > MOST_BUSY)
+        most = MOST_BUSY;
+    for (; host && *place && busy < most && !haul__uses_reached(&(*place)->uses); busy++)
+        place = &(*place)->next;
+    haul__block *block = *place;
+    if (block)
+        *place = block->next;
+    return block;
+}
+
 static haul__block *block_get(haul_device *device, size_t bytes, const char *origin)
 {
     struct haul__allocator *a = allocator_of(device);
@@ -290,9 +310,8 @@ static haul__block *block_get(haul_device *device, size_t bytes, const char *ori
         return NULL;
     }
     pthread_mutex_lock(&a->lock);
-    haul__block *block = a->bins[bin];
+    haul__block *block = take_free(a, bin, device->backend->host_memory);
     if (block) {
-        a->bins[bin] = block->next;
         block->origin = origin;
         go_live(a, block, true);
     }
@@ -407,7 +426,7 @@ haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
     a->stats.limit = bytes;
     haul__block *taken = bytes > 0 ? take_cached(a, a->stats.reserved - bytes) : NULL;
     pthread_mutex_unlock(&a->lock);
-    free_all(taken);
+    free_all(taken, "haul_memory_set_limit");
     return HAUL_OK;
 }
 
@@ -419,7 +438,7 @@ haul_status haul_memory_release_cached(haul_device *device)
     pthread_mutex_lock(&a->lock);
     haul__block *taken = take_cached(a, INT64_MAX);
     pthread_mutex_unlock(&a->lock);
-    free_all(taken);
+    free_all(taken, "haul_memory_release_cached");
     return HAUL_OK;
 }
 

@@ -4,19 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/call.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "nn/module.h"
 
-/* The calls under way on this thread, innermost first. */
-typedef struct frame {
-    struct frame *outer;
-    const char   *name; /* NULL: called by itself, not as a child */
-    int           depth;
-} frame;
-
-static _Thread_local frame             *innermost;
 static _Thread_local haul_call_watcher *watching;
 static _Thread_local void              *watching_context;
 
@@ -26,32 +19,14 @@ void haul_watch_calls(haul_call_watcher *watcher, void *context)
     watching_context = context;
 }
 
-/* "features.0" for the innermost call; shortened from the front where it does not fit. */
-static const char *path_of(const frame *f, char *buffer, size_t size)
-{
-    char *at = buffer + size - 1;
-
-    *at = 0;
-    for (; f && f->name; f = f->outer) {
-        size_t length = strlen(f->name), dot = *at ? 1 : 0;
-        if (length + dot > (size_t)(at - buffer))
-            break;
-        if (dot)
-            *--at = '.';
-        at -= length;
-        memcpy(at, f->name, length);
-    }
-    return at;
-}
-
 static void notify(haul_module *module, haul_tensor *x, haul_tensor *y, bool done)
 {
     char path[256];
 
     if (watching)
         watching(&(haul_call_event){.module = module,
-                                    .path = path_of(innermost, path, sizeof path),
-                                    .depth = innermost->depth,
+                                    .path = haul__call_path(path, sizeof path),
+                                    .depth = haul__call_now()->depth,
                                     .x = x,
                                     .y = y ? y : HAUL_NONE,
                                     .done = done},
@@ -103,12 +78,13 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
 
     if (!scope)
         return NULL;
-    frame here = {innermost, name, innermost ? innermost->depth + 1 : 0};
-    innermost = &here;
+    const haul__call_frame *outer = haul__call_now();
+    haul__call_frame        here = {outer, name, outer ? outer->depth + 1 : 0};
+    haul__call_set(&here);
     notify(module, x, NULL, false);
     haul_tensor *y = forward(module, x, scope);
     notify(module, x, y, true);
-    innermost = here.outer;
+    haul__call_set(outer);
     y = haul_scope_return(scope, y);
     if (!y && name)
         name_layer(module, name);

@@ -332,7 +332,7 @@ haul_tensor *haul_permutation(int64_t n)
     int64_t     *order = words ? haul__malloc((size_t)n * sizeof *order) : NULL;
     if (words && !order)
         haul__fail_memory("haul_permutation", (size_t)n * sizeof *order);
-    if (order && haul__host_before(words->storage, false) == HAUL_OK) {
+    if (order && haul__host_before(words->storage, false, "haul_permutation") == HAUL_OK) {
         shuffle(order, n, words->storage->buffer.host);
         y = haul_from_host(HAUL_I64, HAUL_SHAPE(n), order);
     }

@@ -69,7 +69,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
 
 static void wait_for_users(haul__storage *storage)
 {
-    haul__uses_finish(storage->uses);
+    haul__uses_finish(storage->uses, "haul_wrap_host");
 }
 
 static haul_status check_wrap(haul_dtype dtype, const haul_shape *shape, const void *data, int64_t *count)
@@ -192,7 +192,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
     size_t bytes = haul__dtype_size(t->dtype);
     if (!t->storage->device->backend->host_memory)
         return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
-    status = haul__host_before(t->storage, false);
+    status = haul__host_before(t->storage, false, operation);
     if (!status)
         memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), bytes);
     return status;
@@ -269,7 +269,7 @@ static haul_status map_check(const haul_tensor *t, int mode)
 /* The memory itself. */
 static void *map_own(const haul_tensor *t, int mode)
 {
-    if (haul__host_before(t->storage, (mode & HAUL_WRITE) != 0))
+    if (haul__host_before(t->storage, (mode & HAUL_WRITE) != 0, "haul_map"))
         return NULL;
     return t->count > 0 ? (char *)t->storage->buffer.host + offset_of(t) : &nothing;
 }

@@ -125,7 +125,7 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
 static haul_status stage(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
     haul__storage *staged = haul__storage_alloc(haul_cpu(), bytes, origin);
-    haul_status    status = staged ? haul__host_before(staged, true) : haul_error_status();
+    haul_status    status = staged ? haul__host_before(staged, true, origin) : haul_error_status();
     if (!status) {
         memcpy(staged->buffer.host, host, bytes);
         status = write_from(to, offset, staged, 0, bytes, origin);
@@ -134,12 +134,9 @@ static haul_status stage(haul__storage *to, size_t offset, const void *host, siz
     return status;
 }
 
-haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
-                                     const char *origin)
+static haul_status from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
     const haul__backend *target = to->device->backend;
-    if (bytes == 0 || target->no_data)
-        return HAUL_OK;
     if (target->host_memory)
         return haul__submit_write(to, offset, host, NULL, bytes, origin);
     if (bytes <= STAGED_UP_TO)
@@ -147,13 +144,28 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     return counted(haul__submit_write(to, offset, host, NULL, bytes, origin), &h2d, bytes);
 }
 
+haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
+                                     const char *origin)
+{
+    haul__wait_group group;
+    if (bytes == 0 || to->device->backend->no_data)
+        return HAUL_OK;
+    haul__wait_group_begin(&group, origin, bytes);
+    haul_status status = from_host(to, offset, host, bytes, origin);
+    haul__wait_group_end(&group);
+    return status;
+}
+
 haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
 {
     const haul__backend *source = from->device->backend;
+    haul__wait_group     group;
     if (bytes == 0)
         return HAUL_OK;
     if (source->no_data)
         return refuse_meta(origin);
+    haul__wait_group_begin(&group, origin, bytes);
     haul_status status = haul__submit_read(host, NULL, from, offset, bytes, origin);
+    haul__wait_group_end(&group);
     return source->host_memory ? status : counted(status, &d2h, bytes);
 }

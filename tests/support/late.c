@@ -218,6 +218,16 @@ static haul_status late_event_sync(haul_device *device, void *event)
     return status;
 }
 
+static haul_status late_event_query(haul_device *device, void *event, bool *reached)
+{
+    const late_event *e = event;
+    (void)device;
+    pthread_mutex_lock(&lock);
+    *reached = e->queue->done >= e->position;
+    pthread_mutex_unlock(&lock);
+    return HAUL_OK;
+}
+
 static void late_event_free(haul_device *device, void *event)
 {
     (void)device;
@@ -242,6 +252,7 @@ static const haul__backend backend = {
     .event_record = late_event_record,
     .event_wait = late_event_wait,
     .event_sync = late_event_sync,
+    .event_query = late_event_query,
     .event_free = late_event_free,
     .precompiled = true,
 };
@@ -318,5 +329,18 @@ void late_fail_wait(void)
 {
     pthread_mutex_lock(&lock);
     fail_wait = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void late_run_all(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 2; i++) {
+        const haul__stream *streams[] = {devices[i]->upload, devices[i]->compute, devices[i]->download};
+        for (int k = 0; k < 3; k++) {
+            late_queue *q = streams[k]->queue;
+            run_until(q, q->count);
+        }
+    }
     pthread_mutex_unlock(&lock);
 }

@@ -16,6 +16,8 @@ void late_set_room(int64_t bytes);
 int64_t late_held(void);
 /* Copies and fills that have not run yet. */
 int64_t late_pending(void);
+/* Let the two devices do all that they were given. */
+void late_run_all(void);
 /* Make the host's next wait report a fault. */
 void late_fail_wait(void);
 /* A device like late:0 of its own, which may be broken. Never freed. */

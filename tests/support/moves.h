@@ -72,8 +72,6 @@ static inline void assert_error(haul_status status, const char *text)
     haul_error_clear();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 static inline int run_moves(const char *name, const struct CMUnitTest *tests, size_t count)
 {
     device_count = test_devices(devices, 16);

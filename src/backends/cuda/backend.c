@@ -224,6 +224,7 @@ const haul__backend haul__backend_cuda = {
     .event_record = haul__cuda_event_record,
     .event_wait = haul__cuda_event_wait,
     .event_sync = haul__cuda_event_sync,
+    .event_query = haul__cuda_event_query,
     .event_free = haul__cuda_event_free,
     .peer_copy = haul__cuda_peer_copy,
 };

@@ -124,6 +124,7 @@ haul_status haul__cuda_sync(haul__stream *s);
 haul_status haul__cuda_event_record(haul__stream *s, void **event);
 haul_status haul__cuda_event_wait(haul__stream *s, void *event);
 haul_status haul__cuda_event_sync(haul_device *device, void *event);
+haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cuda_event_free(haul_device *device, void *event);
 
 #endif

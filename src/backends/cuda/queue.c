@@ -250,3 +250,13 @@ haul_status haul__cuda_event_sync(haul_device *device, void *event)
     HAUL__CU_CALL(code, haul__cuda_of(device), EventSynchronize(waited->event));
     return haul__cuda_check(device, "cuEventSynchronize", code);
 }
+
+haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached)
+{
+    const haul__cuda_event *asked = event;
+    CUresult                code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(device), EventQuery(asked->event));
+    *reached = code == CUDA_SUCCESS;
+    return code == CUDA_ERROR_NOT_READY ? HAUL_OK : haul__cuda_check(device, "cuEventQuery", code);
+}

@@ -214,6 +214,7 @@ const haul__backend haul__backend_opencl = {
     .event_record = haul__cl_event_record,
     .event_wait = haul__cl_event_wait,
     .event_sync = haul__cl_event_sync,
+    .event_query = haul__cl_event_query,
     .event_free = haul__cl_event_free,
     .peer_copy = haul__cl_peer_copy,
 };

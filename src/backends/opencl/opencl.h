@@ -135,6 +135,7 @@ haul_status haul__cl_sync(haul__stream *s);
 haul_status haul__cl_event_record(haul__stream *s, void **event);
 haul_status haul__cl_event_wait(haul__stream *s, void *event);
 haul_status haul__cl_event_sync(haul_device *device, void *event);
+haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cl_event_free(haul_device *device, void *event);
 haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
                                const haul__buffer *from, size_t from_offset, size_t bytes);

@@ -204,7 +204,7 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event)
         return haul__cl_check(s->device, "clGetEventInfo", code);
     /* A queue cannot wait for another platform's event; the host can. */
     if (context != haul__cl_of(s->device)->context)
-        return haul__cl_event_sync(s->device, event);
+        return HAUL_UNSUPPORTED;
     code = haul__cl.EnqueueBarrierWithWaitList(queue_of(s), 1, &waited, NULL);
     return haul__cl_check(s->device, "clEnqueueBarrierWithWaitList", code);
 }
@@ -214,6 +214,15 @@ haul_status haul__cl_event_sync(haul_device *device, void *event)
     cl_event waited = event;
 
     return haul__cl_check(device, "clWaitForEvents", haul__cl.WaitForEvents(1, &waited));
+}
+
+haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached)
+{
+    cl_int state = CL_COMPLETE;
+    cl_int code = haul__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+
+    *reached = code == CL_SUCCESS && state == CL_COMPLETE;
+    return haul__cl_check(device, "clGetEventInfo", code);
 }
 
 void haul__cl_event_free(haul_device *device, void *event)

@@ -1,0 +1,31 @@
+#include "core/call.h"
+
+#include <string.h>
+
+static _Thread_local const haul__call_frame *innermost;
+
+const haul__call_frame *haul__call_now(void)
+{
+    return innermost;
+}
+
+void haul__call_set(const haul__call_frame *frame)
+{
+    innermost = frame;
+}
+
+const char *haul__call_path(char *buffer, size_t size)
+{
+    char *at = buffer + size - 1;
+    *at = 0;
+    for (const haul__call_frame *f = innermost; f && f->name; f = f->outer) {
+        size_t length = strlen(f->name), dot = *at ? 1 : 0;
+        if (length + dot > (size_t)(at - buffer))
+            break;
+        if (dot)
+            *--at = '.';
+        at -= length;
+        memcpy(at, f->name, length);
+    }
+    return at;
+}

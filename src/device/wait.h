@@ -1,0 +1,14 @@
+/* Every wait of the host for a device, counted and reported. */
+#ifndef HAUL_DEVICE_WAIT_H
+#define HAUL_DEVICE_WAIT_H
+
+#include "device/device.h"
+
+/* Wait on the host for an event of s, or, if it is NULL, for all that was submitted to s. The only caller of the
+ * backends' sync and event_sync: nothing waits unseen. */
+haul_status haul__wait(haul__stream *s, void *event, const char *operation);
+
+/* Is the event known to be reached? Never waits; false where the backend cannot tell. */
+bool haul__event_reached(haul_device *device, void *event);
+
+#endif

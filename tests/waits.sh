@@ -1,0 +1,40 @@
+# Every wait of the host goes through src/device/wait.c: the backends' hooks that wait, and those in which a driver may
+# wait by itself, are called there and nowhere else, so what haul_sync_report tells is all there is.
+cd "$HAUL_SOURCE" || exit 1
+failed=0
+
+# calls HOOK FILE: the places outside of backends that call the hook are in FILE alone.
+calls() {
+    found=$(grep -rnE "(->|\.)$1\(" src cli --include='*.c' --include='*.h' | grep -v "^src/backends/")
+    if [ -z "$found" ] || echo "$found" | grep -qv "^$2:"; then
+        echo "$1 is to be called in $2 only, and is called here:"
+        echo "$found"
+        failed=1
+    fi
+}
+calls sync src/device/wait.c
+calls event_sync src/device/wait.c
+calls event_query src/device/wait.c
+calls alloc src/device/wait.c
+calls free src/device/wait.c
+calls host_alloc src/device/wait.c
+calls host_free src/device/wait.c
+calls compile src/device/kernel.c
+
+# Functions of drivers that wait, in the backends: none but those behind the hooks.
+# waits PATTERN FUNCTIONS: functions that match stand only in these functions of C files.
+waits() {
+    pattern=$1
+    shift
+    for file in src/backends/*/*.c; do
+        awk -v pattern="$pattern" -v allowed=" $* " -v file="$file" '
+            /^[a-z].*[a-z_]\(/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
+            $0 ~ pattern && index(allowed, " " name " ") == 0 { print file ": " name ": " $0; bad = 1 }
+            END { exit bad }' "$file" || failed=1
+    done
+}
+waits 'haul__cl\.(Finish|WaitForEvents)\(' haul__cl_event_sync haul__cl_stream_close place host_free
+waits 'haul__cl_event_sync\(' haul__cl_event_sync haul__cl_sync
+waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_event_sync haul__cuda_stream_close
+waits 'Memcpy(HtoD|DtoH|DtoD)(_v2)?\(|MemsetD(8|16|32)\(' none
+exit $failed
