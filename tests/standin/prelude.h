@@ -13,7 +13,6 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-#define bool _Bool
 #define true 1
 #define false 0
 #define static_assert _Static_assert
@@ -21,6 +20,7 @@
 #define warpSize 32
 
 typedef __SIZE_TYPE__ size_t;
+typedef _Bool bool; /* no macro: names of kernels end in dtypes */
 
 /* --- the driver's services ------------------------------------------------------------------------------------------
  */
