@@ -90,7 +90,9 @@ typedef struct standin_command {
     CUstream                waited; /* waits */
     uint64_t                waited_number;
     standin_launch          launch;
-    _Alignas(16) char data[]; /* a launch's arguments, or bytes taken from pageable memory */
+    int (*call)(void *);              /* a library's work, on data */
+    void *places[STANDIN_MAX_PLACES]; /* the memory it uses */
+    _Alignas(16) char data[];         /* a launch's arguments, or bytes taken from pageable memory */
 } standin_command;
 
 struct CUstream_st {

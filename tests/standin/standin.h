@@ -35,6 +35,7 @@
 #ifndef HAUL_TESTS_STANDIN_H
 #define HAUL_TESTS_STANDIN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define STANDIN_EXPORT __attribute__((visibility("default")))
@@ -54,5 +55,15 @@ STANDIN_EXPORT int64_t standin_live_pinned(void);
 STANDIN_EXPORT int64_t standin_pending(void);
 /* How often memory was freed, or a stream destroyed, that commands still needed: CUDA waits for them there. */
 STANDIN_EXPORT long standin_implicit_waits(void);
+
+/* libcuda.so.1, for the stand-ins of libraries that are linked with it. Where `bytes` at a device address lie on the
+ * host; NULL unless they are in one allocation of the stream's device. */
+struct CUstream_st;
+STANDIN_EXPORT void *standin_place(struct CUstream_st *stream, unsigned long long at, size_t bytes);
+/* run(data) in its turn on the stream, on a copy of `size` bytes of data; `places` are those it uses. Both give a
+ * CUresult; that of run, if it is no success, loses the context. The context must be the current one. */
+enum { STANDIN_MAX_PLACES = 8 };
+STANDIN_EXPORT int standin_submit(struct CUstream_st *stream, int (*run)(void *), const void *data, size_t size,
+                                  void *const *places, int count);
 
 #endif

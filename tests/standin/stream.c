@@ -118,6 +118,9 @@ static bool uses(const standin_command *c, const char *at, size_t size)
 
     if ((c->to && overlap(c->to, c->bytes, at, size)) || (c->from && overlap(c->from, c->bytes, at, size)))
         return true;
+    for (int i = 0; i < STANDIN_MAX_PLACES; i++)
+        if (c->places[i] && overlap(c->places[i], 1, at, size))
+            return true;
     for (int i = 0; kernel && i < kernel->count; i++) {
         CUdeviceptr pointer;
         if (!kernel->pointers[i])
@@ -339,6 +342,53 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
         if (c) {
             c->waited = e->stream;
             c->waited_number = e->number;
+        }
+        code = c ? standin_enqueue(s, c) : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return standin_leave(code);
+}
+
+/* --- libraries ---------------------------------------------------------------------------------------------------- */
+
+void *standin_place(CUstream s, unsigned long long at, size_t bytes)
+{
+    const standin_allocation *a = NULL;
+
+    (void)standin_enter(CALLS, NOTHING);
+    if (standin_check_stream(s) == CUDA_SUCCESS)
+        a = standin_find(at, bytes);
+    if (a && a->context != s->context)
+        a = NULL;
+    (void)standin_leave(CUDA_SUCCESS);
+    return a ? STANDIN_UNTAG(at) : NULL;
+}
+
+static CUresult run_call(standin_command *c)
+{
+    return c->call(c->data);
+}
+
+int standin_submit(CUstream s, int (*run)(void *), const void *data, size_t size, void *const *places, int count)
+{
+    CUresult         code;
+    standin_command *c;
+
+    (void)standin_enter(CALLS, NOTHING);
+    standin_drain_some();
+    code = standin_check_stream(s);
+    if (code == CUDA_SUCCESS && s->context != standin_context())
+        code = CUDA_ERROR_INVALID_CONTEXT;
+    if (code == CUDA_SUCCESS && count > STANDIN_MAX_PLACES)
+        code = CUDA_ERROR_INVALID_VALUE;
+    if (code == CUDA_SUCCESS)
+        code = s->context->lost;
+    if (code == CUDA_SUCCESS) {
+        c = standin_command_new(run_call, size);
+        if (c) {
+            memcpy(c->data, data, size);
+            c->call = run;
+            for (int i = 0; i < count; i++)
+                c->places[i] = places[i];
         }
         code = c ? standin_enqueue(s, c) : CUDA_ERROR_OUT_OF_MEMORY;
     }
