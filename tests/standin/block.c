@@ -22,8 +22,7 @@ enum { STACK = 256 * 1024 };
 enum { STACK = 64 * 1024 };
 #endif
 
-/* --- changing stacks ------------------------------------------------------------------------------------------------
- */
+/* ---- changing stacks ---- */
 
 #if defined(__x86_64__)
 
@@ -91,8 +90,7 @@ static void change_stack(saved *from, saved *to)
 }
 #endif
 
-/* --- fibers
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- fibers ---- */
 
 enum thread_state { WAITING_TO_START, RUNNING, AT_BARRIER, AT_EXCHANGE, FINISHED, STATES };
 
@@ -196,8 +194,7 @@ static void go_on(fiber *f)
     switch_fiber(&scheduler, f);
 }
 
-/* --- what kernels call
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what kernels call ---- */
 
 static void wait_in(enum thread_state where)
 {
@@ -244,8 +241,7 @@ static unsigned vote(int predicate)
 
 const struct standin_api standin_api = {&state, barrier, exchange, vote};
 
-/* --- blocks
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* Lets threads [from, to) go on if all of them wait there: forwards and backwards in turn, so that no order between
  * them can be relied upon. */

@@ -138,8 +138,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     return standin_leave(code);
 }
 
-/* --- fills
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- fills ---- */
 
 /* `count` elements of `width` bytes, `stride` bytes apart. */
 static CUresult fill(CUresult code, CUdeviceptr to, unsigned pattern, size_t width, size_t stride, size_t count,

@@ -13,8 +13,7 @@ static bool                    initialised;
 static struct CUctx_st         contexts[STANDIN_MAX_DEVICES];
 static _Thread_local CUcontext current;
 
-/* --- settings
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static unsigned long long number(const char *name, unsigned long long usual)
 {
@@ -48,8 +47,7 @@ static __attribute__((constructor)) void read_environment(void)
         contexts[i].device = i;
 }
 
-/* --- entering and leaving
- * ----------------------------------------------------------------------------------------------- */
+/* ---- entering and leaving ---- */
 
 /* Faults after which a context is of no use. */
 static bool is_fatal(CUresult code)
@@ -93,8 +91,7 @@ void standin_lose(CUcontext context, CUresult code)
         context->lost = code;
 }
 
-/* --- the driver
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the driver ---- */
 
 CUresult cuInit(unsigned flags)
 {
@@ -135,8 +132,7 @@ CUresult cuGetErrorName(CUresult error, const char **name)
     return standin_leave(code ? code : *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* --- devices
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- devices ---- */
 
 static CUresult check_device(CUresult code, CUdevice device)
 {
@@ -223,8 +219,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return standin_leave(code);
 }
 
-/* --- contexts
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- contexts ---- */
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {

@@ -12,8 +12,7 @@
 
 enum { STANDIN_MAX_DEVICES = 8, STANDIN_MAX_THREADS = 1024, STANDIN_WARP = 32 };
 
-/* --- device.c: devices and their primary contexts -------------------------------------------------------------------
- */
+/* ---- device.c: devices and their primary contexts ---- */
 
 struct CUctx_st {
     int      device;
@@ -44,8 +43,7 @@ CUcontext standin_context(void); /* the current one, NULL for none */
 /* A fault in a kernel or a library on the context's device; the first stays. */
 void standin_lose(CUcontext context, CUresult code);
 
-/* --- block.c: running kernels ---------------------------------------------------------------------------------------
- */
+/* ---- block.c: running kernels ---- */
 
 typedef struct standin_launch {
     const struct standin_kernel *kernel;
@@ -60,8 +58,7 @@ extern const struct standin_api standin_api;
 /* CUDA_ERROR_LAUNCH_FAILED, said on stderr, when threads of a block wait in different places. */
 CUresult standin_run(const standin_launch *launch);
 
-/* --- memory.c
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- memory.c ---- */
 
 typedef struct standin_allocation {
     char     *at; /* where it lies on the host */
@@ -75,8 +72,7 @@ const standin_allocation *standin_find(CUdeviceptr at, size_t size);
 const standin_allocation *standin_find_pinned(const void *at, size_t size);
 void                      standin_forget_memory(void);
 
-/* --- stream.c
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- stream.c ---- */
 
 typedef struct standin_command {
     CUresult (*run)(struct standin_command *);

@@ -149,8 +149,7 @@ static size_t room(CUcontext context)
     return taken < standin_set.memory ? standin_set.memory - taken : 0;
 }
 
-/* --- the driver's functions
- * ------------------------------------------------------------------------------------------- */
+/* ---- the driver's functions ---- */
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {

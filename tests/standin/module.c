@@ -28,8 +28,7 @@ struct CUmod_st {
 
 static CUmodule modules; /* all there ever were: functions of unloaded ones are recognised */
 
-/* --- modules
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- modules ---- */
 
 /* What a device of this generation, with this driver, would say to the image. */
 static CUresult check_image(const struct standin_image *image)
@@ -189,8 +188,7 @@ CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction
     return standin_leave(code);
 }
 
-/* --- launches
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 /* Every pointer must be one that the device may follow; NULL stands for "none" in kernels that ask. */
 static CUresult check_pointers(const standin_command *c)

@@ -17,8 +17,7 @@ struct _nvrtcProgram {
     bool   real;
 };
 
-/* --- programs
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- programs ---- */
 
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
@@ -112,8 +111,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
     return code;
 }
 
-/* --- compiling
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ---- */
 
 static bool write_inputs(const standin_folder *folder, const struct _nvrtcProgram *p)
 {
@@ -260,8 +258,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
     return code;
 }
 
-/* --- results
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- results ---- */
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *size)
 {

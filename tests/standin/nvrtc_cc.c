@@ -15,8 +15,7 @@ enum { MAX_FLAGS = 32 };
 
 extern char **environ;
 
-/* --- folders
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- folders ---- */
 
 bool standin_folder_make(standin_folder *folder)
 {
@@ -84,8 +83,7 @@ char *standin_folder_get(const standin_folder *folder, const char *name, size_t 
     return bytes;
 }
 
-/* --- the compiler
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the compiler ---- */
 
 static bool run(const standin_folder *folder, const char *const *arguments)
 {

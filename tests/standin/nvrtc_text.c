@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- options
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 const int standin_capabilities[] = {75, 80, 86, 89, 90, 100, 120};
 const int standin_capability_count = sizeof standin_capabilities / sizeof standin_capabilities[0];
@@ -127,8 +126,7 @@ bool standin_parse_options(int count, const char *const *options, standin_option
     return true;
 }
 
-/* --- text
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 char *standin_without_linkage(const char *text)
 {

@@ -22,8 +22,7 @@
 typedef __SIZE_TYPE__ size_t;
 typedef _Bool bool; /* no macro: names of kernels end in dtypes */
 
-/* --- the driver's services ------------------------------------------------------------------------------------------
- */
+/* ---- the driver's services ---- */
 
 static const struct standin_api *standin;
 
@@ -55,8 +54,7 @@ static inline void *standin_untag(unsigned long long at)
 #define __threadfence_block() ((void)0)
 #define __activemask()        0xFFFFFFFFu
 
-/* --- warps ----------------------------------------------------------------------------------------------------------
- */
+/* ---- warps ---- */
 
 static inline int standin_lane(void)
 {
@@ -111,8 +109,7 @@ STANDIN_EXCHANGE(unsigned long long, unsigned_long_long)
 #define __any_sync(mask, predicate)               (standin->vote((predicate) != 0) != 0)
 #define __all_sync(mask, predicate)               (standin->vote((predicate) == 0) == 0)
 
-/* --- atomics: the old value is the result ---------------------------------------------------------------------------
- */
+/* ---- atomics: the old value is the result ---- */
 
 #define STANDIN_ATOMIC(at, value, result)                                                                              \
     ({                                                                                                                 \
@@ -133,8 +130,7 @@ STANDIN_EXCHANGE(unsigned long long, unsigned_long_long)
 #define atomicInc(at, value)          STANDIN_ATOMIC(at, value, old_ >= value_ ? 0 : old_ + 1)
 #define atomicCAS(at, compare, value) STANDIN_ATOMIC(at, value, old_ == (compare) ? value_ : old_)
 
-/* --- vectors --------------------------------------------------------------------------------------------------------
- */
+/* ---- vectors ---- */
 
 #define STANDIN_VECTORS(type, name)                                                                                    \
     typedef struct name##2                                                                                             \
@@ -166,8 +162,7 @@ STANDIN_VECTORS(unsigned, uint)
 STANDIN_VECTORS(long long, longlong)
 STANDIN_VECTORS(unsigned long long, ulonglong)
 
-/* --- intrinsic functions --------------------------------------------------------------------------------------------
- */
+/* ---- intrinsic functions ---- */
 
 #define STANDIN_BITS(name, to, from)                                                                                   \
     static inline to name(from value)                                                                                  \

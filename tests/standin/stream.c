@@ -22,8 +22,7 @@ static long     implicit_waits;
 static CUevent  gone_events[KEPT_EVENTS]; /* destroyed, kept for a while to recognise late users */
 static size_t   gone_next;
 
-/* --- commands
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- commands ---- */
 
 standin_command *standin_command_new(CUresult (*run)(standin_command *), size_t extra)
 {
@@ -167,8 +166,7 @@ long standin_implicit_waits(void)
     return n;
 }
 
-/* --- streams
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- streams ---- */
 
 CUresult standin_check_stream(CUstream s)
 {
@@ -224,8 +222,7 @@ CUresult cuStreamSynchronize(CUstream s)
     return standin_leave(code);
 }
 
-/* --- events
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static CUresult check_event(CUevent e)
 {
