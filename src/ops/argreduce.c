@@ -1,5 +1,5 @@
 /* Where the largest and smallest elements are. An output is one work item: it finds the extremum first, in SUM_LANES
- * lanes, then the first element that equals it. */
+ * lanes where the axis is dense, then the first element that equals it. */
 #include "ops/dispatch.h"
 #include "ops/kernel/types.h"
 
@@ -14,28 +14,44 @@ typedef struct argreduce_params {
 } argreduce_params;
 
 #ifdef HAUL_KERNEL
-#define ARGREDUCE(name, STEP)                                                                                          \
+/* Where output i's row begins. */
+#define ARGREDUCE_AT                                                                                                   \
+    I64 at = p.x_offset, rest = i;                                                                                     \
+    for (int d = p.ndim - 1; d >= 0; d--) {                                                                            \
+        const I64 next = rest / p.dims[d];                                                                             \
+        at += (rest - next * p.dims[d]) * p.strides[d];                                                                \
+        rest = next;                                                                                                   \
+    }                                                                                                                  \
+    GLOBAL const T *v = x + at;
+
+#define ARGREDUCE_ROWS(name, STEP)                                                                                     \
+    KERNEL2(name, argreduce_params, I64, out, const T, x)                                                              \
+    {                                                                                                                  \
+        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
+        FOR_ROWS(i)                                                                                                    \
+        {                                                                                                              \
+            ARGREDUCE_AT                                                                                               \
+            LANE_VALUES(A, s);                                                                                         \
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = LOAD(v, 0);                                                        \
+            for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
+                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, j + l));                           \
+            EACH_LANE(l, n - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, whole + l));                           \
+            LANE_TREE(A, s, STEP)                                                                                      \
+            const A best = OF_FIRST_LANE(s);                                                                           \
+            FIND_IN_ROW(found, j, n, ARGREDUCE_SAME(LOAD(v, j), best))                                                 \
+            if (IS_FIRST_LANE) out[p.out_offset + i] = found;                                                          \
+        }                                                                                                              \
+    }
+
+#define ARGREDUCE_COLUMNS(name, STEP)                                                                                  \
     KERNEL2(name, argreduce_params, I64, out, const T, x)                                                              \
     {                                                                                                                  \
         FOR_ITEMS(i)                                                                                                   \
         {                                                                                                              \
-            I64 at = p.x_offset, rest = i, found = 0;                                                                  \
-            for (int d = p.ndim - 1; d >= 0; d--) {                                                                    \
-                const I64 next = rest / p.dims[d];                                                                     \
-                at += (rest - next * p.dims[d]) * p.strides[d];                                                        \
-                rest = next;                                                                                           \
-            }                                                                                                          \
-            GLOBAL const T *v = x + at;                                                                                \
-            const I64 whole = p.stride == 1 ? p.length - p.length % SUM_LANES : 0;                                     \
+            ARGREDUCE_AT                                                                                               \
             A best = LOAD(v, 0);                                                                                       \
-            if (whole) {                                                                                               \
-                A s[SUM_LANES];                                                                                        \
-                for (int l = 0; l < SUM_LANES; l++) s[l] = best;                                                       \
-                for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
-                    for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], LOAD(v, j + l));                             \
-                for (int l = 0; l < SUM_LANES; l++) best = STEP(best, s[l]);                                           \
-            }                                                                                                          \
-            for (I64 j = whole; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));                           \
+            I64 found = 0;                                                                                             \
+            for (I64 j = 1; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));                               \
             while (found < p.length - 1 && !ARGREDUCE_SAME(LOAD(v, found * p.stride), best)) found++;                  \
             out[p.out_offset + i] = found;                                                                             \
         }                                                                                                              \
@@ -46,8 +62,10 @@ typedef struct argreduce_params {
 #else
 #define ARGREDUCE_SAME(a, b) ((a) == (b))
 #endif
-ARGREDUCE(argmax, M_MAX)
-ARGREDUCE(argmin, M_MIN)
+ARGREDUCE_ROWS(argmax,            M_MAX)
+ARGREDUCE_COLUMNS(argmax_columns, M_MAX)
+ARGREDUCE_ROWS(argmin,            M_MIN)
+ARGREDUCE_COLUMNS(argmin_columns, M_MIN)
 #endif
 /* kernel text ends */
 // clang-format on
@@ -67,6 +85,7 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
     }
 }
 
+/* `kernel` is the one for dense rows; behind it comes that for other axes. */
 static haul_tensor *argreduce(const char *operation, int kernel, haul_tensor *x, int axis, bool keepdim)
 {
     haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
@@ -89,6 +108,8 @@ static haul_tensor *argreduce(const char *operation, int kernel, haul_tensor *x,
     if (!y)
         return NULL;
     describe(&p, x, y, axis);
+    if (p.stride != 1)
+        kernel++;
     if (haul__run(operation, device, kernel, x->dtype, &y, 1, &x, 1, &p, sizeof p, p.items, 1 + 32768 / (p.length + 8)))
         return NULL;
     return y;

@@ -1,9 +1,9 @@
 /* Batch normalisation over all axes but 1, with x seen as [images, channels, inner].
  *
  * Statistics of a channel are taken in chunks of images, mean first and squares of deviations then, and the chunks are
- * merged in order (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
- * 1979). What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has
- * kernels of its own; where it is to be differentiated again it is composed of operations. */
+ * merged (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+ * What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has kernels
+ * of its own; where it is to be differentiated again it is composed of operations. */
 #include "ops/dispatch.h"
 #include "ops/kernel/types.h"
 
@@ -22,37 +22,32 @@ typedef struct batch_norm_params {
 #if IS_FLOAT
 #define BATCH_NORM_WIDTH (CHUNKED ? 64 : 1)
 
-/* For each item, channel k of chunk c (several channels side by side where inner is 1): `each` image row at v + r * inner
- * is shown to ROW, to be added up in s[0 .. SUM_LANES) or, for channels side by side, s[0 .. width). */
-#define BATCH_NORM_ITEMS(...)                                                                                          \
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
-        const I64 c = i / p.channels, k = i - c * p.channels;                                                          \
-        const I64 room = CHUNKED && p.inner == 1 ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                        \
-        const int width = (int)M_MIN_OF(room, BATCH_NORM_WIDTH);                                                       \
-        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images), step = p.channels * p.inner;         \
-        __VA_ARGS__;                                                                                                   \
-        i += ITEMS_STEP(width);                                                                                        \
-    }
+/* Item i is channel k of chunk c, rows first .. end of the images. */
+#define BATCH_NORM_CHUNK                                                                                               \
+    const I64 c = i / p.channels, k = i - c * p.channels;                                                              \
+    const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images), step = p.channels * p.inner;
 
-/* s[] = the sum of `term` of the elements j of rows first .. end of channel k. */
-#define BATCH_NORM_SUM(s, term)                                                                                        \
-    {                                                                                                                  \
-        const I64 whole = p.inner - p.inner % SUM_LANES;                                                               \
-        for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                                  \
-        for (I64 r = first; r < end; r++) {                                                                            \
-            const I64 row = r * step + k * p.inner;                                                                    \
-            for (I64 q = 0; q < whole; q += SUM_LANES)                                                                 \
-                for (int l = 0; l < SUM_LANES; l++) {                                                                  \
-                    const I64 j = row + q + l;                                                                         \
-                    s[l] += term;                                                                                      \
-                }                                                                                                      \
-            for (int l = 0; l < (int)(p.inner - whole); l++) {                                                         \
-                const I64 j = row + whole + l;                                                                         \
-                s[l] += term;                                                                                          \
+/* Where inner is 1, of several channels side by side. */
+#define BATCH_NORM_SIDE_BY_SIDE                                                                                        \
+    BATCH_NORM_CHUNK                                                                                                   \
+    const I64 room = CHUNKED ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                                            \
+    const int width = (int)M_MIN_OF(room, BATCH_NORM_WIDTH);
+
+/* Elsewhere, in lanes: every element j of the chunk is shown to lane l. */
+#define BATCH_NORM_EACH(...)                                                                                           \
+    for (I64 r = first; r < end; r++) {                                                                                \
+        const I64 row = r * step + k * p.inner, whole = p.inner - p.inner % SUM_LANES;                                 \
+        LANE_UNROLL for (I64 q = 0; q < whole; q += SUM_LANES)                                                         \
+            EACH_LANE(l, SUM_LANES)                                                                                    \
+            {                                                                                                          \
+                const I64 j = row + q + l;                                                                             \
+                __VA_ARGS__;                                                                                           \
             }                                                                                                          \
+        EACH_LANE(l, p.inner - whole)                                                                                  \
+        {                                                                                                              \
+            const I64 j = row + whole + l;                                                                             \
+            __VA_ARGS__;                                                                                               \
         }                                                                                                              \
-        for (int w = SUM_LANES / 2; w; w /= 2)                                                                         \
-            for (int l = 0; l < w; l++) s[l] += s[l + w];                                                              \
     }
 
 /* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. Sums are of differences to the
@@ -62,56 +57,89 @@ KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
     GLOBAL const T *v = x + p.offsets[1];
     GLOBAL ACC *means = parts + p.offsets[0];
     GLOBAL ACC *squares = means + p.chunks * p.channels;
-    BATCH_NORM_ITEMS({
-        const A n = (A)((end - first) * p.inner);
-        if (p.inner == 1) {
-            GLOBAL const T *one = v + first * step + k;
-            A mean[BATCH_NORM_WIDTH], m2[BATCH_NORM_WIDTH];
-            for (int l = 0; l < width; l++) mean[l] = 0;
-            for (int l = 0; l < width; l++) m2[l] = 0;
-            for (I64 r = first; r < end; r++)
-                for (int l = 0; l < width; l++) mean[l] += LOAD(v, r * step + k + l) - LOAD(one, l);
-            for (int l = 0; l < width; l++) mean[l] = LOAD(one, l) + mean[l] / n;
-            for (I64 r = first; r < end; r++)
-                for (int l = 0; l < width; l++) {
-                    const A d = LOAD(v, r * step + k + l) - mean[l];
-                    m2[l] += d * d;
-                }
-            for (int l = 0; l < width; l++) means[i + l] = mean[l];
-            for (int l = 0; l < width; l++) squares[i + l] = m2[l];
-        } else {
-            A s[SUM_LANES];
-            const A one = LOAD(v, first * step + k * p.inner);
-            BATCH_NORM_SUM(s, LOAD(v, j) - one)
-            const A mean = one + s[0] / n;
-            BATCH_NORM_SUM(s, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+    FOR_ROWS(i)
+    {
+        BATCH_NORM_CHUNK
+        const A one = LOAD(v, first * step + k * p.inner);
+        LANE_VALUES(A, s);
+        LANE_VALUES(A, t);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
+        BATCH_NORM_EACH(OF_LANE(s, l) += LOAD(v, j) - one)
+        LANE_TREE(A, s, SUM_OF)
+        const A mean = one + OF_FIRST_LANE(s) / (A)((end - first) * p.inner);
+        BATCH_NORM_EACH(OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+        LANE_TREE(A, t, SUM_OF)
+        const A m2 = OF_FIRST_LANE(t);
+        if (IS_FIRST_LANE) {
             means[i] = mean;
-            squares[i] = s[0];
+            squares[i] = m2;
         }
-    })
+    }
 }
 
-/* Merge the chunks of a channel. */
+KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
+{
+    GLOBAL const T *v = x + p.offsets[1];
+    GLOBAL ACC *means = parts + p.offsets[0];
+    GLOBAL ACC *squares = means + p.chunks * p.channels;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        BATCH_NORM_SIDE_BY_SIDE
+        const A n = (A)(end - first);
+        GLOBAL const T *one = v + first * step + k;
+        A mean[BATCH_NORM_WIDTH], m2[BATCH_NORM_WIDTH];
+        for (int l = 0; l < width; l++) mean[l] = 0;
+        for (int l = 0; l < width; l++) m2[l] = 0;
+        for (I64 r = first; r < end; r++)
+            for (int l = 0; l < width; l++) mean[l] += LOAD(v, r * step + k + l) - LOAD(one, l);
+        for (int l = 0; l < width; l++) mean[l] = LOAD(one, l) + mean[l] / n;
+        for (I64 r = first; r < end; r++)
+            for (int l = 0; l < width; l++) {
+                const A d = LOAD(v, r * step + k + l) - mean[l];
+                m2[l] += d * d;
+            }
+        for (int l = 0; l < width; l++) means[i + l] = mean[l];
+        for (int l = 0; l < width; l++) squares[i + l] = m2[l];
+        i += ITEMS_STEP(width);
+    }
+}
+
+/* Merge the chunks of a channel: deviations from the mean of all are those within the chunks and those of their means. */
 KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
 {
     GLOBAL const ACC *means = parts + p.offsets[1];
     GLOBAL const ACC *squares = means + p.chunks * p.channels;
     GLOBAL ACC *o = stats + p.offsets[0];
-    FOR_ITEMS(k)
+    FOR_ROWS(k)
     {
-        A mean = means[k], m2 = squares[k];
-        I64 seen = M_MIN_OF(p.chunk, p.images);
-        for (I64 c = 1; c < p.chunks; c++) {
-            const I64 more = M_MIN_OF(p.chunk, p.images - c * p.chunk);
-            const A share = (A)more / (A)(seen + more), d = means[c * p.channels + k] - mean;
-            mean += d * share;
-            m2 += squares[c * p.channels + k] + d * d * share * (A)(seen * p.inner);
-            seen += more;
+        const A one = means[k];
+        LANE_VALUES(A, s);
+        LANE_VALUES(A, t);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
+        for (I64 c0 = 0; c0 < p.chunks; c0 += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(p.chunks - c0, SUM_LANES))
+            {
+                const I64 c = c0 + l;
+                const A n = (A)M_MIN_OF(p.chunk, p.images - c * p.chunk);
+                OF_LANE(s, l) += (means[c * p.channels + k] - one) * n;
+            }
+        LANE_TREE(A, s, SUM_OF)
+        const A mean = one + OF_FIRST_LANE(s) / (A)p.images;
+        for (I64 c0 = 0; c0 < p.chunks; c0 += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(p.chunks - c0, SUM_LANES))
+            {
+                const I64 c = c0 + l;
+                const A n = (A)(M_MIN_OF(p.chunk, p.images - c * p.chunk) * p.inner), d = means[c * p.channels + k] - mean;
+                OF_LANE(t, l) += squares[c * p.channels + k] + d * d * n;
+            }
+        LANE_TREE(A, t, SUM_OF)
+        const A var = OF_FIRST_LANE(t) / (A)(p.images * p.inner);
+        if (IS_FIRST_LANE) {
+            o[k] = mean;
+            o[p.channels + k] = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+            o[2 * p.channels + k] = var;
         }
-        const A var = m2 / (A)(p.images * p.inner);
-        o[k] = mean;
-        o[p.channels + k] = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
-        o[2 * p.channels + k] = var;
     }
 }
 
@@ -182,40 +210,65 @@ KERNEL4(batch_norm_sums, batch_norm_params, ACC, parts, const T, g, const T, x, 
     GLOBAL const ACC *scales = means + p.channels;
     GLOBAL ACC *plain = parts + p.offsets[0];
     GLOBAL ACC *along = plain + p.chunks * p.channels;
-    BATCH_NORM_ITEMS({
-        if (p.inner == 1) {
-            A a[BATCH_NORM_WIDTH], b[BATCH_NORM_WIDTH];
-            for (int l = 0; l < width; l++) a[l] = 0;
-            for (int l = 0; l < width; l++) b[l] = 0;
-            for (I64 r = first; r < end; r++)
-                for (int l = 0; l < width; l++) {
-                    const I64 j = r * step + k + l;
-                    a[l] += LOAD(u, j);
-                    b[l] += LOAD(u, j) * ((LOAD(v, j) - means[k + l]) * scales[k + l]);
-                }
-            for (int l = 0; l < width; l++) plain[i + l] = a[l];
-            for (int l = 0; l < width; l++) along[i + l] = b[l];
-        } else {
-            A s[SUM_LANES];
-            const A mean = means[k], scale = scales[k];
-            BATCH_NORM_SUM(s, LOAD(u, j))
-            plain[i] = s[0];
-            BATCH_NORM_SUM(s, LOAD(u, j) * ((LOAD(v, j) - mean) * scale))
-            along[i] = s[0];
+    FOR_ROWS(i)
+    {
+        BATCH_NORM_CHUNK
+        const A mean = means[k], scale = scales[k];
+        LANE_VALUES(A, s);
+        LANE_VALUES(A, t);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
+        BATCH_NORM_EACH(const A one = LOAD(u, j); OF_LANE(s, l) += one;
+                        OF_LANE(t, l) += one * ((LOAD(v, j) - mean) * scale))
+        LANE_TREE(A, s, SUM_OF)
+        LANE_TREE(A, t, SUM_OF)
+        const A a = OF_FIRST_LANE(s), b = OF_FIRST_LANE(t);
+        if (IS_FIRST_LANE) {
+            plain[i] = a;
+            along[i] = b;
         }
-    })
+    }
+}
+
+KERNEL4(batch_norm_sums_columns, batch_norm_params, ACC, parts, const T, g, const T, x, const ACC, stats)
+{
+    GLOBAL const T *u = g + p.offsets[1];
+    GLOBAL const T *v = x + p.offsets[2];
+    GLOBAL const ACC *means = stats + p.offsets[3];
+    GLOBAL const ACC *scales = means + p.channels;
+    GLOBAL ACC *plain = parts + p.offsets[0];
+    GLOBAL ACC *along = plain + p.chunks * p.channels;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        BATCH_NORM_SIDE_BY_SIDE
+        A a[BATCH_NORM_WIDTH], b[BATCH_NORM_WIDTH];
+        for (int l = 0; l < width; l++) a[l] = 0;
+        for (int l = 0; l < width; l++) b[l] = 0;
+        for (I64 r = first; r < end; r++)
+            for (int l = 0; l < width; l++) {
+                const I64 j = r * step + k + l;
+                a[l] += LOAD(u, j);
+                b[l] += LOAD(u, j) * ((LOAD(v, j) - means[k + l]) * scales[k + l]);
+            }
+        for (int l = 0; l < width; l++) plain[i + l] = a[l];
+        for (int l = 0; l < width; l++) along[i + l] = b[l];
+        i += ITEMS_STEP(width);
+    }
 }
 
 /* sums[0, k] and sums[1, k]: the chunks added up. Items are both rows. */
 KERNEL2(batch_norm_add, batch_norm_params, ACC, sums, const ACC, parts)
 {
-    FOR_ITEMS(i)
+    FOR_ROWS(i)
     {
         const I64 row = i / p.channels, k = i - row * p.channels;
         GLOBAL const ACC *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
-        A s = 0;
-        for (I64 c = 0; c < p.chunks; c++) s += v[c * p.channels];
-        sums[p.offsets[0] + i] = s;
+        LANE_VALUES(A, s);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        for (I64 c = 0; c < p.chunks; c += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(p.chunks - c, SUM_LANES)) OF_LANE(s, l) += v[(c + l) * p.channels];
+        LANE_TREE(A, s, SUM_OF)
+        const A sum = OF_FIRST_LANE(s);
+        if (IS_FIRST_LANE) sums[p.offsets[0] + i] = sum;
     }
 }
 
@@ -257,7 +310,7 @@ KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, 
 
 static const char name[] = "haul_batch_norm";
 
-enum { CHUNK_WORK = 8192, CHUNK_IMAGES = 1024, GRAIN = 16384 };
+enum { CHUNK_WORK = 4096, CHUNK_IMAGES = 128, GRAIN = 16384 };
 
 typedef struct batch_norm_attributes {
     bool   training;
@@ -315,12 +368,15 @@ static int64_t chunk_grain(const batch_norm_params *p)
     return p->inner == 1 ? 64 : 1 + GRAIN / (p->chunk * p->inner + 1);
 }
 
+/* Channels lie side by side where inner is 1. */
+#define KERNEL_FOR(p, name) ((p)->inner == 1 ? HAUL__K_batch_norm_##name##_columns : HAUL__K_batch_norm_##name)
+
 static haul_tensor *batch_stats(batch_norm_params *p, haul_tensor *x)
 {
     haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p->chunks, p->channels));
     haul_tensor *stats = parts ? sums_like(x, HAUL_SHAPE(3, p->channels)) : NULL;
-    if (!stats || run(HAUL__K_batch_norm_moments, x->dtype, p, (haul_tensor *[]){parts, x}, 1, 2,
-                      p->chunks * p->channels, chunk_grain(p)))
+    if (!stats || run(KERNEL_FOR(p, moments), x->dtype, p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels,
+                      chunk_grain(p)))
         return NULL;
     haul_tensor *both[] = {stats, parts};
     return run(HAUL__K_batch_norm_merge, x->dtype, p, both, 1, 2, p->channels, 256) ? NULL : stats;
@@ -432,7 +488,7 @@ static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor 
     haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p.chunks, p.channels));
     haul_tensor *sums = parts ? sums_like(x, HAUL_SHAPE(2, p.channels)) : NULL;
     if (!sums ||
-        run(HAUL__K_batch_norm_sums, x->dtype, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
+        run(KERNEL_FOR(&p, sums), x->dtype, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
             chunk_grain(&p)) ||
         run(HAUL__K_batch_norm_add, x->dtype, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
         return haul_error_status();

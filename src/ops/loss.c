@@ -34,39 +34,40 @@ KERNEL3(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y)
 KERNEL3(nll_backward, loss_params, T, out, const T, g, const I64, y)
 {
     const A each = -LOAD(g, p.offsets[1]) / (A)p.items;
-    FOR_ITEMS(i)
+    FOR_ROWS(i)
     {
+        const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
         GLOBAL T *o = out + p.offsets[0] + i * p.classes;
-        for (I64 j = 0; j < p.classes; j++) o[j] = 0;
-        STORE(o, loss_class(y[p.offsets[2] + i], p.classes), each);
+        EACH_OF_ROW(j, p.classes) STORE(o, j, j == c ? each : LIT(0.0));
     }
 }
 
 /* loss = log(sum(exp(x))) - x[y]; the first part is kept. */
 KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y)
 {
-    FOR_ITEMS(i)
+    FOR_ROWS(i)
     {
         const I64 n = p.classes;
         GLOBAL const T *v = x + p.offsets[2] + i * n;
         const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
         const A own = LOAD(v, loss_class(y[p.offsets[3] + i], n));
-        out[p.offsets[0] + i] = log_s - (own - most);
-        log_sum[p.offsets[1] + i] = log_s + most;
+        if (IS_FIRST_LANE) {
+            out[p.offsets[0] + i] = log_s - (own - most);
+            log_sum[p.offsets[1] + i] = log_s + most;
+        }
     }
 }
 
 KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g)
 {
     const A each = LOAD(g, p.offsets[4]) / (A)p.items;
-    FOR_ITEMS(i)
+    FOR_ROWS(i)
     {
         const I64 n = p.classes, c = loss_class(y[p.offsets[3] + i], n);
         const A shift = log_sum[p.offsets[2] + i];
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
-        VECTOR_LOOP for (I64 j = 0; j < n; j++) STORE(o, j, M_EXP(LOAD(v, j) - shift) * each);
-        STORE(o, c, (M_EXP(LOAD(v, c) - shift) - LIT(1.0)) * each);
+        EACH_OF_ROW(j, n) STORE(o, j, (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * each);
     }
 }
 #endif

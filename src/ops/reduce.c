@@ -42,9 +42,7 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
 }
 
 #define REDUCE_WIDTH   (CHUNKED ? 256 : 1)
-#define REDUCE_SHORT   16
 #define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
-#define REDUCE_SUM(a, v) ((a) + (v))
 #if A_IS_F32
 #define REDUCE_SUM_STORE(i, v) reduce_sum_store(out, i, p.divide ? (v) / SCALAR(p.divisor) : (v), p.narrow)
 FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
@@ -63,43 +61,52 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
     {                                                                                                                  \
         const I64 stride = p.stride;                                                                                   \
-        FOR_ITEMS(i)                                                                                                   \
+        FOR_ROWS(i)                                                                                                    \
         {                                                                                                              \
             const I64 o = p.chunks == 1 ? i : i / p.chunks, first = (i - o * p.chunks) * p.chunk;                      \
             const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
             GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
-            V s[SUM_LANES], t[SUM_LANES];                                                                              \
             I64 steps = 0;                                                                                             \
-            if (p.units == 1 && p.run <= REDUCE_SHORT) {                                                               \
-                V few = start;                                                                                         \
-                for (I64 j = 0; j < p.run; j++) few = STEP(few, (V)LOAD(base, j * stride));                            \
-                PUT(p.out_offset + i, few);                                                                            \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (int l = 0; l < SUM_LANES; l++) s[l] = start;                                                          \
-            for (int l = 0; l < SUM_LANES; l++) t[l] = start;                                                          \
+            LANE_VALUES(V, s);                                                                                         \
+            LANE_VALUES(V, t);                                                                                         \
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = start;                                                             \
+            EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = start;                                                             \
             for (I64 u = first; u < end; u++) {                                                                        \
-                const I64 r = u / p.pieces, skip = (u - r * p.pieces) * p.piece;                                       \
+                const I64 r = p.pieces == 1 ? u : u / p.pieces, skip = (u - r * p.pieces) * p.piece;                   \
                 const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                              \
                 GLOBAL const T *v =                                                                                    \
                     base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;                 \
                 if (stride == 1)                                                                                       \
-                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                         \
-                        for (int l = 0; l < SUM_LANES; l++) t[l] = STEP(t[l], (V)LOAD(v, j + l));                      \
+                    LANE_UNROLL for (I64 j = 0; j < whole; j += SUM_LANES)                                             \
+                        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, j + l));                \
                 else                                                                                                   \
                     for (I64 j = 0; j < whole; j += SUM_LANES)                                                         \
-                        for (int l = 0; l < SUM_LANES; l++) t[l] = STEP(t[l], (V)LOAD(v, (j + l) * stride));           \
-                for (int l = 0; l < (int)(n - whole); l++) t[l] = STEP(t[l], (V)LOAD(v, (whole + l) * stride));        \
+                        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (j + l) * stride));     \
+                EACH_LANE(l, n - whole) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (whole + l) * stride));         \
                 steps += whole / SUM_LANES + 1;                                                                        \
                 if (steps >= REDUCE_BLOCK || u + 1 == end) {                                                           \
-                    for (int l = 0; l < SUM_LANES; l++) s[l] = STEP(s[l], t[l]);                                       \
-                    for (int l = 0; l < SUM_LANES; l++) t[l] = start;                                                  \
+                    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));                        \
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = start;                                                     \
                     steps = 0;                                                                                         \
                 }                                                                                                      \
             }                                                                                                          \
-            for (int w = SUM_LANES / 2; w; w /= 2)                                                                     \
-                for (int l = 0; l < w; l++) s[l] = STEP(s[l], s[l + w]);                                               \
-            PUT(p.out_offset + i, s[0]);                                                                               \
+            LANE_TREE(V, s, STEP)                                                                                      \
+            const V all = OF_FIRST_LANE(s);                                                                            \
+            if (IS_FIRST_LANE) PUT(p.out_offset + i, all);                                                             \
+        }                                                                                                              \
+    }
+
+/* Rows of few elements, in order. */
+#define REDUCE_SHORT(name, R, V, start, STEP, PUT)                                                                     \
+    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
+    {                                                                                                                  \
+        const I64 stride = p.stride;                                                                                   \
+        FOR_ITEMS(i)                                                                                                   \
+        {                                                                                                              \
+            GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);                 \
+            V s = start;                                                                                               \
+            for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)LOAD(base, j * stride));                                    \
+            PUT(p.out_offset + i, s);                                                                                  \
         }                                                                                                              \
     }
 
@@ -134,11 +141,14 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     }
 
 /* A maximum starts from an element: the first one of its output, which changes nothing when it is met again. */
-REDUCE_ROWS(sum_rows, ACC, ACC, (ACC)0, REDUCE_SUM, REDUCE_SUM_STORE)
-REDUCE_COLUMNS(sum_columns, ACC, ACC, (ACC)0, REDUCE_SUM, REDUCE_SUM_STORE)
+REDUCE_ROWS(sum_rows, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
+REDUCE_SHORT(sum_short, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
+REDUCE_COLUMNS(sum_columns, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
 REDUCE_ROWS(max_rows, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
+REDUCE_SHORT(max_short, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
 REDUCE_COLUMNS(max_columns, T, A, LOAD(base, l * stride), M_MAX, REDUCE_PUT)
 REDUCE_ROWS(min_rows, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
+REDUCE_SHORT(min_short, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
 REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
 #endif
 /* kernel text ends */
@@ -147,18 +157,20 @@ REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
 /* How a reduction runs. */
 typedef struct reduction {
     const char *name;
-    int         rows, columns; /* kernels */
-    bool        adds;          /* a sum: integers give i64, an empty one is 0 */
+    int         rows, few, columns; /* kernels */
+    bool        adds;               /* a sum: integers give i64, an empty one is 0 */
 } reduction;
 
-static const reduction sum_reduction = {"haul_sum", HAUL__K_sum_rows, HAUL__K_sum_columns, true};
-static const reduction mean_reduction = {"haul_mean", HAUL__K_sum_rows, HAUL__K_sum_columns, true};
-static const reduction max_reduction = {"haul_max", HAUL__K_max_rows, HAUL__K_max_columns, false};
-static const reduction min_reduction = {"haul_min", HAUL__K_min_rows, HAUL__K_min_columns, false};
+#define KERNELS(name) HAUL__K_##name##_rows, HAUL__K_##name##_short, HAUL__K_##name##_columns
+static const reduction sum_reduction = {"haul_sum", KERNELS(sum), true};
+static const reduction mean_reduction = {"haul_mean", KERNELS(sum), true};
+static const reduction max_reduction = {"haul_max", KERNELS(max), false};
+static const reduction min_reduction = {"haul_min", KERNELS(min), false};
 
 /* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
  * independent items on a reduction is parallel enough as it is. */
 enum {
+    FEW = 16, /* elements of a row that are added in order */
     ROW_WORK = 16384,
     ROW_PIECE = 2048,
     COLUMN_WORK = 32768,
@@ -261,8 +273,9 @@ static haul_status launch(const reduction *how, haul_tensor *out, haul_tensor *x
     p->divide = divisor != 0;
     p->divisor = haul__scalar_bits(x->dtype, divisor);
     p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
-    return haul__run(how->name, x->storage->device, rows ? how->rows : how->columns, x->dtype, &out, 1, &x, 1, p,
-                     sizeof *p, p->items, width * (1 + GRAIN_WORK / (work + 1)));
+    int kernel = !rows ? how->columns : p->units == 1 && p->run <= FEW ? how->few : how->rows;
+    return haul__run(how->name, x->storage->device, kernel, x->dtype, &out, 1, &x, 1, p, sizeof *p, p->items,
+                     width * (1 + GRAIN_WORK / (work + 1)));
 }
 
 /* out = the reduction of x over the axes where `reduced`; row-major, whatever shape out has. A divisor that is not 0

@@ -1,7 +1,7 @@
 /* softmax and log_softmax over any axis, and their gradients.
  *
- * A row along the axis is the work of one item: its largest element, then the sum of exponentials, SUM_LANES at a time
- * where the axis is innermost; with a vector of neighbouring rows otherwise, each summed in order. */
+ * A row along the axis is the work of one item: its largest element, then the sum of exponentials, in SUM_LANES lanes
+ * where the axis is innermost; side by side with neighbouring rows otherwise, each summed in order. */
 #include "ops/dispatch.h"
 #include "ops/kernel/types.h"
 
@@ -15,127 +15,133 @@ typedef struct softmax_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
-FUNC A softmax_sum_lanes(const A *lanes)
-{
-    A s[SUM_LANES];
-    for (int l = 0; l < SUM_LANES; l++) s[l] = lanes[l];
-    for (int w = SUM_LANES / 2; w; w /= 2)
-        for (int l = 0; l < w; l++) s[l] += s[l + w];
-    return s[0];
-}
-
 #define SOFTMAX_WIDTH (CHUNKED ? 256 : 1)
 
 /* Rows along the innermost axis; `put` is stored, where d = x - max and sum that of exp(d). */
-#define SOFTMAX_ROW(put)                                                                                               \
+#define SOFTMAX_ROWS(name, put)                                                                                        \
+    KERNEL2(name, softmax_params, T, out, const T, x)                                                                  \
     {                                                                                                                  \
         const I64 n = p.length;                                                                                        \
-        GLOBAL const T *v = x + p.offsets[1] + i * n;                                                                  \
-        GLOBAL T *o = out + p.offsets[0] + i * n;                                                                      \
-        const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = M_LOG(sum);                             \
-        (void)log_sum;                                                                                                 \
-        VECTOR_LOOP for (I64 j = 0; j < n; j++)                                                                        \
+        FOR_ROWS(i)                                                                                                    \
         {                                                                                                              \
-            const A d = LOAD(v, j) - most;                                                                             \
-            STORE(o, j, put);                                                                                          \
+            GLOBAL const T *v = x + p.offsets[1] + i * n;                                                              \
+            GLOBAL T *o = out + p.offsets[0] + i * n;                                                                  \
+            const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = M_LOG(sum);                         \
+            (void)log_sum;                                                                                             \
+            EACH_OF_ROW(j, n)                                                                                          \
+            {                                                                                                          \
+                const A d = LOAD(v, j) - most;                                                                         \
+                STORE(o, j, put);                                                                                      \
+            }                                                                                                          \
         }                                                                                                              \
     }
 
-/* `width` rows side by side. */
-#define SOFTMAX_COLUMNS(put)                                                                                           \
-    {                                                                                                                  \
-        const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                                   \
-        GLOBAL const T *v = x + p.offsets[1] + at;                                                                     \
-        GLOBAL T *o = out + p.offsets[0] + at;                                                                         \
-        A most[SOFTMAX_WIDTH], sum[SOFTMAX_WIDTH];                                                                     \
-        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);                                                          \
-        for (I64 j = 1; j < n; j++)                                                                                    \
-            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));                           \
-        for (int l = 0; l < width; l++) sum[l] = 0;                                                                    \
-        for (I64 j = 0; j < n; j++)                                                                                    \
-            for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);                          \
-        for (I64 j = 0; j < n; j++)                                                                                    \
-            VECTOR_LOOP for (int l = 0; l < width; l++)                                                                \
-            {                                                                                                          \
-                const A d = LOAD(v, j * step + l) - most[l];                                                           \
-                STORE(o, j * step + l, put);                                                                           \
-            }                                                                                                          \
-    }
+/* The range of neighbouring rows that are taken side by side, along another axis. */
+#define SOFTMAX_SIDE_BY_SIDE                                                                                           \
+    const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                                       \
+    const I64 room = CHUNKED ? M_MIN_OF(step - i % step, ITEMS_END - i) : 1;                                           \
+    const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);
 
-#define SOFTMAX(name, put_row, put_column)                                                                             \
+#define SOFTMAX_COLUMNS(name, put)                                                                                     \
     KERNEL2(name, softmax_params, T, out, const T, x)                                                                  \
     {                                                                                                                  \
         for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            const I64 room = CHUNKED ? M_MIN_OF(p.inner - i % p.inner, ITEMS_END - i) : 1;                             \
-            const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);                                                      \
-            if (p.inner == 1) SOFTMAX_ROW(put_row) else SOFTMAX_COLUMNS(put_column)                                    \
+            SOFTMAX_SIDE_BY_SIDE                                                                                       \
+            GLOBAL const T *v = x + p.offsets[1] + at;                                                                 \
+            GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
+            A most[SOFTMAX_WIDTH], sum[SOFTMAX_WIDTH];                                                                 \
+            for (int l = 0; l < width; l++) most[l] = LOAD(v, l);                                                      \
+            for (I64 j = 1; j < n; j++)                                                                                \
+                for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));                       \
+            for (int l = 0; l < width; l++) sum[l] = 0;                                                                \
+            for (I64 j = 0; j < n; j++)                                                                                \
+                for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);                      \
+            for (I64 j = 0; j < n; j++)                                                                                \
+                VECTOR_LOOP for (int l = 0; l < width; l++)                                                            \
+                {                                                                                                      \
+                    const A d = LOAD(v, j * step + l) - most[l];                                                       \
+                    STORE(o, j * step + l, put);                                                                       \
+                }                                                                                                      \
             i += ITEMS_STEP(width);                                                                                    \
         }                                                                                                              \
     }
 
-SOFTMAX(softmax,     M_EXP(d) / sum, M_EXP(d) / sum[l])
-SOFTMAX(log_softmax, d - log_sum,    d - M_LOG(sum[l]))
+SOFTMAX_ROWS(softmax,                M_EXP(d) / sum)
+SOFTMAX_ROWS(log_softmax,            d - log_sum)
+SOFTMAX_COLUMNS(softmax_columns,     M_EXP(d) / sum[l])
+SOFTMAX_COLUMNS(log_softmax_columns, d - M_LOG(sum[l]))
 
 /* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). `part` is what is summed. */
-#define SOFTMAX_BACKWARD(name, part, put)                                                                              \
+#define SOFTMAX_BACKWARD_ROWS(name, part, put)                                                                         \
+    KERNEL3(name, softmax_params, T, out, const T, g, const T, y)                                                      \
+    {                                                                                                                  \
+        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
+        FOR_ROWS(i)                                                                                                    \
+        {                                                                                                              \
+            GLOBAL const T *v = g + p.offsets[1] + i * n;                                                              \
+            GLOBAL const T *w = y + p.offsets[2] + i * n;                                                              \
+            GLOBAL T *o = out + p.offsets[0] + i * n;                                                                  \
+            LANE_VALUES(A, s);                                                                                         \
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                                 \
+            for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
+                EACH_LANE(l, SUM_LANES)                                                                                \
+                {                                                                                                      \
+                    const A b = LOAD(v, j + l), c = LOAD(w, j + l);                                                    \
+                    (void)c;                                                                                           \
+                    OF_LANE(s, l) += part;                                                                             \
+                }                                                                                                      \
+            EACH_LANE(l, n - whole)                                                                                    \
+            {                                                                                                          \
+                const A b = LOAD(v, whole + l), c = LOAD(w, whole + l);                                                \
+                (void)c;                                                                                               \
+                OF_LANE(s, l) += part;                                                                                 \
+            }                                                                                                          \
+            LANE_TREE(A, s, SUM_OF)                                                                                    \
+            const A sum = OF_FIRST_LANE(s);                                                                            \
+            EACH_OF_ROW(j, n)                                                                                          \
+            {                                                                                                          \
+                const A b = LOAD(v, j), c = LOAD(w, j);                                                                \
+                STORE(o, j, put);                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+#define SOFTMAX_BACKWARD_COLUMNS(name, part, put)                                                                      \
     KERNEL3(name, softmax_params, T, out, const T, g, const T, y)                                                      \
     {                                                                                                                  \
         for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                               \
-            const I64 room = CHUNKED ? M_MIN_OF(step - i % step, ITEMS_END - i) : 1;                                   \
-            const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);                                                      \
+            SOFTMAX_SIDE_BY_SIDE                                                                                       \
             GLOBAL const T *v = g + p.offsets[1] + at;                                                                 \
             GLOBAL const T *w = y + p.offsets[2] + at;                                                                 \
             GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
-            if (step == 1) {                                                                                           \
-                A s[SUM_LANES];                                                                                        \
-                const I64 whole = n - n % SUM_LANES;                                                                   \
-                for (int l = 0; l < SUM_LANES; l++) s[l] = 0;                                                          \
-                for (I64 j = 0; j < whole; j += SUM_LANES)                                                             \
-                    for (int l = 0; l < SUM_LANES; l++) {                                                              \
-                        const A b = LOAD(v, j + l), c = LOAD(w, j + l);                                                \
-                        (void)c;                                                                                       \
-                        s[l] += part;                                                                                  \
-                    }                                                                                                  \
-                for (int l = 0; l < (int)(n - whole); l++) {                                                           \
-                    const A b = LOAD(v, whole + l), c = LOAD(w, whole + l);                                            \
+            A sums[SOFTMAX_WIDTH];                                                                                     \
+            for (int l = 0; l < width; l++) sums[l] = 0;                                                               \
+            for (I64 j = 0; j < n; j++)                                                                                \
+                for (int l = 0; l < width; l++) {                                                                      \
+                    const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);                                      \
                     (void)c;                                                                                           \
-                    s[l] += part;                                                                                      \
+                    sums[l] += part;                                                                                   \
                 }                                                                                                      \
-                const A sum = softmax_sum_lanes(s);                                                                    \
-                VECTOR_LOOP for (I64 j = 0; j < n; j++)                                                                \
+            for (I64 j = 0; j < n; j++)                                                                                \
+                VECTOR_LOOP for (int l = 0; l < width; l++)                                                            \
                 {                                                                                                      \
-                    const A b = LOAD(v, j), c = LOAD(w, j);                                                            \
-                    STORE(o, j, put);                                                                                  \
+                    const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l), sum = sums[l];                       \
+                    STORE(o, j * step + l, put);                                                                       \
                 }                                                                                                      \
-            } else {                                                                                                   \
-                A sums[SOFTMAX_WIDTH];                                                                                 \
-                for (int l = 0; l < width; l++) sums[l] = 0;                                                           \
-                for (I64 j = 0; j < n; j++)                                                                            \
-                    for (int l = 0; l < width; l++) {                                                                  \
-                        const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);                                  \
-                        (void)c;                                                                                       \
-                        sums[l] += part;                                                                               \
-                    }                                                                                                  \
-                for (I64 j = 0; j < n; j++)                                                                            \
-                    VECTOR_LOOP for (int l = 0; l < width; l++)                                                        \
-                    {                                                                                                  \
-                        const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l), sum = sums[l];                   \
-                        STORE(o, j * step + l, put);                                                                   \
-                    }                                                                                                  \
-            }                                                                                                          \
             i += ITEMS_STEP(width);                                                                                    \
         }                                                                                                              \
     }
 
-SOFTMAX_BACKWARD(softmax_backward, b * c, c * (b - sum))
-SOFTMAX_BACKWARD(log_softmax_backward, b, b - M_EXP(c) * sum)
+SOFTMAX_BACKWARD_ROWS(softmax_backward,                b * c, c * (b - sum))
+SOFTMAX_BACKWARD_ROWS(log_softmax_backward,            b,     b - M_EXP(c) * sum)
+SOFTMAX_BACKWARD_COLUMNS(softmax_backward_columns,     b * c, c * (b - sum))
+SOFTMAX_BACKWARD_COLUMNS(log_softmax_backward_columns, b,     b - M_EXP(c) * sum)
 #endif
 #endif
 /* kernel text ends */
 // clang-format on
 
-/* The two operations. */
+/* The two operations. Behind each kernel for rows comes that for other axes. */
 typedef struct softmax_kind {
     const char        *name, *gradient_name;
     int                kernel, backward_kernel;
@@ -148,7 +154,7 @@ typedef struct softmax_attributes {
     int axis;
 } softmax_attributes;
 
-/* Launch over rows along `axis` of row-major operands; y is the result. */
+/* Launch over rows along `axis` of row-major operands; y is the result. `kernel` is the one for rows. */
 static haul_status launch(const char *name, int kernel, haul_tensor *y, haul_tensor **in, int in_count, int axis)
 {
     softmax_params p = {
@@ -160,6 +166,8 @@ static haul_status launch(const char *name, int kernel, haul_tensor *y, haul_ten
     }
     p.items = y->count ? y->count / p.length : 0;
     int64_t width = p.inner < 256 ? p.inner : 256; /* rows that are taken side by side */
+    if (p.inner > 1)
+        kernel++;
     return haul__run(name, y->storage->device, kernel, y->dtype, &y, 1, in, in_count, &p, sizeof p, p.items,
                      width * (1 + 4096 / (p.length * width + 1)));
 }

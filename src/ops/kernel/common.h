@@ -276,38 +276,33 @@ FUNC A M_MOD(A a, A b)
     }
 #endif
 
+#define SUM_OF(a, b) ((a) + (b))
+
 #if IS_FLOAT
-/* The largest element of a dense row, and the sum of exp(x - most) over it: the halves of a softmax. */
+/* The largest element of a dense row, and the sum of exp(x - most) over it: the halves of a softmax. In kernels of the
+ * lanes form. */
 FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
 {
-    const I64 whole = n > SUM_LANES ? n - n % SUM_LANES : 0;
-    A most = LOAD(v, 0);
-    if (whole) {
-        A s[SUM_LANES];
-        for (int l = 0; l < SUM_LANES; l++) s[l] = LOAD(v, l);
-        for (I64 j = SUM_LANES; j < whole; j += SUM_LANES)
-            for (int l = 0; l < SUM_LANES; l++) s[l] = M_MAX(s[l], LOAD(v, j + l));
-        for (int l = 0; l < SUM_LANES; l++) most = M_MAX(most, s[l]);
-    }
-    for (I64 j = whole; j < n; j++) most = M_MAX(most, LOAD(v, j));
-    return most;
+    const I64 whole = n - n % SUM_LANES;
+    const A first = LOAD(v, 0);
+    LANE_VALUES(A, s);
+    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = first;
+    for (I64 j = 0; j < whole; j += SUM_LANES)
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, j + l));
+    EACH_LANE(l, n - whole) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, whole + l));
+    LANE_TREE(A, s, M_MAX)
+    return OF_FIRST_LANE(s);
 }
 FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most)
 {
     const I64 whole = n - n % SUM_LANES;
-    const int rest = (int)(n - whole);
-    A s[SUM_LANES], sum = 0;
-    VECTOR_LOOP for (int l = 0; l < rest; l++) s[l] = M_EXP(LOAD(v, whole + l) - most);
-    if (!whole) {
-        for (int l = 0; l < rest; l++) sum += s[l];
-        return sum;
-    }
-    for (int l = rest; l < SUM_LANES; l++) s[l] = 0;
+    LANE_VALUES(A, s);
+    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
     for (I64 j = 0; j < whole; j += SUM_LANES)
-        for (int l = 0; l < SUM_LANES; l++) s[l] += M_EXP(LOAD(v, j + l) - most);
-    for (int w = SUM_LANES / 2; w; w /= 2)
-        for (int l = 0; l < w; l++) s[l] += s[l + w];
-    return s[0];
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += M_EXP(LOAD(v, j + l) - most);
+    EACH_LANE(l, n - whole) OF_LANE(s, l) += M_EXP(LOAD(v, whole + l) - most);
+    LANE_TREE(A, s, SUM_OF)
+    return OF_FIRST_LANE(s);
 }
 #endif
 

@@ -28,7 +28,10 @@
  * a thread of its own. FOR_ROWS(i) is their FOR_ITEMS. LANE_VALUES(V, s) declares a value of type V for each lane,
  * OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES, EACH_OF_ROW(j, n) over the elements
  * of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
- * the result. What is done once for an item stands under IS_FIRST_LANE; all else is done by every lane. */
+ * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
+ * none; only the first lane has it. LANE_UNROLL stands before a loop over a long row: several loads are to be under way
+ * at once. What is done once for an item stands under IS_FIRST_LANE; all else is done by every
+ * lane. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
@@ -39,6 +42,10 @@
         for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
+#define LANE_UNROLL
+#define FIND_IN_ROW(found, j, n, condition)                                                                            \
+    I64 found = 0;                                                                                                     \
+    for (I64 j = 0; found = j, j < (n) - 1 && !(condition); j++) {}
 
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)

@@ -67,6 +67,20 @@ typedef double             F64;
     }
 #define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
+#ifdef __CUDACC__
+#define LANE_UNROLL          _Pragma("unroll 8")
+#else
+#define LANE_UNROLL
+#endif
+#define HAUL_LEAST(a, b)     ((b) < (a) ? (b) : (a))
+#define FIND_IN_ROW(found, j, n, condition)                                                                            \
+    I64 found = (n) - 1;                                                                                               \
+    for (I64 j = HAUL_LANE; j < (n); j += 32)                                                                          \
+        if (condition) {                                                                                               \
+            found = j;                                                                                                 \
+            break;                                                                                                     \
+        }                                                                                                              \
+    LANE_TREE(I64, found, HAUL_LEAST)
 
 #define BITS_F32(x)   __uint_as_float((U32)(x))
 #define F32_BITS(x)   __float_as_uint(x)

@@ -47,6 +47,10 @@ typedef float  F32;
         for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
+#define LANE_UNROLL
+#define FIND_IN_ROW(found, j, n, condition)                                                                            \
+    I64 found = 0;                                                                                                     \
+    for (I64 j = 0; found = j, j < (n) - 1 && !(condition); j++) {}
 
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
