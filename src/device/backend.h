@@ -85,6 +85,9 @@ typedef struct haul__backend {
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
     haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
+    /* Optional, for messages when it is full: what is left, and who else has some, as in "1.5 GiB of 80.0 GiB are free,
+     * other processes hold 70.0 GiB (process 4242 most)"; "" where that is not known. */
+    void (*memory_left)(haul_device *device, char *out, size_t size);
     /* Optional: host memory the device can copy from at full speed (pinned). NULL: ordinary memory serves. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
