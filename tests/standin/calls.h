@@ -7,7 +7,13 @@
 #include "standin.h"
 
 /* The libraries' functions: a definition that differs in type from the list does not compile, one that is missing does
- * not link. */
+ * not link. A library with a header of its own, STANDIN_API, has functions that return a STANDIN_RESULT. */
+#ifdef STANDIN_API
+#include STANDIN_API
+#define X(name, symbol, arguments) STANDIN_EXPORT STANDIN_RESULT symbol arguments;
+#include STANDIN_LIST
+#undef X
+#else
 #define X(name, symbol, arguments) STANDIN_EXPORT CUresult symbol arguments;
 #include "backends/cuda/driver.def"
 #undef X
@@ -17,6 +23,7 @@
 #define X(name, symbol, arguments) STANDIN_EXPORT nvmlReturn_t symbol arguments;
 #include "backends/cuda/nvml.def"
 #undef X
+#endif
 
 enum standin_function {
 #define X(name, symbol, arguments) CALL_##symbol,

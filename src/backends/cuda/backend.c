@@ -51,6 +51,7 @@ static void find_gpus(void)
     for (int i = 0; i < gpu_count; i++) {
         pthread_mutex_init(&gpus[i].lock, NULL);
         pthread_mutex_init(&gpus[i].events_lock, NULL);
+        pthread_mutex_init(&gpus[i].blas_lock, NULL);
     }
 }
 
@@ -210,7 +211,6 @@ const haul__backend haul__backend_cuda = {
     .open = open_gpu,
     .alloc = haul__cuda_alloc,
     .free = haul__cuda_free,
-    .memory_left = haul__cuda_memory_left,
     .host_alloc = haul__cuda_host_alloc,
     .host_free = haul__cuda_host_free,
     .stream_open = haul__cuda_stream_open,
@@ -228,4 +228,7 @@ const haul__backend haul__backend_cuda = {
     .event_query = haul__cuda_event_query,
     .event_free = haul__cuda_event_free,
     .peer_copy = haul__cuda_peer_copy,
+    .gemm = haul__cuda_gemm,
+    .gemm_scratch = haul__cuda_gemm_scratch,
+    .libraries = haul__cuda_libraries,
 };

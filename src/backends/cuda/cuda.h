@@ -36,18 +36,20 @@ typedef struct haul__cuda_event {
 
 /* One GPU. */
 typedef struct haul__cuda_device {
-    CUdevice           id;
-    CUcontext          context;                  /* the primary one: shared with other users of CUDA in the process */
-    int                capability;               /* 90 for 9.0 */
-    unsigned           units;                    /* multiprocessors */
-    char               bus[32];                  /* PCI address, by which NVML knows it */
-    char               target[48];               /* NVRTC's option: "--gpu-architecture=sm_90" */
-    char              *identity;                 /* driver, compiler, target and options: part of the cache's key */
-    atomic_bool        peers[HAUL__MAX_DEVICES]; /* whose memory it can access; set when either is opened */
-    pthread_mutex_t    lock;                     /* guards modules, and building them */
-    haul__cuda_module *modules;
-    pthread_mutex_t    events_lock; /* guards idle */
-    haul__cuda_event  *idle;        /* events to be used again */
+    CUdevice                id;
+    CUcontext               context;    /* the primary one: shared with other users of CUDA in the process */
+    int                     capability; /* 90 for 9.0 */
+    unsigned                units;      /* multiprocessors */
+    char                    bus[32];    /* PCI address, by which NVML knows it */
+    char                    target[48]; /* NVRTC's option: "--gpu-architecture=sm_90" */
+    char                   *identity;   /* driver, compiler, target and options: part of the cache's key */
+    atomic_bool             peers[HAUL__MAX_DEVICES]; /* whose memory it can access; set when either is opened */
+    pthread_mutex_t         lock;                     /* guards modules, and building them */
+    haul__cuda_module      *modules;
+    pthread_mutex_t         events_lock; /* guards idle */
+    haul__cuda_event       *idle;        /* events to be used again */
+    pthread_mutex_t         blas_lock;   /* guards blas */
+    struct haul__cuda_blas *blas;        /* cublaslt.h; NULL until the first product */
 } haul__cuda_device;
 
 static inline haul__cuda_device *haul__cuda_of(const haul_device *device)
@@ -94,13 +96,12 @@ void     haul__cuda_leave(const haul__cuda_scope *scope);
     } while (0)
 
 /* errors.c: HAUL_OK, or the recorded error "cuda:0: cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS: ...". */
-haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code);
+haul_status haul__cuda_check(const haul_device *device, const char *call, CUresult code);
 const char *haul__cuda_error_name(CUresult code);
 
 /* memory.c */
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out);
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
-void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);
 haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle);
 void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
 
@@ -127,5 +128,12 @@ haul_status haul__cuda_event_wait(haul__stream *s, void *event);
 haul_status haul__cuda_event_sync(haul_device *device, void *event);
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cuda_event_free(haul_device *device, void *event);
+
+/* gemm.c, by cuBLASLt where it is found: as in device/backend.h. */
+haul_status haul__cuda_gemm(haul__stream *s, const haul__gemm *call);
+size_t      haul__cuda_gemm_scratch(haul_device *device, const haul__gemm *call);
+
+/* libraries.c: "cuBLASLt 13.1.0", or what is missing. */
+void haul__cuda_libraries(haul_device *device, char *out, size_t size);
 
 #endif

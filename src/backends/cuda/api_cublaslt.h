@@ -1,0 +1,50 @@
+/* cuBLASLt as far as it is used, declared as in api.h: facts of its interface, the same in CUDA 12 and 13.
+ * HAUL_CUDA_HEADERS includes NVIDIA's own headers instead, for tests/cuda_declarations.sh. */
+#ifndef HAUL_BACKENDS_CUDA_API_CUBLASLT_H
+#define HAUL_BACKENDS_CUDA_API_CUBLASLT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef HAUL_CUDA_HEADERS
+#include <cublasLt.h>
+#else
+
+/* The enums of the headers are ints here: the same in calls. */
+typedef int cublasStatus_t, cudaDataType, cublasComputeType_t;
+typedef int cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t;
+typedef struct CUstream_st          *cudaStream_t;
+typedef struct cublasLtContext      *cublasLtHandle_t;
+typedef struct cublasLtDesc         *cublasLtMatmulDesc_t;
+typedef struct cublasLtMatrixLayout *cublasLtMatrixLayout_t;
+typedef struct cublasLtPreference   *cublasLtMatmulPreference_t;
+
+typedef struct cublasLtMatmulAlgo_t {
+    uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+
+typedef struct cublasLtMatmulHeuristicResult_t {
+    cublasLtMatmulAlgo_t algo;
+    size_t               workspaceSize; /* bytes the algorithm needs */
+    cublasStatus_t       state;
+    float                wavesCount;
+    int                  reserved[4];
+} cublasLtMatmulHeuristicResult_t;
+
+enum haul__cublaslt_constants {
+#define X(name, value) name = value,
+#include "backends/cuda/constants_cublaslt.def"
+#undef X
+};
+#endif
+
+/* The library's functions, filled when it is opened. */
+typedef struct haul__cublaslt_functions {
+#define X(name, symbol, arguments) cublasStatus_t(*name) arguments;
+#include "backends/cuda/cublaslt.def"
+#undef X
+    size_t (*GetVersion)(void); /* 130100 for 13.1.0 */
+    const char *(*GetStatusName)(cublasStatus_t);
+} haul__cublaslt_functions;
+
+#endif

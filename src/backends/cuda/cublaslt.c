@@ -1,0 +1,76 @@
+/* Opening cuBLASLt, and what its error codes mean. */
+#include "backends/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "core/error.h"
+
+haul__cublaslt_functions haul__lt;
+
+static struct {
+    pthread_once_t once;
+    bool           usable;
+    char           text[64]; /* "cuBLASLt 13.1.0", or why not */
+} lt = {.once = PTHREAD_ONCE_INIT};
+
+static bool find_functions(void *library)
+{
+#define FIND(name, symbol)                                                                                             \
+    *(void **)&haul__lt.name = dlsym(library, #symbol);                                                                \
+    if (!haul__lt.name)                                                                                                \
+        return false;
+#define X(name, symbol, arguments) FIND(name, symbol)
+#include "backends/cuda/cublaslt.def"
+#undef X
+    FIND(GetVersion, cublasLtGetVersion)
+    FIND(GetStatusName, cublasLtGetStatusName)
+#undef FIND
+    return true;
+}
+
+/* Like machine code, the libraries of a major version want a driver of at least that one. */
+static void load(void)
+{
+    static const char *const of_13[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+    static const char *const of_12[] = {"libcublasLt.so.12", "libcublasLt.so", NULL};
+    void                    *library;
+    size_t                   version;
+
+    snprintf(lt.text, sizeof lt.text, "no cuBLASLt");
+    if (haul__cuda_switched_off("cublas")) {
+        snprintf(lt.text, sizeof lt.text, "no cuBLASLt (switched off)");
+        return;
+    }
+    library = haul__cuda_open_library(haul__cuda_driver_version() >= 13000 ? of_13 : of_12);
+    if (!library)
+        return;
+    if (!find_functions(library)) {
+        snprintf(lt.text, sizeof lt.text, "no cuBLASLt (the one found is too old)");
+        return;
+    }
+    version = haul__lt.GetVersion();
+    lt.usable = version >= 120000;
+    snprintf(lt.text, sizeof lt.text,
+             lt.usable ? "cuBLASLt %zu.%zu.%zu" : "no cuBLASLt (version %zu.%zu.%zu is too old)", version / 10000,
+             version / 100 % 100, version % 100);
+}
+
+bool haul__cublaslt_load(char *why, size_t why_size)
+{
+    pthread_once(&lt.once, load);
+    if (why_size > 0)
+        snprintf(why, why_size, "%s", lt.text);
+    return lt.usable;
+}
+
+haul_status haul__cublaslt_check(const haul_device *device, const char *call, cublasStatus_t code)
+{
+    const char *name = code == CUBLAS_STATUS_SUCCESS ? NULL : haul__lt.GetStatusName(code);
+
+    if (code == CUBLAS_STATUS_SUCCESS)
+        return HAUL_OK;
+    return haul__fail(code == CUBLAS_STATUS_ALLOC_FAILED ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
+                      "%s failed: %s (status %d); HAUL_CUDA_WITHOUT=cublas makes Haul's own kernels serve", call,
+                      name ? name : "an unknown status", (int)code);
+}

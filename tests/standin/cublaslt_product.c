@@ -1,0 +1,172 @@
+/* The arithmetic of cuBLASLt's stand-in: products summed in f32 (f64 for f64), inputs rounded to TF32 where that is
+ * allowed, results rounded once. */
+#include <string.h>
+
+#include "cublaslt.h"
+
+size_t lt_size(int type)
+{
+    switch (type) {
+    case CUDA_R_64F: return 8;
+    case CUDA_R_32F: return 4;
+    case CUDA_R_16F:
+    case CUDA_R_16BF: return 2;
+    default: return 0;
+    }
+}
+
+/* --- numbers -------------------------------------------------------------------------------------------------------
+ */
+
+static float float_of(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Keep the upper bits, rounded to nearest, ties to even; NaN stays NaN. */
+static uint32_t round_bits(uint32_t bits, int dropped)
+{
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+        return (bits | 0x400000u) >> dropped << dropped;
+    bits += (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    return bits >> dropped << dropped;
+}
+
+static float half_to_float(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31u, mantissa = h & 1023u;
+
+    if (exponent == 31)
+        return float_of(sign | 0x7F800000u | mantissa << 13);
+    if (exponent == 0) {
+        float value = (float)mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+static uint16_t float_to_half(float value)
+{
+    uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
+
+    if (rest > 0x7F800000u)
+        return (uint16_t)(sign | 0x7E00u);
+    if (rest < 0x38800000u) { /* the sum's last bit is worth 2^-24: the hardware rounds */
+        float shifted = float_of(rest) + 0.5f;
+        return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
+    }
+    rest = round_bits(rest, 13);
+    if (rest >= 0x47800000u)
+        return (uint16_t)(sign | 0x7C00u);
+    return (uint16_t)(sign | (rest - 0x38000000u) >> 13);
+}
+
+static double load(int type, const char *at)
+{
+    float    f;
+    double   d;
+    uint16_t h;
+
+    if (type == CUDA_R_64F) {
+        memcpy(&d, at, sizeof d);
+        return d;
+    }
+    if (type == CUDA_R_32F) {
+        memcpy(&f, at, sizeof f);
+        return (double)f;
+    }
+    memcpy(&h, at, sizeof h);
+    return (double)(type == CUDA_R_16F ? half_to_float(h) : float_of((uint32_t)h << 16));
+}
+
+static void store(int type, char *at, double value)
+{
+    float    f = (float)value;
+    uint16_t h;
+
+    if (type == CUDA_R_64F) {
+        memcpy(at, &value, sizeof value);
+    } else if (type == CUDA_R_32F) {
+        memcpy(at, &f, sizeof f);
+    } else {
+        h = type == CUDA_R_16F ? float_to_half(f) : (uint16_t)(round_bits(bits_of(f), 16) >> 16);
+        memcpy(at, &h, sizeof h);
+    }
+}
+
+/* --- products ------------------------------------------------------------------------------------------------------
+ */
+
+/* Element (i, k) of op(matrix) number z. */
+static double factor(const lt_job *job, const lt_matrix *m, bool transpose, int64_t z, int64_t i, int64_t k)
+{
+    int64_t at = z * m->stride + (transpose ? k + i * m->ld : i + k * m->ld);
+    double  value = load(job->type, m->at + at * (int64_t)lt_size(job->type));
+
+    return job->tf32 ? (double)float_of(round_bits(bits_of((float)value), 13)) : value;
+}
+
+static double add(int type, double a, double b)
+{
+    return type == CUDA_R_64F ? a + b : (double)((float)a + (float)b);
+}
+
+static double multiply(int type, double a, double b)
+{
+    return type == CUDA_R_64F ? a * b : (double)((float)a * (float)b);
+}
+
+static double dot(const lt_job *job, int64_t z, int64_t i, int64_t j)
+{
+    double total = 0;
+
+    for (int64_t piece = 0; piece < job->pieces; piece++) {
+        int64_t first = job->depth * piece / job->pieces, last = job->depth * (piece + 1) / job->pieces;
+        double  sum = 0;
+        for (int64_t k = first; k < last; k++)
+            sum = add(job->type, sum,
+                      multiply(job->type, factor(job, &job->a, job->transpose_a, z, i, k),
+                               factor(job, &job->b, !job->transpose_b, z, j, k)));
+        total = add(job->type, total, sum);
+    }
+    return total;
+}
+
+/* All is read before anything is written: C and D may be one matrix. The workspace is used, as far as a caller can
+ * tell: nothing in it stays. */
+int lt_run(void *data)
+{
+    const lt_job *job = data;
+    int64_t       size = (int64_t)lt_size(job->type);
+
+    if (job->workspace)
+        memset(job->workspace, 0xA5, job->workspace_size);
+    for (int64_t z = 0; z < job->batch; z++) {
+        for (int64_t j = 0; j < job->d.columns; j++) {
+            for (int64_t i = 0; i < job->d.rows; i++) {
+                double value = multiply(job->type, job->alpha, dot(job, z, i, j));
+                if (job->beta != 0)
+                    value = add(job->type, value,
+                                multiply(job->type, job->beta,
+                                         load(job->type, job->c.at + (z * job->c.stride + i + j * job->c.ld) * size)));
+                if (job->bias)
+                    value = add(job->type, value, load(job->type, job->bias + i * size));
+                if (job->relu && value < 0)
+                    value = 0;
+                store(job->type, job->d.at + (z * job->d.stride + i + j * job->d.ld) * size, value);
+            }
+        }
+    }
+    return CUDA_SUCCESS;
+}
