@@ -51,6 +51,11 @@ def pageable_up(mib):
 
 
 def pageable_down(mib):
+    here, there = torch.ones(int(mib) * MIB // 4), torch.ones(int(mib) * MIB // 4, device=DEVICE)
+    return repeat_waiting(lambda: here.copy_(there))
+
+
+def home(mib):
     there = torch.ones(int(mib) * MIB // 4, device=DEVICE)
     return repeat_waiting(lambda: there.to("cpu"))
 
@@ -148,6 +153,7 @@ FAMILIES = {
     "pinned_down": pinned(False),
     "pageable_up": pageable_up,
     "pageable_down": pageable_down,
+    "home": home,
     "memory": memory,
     "tiny": tiny,
     "matmul": matmul,

@@ -43,7 +43,7 @@ HAUL_API haul_status haul_device_describe(const haul_device *device, haul_device
 typedef struct haul_device_report {
     char name[32]; /* "opencl:0", or "cuda" for a backend without devices */
     bool usable;
-    char reason[256]; /* why not; "" if usable */
+    char reason[448]; /* why not; "" if usable */
 } haul_device_report;
 
 HAUL_API int haul_device_list(haul_device_report *out, int capacity);

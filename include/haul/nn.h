@@ -73,6 +73,10 @@ HAUL_API bool        haul_module_is_training(const haul_module *module);
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 
+/* The 4-d parameters and buffers (and gradients) of the module and its children in this memory format, in place: with
+ * HAUL_CHANNELS_LAST its convolutions give channels-last results. Files of weights do not change. */
+HAUL_API haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format format);
+
 /* ---- layers; the operations of ops.h as modules, with their parameters ---- */
 /* haul_nn_linear(in, out, .no_bias = true): weight [out, in] and bias [out]; x is [..., in]. */
 typedef struct haul_nn_linear_options {
@@ -89,6 +93,7 @@ typedef struct haul_nn_conv2d_options {
     int64_t kernel_w;                                   /* its width, if it is not square */
     int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
     bool    no_bias;
+    bool    relu; /* haul_relu of the result */
 } haul_nn_conv2d_options;
 #define haul_nn_conv2d(in, out, ...) haul_nn_conv2d_with(in, out, &(haul_nn_conv2d_options){.kernel = __VA_ARGS__})
 HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,

@@ -98,7 +98,16 @@ HAUL_API haul_tensor *haul_unsqueeze(haul_tensor *x, int axis);      /* with an 
  * values out of range are clamped as in Python; step is at least 1. */
 HAUL_API haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 HAUL_API haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index); /* one index; the axis goes away */
-HAUL_API haul_tensor *haul_contiguous(haul_tensor *x); /* row-major; shares memory if it is already */
+/* How the elements of a tensor lie in memory. Its shape does not change: a channels-last tensor is [N, C, H, W] as any
+ * other, with the strides of [N, H, W, C]. */
+typedef enum haul_memory_format {
+    HAUL_CONTIGUOUS,   /* row-major */
+    HAUL_CHANNELS_LAST /* of 4-d tensors: the channels of a pixel next to each other */
+} haul_memory_format;
+/* x in that format, sharing memory if it is already. Results of pointwise operations, copies and moves lie as their
+ * (first full-shape) operand does; convolution, pooling and batch normalisation keep channels-last input so. */
+HAUL_API haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format);
+HAUL_API haul_tensor *haul_contiguous(haul_tensor *x); /* haul_to_memory_format(x, HAUL_CONTIGUOUS) */
 /* `count` tensors one after the other along an axis; their other sizes are equal, dtypes promote. haul_stack joins
  * tensors of one shape along a new axis. */
 HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
@@ -129,10 +138,12 @@ typedef struct haul_conv2d_options {
     int64_t      padding[2];  /* zeros around; both are given */
     int64_t      dilation[2]; /* as stride */
     int64_t      groups;      /* 0 means 1; C_in and C_out are multiples of it */
+    bool         relu;        /* haul_relu of the result, in the same pass where the device can */
 } haul_conv2d_options;
 
 /* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has
- * floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns. */
+ * floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns. It is channels-last where x or
+ * the weight is, and where the device's library computes so. */
 #define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, &(haul_conv2d_options){.bias = __VA_ARGS__})
 HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
 

@@ -41,7 +41,10 @@ HAUL_API int64_t      haul_tensor_count(const haul_tensor *t);            /* num
 HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);            /* count x size of an element */
 HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);            /* HAUL_DTYPE_NONE on failure */
 HAUL_API haul_device *haul_tensor_device(const haul_tensor *t);           /* an invalid device on failure */
-HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);
+HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);    /* row-major, without gaps */
+/* Do the elements of a 4-d tensor [N, C, H, W] lie in memory as [N, H, W, C]? Where C or the plane is 1 a tensor is
+ * both this and contiguous. */
+HAUL_API bool haul_tensor_is_channels_last(const haul_tensor *t);
 
 /* The elements' memory is changed by in-place operations; each change counts one up. */
 HAUL_API uint64_t haul_tensor_version(const haul_tensor *t);

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "ops/graph.h"
+#include "ops/dispatch.h"
 
 /* ---- grad mode and leaves ---- */
 
@@ -108,16 +108,19 @@ haul_tensor *haul_detach(haul_tensor *x)
 
 /* ---- haul_backward ---- */
 
-/* May the leaf keep this very tensor? Not if somebody else sees its memory, or if it is a broadcast view. */
-static bool is_unshared(const haul_tensor *g)
+/* May the leaf keep this very tensor? Not if somebody else sees its memory, if it has gaps or repeats elements, or lies
+ * otherwise than the leaf. */
+static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
 {
-    return g->contiguous && atomic_load(&((haul_tensor *)g)->object.refs) == 1 &&
-           atomic_load(&g->storage->object.refs) == 1;
+    return haul__tensor_same_layout(leaf, g) && haul__tensor_is_dense(g) &&
+           atomic_load(&((haul_tensor *)g)->object.refs) == 1 && atomic_load(&g->storage->object.refs) == 1;
 }
 
 static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
-    haul_tensor *g = leaf->grad ? haul_add(leaf->grad, arrived) : is_unshared(arrived) ? arrived : haul_clone(arrived);
+    haul_tensor *g = leaf->grad                ? haul_add(leaf->grad, arrived)
+                     : may_keep(leaf, arrived) ? arrived
+                                               : haul__copy_in_order_of("haul_backward", arrived, leaf);
     haul__object_keep(g);
     return g;
 }

@@ -73,6 +73,55 @@ void haul__shape_strides(const haul_shape *shape, int64_t *strides)
     }
 }
 
+/* Strides without gaps for the dimensions in this order, outermost first. */
+static void strides_in_order(const haul_shape *shape, const int *order, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int i = shape->ndim - 1; i >= 0; i--) {
+        int64_t dim = shape->dims[order[i]];
+        strides[order[i]] = stride;
+        if (dim > 1) /* cannot overflow, as above */
+            haul__mul_size(stride, dim, &stride);
+    }
+}
+
+void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int64_t *strides)
+{
+    int order[HAUL_MAX_DIMS], count = 0;
+    for (int d = 0; d < shape->ndim; d++) {
+        if (shape->dims[d] == 1)
+            continue;
+        if (like[d] == 0) {
+            haul__shape_strides(shape, strides);
+            return;
+        }
+        int at = count++;
+        for (; at > 0 && like[order[at - 1]] < like[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int d = 0; d < shape->ndim; d++)
+        if (shape->dims[d] == 1) /* their strides count for nothing */
+            order[count++] = d;
+    strides_in_order(shape, order, strides);
+}
+
+void haul__shape_strides_channels_last(const haul_shape *shape, int64_t *strides)
+{
+    int order[HAUL_MAX_DIMS] = {0};
+    for (int d = 1; d < shape->ndim; d++)
+        order[d] = d + 1 < shape->ndim ? d + 1 : 1;
+    strides_in_order(shape, order, strides);
+}
+
+bool haul__shape_same_strides(const haul_shape *shape, const int64_t *a, const int64_t *b)
+{
+    for (int d = 0; d < shape->ndim; d++)
+        if (shape->dims[d] > 1 && a[d] != b[d])
+            return false;
+    return true;
+}
+
 haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out)
 {
     if (check_ndim(a, operation) != HAUL_OK || check_ndim(b, operation) != HAUL_OK)

@@ -15,6 +15,17 @@ haul_status haul__shape_count(const haul_shape *shape, const char *operation, in
 /* Row-major strides; size-1 dimensions get the stride they would have (canonical). */
 void haul__shape_strides(const haul_shape *shape, int64_t *strides);
 
+/* Strides without gaps whose dimensions lie in memory in the order in which `like` has them: by falling stride, equal
+ * ones as they stand. Strides of 0 repeat elements and say nothing about order: with one among them the result is
+ * row-major. */
+void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int64_t *strides);
+
+/* Strides of [N, C, ...] where the channels of a pixel lie next to each other: N, ..., C. */
+void haul__shape_strides_channels_last(const haul_shape *shape, int64_t *strides);
+
+/* Do two strides of one shape address the same? Those of size-1 dimensions do not count. */
+bool haul__shape_same_strides(const haul_shape *shape, const int64_t *a, const int64_t *b);
+
 /* NumPy broadcasting of a and b into out. */
 haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out);
 bool        haul__shape_equal(const haul_shape *a, const haul_shape *b);

@@ -12,6 +12,7 @@
 static void storage_destroy(void *object)
 {
     haul__storage *storage = object;
+    haul__object_release(storage->reordered);
     if (storage->release)
         storage->release(storage);
     if (storage->deleter)
@@ -44,6 +45,7 @@ haul__storage *haul__storage_new(haul_device *device)
     storage->deleter_context = NULL;
     storage->mapped = NULL;
     storage->map_mode = 0;
+    storage->reordered = NULL;
     return storage;
 }
 
@@ -123,6 +125,20 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
     t->node = NULL;
     t->grad = NULL;
     return t;
+}
+
+bool haul__tensor_is_dense(const haul_tensor *t)
+{
+    int64_t packed[HAUL_MAX_DIMS];
+    if (t->contiguous)
+        return true;
+    haul__shape_strides_like(&t->shape, t->strides, packed);
+    return haul__shape_same_strides(&t->shape, t->strides, packed);
+}
+
+bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b)
+{
+    return a->contiguous == b->contiguous && haul__shape_same_strides(&a->shape, a->strides, b->strides);
 }
 
 haul_tensor *haul__tensor_alias(const haul_tensor *t)
@@ -207,6 +223,15 @@ haul_device *haul_tensor_device(const haul_tensor *t)
 bool haul_tensor_is_contiguous(const haul_tensor *t)
 {
     return check(t, "haul_tensor_is_contiguous") && t->contiguous;
+}
+
+bool haul_tensor_is_channels_last(const haul_tensor *t)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (!check(t, "haul_tensor_is_channels_last") || t->shape.ndim != 4)
+        return false;
+    haul__shape_strides_channels_last(&t->shape, strides);
+    return t->count == 0 || haul__shape_same_strides(&t->shape, t->strides, strides);
 }
 
 uint64_t haul_tensor_version(const haul_tensor *t)

@@ -52,6 +52,7 @@ struct haul__storage {
     void *deleter_context;
     void *mapped; /* haul_map's host copy */
     int   map_mode;
+    void *reordered; /* an object: elements of this storage in another memory format (ops/reorder.c); NULL: none */
 };
 
 struct haul_tensor {
@@ -73,6 +74,12 @@ struct haul_tensor {
  * must have passed haul__shape_count. NULL, with the error recorded, when host memory is exhausted. */
 haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
                                const int64_t *strides, int64_t offset);
+
+/* Do the elements fill their memory without gaps, in whatever order of dimensions? */
+bool haul__tensor_is_dense(const haul_tensor *t);
+
+/* Have two tensors of one shape their elements in the same places, relative to the first? */
+bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b);
 
 /* A second handle to the same elements, without graph: what nodes save. Not owned by a scope. */
 haul_tensor *haul__tensor_alias(const haul_tensor *t);

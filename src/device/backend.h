@@ -53,11 +53,15 @@ typedef struct haul__gemm {
     size_t              scratch_bytes;
 } haul__gemm;
 
-/* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. */
+/* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. With
+ * channels_last the channels of a pixel lie next to each other in memory: x and y as [n, h, w, c], weight as
+ * [c_out, kh, kw, c_in / groups]. */
 typedef struct haul__conv2d {
     haul_dtype dtype;
     int64_t    n, c_in, h, w, c_out, kh, kw, out_h, out_w;
     int64_t    stride[2], padding[2], dilation[2], groups;
+    bool       channels_last;
+    bool relu; /* forward only: y = max(result, 0); a hook without it answers HAUL_UNSUPPORTED and is asked again */
     /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x
      * (dx); backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
     const haul__buffer *x, *weight, *bias, *y;
@@ -81,6 +85,9 @@ typedef struct haul__backend {
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
     haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
+    /* Optional, for messages when it is full: what is left, and who else has some, as in "1.5 GiB of 80.0 GiB are free,
+     * other processes hold 70.0 GiB (process 4242 most)"; "" where that is not known. */
+    void (*memory_left)(haul_device *device, char *out, size_t size);
     /* Optional: host memory the device can copy from at full speed (pinned). NULL: ordinary memory serves. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
@@ -127,6 +134,10 @@ typedef struct haul__backend {
     size_t (*conv2d_scratch)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
     /* Optional: the libraries that were found, in words; opens them. */
     void (*libraries)(haul_device *device, char *out, size_t size);
+    /* Shall the tensors of this pass be channels-last? `call` has no buffers; its channels_last says how x, dy or the
+     * weight lie already. Operands are brought to what is answered, the weight's copy being kept until it changes.
+     * NULL: no, the hooks above take row-major tensors only. */
+    bool (*conv2d_channels_last)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
 
     bool synchronous; /* commands are done when they return, and may overlap on one stream */
     bool host_memory; /* buffers have a host address */

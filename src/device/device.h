@@ -31,7 +31,7 @@ struct haul_device {
     int                               slot;  /* in the registry: small, unique, stable */
     bool                              valid;
     char                              name[32];
-    char                              why[256]; /* of an invalid one */
+    char                              why[448]; /* of an invalid one */
     haul_status                       why_status;
     haul_device_properties            properties;
     char                              model[128], driver[128], libraries[192];
@@ -45,6 +45,9 @@ struct haul_device {
 
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
+
+/* A fault that is final was recorded as the last error: the device is refused, with that error, from now on. */
+void haul__device_lose(haul_device *device, haul_status status);
 
 /* The device new tensors go to on this thread; records an error and returns NULL if that one is not usable. */
 haul_device *haul__device_current(const char *operation);

@@ -129,7 +129,7 @@ static haul_device *open_device(int b, int index)
         device->valid = status == HAUL_OK;
         if (status) {
             device->why_status = status;
-            snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.180s", device->name,
+            snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.380s", device->name,
                      bare_message());
         }
         device->slot = registry.device_count;
@@ -281,7 +281,7 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
         return open_device(b, index);
     existing(names, sizeof names);
     if (count == 0)
-        return invalid(name, "no device \"%.40s\": %.100s; there are %s", name, registry.why[b], names);
+        return invalid(name, "no device \"%.40s\": %.230s; there are %s", name, registry.why[b], names);
     if (backends[b]->only_one)
         return invalid(name, "no device \"%.40s\": there is one %s, called \"%s\"; there are %s", name,
                        backends[b]->name, backends[b]->name, names);

@@ -92,7 +92,7 @@ static void raise_to(atomic_ullong *value, uint64_t least)
         ;
 }
 
-static void lose(haul_device *device, haul_status status)
+void haul__device_lose(haul_device *device, haul_status status)
 {
     int fine = 0;
     if (!atomic_compare_exchange_strong(&device->lost, &fine, 1))
@@ -117,7 +117,7 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
         pthread_mutex_unlock(&s->lock);
     }
     if (status)
-        lose(s->device, status);
+        haul__device_lose(s->device, status);
     else
         raise_to(&s->completed, reached);
     return status;

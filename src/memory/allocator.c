@@ -174,7 +174,7 @@ static int sum_origins(struct haul__allocator *a, haul_memory_origin *out, int c
 static haul_status fail_full(haul_device *device, struct haul__allocator *a, size_t bytes, const char *origin)
 {
     haul_memory_origin rows[3];
-    char               asked[32], used[32], limit[32], who[256] = "", one[32];
+    char               asked[32], used[32], limit[32], who[200] = "", one[32], left[128] = "";
     size_t             at = 0;
     pthread_mutex_lock(&a->lock);
     haul_memory_stats stats = a->stats;
@@ -192,10 +192,12 @@ static haul_status fail_full(haul_device *device, struct haul__allocator *a, siz
                           "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free "
                           "tensors, or raise the limit with haul_memory_set_limit",
                           device->name, asked, used, size_text(stats.limit, limit, sizeof limit), who);
+    if (device->backend->memory_left)
+        device->backend->memory_left(device, left, sizeof left);
     return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                      "out of memory on %s: asked for %s, which the device does not have beside %s in use%s; lower the "
-                      "batch size or free tensors",
-                      device->name, asked, used, who);
+                      "out of memory on %s: asked for %s, which the device does not have beside %s in use%s%s%s; lower "
+                      "the batch size or free tensors",
+                      device->name, asked, used, who, left[0] ? "; " : "", left);
 }
 
 /* ---- getting blocks ---- */

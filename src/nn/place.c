@@ -1,7 +1,8 @@
-/* Modules on devices: parameters, buffers and gradients are moved together or not at all.
+/* Modules on devices and in memory formats: parameters, buffers and gradients are moved together or not at all.
  *
  * A tensor that is moved keeps its handle, so that optimizers and users who hold it see the move. */
 #include <haul/autograd.h>
+#include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
 
@@ -30,31 +31,47 @@ typedef struct move {
     haul_tensor *tensor, *moved;
 } move;
 
-static haul_status add_move(move *moves, size_t *count, haul_tensor *t, haul_device *device)
+/* Where tensors shall lie, or how. */
+typedef struct target {
+    const char        *operation;
+    haul_device       *device; /* NULL: where they are */
+    haul_memory_format format; /* without a device, of tensors that can have it */
+} target;
+
+static haul_tensor *moved_to(haul_tensor *t, const target *to)
+{
+    haul_tensor *plain = haul_detach(t);
+    if (to->device)
+        return haul_to(plain, to->device);
+    return plain && (to->format == HAUL_CONTIGUOUS || plain->shape.ndim == 4) ? haul_to_memory_format(plain, to->format)
+                                                                              : plain;
+}
+
+static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const target *to)
 {
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
             return HAUL_OK; /* held under two names */
-    haul_tensor *moved = haul_to(haul_detach(t), device);
+    haul_tensor *moved = moved_to(t, to);
     if (!moved)
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};
     return HAUL_OK;
 }
 
-static haul_status move_all(haul_named_tensor *all, int n, haul_device *device)
+static haul_status move_all(haul_named_tensor *all, int n, const target *to)
 {
     size_t      count = 0;
     haul_status status = HAUL_OK;
     move       *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
 
     if (!moves)
-        return haul__fail_memory("haul_module_to", 2 * (size_t)n * sizeof *moves);
+        return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
         haul_tensor *t = all[i].tensor;
-        status = add_move(moves, &count, t, device);
+        status = add_move(moves, &count, t, to);
         if (!status && t->grad)
-            status = add_move(moves, &count, t->grad, device);
+            status = add_move(moves, &count, t->grad, to);
     }
     for (size_t i = 0; i < count && !status; i++)
         take_over(moves[i].tensor, moves[i].moved);
@@ -62,21 +79,17 @@ static haul_status move_all(haul_named_tensor *all, int n, haul_device *device)
     return status;
 }
 
-static haul_status move_module(haul_module *module, haul_device *device, const char *operation)
+static haul_status move_module(haul_module *module, const target *to)
 {
-    int n = 0;
+    int         n = 0;
+    haul_status status;
 
-    if (!module)
-        return haul__fail_null(operation, "module");
-    haul_status status = haul__device_check(device, operation, "device");
-    if (status)
-        return status;
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
     haul_named_tensor *all = haul__module_tensor_list(module, &n);
     haul_set_grad_enabled(false);
-    status = all ? move_all(all, n, device) : haul_error_status();
+    status = all ? move_all(all, n, to) : haul_error_status();
     haul__free(all);
     haul_scope_pop(scope);
     return status;
@@ -91,9 +104,17 @@ static void set_place(haul_module *m, haul_device *device, bool only_placed)
         set_place(m->children[i].module, device, only_placed);
 }
 
+static haul_status move_to_device(haul_module *module, haul_device *device, const char *operation)
+{
+    if (!module)
+        return haul__fail_null(operation, "module");
+    haul_status status = haul__device_check(device, operation, "device");
+    return status ? status : move_module(module, &(target){.operation = operation, .device = device});
+}
+
 haul_status haul_module_to(haul_module *module, haul_device *device)
 {
-    haul_status status = move_module(module, device, "haul_module_to");
+    haul_status status = move_to_device(module, device, "haul_module_to");
 
     if (status == HAUL_OK)
         set_place(module, device, true);
@@ -102,9 +123,21 @@ haul_status haul_module_to(haul_module *module, haul_device *device)
 
 haul_status haul_module_place(haul_module *module, haul_device *device)
 {
-    haul_status status = move_module(module, device, "haul_module_place");
+    haul_status status = move_to_device(module, device, "haul_module_place");
 
     if (status == HAUL_OK)
         set_place(module, device, false);
     return status;
+}
+
+haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format format)
+{
+    static const char operation[] = "haul_module_to_memory_format";
+
+    if (!module)
+        return haul__fail_null(operation, "module");
+    if (format != HAUL_CONTIGUOUS && format != HAUL_CHANNELS_LAST)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "format",
+                          "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);
+    return move_module(module, &(target){.operation = operation, .format = format});
 }

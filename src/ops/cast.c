@@ -139,7 +139,8 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
     size_t           size = haul__dtype_size(to->dtype);
     if (to->count == 0)
         return HAUL_OK;
-    if (to->dtype == from->dtype && to->contiguous && from->contiguous && haul__shape_equal(&to->shape, &from->shape))
+    if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
+        haul__tensor_is_dense(to))
         return haul__submit_copy(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
                                  (size_t)to->count * size, origin);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);

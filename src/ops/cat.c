@@ -72,7 +72,7 @@ static haul_tensor *join(haul_tensor **xs, const char *const *names, int count, 
         }
     if (haul__axis(axis, xs[0]->shape.ndim, "haul_cat", &axis) || infer(xs, count, axis, &shape, &dtype))
         return NULL;
-    haul_tensor *y = haul__result("haul_cat", device, dtype, &shape);
+    haul_tensor *y = haul__result_like("haul_cat", device, dtype, &shape, xs[0]);
     if (!y)
         return NULL;
     int64_t at = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ops/conv2d_flat.h"
+#include "ops/reorder.h"
 
 static const char *const operation = "haul_conv2d";
 
@@ -38,7 +39,6 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
     call.weight_offset = weight->offset;
     call.y_offset = y->offset;
     call.bias_offset = bias ? bias->offset : 0;
-    call.tf32 = call.dtype == HAUL_F32 && haul__thread()->tf32;
     size_t         bytes = backend->conv2d_scratch ? backend->conv2d_scratch(device, pass, &call) : 0;
     haul__storage *writes[] = {out->storage, haul__scratch_alloc(device, bytes)};
     int            write_count = writes[1] ? 2 : 1;
@@ -53,14 +53,46 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
     return status;
 }
 
+/* Settle the format a pass computes in, c->channels_last: the library's choice, else row-major. Returns whether the
+ * result shall be channels-last: where it is computed so, and where an operand lies so. */
+static bool choose_format(haul__conv2d *c, haul__conv2d_pass pass, const haul_tensor *a, const haul_tensor *b)
+{
+    const haul_device   *device = a->storage->device;
+    const haul__backend *backend = device->backend;
+    bool                 given = haul__wants_channels_last(a) || haul__wants_channels_last(b);
+    c->dtype = a->dtype;
+    c->tf32 = c->dtype == HAUL_F32 && haul__thread()->tf32;
+    c->channels_last = given;
+    c->channels_last = backend->conv2d_channels_last && backend->conv2d_channels_last(a->storage->device, pass, c);
+    return c->channels_last || given;
+}
+
+static haul_tensor *lay(haul_tensor *t, const haul__conv2d *c)
+{
+    return haul__in_format(operation, t, c->channels_last);
+}
+
+static haul_tensor *lay_weight(haul_tensor *t, const haul__conv2d *c)
+{
+    return haul__weight_in_format(operation, t, c->channels_last);
+}
+
+static haul_tensor *fresh(const haul_tensor *like, haul_shape shape, const haul__conv2d *c)
+{
+    return haul__result_in_format(operation, like->storage->device, like->dtype, &shape, c->channels_last);
+}
+
 /* ---- the three operations ---- */
 
 static haul_status forward_gradients(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
-    const haul__conv2d *c = node->attributes;
-    if (haul__needs(node, 0) && !(out[0] = backward_data(g, haul__saved(node, 1), c)))
+    haul__conv2d c = *(const haul__conv2d *)node->attributes;
+    if (c.relu && !(g = haul_relu_backward(g, haul__saved(node, 2))))
         return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = backward_weight(haul__saved(node, 0), g, c)))
+    c.relu = false;
+    if (haul__needs(node, 0) && !(out[0] = backward_data(g, haul__saved(node, 1), &c)))
+        return haul_error_status();
+    if (haul__needs(node, 1) && !(out[1] = backward_weight(haul__saved(node, 0), g, &c)))
         return haul_error_status();
     if (haul__needs(node, 2) && !(out[2] = haul_sum(g, .axes = {0, 2, 3}, .count = 3)))
         return haul_error_status();
@@ -89,57 +121,75 @@ static haul_status weight_gradients(haul__node *node, haul_tensor *gg, haul_tens
     return HAUL_OK;
 }
 
-/* Save what the gradient of the other operand reads. */
+/* Save what the gradient of the other operand reads, and where relu let something through. */
 static haul_tensor *finish(haul_tensor *y, haul__backward_fn *backward, haul_tensor *a, haul_tensor *b,
                            haul_tensor *bias, const haul__conv2d *c)
 {
+    haul_tensor *saves[] = {haul__tracks(b) ? a : NULL, haul__tracks(a) ? b : NULL, c->relu ? y : NULL};
     return haul__finish(y, &(haul__record){
                                .name = operation,
                                .backward = backward,
                                .inputs = (haul_tensor *[]){a, b, bias},
                                .input_count = 3,
-                               .saves = (haul_tensor *[]){haul__tracks(b) ? a : NULL, haul__tracks(a) ? b : NULL},
-                               .save_count = 2,
+                               .saves = saves,
+                               .save_count = 3,
                                .attributes = c,
                                .attributes_size = sizeof *c,
                            });
 }
 
-static haul_tensor *forward_dense(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c)
+static bool has_work(const haul_tensor *out)
 {
-    haul_device *device = x->storage->device;
-    haul_shape   shape = HAUL_SHAPE(c->n, c->c_out, c->out_h, c->out_w);
-    haul_tensor *dx = haul__dense(x), *dw = haul__dense(weight);
-    haul_tensor *db = haul__is_none(bias) ? NULL : haul__dense(bias);
-    haul_tensor *y = haul__result(operation, device, x->dtype, &shape);
-    if (!dx || !dw || !y || (!db && !haul__is_none(bias)))
-        return NULL;
-    if (y->count && !device->backend->no_data) {
-        haul_status status = run_library(HAUL__CONV2D_FORWARD, c, dx, dw, db, y, y);
-        if (status == HAUL_UNSUPPORTED)
-            status = haul__conv2d_flat_forward(c, dx, dw, db, y);
-        if (status)
-            return NULL;
-    }
-    return finish(y, forward_gradients, x, weight, bias, c);
+    return out->count && !out->storage->device->backend->no_data;
 }
 
-static haul_tensor *data_dense(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c)
+/* The library's call, without relu where it cannot do both. */
+static haul_status run_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
+                               haul_tensor *y)
 {
-    haul_device *device = dy->storage->device;
-    haul_shape   shape = HAUL_SHAPE(c->n, c->c_in, c->h, c->w);
-    haul_tensor *g = haul__dense(dy), *dw = haul__dense(weight);
-    haul_tensor *x = haul__result(operation, device, dy->dtype, &shape);
+    haul__conv2d plain = *c;
+    haul_status  status = run_library(HAUL__CONV2D_FORWARD, c, x, weight, bias, y, y);
+    if (status != HAUL_UNSUPPORTED)
+        return status;
+    plain.relu = false;
+    if (c->relu)
+        status = run_library(HAUL__CONV2D_FORWARD, &plain, x, weight, bias, y, y);
+    if (status == HAUL_UNSUPPORTED && !c->channels_last)
+        status = haul__conv2d_flat_forward(c, x, weight, bias, y);
+    return !status && c->relu ? haul_relu_into(y, y) : status;
+}
+
+static haul_tensor *compute_forward(haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+{
+    haul_tensor *dx = lay(x, c), *dw = lay_weight(weight, c);
+    haul_tensor *db = haul__is_none(bias) ? NULL : haul__dense(bias);
+    haul_tensor *y = fresh(x, HAUL_SHAPE(c->n, c->c_out, c->out_h, c->out_w), c);
+    if (!dx || !dw || !y || (!db && !haul__is_none(bias)))
+        return NULL;
+    haul_status status = has_work(y) ? run_forward(c, dx, dw, db, y) : HAUL_OK;
+    if (status == HAUL_UNSUPPORTED && c->channels_last) { /* after all */
+        c->channels_last = false;
+        return compute_forward(c, x, weight, bias);
+    }
+    return status ? NULL : y;
+}
+
+static haul_tensor *compute_data(haul__conv2d *c, haul_tensor *dy, haul_tensor *weight)
+{
+    haul_tensor *g = lay(dy, c), *dw = lay_weight(weight, c);
+    haul_tensor *x = fresh(dy, HAUL_SHAPE(c->n, c->c_in, c->h, c->w), c);
     if (!g || !dw || !x)
         return NULL;
-    if (x->count && !device->backend->no_data) {
-        haul_status status = run_library(HAUL__CONV2D_DATA, c, x, dw, NULL, g, x);
-        if (status == HAUL_UNSUPPORTED)
-            status = haul__conv2d_flat_data(c, x, dw, g);
-        if (status)
-            return NULL;
+    if (!has_work(x))
+        return x;
+    haul_status status = run_library(HAUL__CONV2D_DATA, c, x, dw, NULL, g, x);
+    if (status == HAUL_UNSUPPORTED && c->channels_last) {
+        c->channels_last = false;
+        return compute_data(c, dy, weight);
     }
-    return finish(x, data_gradients, dy, weight, haul_none, c);
+    if (status == HAUL_UNSUPPORTED)
+        status = haul__conv2d_flat_data(c, x, dw, g);
+    return status ? NULL : x;
 }
 
 /* The kernels' sums are operations; they are not what the graph shall hold. */
@@ -151,40 +201,70 @@ static haul_tensor *weight_by_kernels(const haul__conv2d *c, haul_tensor *x, hau
     return w;
 }
 
-static haul_tensor *weight_dense(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c)
+static haul_tensor *compute_weight(haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
 {
-    haul_device *device = x->storage->device;
-    haul_shape   shape = HAUL_SHAPE(c->c_out, c->c_in / c->groups, c->kh, c->kw);
-    haul_tensor *dx = haul__dense(x), *g = haul__dense(dy);
-    haul_tensor *w = haul__result(operation, device, x->dtype, &shape);
+    haul_tensor *dx = lay(x, c), *g = lay(dy, c);
+    haul_tensor *w = fresh(x, HAUL_SHAPE(c->c_out, c->c_in / c->groups, c->kh, c->kw), c);
     if (!dx || !g || !w)
         return NULL;
-    if (!device->backend->no_data) {
-        haul_status status = c->n ? run_library(HAUL__CONV2D_WEIGHT, c, dx, w, NULL, g, w) : haul_zero_into(w);
-        if (status == HAUL_UNSUPPORTED)
-            status = (w = weight_by_kernels(c, dx, g)) ? HAUL_OK : haul_error_status();
-        if (status)
-            return NULL;
+    if (!has_work(w))
+        return w;
+    if (!c->n)
+        return haul_zero_into(w) ? NULL : w;
+    haul_status status = run_library(HAUL__CONV2D_WEIGHT, c, dx, w, NULL, g, w);
+    if (status == HAUL_UNSUPPORTED && c->channels_last) {
+        c->channels_last = false;
+        return compute_weight(c, x, dy);
     }
-    return finish(w, weight_gradients, x, dy, haul_none, c);
+    if (status == HAUL_UNSUPPORTED)
+        return weight_by_kernels(c, dx, g);
+    return status ? NULL : w;
+}
+
+/* The result in the format it shall have, whatever it was computed in. */
+static haul_tensor *deliver(haul_tensor *y, bool channels_last)
+{
+    return y && channels_last ? haul__in_format(operation, y, true) : y;
+}
+
+static haul_tensor *forward_in_scope(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, haul__conv2d c)
+{
+    bool         last = choose_format(&c, HAUL__CONV2D_FORWARD, x, weight);
+    haul_tensor *y = deliver(compute_forward(&c, x, weight, bias), last);
+    return y ? finish(y, forward_gradients, x, weight, bias, &c) : NULL;
+}
+
+static haul_tensor *data_in_scope(haul_tensor *dy, haul_tensor *weight, haul__conv2d c)
+{
+    bool         last = choose_format(&c, HAUL__CONV2D_DATA, dy, weight);
+    haul_tensor *x = deliver(compute_data(&c, dy, weight), last);
+    return x ? finish(x, data_gradients, dy, weight, haul_none, &c) : NULL;
+}
+
+/* A leaf's gradient is brought to the leaf's format when it arrives. */
+static haul_tensor *weight_in_scope(haul_tensor *x, haul_tensor *dy, haul__conv2d c)
+{
+    choose_format(&c, HAUL__CONV2D_WEIGHT, x, dy);
+    haul_tensor *w = compute_weight(&c, x, dy);
+    return w ? finish(w, weight_gradients, x, dy, haul_none, &c) : NULL;
 }
 
 static haul_tensor *forward(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c)
 {
     haul_scope *scope = x && weight ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, forward_dense(x, weight, bias, c)) : NULL;
+    return scope ? haul_scope_return(scope, forward_in_scope(x, weight, bias, *c)) : NULL;
 }
 
 static haul_tensor *backward_data(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c)
 {
     haul_scope *scope = dy && weight ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, data_dense(dy, weight, c)) : NULL;
+    return scope ? haul_scope_return(scope, data_in_scope(dy, weight, *c)) : NULL;
 }
 
 static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c)
 {
     haul_scope *scope = x && dy ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, weight_dense(x, dy, c)) : NULL;
+    return scope ? haul_scope_return(scope, weight_in_scope(x, dy, *c)) : NULL;
 }
 
 /* ---- checks ---- */
@@ -266,6 +346,7 @@ static haul_status describe(haul__conv2d *c, const haul_tensor *x, const haul_te
         .kh = weight->shape.dims[2],
         .kw = weight->shape.dims[3],
         .groups = o->groups ? o->groups : 1,
+        .relu = o->relu,
     };
     for (int i = 0; i < 2; i++) {
         c->stride[i] = o->stride[i] ? o->stride[i] : (o->stride[0] ? o->stride[0] : 1);

@@ -66,7 +66,7 @@ haul_tensor *haul_scalar(double value)
 static haul_tensor *make_like(const char *operation, haul_tensor *x)
 {
     haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
-    return device ? haul__result(operation, device, x->dtype, &x->shape) : NULL;
+    return device ? haul__result_like(operation, device, x->dtype, &x->shape, x) : NULL;
 }
 
 haul_tensor *haul_zeros_like(haul_tensor *x)

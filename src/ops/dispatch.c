@@ -160,7 +160,8 @@ haul_device *haul__place(const char *operation, haul_tensor **in, const char *co
 
 /* ---- allocate ---- */
 
-haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape)
+haul_tensor *haul__result_strided(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
+                                  const int64_t *strides)
 {
     int64_t count;
     if (haul__device_check(device, operation, "device") || haul__shape_count(shape, operation, &count))
@@ -178,13 +179,37 @@ haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype
     haul__storage *storage = haul__storage_alloc(device, (size_t)count * haul__dtype_size(dtype), operation);
     if (!storage)
         return NULL;
-    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
     haul__object_release(storage);
     if (!t) {
         haul__fail_memory(operation, sizeof *t);
         return NULL;
     }
     return haul__own(t, operation);
+}
+
+haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape)
+{
+    return haul__result_strided(operation, device, dtype, shape, NULL);
+}
+
+haul_tensor *haul__result_like(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
+                               const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (like->contiguous)
+        return haul__result_strided(operation, device, dtype, shape, NULL);
+    haul__shape_strides_like(shape, like->strides, strides);
+    return haul__result_strided(operation, device, dtype, shape, strides);
+}
+
+haul_tensor *haul__result_in_format(const char *operation, haul_device *device, haul_dtype dtype,
+                                    const haul_shape *shape, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(shape, strides);
+    return haul__result_strided(operation, device, dtype, shape, channels_last ? strides : NULL);
 }
 
 haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset)
@@ -265,6 +290,22 @@ haul_status haul__check_out(const char *operation, const haul_tensor *out, const
 void haul__written(haul_tensor *out)
 {
     atomic_fetch_add_explicit(&out->storage->version, 1, memory_order_relaxed);
+}
+
+/* ---- memory formats ---- */
+
+/* Of dimensions larger than 1 the channels step least, and the others fall in order. */
+bool haul__wants_channels_last(const haul_tensor *t)
+{
+    int64_t packed[HAUL_MAX_DIMS], wanted[HAUL_MAX_DIMS];
+    if (t->contiguous || t->shape.ndim < 3)
+        return false;
+    haul__shape_strides_like(&t->shape, t->strides, packed);
+    haul__shape_strides_channels_last(&t->shape, wanted);
+    if (!haul__shape_same_strides(&t->shape, packed, wanted))
+        return false;
+    haul__shape_strides(&t->shape, wanted);
+    return !haul__shape_same_strides(&t->shape, packed, wanted);
 }
 
 /* ---- small helpers ---- */

@@ -39,6 +39,28 @@ haul_device *haul__place(const char *operation, haul_tensor **in, const char *co
  * cannot compute with. */
 haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape);
 
+/* As above with these strides, which leave no gaps; NULL: row-major. */
+haul_tensor *haul__result_strided(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
+                                  const int64_t *strides);
+
+/* As above with its dimensions in memory in the order in which `like`, which has as many, has them. */
+haul_tensor *haul__result_like(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
+                               const haul_tensor *like);
+
+/* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
+bool haul__wants_channels_last(const haul_tensor *t);
+
+/* x without gaps, [N, C, ...] with its channels innermost or row-major; or with its dimensions in memory in the order
+ * in which `like`, of the same shape, has them. Itself or a copy, as a fresh handle; differentiable. */
+haul_tensor *haul__in_format(const char *operation, haul_tensor *x, bool channels_last);
+haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like);
+/* The same, always a copy, without graph. */
+haul_tensor *haul__copy_in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like);
+
+/* A fresh tensor [N, C, ...] in that format. */
+haul_tensor *haul__result_in_format(const char *operation, haul_device *device, haul_dtype dtype,
+                                    const haul_shape *shape, bool channels_last);
+
 /* A view of x's storage, of the innermost scope, without graph. */
 haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset);
 

@@ -1,5 +1,6 @@
 /* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped when its random word is below p 2^32,
- * and the gradient draws the same words again from the saved seed and offset. */
+ * and the gradient draws the same words again from the saved seed and offset. Elements are counted as they lie in
+ * memory. */
 #include "ops/dispatch.h"
 #include "ops/generator.h"
 #include "ops/kernel/types.h"
@@ -39,6 +40,7 @@ KERNEL2(dropout, dropout_params, T, out, const T, x)
 typedef struct dropout_attributes {
     double            p;
     haul_random_state state;
+    int64_t           strides[HAUL_MAX_DIMS]; /* of the result: where the gradient finds its element i */
 } dropout_attributes;
 
 static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a);
@@ -57,10 +59,9 @@ static int64_t block_count(const haul_tensor *x)
 
 static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a)
 {
-    if (!x || (!x->contiguous && !(x = haul_contiguous(x))))
-        return NULL;
-    haul_tensor *y = haul__result("haul_dropout", x->storage->device, x->dtype, &x->shape);
-    if (!y)
+    haul_tensor *y =
+        x ? haul__result_strided("haul_dropout", x->storage->device, x->dtype, &x->shape, a->strides) : NULL;
+    if (!y || (!haul__tensor_same_layout(x, y) && !(x = haul__in_order_of("haul_dropout", x, y))))
         return NULL;
     dropout_params p = {.items = block_count(x),
                         .count = x->count,
@@ -96,8 +97,9 @@ haul_tensor *haul_dropout(haul_tensor *x, double p, bool training)
     if (!training || p == 0)
         return haul_view(x, x->shape);
     dropout_attributes a = {.p = p, .state = haul__random_take(block_count(x))};
-    haul_scope        *scope = haul_scope_push();
-    haul_tensor       *y = scope ? haul_scope_return(scope, drop(x, &a)) : NULL;
+    haul__shape_strides_like(&x->shape, x->strides, a.strides);
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *y = scope ? haul_scope_return(scope, drop(x, &a)) : NULL;
     if (!y)
         haul__random_give_back(a.state, block_count(x));
     return y;

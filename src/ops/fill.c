@@ -36,7 +36,7 @@ static haul_status fill(const char *operation, haul_tensor *out, double value)
     haul_status status = haul__check_out(operation, out, &out->shape, out->dtype, out->storage->device);
     if (status)
         return status;
-    if (!out->contiguous)
+    if (!haul__tensor_is_dense(out))
         return fill_strided(operation, out, value);
     unsigned char pattern[8];
     size_t        size = haul__dtype_size(out->dtype);

@@ -1,7 +1,7 @@
 /* Collapsing operands' dimensions for the pointwise loop. */
 #include "ops/layout.h"
 
-#include <string.h>
+#include "ops/dispatch.h"
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
@@ -26,6 +26,22 @@ static bool can_merge(const pointwise_params *p, const int64_t *strides, int64_t
     return true;
 }
 
+/* Dimensions larger than 1 as the result has them in memory, outermost first: elements are independent of each other,
+ * and neighbours there are written one after the other. */
+static int sort_by_stride(int *order, const haul_shape *shape, const haul_tensor *result)
+{
+    int count = 0;
+    for (int d = 0; d < shape->ndim; d++) {
+        if (shape->dims[d] == 1)
+            continue;
+        int at = count++;
+        for (; at > 0 && !result->contiguous && result->strides[order[at - 1]] < result->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    return count;
+}
+
 void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *const *operands, int count)
 {
     int64_t items = 1;
@@ -43,9 +59,9 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
             p->strides[k][0] = 1;
         return;
     }
-    for (int d = 0; d < shape->ndim; d++) {
-        if (shape->dims[d] == 1)
-            continue;
+    int order[HAUL_MAX_DIMS], dims = sort_by_stride(order, shape, operands[0]);
+    for (int i = 0; i < dims; i++) {
+        int     d = order[i];
         int64_t strides[4];
         for (int k = 0; k < count; k++)
             strides[k] = broadcast_stride(operands[k], shape, d);
@@ -65,4 +81,21 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
         for (int k = 0; k < count; k++)
             p->strides[k][0] = 1;
     }
+}
+
+static bool repeats(const haul_tensor *t)
+{
+    for (int d = 0; d < t->shape.ndim; d++)
+        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
+            return true;
+    return false;
+}
+
+haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,
+                                    const haul_shape *shape, haul_tensor *const *operands, int count)
+{
+    for (int k = 0; k < count; k++)
+        if (haul__shape_equal(&operands[k]->shape, shape) && (operands[k]->contiguous || !repeats(operands[k])))
+            return haul__result_like(operation, device, dtype, shape, operands[k]);
+    return haul__result(operation, device, dtype, shape);
 }

@@ -8,8 +8,14 @@
 /* pointwise_params, shared with kernel text */
 #include "ops/kernel/pointwise.h"
 
-/* Fill dims, strides, offsets, ndim and items for operands broadcast to `shape`; operand 0 is the result. Dimensions of
- * size 1 go away and neighbours are merged where every operand allows it, so that most cases are one or two loops. */
+/* Fill dims, strides, offsets, ndim and items for operands broadcast to `shape`; operand 0 is the result, which
+ * has that shape. Dimensions are taken in the order in which the result has them in memory; those of size 1 go away and
+ * neighbours are merged where every operand allows it, so that most cases are one or two loops. */
 void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *const *operands, int count);
+
+/* A fresh tensor for the result of a pointwise operation: in memory its dimensions have the order of the first operand
+ * that has its shape and repeats no element, else they are row-major. NULL on failure. */
+haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,
+                                    const haul_shape *shape, haul_tensor *const *operands, int count);
 
 #endif

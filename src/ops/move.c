@@ -25,11 +25,13 @@ static haul_status check_operand(const char *operation, const haul_tensor *x)
     return HAUL_OK;
 }
 
-/* A dense tensor of no scope. */
+/* A dense tensor of no scope, with the order of dimensions of `like`. */
 static haul_tensor *temporary(const char *operation, haul_device *device, haul_dtype dtype, const haul_tensor *like)
 {
+    int64_t        strides[HAUL_MAX_DIMS];
     haul__storage *storage = haul__storage_alloc(device, (size_t)like->count * haul__dtype_size(dtype), operation);
-    haul_tensor   *t = haul__tensor_wrap(storage, dtype, &like->shape, NULL, 0);
+    haul__shape_strides_like(&like->shape, like->strides, strides);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
     haul__object_release(storage);
     return t;
 }
@@ -41,18 +43,20 @@ static bool convert_first(const haul_tensor *from, const haul_tensor *to)
     return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
 }
 
-/* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense. */
+/* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense, in whatever order of
+ * dimensions. */
 static haul_status cross(const char *operation, haul_tensor *y, haul_tensor *x)
 {
     haul_tensor *packed = NULL, *landed = NULL, *from = x, *to = y;
     haul_status  status = HAUL_OK;
     haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
-    if (!x->contiguous || x->dtype != dtype) {
+    if (x->dtype != dtype || !haul__tensor_is_dense(x)) {
         from = packed = temporary(operation, x->storage->device, dtype, x);
         status = packed ? haul__copy_elements(packed, x, operation) : haul_error_status();
     }
-    if (!status && (!y->contiguous || y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape))) {
-        to = landed = temporary(operation, y->storage->device, dtype, x);
+    if (!status &&
+        (y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape) || !haul__tensor_same_layout(from, y))) {
+        to = landed = temporary(operation, y->storage->device, dtype, from);
         status = landed ? HAUL_OK : haul_error_status();
     }
     if (!status) {
@@ -75,10 +79,10 @@ static haul_status bring(const char *operation, haul_tensor *y, haul_tensor *x)
     return cross(operation, y, x);
 }
 
-/* A fresh tensor on `device` with x's elements. */
+/* A fresh tensor on `device` with x's elements and order of dimensions. */
 static haul_tensor *copied(const char *operation, haul_tensor *x, haul_device *device, haul_dtype dtype)
 {
-    haul_tensor *y = haul__result(operation, device, dtype, &x->shape);
+    haul_tensor *y = haul__result_like(operation, device, dtype, &x->shape, x);
     if (!y || bring(operation, y, x))
         return NULL;
     return finish(operation, y, x);
@@ -145,4 +149,61 @@ haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
         haul__written(out);
     haul__object_release(apart);
     return status;
+}
+
+/* ---- memory formats ---- */
+
+/* x itself if its strides are these, else a copy that has them; a fresh handle. */
+static haul_tensor *with_strides(const char *operation, haul_tensor *x, const int64_t *strides)
+{
+    if (x->count == 0 || haul__shape_same_strides(&x->shape, x->strides, strides))
+        return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
+    haul_tensor *y = haul__result_strided(operation, x->storage->device, x->dtype, &x->shape, strides);
+    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? finish(operation, y, x) : NULL;
+}
+
+haul_tensor *haul__in_format(const char *operation, haul_tensor *t, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&t->shape, strides);
+    else
+        haul__shape_strides(&t->shape, strides);
+    return with_strides(operation, t, strides);
+}
+
+haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    haul__shape_strides_like(&x->shape, like->strides, strides);
+    return with_strides(operation, x, strides);
+}
+
+haul_tensor *haul__copy_in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
+{
+    haul_tensor *y = haul__result_like(operation, x->storage->device, x->dtype, &x->shape, like);
+    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? y : NULL;
+}
+
+haul_tensor *haul_contiguous(haul_tensor *x)
+{
+    static const char operation[] = "haul_contiguous";
+    return check_operand(operation, x) ? NULL : haul__in_format(operation, x, false);
+}
+
+haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format)
+{
+    static const char operation[] = "haul_to_memory_format";
+    if (check_operand(operation, x))
+        return NULL;
+    if (format != HAUL_CONTIGUOUS && format != HAUL_CHANNELS_LAST) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "format",
+                   "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);
+        return NULL;
+    }
+    if (format == HAUL_CHANNELS_LAST && x->shape.ndim != 4) {
+        haul__fail_shape(operation, "x", x, "only a tensor [N, C, H, W] can be channels-last");
+        return NULL;
+    }
+    return haul__in_format(operation, x, format == HAUL_CHANNELS_LAST);
 }

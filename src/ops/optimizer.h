@@ -4,8 +4,8 @@
 
 #include <haul/tensor.h>
 
-/* All tensors of a call are row-major, of one shape, floating dtype and device; the caller has checked that. Compiling
- * is done by haul__..._prepare, so that a step has nothing left that commonly fails. */
+/* All tensors of a call are dense, with the same strides, of one shape, floating dtype and device; the caller has
+ * checked that. Compiling is done by haul__..._prepare, so that a step has nothing left that commonly fails. */
 typedef struct haul__sgd {
     double lr, momentum, dampening, weight_decay;
     bool   nesterov;

@@ -252,7 +252,8 @@ static haul_tensor *compute_in_dtype(row_call *c, haul_device *device, haul_dtyp
     haul_shape shape;
     if (broadcast(c, &shape))
         return NULL;
-    haul_tensor *y = haul__result(c->row->name, device, to_bool(c->row) ? HAUL_BOOL : dtype, &shape);
+    haul_tensor *y =
+        haul__pointwise_result(c->row->name, device, to_bool(c->row) ? HAUL_BOOL : dtype, &shape, c->in, c->arity);
     if (!y || launch(c, device, dtype, y))
         return NULL;
     return record(c, y);

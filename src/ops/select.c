@@ -74,7 +74,7 @@ static haul_tensor *compute(const char *operation, int kernel, haul_tensor **in,
         if (in[i]->dtype != wanted && !(in[i] = haul_cast(in[i], wanted)))
             return NULL;
     }
-    haul_tensor *y = haul__result(operation, device, dtype, &shape);
+    haul_tensor *y = haul__pointwise_result(operation, device, dtype, &shape, in, count);
     if (!y)
         return NULL;
     pointwise_params p;

@@ -279,14 +279,3 @@ haul_tensor *haul_unsqueeze(haul_tensor *x, int axis)
     }
     return make_view("haul_unsqueeze", reshape_backward, x, &shape, strides, NULL, 0);
 }
-
-/* ---- contiguous ---- */
-
-haul_tensor *haul_contiguous(haul_tensor *x)
-{
-    if (!(x = operand("haul_contiguous", x)))
-        return NULL;
-    if (!x->contiguous)
-        return haul_clone(x);
-    return make_view("haul_contiguous", reshape_backward, x, &x->shape, x->strides, NULL, 0);
-}

@@ -30,7 +30,7 @@ static haul_status put_backward(haul__node *node, haul_tensor *g, haul_tensor **
 /* Zeros of `shape` with g in the place of the part. */
 static haul_tensor *put(haul_tensor *g, const haul_shape *shape, const part *at)
 {
-    haul_tensor *y = g ? haul__result("haul_slice", g->storage->device, g->dtype, shape) : NULL;
+    haul_tensor *y = g ? haul__result_like("haul_slice", g->storage->device, g->dtype, shape, g) : NULL;
     if (!y || haul_zero_into(y))
         return NULL;
     haul_tensor *place = view_part(y, at), *plain = haul__view_of(g, &g->shape, g->strides, g->offset);

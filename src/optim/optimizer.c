@@ -137,7 +137,7 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 
 /* What the first pass found for a parameter. */
 typedef struct prepared {
-    haul_tensor *grad;                     /* row-major; NULL: the parameter is left alone */
+    haul_tensor *grad;                     /* laid out as the parameter; NULL: the parameter is left alone */
     haul_tensor *states[HAUL__MAX_STATES]; /* new or moved; NULL: those of the entry serve */
 } prepared;
 
@@ -154,24 +154,28 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
         return haul__fail(HAUL_PLACEMENT, operation, "gradient",
                           "the gradient of '%s' is on %s, the parameter on %s; move the module with haul_module_to",
                           e->name, haul_device_name(g->storage->device), haul_device_name(p->storage->device));
-    if (!p->contiguous)
+    if (!haul__tensor_is_dense(p))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameter",
-                          "the parameter '%s' is a view that is not row-major; add haul_clone(...) of it instead",
+                          "the parameter '%s' is a view with gaps between its elements; add haul_clone(...) of it "
+                          "instead",
                           e->name);
     return HAUL_OK;
 }
 
-/* State lies where the parameter lies, also after the module was moved. */
+/* State lies where the parameter lies and as it lies, also after the module was moved or its memory format changed. */
 static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
 {
-    haul_device *device = e->parameter->storage->device;
+    haul_tensor *p = e->parameter;
+    haul_device *device = p->storage->device;
 
     if (!o->kind->has_state(o))
         return HAUL_OK;
     for (int i = 0; i < o->kind->state_count; i++) {
-        if (e->states[i] && e->states[i]->storage->device == device)
+        haul_tensor *s = e->states[i];
+        if (s && s->storage->device == device && haul__tensor_same_layout(s, p))
             continue;
-        out->states[i] = e->states[i] ? haul_to(e->states[i], device) : haul_zeros_like(e->parameter);
+        s = s ? haul_to(s, device) : haul_zeros_like(p);
+        out->states[i] = s ? haul__in_order_of("haul_optimizer_step", s, p) : NULL;
         if (!out->states[i])
             return haul_error_status();
     }
@@ -191,7 +195,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, prepared
         status = o->kind->prepare(o, e);
     if (status)
         return status;
-    out->grad = haul__dense(g);
+    out->grad = haul__in_order_of("haul_optimizer_step", g, e->parameter);
     return out->grad ? HAUL_OK : haul_error_status();
 }
 

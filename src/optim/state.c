@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "device/device.h"
+#include "ops/dispatch.h"
 #include "optim/optimizer.h"
 
 /* ---- reading ---- */
@@ -99,7 +99,8 @@ static haul_status take_state(const haul__optimizer_entry *e, const haul_named_t
                           haul__tensor_text(t->tensor, have, sizeof have), e->name,
                           haul__tensor_text(p, want, sizeof want));
     haul_tensor *detached = haul_detach(t->tensor);
-    *out = haul_identity(detached ? haul_contiguous(detached) : NULL, p->storage->device);
+    haul_tensor *ordered = detached ? haul__copy_in_order_of(operation, detached, p) : NULL;
+    *out = haul_to(ordered, p->storage->device);
     return *out ? HAUL_OK : haul_error_status();
 }
 

@@ -285,6 +285,8 @@ static char *address(const haul__buffer *buffer, int64_t offset, int64_t size)
 haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *c)
 {
     (void)s;
+    if (c->relu)
+        return HAUL_UNSUPPORTED;
     haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_FORWARD, c);
     if (library != HAUL_UNSUPPORTED)
         return library;

@@ -211,6 +211,7 @@ const haul__backend haul__backend_cuda = {
     .open = open_gpu,
     .alloc = haul__cuda_alloc,
     .free = haul__cuda_free,
+    .memory_left = haul__cuda_memory_left,
     .host_alloc = haul__cuda_host_alloc,
     .host_free = haul__cuda_host_free,
     .stream_open = haul__cuda_stream_open,

@@ -96,12 +96,13 @@ void     haul__cuda_leave(const haul__cuda_scope *scope);
     } while (0)
 
 /* errors.c: HAUL_OK, or the recorded error "cuda:0: cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS: ...". */
-haul_status haul__cuda_check(const haul_device *device, const char *call, CUresult code);
+haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code);
 const char *haul__cuda_error_name(CUresult code);
 
 /* memory.c */
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out);
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
+void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);
 haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle);
 void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
 

@@ -13,23 +13,43 @@ const char *haul__cuda_error_name(CUresult code)
     return "an unknown error";
 }
 
+/* Errors after which the context is of no more use: every later call returns them again. */
+static bool is_final(CUresult code)
+{
+    static const int final[] = {
+        CUDA_ERROR_ECC_UNCORRECTABLE,     CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUDA_ERROR_LAUNCH_TIMEOUT,        CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_ASSERT,
+        CUDA_ERROR_HARDWARE_STACK_ERROR,  CUDA_ERROR_ILLEGAL_INSTRUCTION,  CUDA_ERROR_MISALIGNED_ADDRESS,
+        CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC,           CUDA_ERROR_LAUNCH_FAILED,
+    };
+
+    for (size_t i = 0; i < sizeof final / sizeof final[0]; i++)
+        if ((int)code == final[i])
+            return true;
+    return false;
+}
+
 /* What to do about it; "" where the name says all. */
 static const char *advice(CUresult code)
 {
-    switch ((int)code) {
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_FAILED:
-        return ": a kernel failed, and the GPU cannot be used any more by this process; resume from a checkpoint in a "
+    if (is_final(code))
+        return ": earlier work failed on the GPU, which this process cannot use any more; resume from a checkpoint in "
+               "a "
                "new one";
-    case CUDA_ERROR_DEVICE_UNAVAILABLE: return ": the GPU is busy, in exclusive use by another process, or was lost";
-    default: return "";
-    }
+    if (code == CUDA_ERROR_DEVICE_UNAVAILABLE)
+        return ": another process uses the GPU exclusively, or it was lost";
+    return "";
 }
 
-haul_status haul__cuda_check(const haul_device *device, const char *call, CUresult code)
+haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code)
 {
+    haul_status status = code == CUDA_ERROR_OUT_OF_MEMORY ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND;
+
     if (code == CUDA_SUCCESS)
         return HAUL_OK;
-    return haul__fail(code == CUDA_ERROR_OUT_OF_MEMORY ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
-                      "%s failed: %s (error %d)%s", call, haul__cuda_error_name(code), (int)code, advice(code));
+    haul__fail(status, device->name, NULL, "%s failed: %s (error %d)%s", call, haul__cuda_error_name(code), (int)code,
+               advice(code));
+    if (is_final(code))
+        haul__device_lose(device, status);
+    return status;
 }

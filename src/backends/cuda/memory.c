@@ -1,47 +1,52 @@
 /* Memory of a GPU, and host memory that it copies from and to at the speed of the link. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
 #include "core/error.h"
 
-/* ", of which other processes hold 3.2 GiB (process 4242 most)": what NVML knows. "" if nothing. */
-static const char *others(const haul__cuda_device *d, char *out, size_t size)
+/* Bytes that other processes hold, and the one that holds most; 0 where NVML does not know. */
+static unsigned long long held_by_others(const haul__cuda_device *d, unsigned *pid)
 {
     nvmlProcessInfo_t  list[64];
     nvmlDevice_t       handle;
-    unsigned           count = sizeof list / sizeof list[0], most = 0;
-    unsigned long long total = 0;
+    unsigned           count = sizeof list / sizeof list[0];
+    unsigned long long total = 0, most = 0;
 
-    out[0] = '\0';
     if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
         haul__nvml.DeviceGetComputeRunningProcesses(handle, &count, list) != 0)
-        return out;
+        return 0;
     for (unsigned i = 0; i < count; i++) {
-        if (list[i].pid == (unsigned)getpid() || list[i].usedGpuMemory > 1ull << 62) /* unknown is all ones */
+        if (list[i].pid == (unsigned)getpid() || list[i].usedGpuMemory > 1ull << 62) /* all ones: not known */
             continue;
         total += list[i].usedGpuMemory;
-        if (list[most].pid == (unsigned)getpid() || list[i].usedGpuMemory > list[most].usedGpuMemory)
-            most = i;
+        if (list[i].usedGpuMemory >= most) {
+            most = list[i].usedGpuMemory;
+            *pid = list[i].pid;
+        }
     }
-    if (total > 0)
-        snprintf(out, size, "; other processes hold %llu bytes (process %u most)", total, list[most].pid);
-    return out;
+    return total;
 }
 
-static haul_status fail_alloc(const haul_device *device, size_t bytes)
+#define GIB(bytes) ((double)(bytes) / 1073741824.0)
+
+void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
 {
     const haul__cuda_device *d = haul__cuda_of(device);
-    size_t                   left = 0, all = 0;
-    char                     more[96];
+    size_t                   left = 0, all = 0, at;
+    unsigned                 pid = 0;
     CUresult                 code;
 
+    out[0] = '\0';
     HAUL__CU_CALL(code, d, MemGetInfo(&left, &all));
     if (code != CUDA_SUCCESS)
-        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "no memory for %zu bytes more", bytes);
-    return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL,
-                      "no memory for %zu bytes more: %zu of %zu bytes are free%s", bytes, left, all,
-                      others(d, more, sizeof more));
+        return;
+    snprintf(out, size, "%.2f GiB of %.2f GiB are free", GIB(left), GIB(all));
+    unsigned long long others = held_by_others(d, &pid);
+    at = strlen(out);
+    if (others > 0)
+        snprintf(out + at, size - at, ", other processes hold %.2f GiB (process %u most)", GIB(others), pid);
 }
 
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out)
@@ -51,7 +56,7 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *ou
 
     HAUL__CU_CALL(code, haul__cuda_of(device), MemAlloc(&address, bytes));
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
-        return fail_alloc(device, bytes);
+        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "no memory for %zu bytes more", bytes);
     if (code != CUDA_SUCCESS)
         return haul__cuda_check(device, "cuMemAlloc", code);
     *out = (haul__buffer){.handle = (void *)(uintptr_t)address};

@@ -1,6 +1,6 @@
 /* The loop around a pointwise formula, for every layout.
  *
- * Operands are described by collapsed dimensions, innermost last. A work item is an element of the result in row-major order;
+ * Operands are described by collapsed dimensions, innermost last. A work item is an element of the result, in their order;
  * where work is CHUNKED the loop takes as much of an innermost row as is its own. Operand 0 is the result. */
 typedef struct pointwise_params {
     I64 items;

@@ -1,0 +1,335 @@
+/* The CUDA backend in bad states, on the stand-in driver: nothing there, too old, full, refusing, lost. A process finds
+ * its GPUs once, so each case is a child of its own.
+ *
+ * ctest: labels=no-tsan; timeout=300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <haul/haul.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STANDIN HAUL_BUILD "/tests/standin"
+
+/* ---- children ---- */
+
+typedef bool child_fn(void);
+
+/* Run in a child with "NAME=value" set; what it prints is shown when it fails. */
+static void in_child(child_fn *run, const char *const *settings)
+{
+    int   status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("HAUL_CUDA_LIBRARIES", STANDIN, 1);
+        for (; settings && *settings; settings++) {
+            char setting[1024];
+            snprintf(setting, sizeof setting, "%s", *settings);
+            char *value = strchr(setting, '=');
+            *value = '\0';
+            setenv(setting, value + 1, 1);
+        }
+        fflush(stdout);
+        bool good = run();
+        if (!good)
+            printf("the last error: %s\n", haul_error_message());
+        fflush(stdout);
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("the child %s %d", WIFEXITED(status) ? "answered" : "was ended by signal",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+#define IN_CHILD(run, ...) in_child((run), (const char *const[]){__VA_ARGS__, NULL})
+
+static const char *expected; /* of the children below: words of a message */
+
+static bool says(const char *message, const char *words)
+{
+    if (strstr(message, words))
+        return true;
+    printf("\"%s\" does not say \"%s\"\n", message, words);
+    return false;
+}
+
+/* cuda offers no usable device, says why, and everything else works. */
+static bool has_no_gpu(void)
+{
+    haul_device_report reports[32];
+    int                count = haul_device_list(reports, 32);
+    bool               found = false;
+    for (int i = 0; i < count; i++)
+        if (strncmp(reports[i].name, "cuda", 4) == 0)
+            found = !reports[i].usable && says(reports[i].reason, expected);
+    haul_device *gpu = haul_device_get("cuda:0");
+    haul_scope  *scope = haul_scope_push();
+    bool         refused = haul_set_device(gpu) != HAUL_OK && says(haul_error_message(), expected);
+    haul_error_clear();
+    bool computes = haul_item(haul_sum(haul_ones(HAUL_F32, HAUL_SHAPE(3)))) == 3;
+    haul_scope_pop(scope);
+    return found && refused && computes && !haul_device_is_valid(gpu);
+}
+
+static void test_cuda__nothing_there(void **state)
+{
+    (void)state;
+    expected = "no NVIDIA driver (libcuda.so.1 was not found)";
+    IN_CHILD(has_no_gpu, "HAUL_CUDA_LIBRARIES=/nonexistent");
+    expected = "the NVIDIA driver finds no GPU";
+    IN_CHILD(has_no_gpu, "STANDIN_NO_DEVICE=1");
+    expected = "stub";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=34");
+    expected = "restart the machine";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=803");
+    expected = "made for CUDA 11.4, and 12.0 is needed";
+    IN_CHILD(has_no_gpu, "STANDIN_DRIVER=11040");
+    expected = "compute capability 7.0, and 7.5";
+    IN_CHILD(has_no_gpu, "STANDIN_CAPABILITY=7.0");
+}
+
+/* A driver without the compiler beside it, as on machines that only run compiled programs. */
+static void test_cuda__no_compiler(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("driver-only", 0700), 0);
+    assert_int_equal(symlink(STANDIN "/libcuda.so.1", "driver-only/libcuda.so.1"), 0);
+    expected = "no NVRTC, CUDA's run-time compiler";
+    IN_CHILD(has_no_gpu, "HAUL_CUDA_LIBRARIES=driver-only");
+}
+
+/* ---- a GPU that works ---- */
+
+static haul_tensor *ramp(haul_device *device, int64_t count)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_arange(HAUL_F32, 0, (double)count, 1);
+    haul_set_device(haul_cpu());
+    return x;
+}
+
+/* 2 * (0 + 1 + ... + 99) */
+static bool computes(const char *name)
+{
+    haul_scope *scope = haul_scope_push();
+    double      sum = haul_item(haul_sum(haul_mul_scalar(ramp(haul_device_get(name), 100), 2)));
+    haul_scope_pop(scope);
+    if (sum != 9900)
+        printf("%s: the sum is %g (%s)\n", name, sum, haul_error_message());
+    return sum == 9900;
+}
+
+static bool describes_itself(void)
+{
+    haul_device_properties p = {0};
+    return haul_device_describe(haul_device_get("cuda:0"), &p) == HAUL_OK && p.kind == HAUL_KIND_GPU &&
+           says(p.driver, "NVRTC") && says(p.driver, "compute capability 9.0") && p.memory_bytes == 1 << 30 &&
+           haul_device_get("auto") == haul_device_get("cuda:0") && computes("cuda:0");
+}
+
+static void test_cuda__describes_itself(void **state)
+{
+    (void)state;
+    IN_CHILD(describes_itself, "STANDIN_CAPABILITY=9.0", "STANDIN_MEMORY=1073741824");
+}
+
+/* Newer than the compiler: portable code, which the driver translates. */
+static bool newer_gpu_computes(void)
+{
+    return computes("cuda:0");
+}
+
+static void test_cuda__a_gpu_newer_than_the_compiler(void **state)
+{
+    (void)state;
+    IN_CHILD(newer_gpu_computes, "STANDIN_CAPABILITY=19.0");
+}
+
+static bool both_compute(void)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_device *one = haul_device_get("cuda:0"), *two = haul_device_get("cuda:1");
+    haul_tensor *x = ramp(one, 1000);
+    haul_tensor *y = haul_to(haul_add_scalar(haul_to(x, two), 1), one);
+    double       sum = haul_item(haul_sum(haul_sub(y, x)));
+    haul_scope_pop(scope);
+    return sum == 1000 && computes("cuda:0") && computes("cuda:1") && !haul_device_is_valid(haul_device_get("cuda:2"));
+}
+
+static void test_cuda__two_gpus(void **state)
+{
+    (void)state;
+    IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_PEER=1");
+    IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_PEER=0");
+    IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_ORDER=random", "STANDIN_SEED=7");
+    IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_ORDER=early");
+}
+
+/* ---- full ---- */
+
+static bool survives_a_full_gpu(void)
+{
+    haul_device *gpu = haul_device_get("cuda:0");
+    haul_scope  *scope = haul_scope_push();
+    haul_set_device(gpu);
+    haul_tensor *large = haul_zeros(HAUL_F32, HAUL_SHAPE(64 << 20));
+    bool         refused = !large && haul_error_status() == HAUL_OUT_OF_MEMORY && says(haul_error_message(), "free") &&
+                   says(haul_error_message(), "process 4242");
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return refused && computes("cuda:0");
+}
+
+static void test_cuda__full(void **state)
+{
+    (void)state;
+    IN_CHILD(survives_a_full_gpu, "STANDIN_MEMORY=67108864", "STANDIN_FOREIGN=33554432");
+}
+
+/* ---- the cache on disk ---- */
+
+static void test_cuda__cache_in_bad_states(void **state)
+{
+    (void)state;
+    FILE *file = fopen("not-a-folder", "w");
+    assert_non_null(file);
+    fclose(file);
+    IN_CHILD(newer_gpu_computes, "HAUL_CACHE_DIR=not-a-folder/cache");
+    IN_CHILD(newer_gpu_computes, "HAUL_CACHE_DIR=cache");
+    /* Entries of the right form whose content the driver refuses are compiled again. */
+    assert_int_equal(system("test -n \"$(find cache -type f)\" && find cache -type f -exec sh -c "
+                            "'head -c 100 /dev/urandom >\"$1\"' _ {} \\;"),
+                     0);
+    IN_CHILD(newer_gpu_computes, "HAUL_CACHE_DIR=cache");
+    IN_CHILD(newer_gpu_computes, "HAUL_CACHE_DIR=cache", "STANDIN_FAIL=cuModuleLoadData:1");
+}
+
+/* ---- refusing ---- */
+
+static bool first_compile_fails(void)
+{
+    haul_scope *scope = haul_scope_push();
+    bool        failed = !haul_sqrt(ramp(haul_device_get("cuda:0"), 8)) && haul_error_status() == HAUL_BACKEND &&
+                  says(haul_error_message(), "does not compile");
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return failed && computes("cuda:0");
+}
+
+static void test_cuda__a_kernel_that_does_not_compile(void **state)
+{
+    (void)state;
+    IN_CHILD(first_compile_fails, "HAUL_CACHE_DIR=none-yet", "STANDIN_FAIL=nvrtcCompileProgram:1");
+}
+
+/* A kernel that went wrong takes the GPU with it: every later use says so, and the CPU goes on. */
+static bool is_lost(void)
+{
+    haul_device *gpu = haul_device_get("cuda:0");
+    haul_scope  *scope = haul_scope_push();
+    double       value = haul_item(haul_sum(ramp(gpu, 100)));
+    bool         failed = value != value && haul_error_status() == HAUL_BACKEND &&
+                  says(haul_error_message(), "CUDA_ERROR_LAUNCH_FAILED") && says(haul_error_message(), "checkpoint");
+    haul_error_clear();
+    bool refused = haul_device_sync(gpu) != HAUL_OK;
+    haul_error_clear();
+    bool still = !haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), gpu);
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return failed && refused && still && computes("cpu");
+}
+
+static void test_cuda__lost(void **state)
+{
+    (void)state;
+    IN_CHILD(is_lost, "STANDIN_FAIL=cuLaunchKernel:1:719");
+    IN_CHILD(is_lost, "STANDIN_FAIL=cuEventSynchronize:1:719,cuStreamSynchronize:1:719");
+}
+
+/* ---- every call of the driver fails in turn ---- */
+
+static bool step(haul_module *net, haul_optimizer *sgd, haul_device *device)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(device);
+    haul_manual_seed(1);
+    haul_tensor *x = haul_to(haul_normal(HAUL_F32, HAUL_SHAPE(4, 2, 6, 6), 0, 1), device);
+    haul_tensor *y = haul_zeros(HAUL_I64, HAUL_SHAPE(4));
+    haul_tensor *loss = haul_cross_entropy(haul_call(net, x), y);
+    haul_optimizer_zero_grad(sgd);
+    haul_backward(loss, HAUL_NONE);
+    haul_optimizer_step(sgd);
+    double value = haul_item(loss);
+    haul_scope_pop(scope);
+    return value == value && haul_error_status() == HAUL_OK;
+}
+
+/* Either the step works (the fault hit what can be done without, or nothing), or an error tells what failed. */
+static bool trains_or_tells(void)
+{
+    haul_device *device = haul_device_get("cuda:0");
+    if (!haul_device_is_valid(device))
+        return haul_set_device(device) != HAUL_OK && haul_error_message()[0];
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(device);
+    haul_module    *net = HAUL_SEQUENTIAL(haul_nn_conv2d(2, 3, 3), haul_nn_relu(), haul_nn_max_pool2d(2),
+                                          haul_nn_flatten(1), haul_nn_linear(12, 2));
+    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
+    bool            good = net && sgd && step(net, sgd, device) && step(net, sgd, device);
+    if (!good && (haul_error_status() == HAUL_OK || !haul_error_message()[0])) {
+        printf("failed without an error\n");
+        return false;
+    }
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return true;
+}
+
+static void test_cuda__every_call_fails_in_turn(void **state)
+{
+    static const char *const functions[] = {
+        "cuDeviceGetCount",     "cuDeviceGet",          "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",      "cuCtxGetCurrent",      "cuMemAlloc_v2",
+        "cuMemHostAlloc",       "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+        "cuMemcpyDtoDAsync_v2", "cuMemsetD32Async",     "cuStreamCreate",
+        "cuStreamWaitEvent",    "cuEventCreate",        "cuEventRecord",
+        "cuEventSynchronize",   "cuModuleLoadData",     "cuModuleGetFunction",
+        "cuFuncGetAttribute",   "cuLaunchKernel",       "nvrtcCreateProgram",
+        "nvrtcCompileProgram",
+    };
+    static const int calls[] = {1, 2, 3, 5, 8, 13, 21, 34};
+    (void)state;
+    IN_CHILD(trains_or_tells, "STANDIN_DEVICES=1"); /* fills the cache */
+    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
+        for (size_t n = 0; n < sizeof calls / sizeof calls[0]; n++) {
+            char fault[96];
+            snprintf(fault, sizeof fault, "STANDIN_FAIL=%s:%d", functions[f], calls[n]);
+            IN_CHILD(trains_or_tells, fault);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda__nothing_there),
+        cmocka_unit_test(test_cuda__no_compiler),
+        cmocka_unit_test(test_cuda__describes_itself),
+        cmocka_unit_test(test_cuda__a_gpu_newer_than_the_compiler),
+        cmocka_unit_test(test_cuda__two_gpus),
+        cmocka_unit_test(test_cuda__full),
+        cmocka_unit_test(test_cuda__cache_in_bad_states),
+        cmocka_unit_test(test_cuda__a_kernel_that_does_not_compile),
+        cmocka_unit_test(test_cuda__lost),
+        cmocka_unit_test(test_cuda__every_call_fails_in_turn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,574 @@
+/* Channels-last as a memory layout: who keeps it, who makes it, and what libraries of convolutions are asked. */
+#include "core/tensor.h"
+#include "device/device.h"
+#include "support/linalg.h"
+
+#define SHAPE HAUL_SHAPE(2, 5, 3, 4)
+#define COUNT 120
+
+static haul_tensor *channels_last(haul_tensor *x)
+{
+    return haul_to_memory_format(x, HAUL_CHANNELS_LAST);
+}
+
+static haul_tensor *sample(haul_device *device, unsigned seed)
+{
+    return sample_tensor(device, HAUL_F32, SHAPE, seed, NULL);
+}
+
+static bool is_only_last(haul_tensor *t)
+{
+    return haul_tensor_is_channels_last(t) && !haul_tensor_is_contiguous(t);
+}
+
+static void assert_equal(haul_tensor *got, haul_tensor *want, double error, const char *what)
+{
+    double *values = calloc((size_t)haul_tensor_count(want) + 1, sizeof *values);
+    assert_non_null(values);
+    assert_int_equal(read_values(want, values, haul_tensor_count(want)), HAUL_OK);
+    assert_close(got, values, haul_tensor_count(want), error, what);
+    free(values);
+}
+
+/* ---- the format ---- */
+
+static void converts(haul_device *device)
+{
+    haul_tensor *x = sample(device, 1), *last = channels_last(x);
+    assert_true(haul_tensor_is_contiguous(x) && !haul_tensor_is_channels_last(x));
+    assert_true(is_only_last(last));
+    assert_int_equal(haul_tensor_stride(last, 1), 1);
+    assert_int_equal(haul_tensor_stride(last, 3), 5);
+    assert_int_equal(haul_tensor_stride(last, 2), 20);
+    assert_int_equal(haul_tensor_stride(last, 0), 60);
+    assert_equal(last, x, 0, "the elements");
+    assert_ptr_equal(channels_last(last)->storage, last->storage);
+    assert_ptr_equal(haul_to_memory_format(x, HAUL_CONTIGUOUS)->storage, x->storage);
+    haul_tensor *back = haul_contiguous(last);
+    assert_true(haul_tensor_is_contiguous(back));
+    assert_equal(back, x, 0, "and back");
+    /* as pictures come from files */
+    haul_tensor *permuted =
+        haul_permute(sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 3, 4, 5), 2, NULL), (const int[]){0, 3, 1, 2}, 4);
+    assert_ptr_equal(channels_last(permuted)->storage, permuted->storage);
+    /* where there is nothing to choose */
+    haul_set_device(device);
+    assert_true(haul_tensor_is_channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(2, 1, 3, 4))));
+    assert_true(haul_tensor_is_channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(2, 7, 1, 1))));
+    assert_true(haul_tensor_is_channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(0, 7, 2, 2))));
+    assert_false(haul_tensor_is_channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(7, 2, 2))));
+}
+
+static void test_memory_format__converts(void **state)
+{
+    (void)state;
+    on_devices(converts);
+}
+
+static void test_memory_format__refuses(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    assert_refused(haul_to_memory_format(NULL, HAUL_CHANNELS_LAST), HAUL_INVALID_ARGUMENT, "x");
+    assert_refused(haul_to_memory_format(HAUL_NONE, HAUL_CHANNELS_LAST), HAUL_INVALID_ARGUMENT, "HAUL_NONE");
+    assert_refused(channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 4))), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_to_memory_format(haul_ones(HAUL_F32, SHAPE), (haul_memory_format)7), HAUL_INVALID_ARGUMENT,
+                   "no memory format");
+    haul_scope_pop(scope);
+}
+
+/* ---- who keeps it ---- */
+
+static void pointwise(haul_device *device)
+{
+    haul_tensor *x = sample(device, 1), *z = sample(device, 2), *a = channels_last(x), *b = channels_last(z);
+    haul_tensor *channel = sample_tensor(device, HAUL_F32, HAUL_SHAPE(5, 1, 1), 3, NULL);
+    struct {
+        const char  *what;
+        haul_tensor *got, *want;
+    } cases[] = {
+        {"relu", haul_relu(a), haul_relu(x)},
+        {"add", haul_add(a, b), haul_add(x, z)},
+        {"the first operand's", haul_add(a, z), haul_add(x, z)},
+        {"the full-shape operand's", haul_mul(channel, a), haul_mul(channel, x)},
+        {"not a repeated operand's", haul_mul(haul_expand(channel, SHAPE), a), haul_mul(channel, x)},
+        {"a slice's", haul_neg(haul_slice(channels_last(haul_cat((haul_tensor *[]){x, z}, 2, 1)), 1, 0, 5, 1)),
+         haul_neg(x)},
+        {"scalar", haul_mul_scalar(a, 3), haul_mul_scalar(x, 3)},
+        {"compare", haul_gt(a, b), haul_gt(x, z)},
+        {"where", haul_where(haul_gt(a, b), a, b), haul_maximum(x, z)},
+        {"cast", haul_cast(a, HAUL_F64), haul_cast(x, HAUL_F64)},
+        {"clone", haul_clone(a), x},
+        {"identity", haul_identity(a, device), x},
+        {"zeros_like", haul_zeros_like(a), haul_zeros_like(x)},
+        {"full_like", haul_full_like(a, 7), haul_full_like(x, 7)},
+        {"cat", haul_cat((haul_tensor *[]){a, b}, 2, 1), haul_cat((haul_tensor *[]){x, z}, 2, 1)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (!cases[i].got || !cases[i].want)
+            fail_msg("%s: %s", cases[i].what, haul_error_message());
+        if (!is_only_last(cases[i].got))
+            fail_msg("%s does not keep the layout", cases[i].what);
+        assert_equal(cases[i].got, cases[i].want, 0, cases[i].what);
+    }
+    assert_true(haul_tensor_is_contiguous(haul_add(x, b)));
+    haul_tensor *out = haul_empty_like(a);
+    assert_int_equal(haul_add_into(out, x, b), HAUL_OK);
+    assert_equal(out, haul_add(x, z), 0, "add_into");
+    assert_int_equal(haul_fill_into(out, 3), HAUL_OK);
+    assert_equal(out, haul_full_like(x, 3), 0, "fill_into");
+}
+
+static void test_memory_format__pointwise_keeps_it(void **state)
+{
+    (void)state;
+    on_devices(pointwise);
+}
+
+/* Any order of dimensions, not only this one. */
+static void any_order(haul_device *device)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    haul_tensor     *base = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 1, 4), 1, NULL);
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        haul_tensor *x = haul_permute(base, orders[i], 3), *y = haul_mul_scalar(x, 2);
+        assert_true(haul__tensor_is_dense(x));
+        assert_true(haul__tensor_same_layout(x, y));
+        assert_equal(y, haul_mul_scalar(haul_contiguous(x), 2), 0, "a permuted operand");
+    }
+    assert_false(haul__tensor_is_dense(haul_slice(base, 2, 0, 2, 1)));
+    assert_false(haul__tensor_is_dense(haul_expand(haul_slice(base, 0, 0, 1, 1), HAUL_SHAPE(3, 1, 4))));
+}
+
+static void test_memory_format__any_order_is_kept(void **state)
+{
+    (void)state;
+    on_devices(any_order);
+}
+
+static void moves(haul_device *device)
+{
+    haul_tensor *x = sample(haul_cpu(), 1), *there = haul_to(channels_last(x), device);
+    assert_true(is_only_last(there));
+    assert_equal(there, x, 0, "moved");
+    haul_tensor *wide = haul_to(there, haul_cpu(), .dtype = HAUL_F64);
+    assert_true(is_only_last(wide));
+    assert_equal(wide, x, 0, "moved back and converted");
+    haul_tensor *target = haul_zeros_like(x);
+    assert_int_equal(haul_copy_into(target, there), HAUL_OK);
+    assert_equal(target, x, 0, "copied into a row-major tensor");
+    target = haul_zeros_like(channels_last(x));
+    assert_int_equal(haul_copy_into(target, haul_to(x, device)), HAUL_OK);
+    assert_equal(target, x, 0, "copied from a row-major tensor");
+    float values[COUNT];
+    assert_int_equal(haul_read(there, values, sizeof values), HAUL_OK);
+    assert_equal(haul_from_host(HAUL_F32, SHAPE, values), x, 0, "read, row-major");
+    assert_int_equal(haul_write(there, (float[COUNT]){1, 2, 3}, sizeof values), HAUL_OK);
+    assert_true(haul_item(haul_slice(haul_flatten(there, 0), 0, 2, 3, 1)) == 3);
+}
+
+static void test_memory_format__moves_keep_it(void **state)
+{
+    (void)state;
+    on_devices(moves);
+}
+
+static void drops(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_set_requires_grad(channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5))), true);
+    haul_tensor *y = haul_dropout(x, 0.5, true);
+    assert_true(is_only_last(y));
+    /* a gradient that lies otherwise meets the same mask */
+    assert_int_equal(haul_backward(y, haul_full(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5), 1)), HAUL_OK);
+    assert_equal(haul_tensor_grad(x), y, 0, "the mask of the gradient");
+    assert_true(is_only_last(haul_tensor_grad(x)));
+}
+
+static void test_memory_format__dropout_keeps_its_mask(void **state)
+{
+    (void)state;
+    on_devices(drops);
+}
+
+/* ---- gradients ---- */
+
+static void gradients(haul_device *device)
+{
+    haul_tensor *x = haul_set_requires_grad(haul_detach(sample(device, 1)), true);
+    haul_tensor *seed = sample(device, 2), *last = channels_last(seed);
+    assert_int_equal(haul_backward(channels_last(x), last), HAUL_OK);
+    assert_true(haul_tensor_is_contiguous(haul_tensor_grad(x))); /* as x lies */
+    assert_equal(haul_tensor_grad(x), seed, 0, "a leaf's gradient");
+    assert_int_equal(haul_backward(haul_add(x, last), last), HAUL_OK);
+    assert_equal(haul_tensor_grad(x), haul_mul_scalar(seed, 2), 0, "a sum of gradients that lie differently");
+    haul_tensor *z = haul_set_requires_grad(haul_detach(last), true);
+    assert_int_equal(haul_backward(haul_mul(z, x), seed), HAUL_OK);
+    assert_true(is_only_last(haul_tensor_grad(z)));
+    assert_equal(haul_tensor_grad(z), haul_mul(x, seed), 0, "a channels-last leaf's gradient");
+}
+
+static void test_memory_format__gradients_lie_as_their_leaves(void **state)
+{
+    (void)state;
+    on_devices(gradients);
+}
+
+static haul_tensor *cubed(haul_tensor *const *in, int count, void *context)
+{
+    (void)count, (void)context;
+    haul_tensor *g, *y = haul_mul(haul_square(channels_last(in[0])), in[0]);
+    if (haul_grad(haul_sum(y), in, 1, &g, .create_graph = true))
+        return NULL;
+    return haul_sum(haul_mul(g, in[0]));
+}
+
+static void test_memory_format__second_gradients(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(2, 3, 2, 2), 1, NULL);
+    assert_int_equal(haul_grad_check(cubed, &x, 1, NULL, .atol = 1e-4), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
+/* ---- convolutions ---- */
+
+static haul_tensor *weight_of(haul_device *device)
+{
+    return sample_tensor(device, HAUL_F32, HAUL_SHAPE(6, 5, 3, 3), 7, NULL);
+}
+
+static void convolves(haul_device *device)
+{
+    haul_tensor *x = sample(device, 1), *w = weight_of(device);
+    haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6), 8, NULL);
+    haul_tensor *want = haul_conv2d(x, w, bias, .padding = {1, 1});
+    for (int i = 1; i < 4; i++) {
+        haul_tensor *y =
+            haul_conv2d(i & 1 ? channels_last(x) : x, i & 2 ? channels_last(w) : w, bias, .padding = {1, 1});
+        assert_true(is_only_last(y));
+        assert_equal(y, want, 0, "a convolution");
+    }
+    assert_equal(haul_conv2d(x, w, bias, .padding = {1, 1}, .relu = true), haul_relu(want), 0, "with relu");
+}
+
+static void test_memory_format__convolutions_keep_it(void **state)
+{
+    (void)state;
+    on_devices(convolves);
+}
+
+static haul_tensor *conv_relu(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    return haul_square(haul_conv2d(in[0], in[1], in[2], .relu = context != NULL));
+}
+
+/* Of sums of samples none is near 0, where relu has no gradient. */
+static void test_memory_format__conv2d_relu_gradients(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *in[] = {sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(1, 2, 4, 4), 1, NULL),
+                         sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(3, 2, 3, 3), 2, NULL),
+                         sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(3), 3, NULL)};
+    assert_int_equal(haul_grad_check(conv_relu, in, 3, "relu", .atol = 1e-4), HAUL_OK);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
+/* ---- a library: plain loops behind the CPU's table ---- */
+
+static struct library {
+    bool                 wants_last, takes_last, takes_relu;
+    int                  calls[3], relus, refusals;
+    const void          *weights[3]; /* of the latest call */
+    haul__backend        table;
+    const haul__backend *own;
+} library;
+
+/* Where an element of a tensor with `c` channels lies. */
+static int64_t place(bool last, int64_t n, int64_t channel, int64_t y, int64_t x, int64_t c, int64_t h, int64_t w)
+{
+    return last ? ((n * h + y) * w + x) * c + channel : ((n * c + channel) * h + y) * w + x;
+}
+
+static void convolve(const haul__conv2d *c, haul__conv2d_pass pass, float *x, float *w, const float *bias, float *y)
+{
+    int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
+    for (int64_t n = 0; n < c->n; n++)
+        for (int64_t k = 0; k < c->c_out; k++)
+            for (int64_t o = 0; o < c->out_h * c->out_w; o++) {
+                int64_t oy = o / c->out_w, ox = o % c->out_w;
+                float  *result = &y[place(c->channels_last, n, k, oy, ox, c->c_out, c->out_h, c->out_w)];
+                if (pass == HAUL__CONV2D_FORWARD)
+                    *result = bias ? bias[k] : 0;
+                for (int64_t t = 0; t < in * c->kh * c->kw; t++) {
+                    int64_t i = t / (c->kh * c->kw), ky = t / c->kw % c->kh, kx = t % c->kw;
+                    int64_t row = oy * c->stride[0] + ky * c->dilation[0] - c->padding[0];
+                    int64_t column = ox * c->stride[1] + kx * c->dilation[1] - c->padding[1];
+                    if (row < 0 || row >= c->h || column < 0 || column >= c->w)
+                        continue;
+                    float *v = &x[place(c->channels_last, n, k / out * in + i, row, column, c->c_in, c->h, c->w)];
+                    float *u = &w[place(c->channels_last, k, i, ky, kx, in, c->kh, c->kw)];
+                    if (pass == HAUL__CONV2D_FORWARD)
+                        *result += *v * *u;
+                    else if (pass == HAUL__CONV2D_DATA)
+                        *v += *result * *u;
+                    else
+                        *u += *result * *v;
+                }
+                if (pass == HAUL__CONV2D_FORWARD && c->relu && *result < 0)
+                    *result = 0;
+            }
+}
+
+static haul_status library_run(const haul__conv2d *c, haul__conv2d_pass pass)
+{
+    float *x = (float *)c->x->host + c->x_offset, *w = (float *)c->weight->host + c->weight_offset;
+    float *y = (float *)c->y->host + c->y_offset;
+    if ((c->channels_last && !library.takes_last) || (c->relu && !library.takes_relu)) {
+        library.refusals++;
+        return HAUL_UNSUPPORTED;
+    }
+    library.calls[pass]++;
+    library.relus += c->relu;
+    library.weights[pass] = w;
+    if (pass == HAUL__CONV2D_DATA)
+        memset(x, 0, (size_t)(c->n * c->c_in * c->h * c->w) * sizeof *x);
+    if (pass == HAUL__CONV2D_WEIGHT)
+        memset(w, 0, (size_t)(c->c_out * c->c_in / c->groups * c->kh * c->kw) * sizeof *w);
+    convolve(c, pass, x, w, c->bias ? (const float *)c->bias->host + c->bias_offset : NULL, y);
+    return HAUL_OK;
+}
+
+static haul_status library_forward(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    return library_run(c, HAUL__CONV2D_FORWARD);
+}
+
+static haul_status library_data(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    return library_run(c, HAUL__CONV2D_DATA);
+}
+
+static haul_status library_weight(haul__stream *s, const haul__conv2d *c)
+{
+    (void)s;
+    return library_run(c, HAUL__CONV2D_WEIGHT);
+}
+
+static bool library_wants(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *c)
+{
+    assert_ptr_equal(device, haul_cpu());
+    assert_true(c->dtype == HAUL_F32 && pass <= HAUL__CONV2D_WEIGHT);
+    return library.wants_last;
+}
+
+static int library_open(void **state)
+{
+    (void)state;
+    haul_device *cpu = haul_cpu();
+    library = (struct library){.own = cpu->backend, .table = *cpu->backend};
+    library.table.conv2d_forward = library_forward;
+    library.table.conv2d_backward_data = library_data;
+    library.table.conv2d_backward_weight = library_weight;
+    library.table.conv2d_channels_last = library_wants;
+    library.wants_last = library.takes_last = true;
+    cpu->backend = &library.table;
+    return 0;
+}
+
+static int library_close(void **state)
+{
+    (void)state;
+    haul_cpu()->backend = library.own;
+    return 0;
+}
+
+/* A result, and the gradients of x, weight and bias. */
+static void differentiate(haul_tensor *const *in, bool relu, haul_tensor **out)
+{
+    haul_tensor *leaves[3];
+    for (int i = 0; i < 3; i++)
+        leaves[i] = haul_set_requires_grad(haul_detach(in[i]), true);
+    out[0] = haul_conv2d(leaves[0], leaves[1], leaves[2], .stride = {2, 1}, .padding = {1, 0}, .relu = relu);
+    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, haul_tensor_shape(out[0]), 9, NULL);
+    assert_int_equal(haul_backward(out[0], seed), HAUL_OK);
+    for (int i = 0; i < 3; i++)
+        out[i + 1] = haul_tensor_grad(leaves[i]);
+}
+
+static void operands(haul_tensor **in)
+{
+    in[0] = sample(haul_cpu(), 1);
+    in[1] = weight_of(haul_cpu());
+    in[2] = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(6), 8, NULL);
+}
+
+static void against_own(bool relu, bool last_x, bool last_weight)
+{
+    haul_tensor *in[3], *want[4], *got[4];
+    operands(in);
+    haul_cpu()->backend = library.own;
+    differentiate(in, relu, want);
+    haul_cpu()->backend = &library.table;
+    if (last_x)
+        in[0] = channels_last(in[0]);
+    if (last_weight)
+        in[1] = channels_last(in[1]);
+    differentiate(in, relu, got);
+    for (int i = 0; i < 4; i++)
+        assert_equal(got[i], want[i], 1e-4, "what the library computes");
+    assert_true(is_only_last(got[0]) == (library.wants_last || last_x || last_weight));
+    assert_true(is_only_last(got[1]) == last_x);
+    assert_true(is_only_last(got[2]) == last_weight);
+}
+
+static void test_memory_format__libraries_get_what_they_want(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        haul_scope *scope = haul_scope_push();
+        int         calls = library.calls[HAUL__CONV2D_FORWARD];
+        library.wants_last = i & 1;
+        library.takes_relu = i & 2;
+        against_own(i & 4, i & 8, i & 16);
+        for (int pass = 0; pass < 3; pass++)
+            assert_int_equal(library.calls[pass], calls + 1);
+        haul_scope_pop(scope);
+    }
+    assert_int_equal(library.relus, 8);
+    assert_int_equal(library.refusals, 8); /* relu, where it is not taken */
+}
+
+static void test_memory_format__libraries_may_refuse(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    library.takes_last = false;
+    against_own(true, true, false);
+    assert_true(library.refusals >= 3);
+    for (int pass = 0; pass < 3; pass++)
+        assert_int_equal(library.calls[pass], 1); /* row-major, then */
+    haul_scope_pop(scope);
+}
+
+static void test_memory_format__reordered_weights_are_kept(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *in[3], *out[4];
+    operands(in);
+    differentiate(in, false, out);
+    const void *copy = library.weights[HAUL__CONV2D_FORWARD];
+    assert_ptr_not_equal(copy, in[1]->storage->buffer.host);
+    assert_ptr_equal(library.weights[HAUL__CONV2D_DATA], copy);
+    differentiate(in, false, out);
+    assert_ptr_equal(library.weights[HAUL__CONV2D_FORWARD], copy);
+    /* until it changes */
+    haul_tensor *before = haul_clone(out[0]);
+    assert_int_equal(haul_mul_scalar_into(in[1], in[1], 2), HAUL_OK);
+    differentiate((haul_tensor *[]){in[0], in[1], haul_mul_scalar(in[2], 2)}, false, out);
+    assert_equal(out[0], haul_mul_scalar(before, 2), 1e-4, "after a change of the weight");
+    /* another tensor in the same memory is another weight */
+    haul_tensor *other = haul_flatten(in[1], 0),
+                *small = haul_view(haul_slice(other, 0, 9, 9 + 54, 1), HAUL_SHAPE(6, 1, 3, 3));
+    haul_tensor *plane = haul_slice(in[0], 1, 0, 1, 1);
+    haul_tensor *y = haul_conv2d(plane, small, HAUL_NONE);
+    assert_equal(y, haul_conv2d(haul_contiguous(plane), haul_contiguous(small), HAUL_NONE), 0, "a part of the weight");
+    /* used directly where it lies so already */
+    haul_tensor *last = channels_last(in[1]);
+    differentiate((haul_tensor *[]){in[0], last, in[2]}, false, out);
+    assert_ptr_equal(library.weights[HAUL__CONV2D_FORWARD], last->storage->buffer.host);
+    haul_scope_pop(scope);
+}
+
+/* ---- modules, optimizers, files ---- */
+
+static haul_module *network(void)
+{
+    haul_manual_seed(3);
+    return HAUL_SEQUENTIAL(haul_nn_conv2d(5, 8, 3, .relu = true), haul_nn_max_pool2d(2, .stride = {1, 1}),
+                           haul_nn_flatten(1), haul_nn_linear(8 * 1, 3));
+}
+
+static void train(haul_module *net, haul_tensor *x, int steps, haul_optimizer *optimizer)
+{
+    for (int i = 0; i < steps; i++) {
+        assert_int_equal(haul_optimizer_zero_grad(optimizer), HAUL_OK);
+        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x))), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_optimizer_step(optimizer), HAUL_OK);
+    }
+}
+
+/* Half of the steps before the module is converted: what the optimizer keeps goes along. */
+static void trains(haul_device *device)
+{
+    haul_set_device(device);
+    haul_module    *plain = network(), *last = network();
+    haul_tensor    *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 5, 4, 4), 1, NULL);
+    haul_optimizer *a = haul_adam(plain, .lr = 0.01), *b = haul_adam(last, .lr = 0.01);
+    train(plain, x, 2, a);
+    train(last, x, 2, b);
+    haul_tensor *w = haul_module_parameter(last, "0.weight");
+    assert_int_equal(haul_module_to_memory_format(last, HAUL_CHANNELS_LAST), HAUL_OK);
+    assert_ptr_equal(haul_module_parameter(last, "0.weight"), w);
+    assert_true(is_only_last(w) && is_only_last(haul_tensor_grad(w)));
+    train(plain, x, 2, a);
+    train(last, channels_last(x), 2, b);
+    assert_true(is_only_last(w));
+    assert_equal(w, haul_module_parameter(plain, "0.weight"), 1e-6, "a trained weight");
+    assert_int_equal(haul_module_to_memory_format(last, HAUL_CONTIGUOUS), HAUL_OK);
+    assert_true(haul_tensor_is_contiguous(w));
+    train(plain, x, 1, a);
+    train(last, x, 1, b);
+    assert_equal(w, haul_module_parameter(plain, "0.weight"), 1e-6, "and trained on");
+}
+
+static void test_memory_format__modules_train_in_either(void **state)
+{
+    (void)state;
+    on_devices(trains);
+    haul_scope *scope = haul_scope_push();
+    assert_int_equal(haul_module_to_memory_format(NULL, HAUL_CONTIGUOUS), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_module_to_memory_format(network(), (haul_memory_format)5), HAUL_INVALID_ARGUMENT);
+    haul_scope_pop(scope);
+}
+
+static void test_memory_format__files_are_row_major(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = sample(haul_cpu(), 1);
+    assert_int_equal(haul_save_npy("last.npy", channels_last(x)), HAUL_OK);
+    haul_tensor *back = haul_load_npy("last.npy");
+    assert_equal(back, x, 0, "a file");
+    assert_true(haul_tensor_is_contiguous(back));
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_format__converts),
+        cmocka_unit_test(test_memory_format__refuses),
+        cmocka_unit_test(test_memory_format__pointwise_keeps_it),
+        cmocka_unit_test(test_memory_format__any_order_is_kept),
+        cmocka_unit_test(test_memory_format__moves_keep_it),
+        cmocka_unit_test(test_memory_format__dropout_keeps_its_mask),
+        cmocka_unit_test(test_memory_format__gradients_lie_as_their_leaves),
+        cmocka_unit_test(test_memory_format__second_gradients),
+        cmocka_unit_test(test_memory_format__convolutions_keep_it),
+        cmocka_unit_test(test_memory_format__conv2d_relu_gradients),
+        cmocka_unit_test_setup_teardown(test_memory_format__libraries_get_what_they_want, library_open, library_close),
+        cmocka_unit_test_setup_teardown(test_memory_format__libraries_may_refuse, library_open, library_close),
+        cmocka_unit_test_setup_teardown(test_memory_format__reordered_weights_are_kept, library_open, library_close),
+        cmocka_unit_test(test_memory_format__modules_train_in_either),
+        cmocka_unit_test(test_memory_format__files_are_row_major),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
