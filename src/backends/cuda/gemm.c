@@ -92,7 +92,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
  */
 
 /* Called with blas_lock held and the context current. HAUL_UNSUPPORTED where cuBLASLt does not work on this GPU. */
-static haul_status start(const haul_device *device, haul__cuda_device *d)
+static haul_status start(haul_device *device, haul__cuda_device *d)
 {
     haul__cuda_blas *blas;
     cublasStatus_t   code;
@@ -118,7 +118,7 @@ typedef struct session {
     haul__cuda_scope   scope;
 } session;
 
-static haul_status enter(const haul_device *device, session *s)
+static haul_status enter(haul_device *device, session *s)
 {
     CUresult    code;
     haul_status status;
