@@ -102,6 +102,8 @@ static void pointwise(haul_device *device)
         {"identity", haul_identity(a, device), x},
         {"zeros_like", haul_zeros_like(a), haul_zeros_like(x)},
         {"full_like", haul_full_like(a, 7), haul_full_like(x, 7)},
+        {"max_pool2d", haul_max_pool2d(a, 2), haul_max_pool2d(x, 2)},
+        {"avg_pool2d", haul_avg_pool2d(a, 2), haul_avg_pool2d(x, 2)},
         {"cat", haul_cat((haul_tensor *[]){a, b}, 2, 1), haul_cat((haul_tensor *[]){x, z}, 2, 1)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -217,7 +219,10 @@ static void test_memory_format__gradients_lie_as_their_leaves(void **state)
 static haul_tensor *cubed(haul_tensor *const *in, int count, void *context)
 {
     (void)count, (void)context;
-    haul_tensor *g, *y = haul_mul(haul_square(channels_last(in[0])), in[0]);
+    haul_tensor *g, *x = channels_last(in[0]), *y = haul_mul(haul_square(x), in[0]);
+    y = haul_add(haul_avg_pool2d(y, 2, .stride = {1, 1}), haul_square(haul_max_pool2d(x, 2, .stride = {1, 1})));
+    y = haul_batch_norm(y, HAUL_NONE, .bias = HAUL_NONE, .training = true, .eps = 0.1);
+    y = haul_square(y);
     if (haul_grad(haul_sum(y), in, 1, &g, .create_graph = true))
         return NULL;
     return haul_sum(haul_mul(g, in[0]));
@@ -227,9 +232,82 @@ static void test_memory_format__second_gradients(void **state)
 {
     (void)state;
     haul_scope  *scope = haul_scope_push();
-    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(2, 3, 2, 2), 1, NULL);
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(2, 3, 3, 3), 1, NULL);
     assert_int_equal(haul_grad_check(cubed, &x, 1, NULL, .atol = 1e-4), HAUL_OK);
     haul_scope_pop(scope);
+}
+
+/* ---- pooling and batch normalisation ---- */
+
+/* 70 channels: more than the kernels take side by side. Bits are those of row-major pooling. */
+static void pools(haul_device *device)
+{
+    static const haul_pool2d_options all[] = {
+        {.size = 2},
+        {.size = 3, .stride = {2, 2}, .padding = {1, 1}},
+        {.size = 3, .size_w = 2, .stride = {1, 3}, .padding = {1, 0}, .exclude_padding = true},
+    };
+    for (size_t i = 0; i < 2 * sizeof all / sizeof all[0]; i++) {
+        haul_tensor *(*pool)(haul_tensor *, const haul_pool2d_options *) =
+            i & 1 ? haul_max_pool2d_with : haul_avg_pool2d_with;
+        haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 70, 7, 6), 1, NULL), *seed = NULL, *y[2], *g[2];
+        for (int last = 0; last < 2; last++) {
+            haul_tensor *leaf = haul_set_requires_grad(haul_detach(last ? channels_last(x) : x), true);
+            y[last] = pool(leaf, &all[i / 2]);
+            seed = seed ? seed : sample_tensor(device, HAUL_F32, haul_tensor_shape(y[0]), 2, NULL);
+            assert_int_equal(haul_grad(y[last], &leaf, 1, &g[last], .seed = seed), HAUL_OK);
+        }
+        assert_true(is_only_last(y[1]) && is_only_last(g[1]));
+        assert_equal(y[1], y[0], 0, "pooling");
+        assert_equal(g[1], g[0], 0, "the gradient of pooling");
+    }
+    /* NaN wins, the last of them */
+    haul_tensor *x = haul_mul(sample_tensor(device, HAUL_F32, HAUL_SHAPE(1, 3, 2, 2), 1, NULL),
+                              haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(2, 2), (float[]){1, NAN, NAN, 1}), device));
+    haul_tensor *leaf = haul_set_requires_grad(haul_detach(channels_last(x)), true), *y = haul_max_pool2d(leaf, 2);
+    assert_true(isnan(haul_item(haul_sum(y))));
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_close(haul_tensor_grad(leaf), (double[]){0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0}, 12, 0, "where NaN was found");
+}
+
+static void test_memory_format__pooling_keeps_it(void **state)
+{
+    (void)state;
+    on_devices(pools);
+}
+
+static void normalises(haul_device *device)
+{
+    for (int training = 0; training < 2; training++) {
+        haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6, 70, 5, 5), 1, NULL), *y[2], *g[2][3];
+        haul_tensor *per[4];
+        for (unsigned i = 0; i < 4; i++)
+            per[i] = haul_add_scalar(haul_abs(sample_tensor(device, HAUL_F32, HAUL_SHAPE(70), i + 2, NULL)), 0.1);
+        haul_tensor *seed = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6, 70, 5, 5), 9, NULL);
+        haul_tensor *running[2][2];
+        for (int last = 0; last < 2; last++) {
+            haul_tensor *in[] = {last ? channels_last(x) : x, per[0], per[1]};
+            for (int i = 0; i < 3; i++)
+                in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
+            running[last][0] = haul_clone(per[2]);
+            running[last][1] = haul_clone(per[3]);
+            y[last] = haul_batch_norm(in[0], in[1], .bias = in[2], .running_mean = running[last][0],
+                                      .running_var = running[last][1], .training = training);
+            assert_int_equal(haul_grad(y[last], in, 3, g[last], .seed = seed), HAUL_OK);
+        }
+        assert_true(is_only_last(y[1]) && is_only_last(g[1][0]));
+        assert_equal(y[1], y[0], 2e-5, "batch_norm");
+        for (int i = 0; i < 3; i++)
+            assert_equal(g[1][i], g[0][i], 2e-4, "a gradient of batch_norm");
+        for (int i = 0; i < 2; i++)
+            assert_equal(running[1][i], running[0][i], 1e-5, "a running statistic");
+    }
+}
+
+static void test_memory_format__batch_norm_keeps_it(void **state)
+{
+    (void)state;
+    on_devices(normalises);
 }
 
 /* ---- convolutions ---- */
@@ -562,6 +640,8 @@ int main(void)
         cmocka_unit_test(test_memory_format__dropout_keeps_its_mask),
         cmocka_unit_test(test_memory_format__gradients_lie_as_their_leaves),
         cmocka_unit_test(test_memory_format__second_gradients),
+        cmocka_unit_test(test_memory_format__pooling_keeps_it),
+        cmocka_unit_test(test_memory_format__batch_norm_keeps_it),
         cmocka_unit_test(test_memory_format__convolutions_keep_it),
         cmocka_unit_test(test_memory_format__conv2d_relu_gradients),
         cmocka_unit_test_setup_teardown(test_memory_format__libraries_get_what_they_want, library_open, library_close),

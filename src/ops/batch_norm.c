@@ -317,18 +317,20 @@ typedef struct batch_norm_attributes {
     double eps;
 } batch_norm_attributes;
 
-/* The operands, after checks: x row-major; what is absent is HAUL_NONE. */
+/* The operands, after checks: x row-major or channels-last, without gaps; what is absent is HAUL_NONE. */
 typedef struct operands {
     haul_tensor *x, *weight, *bias, *running_mean, *running_var;
     double       momentum, eps;
     bool         training;
 } operands;
 
+/* Channels-last, each pixel is an image of its own. */
 static batch_norm_params describe(const haul_tensor *x)
 {
     batch_norm_params p = {.images = x->shape.dims[0], .channels = x->shape.dims[1], .inner = 1};
+    bool              last = haul__wants_channels_last(x);
     for (int d = 2; d < x->shape.ndim; d++)
-        p.inner *= x->shape.dims[d]; /* part of a product that was checked */
+        *(last ? &p.images : &p.inner) *= x->shape.dims[d]; /* part of a product that was checked */
     p.chunk = p.inner == 1 ? CHUNK_IMAGES : p.inner < CHUNK_WORK ? CHUNK_WORK / (p.inner ? p.inner : 1) : 1;
     p.chunks = p.images / p.chunk + (p.images % p.chunk != 0);
     return p;
@@ -345,9 +347,10 @@ static haul_status run(int kernel, haul_dtype dtype, batch_norm_params *p, haul_
                      sizeof *p, items, grain);
 }
 
-static haul_tensor *like(const haul_tensor *x, haul_shape shape)
+/* Of x's shape, dtype and memory format. */
+static haul_tensor *like(const haul_tensor *x)
 {
-    return haul__result(name, x->storage->device, x->dtype, &shape);
+    return haul__result_like(name, x->storage->device, x->dtype, &x->shape, x);
 }
 
 static haul_tensor *sums_like(const haul_tensor *x, haul_shape shape)
@@ -483,7 +486,7 @@ static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor 
     batch_norm_params p = describe(x);
     p.training = ((const batch_norm_attributes *)node->attributes)->training;
     p.has_weight = !haul__is_none(weight);
-    if (!g->contiguous && !(g = haul_contiguous(g)))
+    if (!haul__tensor_same_layout(g, x) && !(g = haul__in_order_of(name, g, x)))
         return haul_error_status();
     haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p.chunks, p.channels));
     haul_tensor *sums = parts ? sums_like(x, HAUL_SHAPE(2, p.channels)) : NULL;
@@ -493,7 +496,7 @@ static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor 
         run(HAUL__K_batch_norm_add, x->dtype, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
         return haul_error_status();
     if (haul__needs(node, 0)) {
-        haul_tensor *dx = like(x, x->shape), *w = p.has_weight ? channel_values(weight, x) : stats;
+        haul_tensor *dx = like(x), *w = p.has_weight ? channel_values(weight, x) : stats;
         if (!dx || !w ||
             run(HAUL__K_batch_norm_backward, x->dtype, &p, (haul_tensor *[]){dx, g, x, stats, sums, w}, 1, 6, x->count,
                 GRAIN))
@@ -576,8 +579,10 @@ static haul_status check(operands *o)
                           "outside training the running statistics are needed; give .running_mean and .running_var");
     if (o->training && x->count > 0 && x->count / x->shape.dims[1] < 2)
         return haul__fail_shape(name, "x", x, "in training each channel needs more than one value");
-    haul_tensor **dense[] = {&o->x, &o->weight, &o->bias};
-    for (int i = 0; i < 3; i++)
+    if (!x->contiguous && !(o->x = haul__in_format(name, x, haul__wants_channels_last(x))))
+        return haul_error_status();
+    haul_tensor **dense[] = {&o->weight, &o->bias};
+    for (int i = 0; i < 2; i++)
         if (!haul__is_none(*dense[i]) && !(*dense[i])->contiguous && !(*dense[i] = haul_contiguous(*dense[i])))
             return haul_error_status();
     return HAUL_OK;
@@ -589,7 +594,7 @@ static haul_tensor *compute(const operands *o)
     p.eps = haul__scalar_bits(o->x->dtype, o->eps);
     p.has_weight = !haul__is_none(o->weight);
     p.has_bias = !haul__is_none(o->bias);
-    haul_tensor *y = like(o->x, o->x->shape);
+    haul_tensor *y = like(o->x);
     haul_tensor *stats = y ? o->training ? batch_stats(&p, o->x) : given_stats(&p, o) : NULL;
     if (!stats)
         return NULL;

@@ -7,10 +7,11 @@
 
 // clang-format off
 /* kernel text begins */
-/* x: [planes, h, w]; y: [planes, out_h, out_w]; index (I32): where in the plane of x an element of y comes from. */
+/* x: [planes, h, w]; y: [planes, out_h, out_w]; index (I32): where in the plane of x an element of y comes from. In the
+ * kernels ..._columns all three are channels-last: [n, h, w, channels]. */
 typedef struct pool2d_params {
     I64 items;
-    I64 h, w, out_h, out_w;
+    I64 h, w, out_h, out_w, channels;
     I64 size_h, size_w, stride_h, stride_w, padding_h, padding_w;
     I64 x_offset, y_offset, index_offset;
     I32 exclude_padding, reserved;
@@ -152,6 +153,120 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
         }
     }
 }
+
+/* Channels-last, an element of the result is a work item: channel k of the pixel at (row, column) of image n, `width` of
+ * them side by side. All are added in the order of the kernels above. */
+#define POOL_WIDTH (CHUNKED ? 64 : 1)
+#define POOL_COLUMNS(rows, columns, ...)                                                                               \
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
+        const I64 pixel = i / p.channels, k = i - pixel * p.channels, line = pixel / (columns), n = line / (rows);     \
+        const I64 row = line - n * (rows), column = pixel - line * (columns);                                          \
+        const I64 room = CHUNKED ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                                        \
+        const int width = (int)M_MIN_OF(room, POOL_WIDTH);                                                             \
+        __VA_ARGS__;                                                                                                   \
+        i += ITEMS_STEP(width);                                                                                        \
+    }
+
+/* Rows y0 .. y1 and columns x0 .. x1 of x that a pixel of y is made of; those of y that a pixel of x is part of. */
+#define POOL_WINDOW                                                                                                    \
+    const I64 y0 = POOL_FIRST(row, p.stride_h, p.padding_h);                                                           \
+    const I64 y1 = POOL_LAST(row, p.stride_h, p.padding_h, p.size_h, p.h);                                             \
+    const I64 x0 = POOL_FIRST(column, p.stride_w, p.padding_w);                                                        \
+    const I64 x1 = POOL_LAST(column, p.stride_w, p.padding_w, p.size_w, p.w);
+#define POOL_USERS                                                                                                     \
+    const I64 o0 = POOL_FROM(row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(row, p.stride_h, p.padding_h, p.out_h); \
+    const I64 q0 = POOL_FROM(column, p.stride_w, p.padding_w, p.size_w), q1 = POOL_TO(column, p.stride_w, p.padding_w, p.out_w);
+
+KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
+{
+    POOL_COLUMNS(p.out_h, p.out_w, {
+        POOL_WINDOW
+        GLOBAL const T *x = in0 + p.x_offset + n * p.h * p.w * p.channels + k;
+        const I64 first = y0 * p.w + x0;
+        A best[POOL_WIDTH];
+        I32 from[POOL_WIDTH];
+        for (int l = 0; l < width; l++) best[l] = LOAD(x, first * p.channels + l);
+        for (int l = 0; l < width; l++) from[l] = (I32)first;
+        for (I64 r = y0; r < y1; r++)
+            for (I64 c = x0; c < x1; c++) {
+                const I32 at = (I32)(r * p.w + c);
+                GLOBAL const T *v = x + at * p.channels;
+                VECTOR_LOOP for (int l = 0; l < width; l++) {
+                    const A value = LOAD(v, l);
+                    I32 take = value > best[l] ? 1 : 0;
+                    take = value != value ? 1 : take;
+                    best[l] = take ? value : best[l];
+                    from[l] = take ? at : from[l];
+                }
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, best[l]);
+        for (int l = 0; l < width; l++) index[i + l] = from[l];
+    })
+}
+
+KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    POOL_COLUMNS(p.h, p.w, {
+        POOL_USERS
+        const I32 at = (I32)(row * p.w + column);
+        A sum[POOL_WIDTH];
+        for (int l = 0; l < width; l++) sum[l] = 0;
+        for (I64 o = o0; o <= o1; o++)
+            for (I64 q = q0; q <= q1; q++) {
+                const I64 user = ((n * p.out_h + o) * p.out_w + q) * p.channels + k;
+                GLOBAL const T *g = in0 + p.y_offset + user;
+                GLOBAL const I32 *from = index + p.index_offset + user;
+                VECTOR_LOOP for (int l = 0; l < width; l++) {
+                    const A value = LOAD(g, l);
+                    sum[l] += from[l] == at ? value : LIT(0.0);
+                }
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
+    })
+}
+
+KERNEL3(max_pool2d_pick_columns, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    FOR_ITEMS(i) {
+        const I64 pixel = i / p.channels, n = pixel / (p.out_h * p.out_w);
+        out[i] = in0[p.x_offset + (n * p.h * p.w + index[p.index_offset + i] - pixel) * p.channels + i];
+    }
+}
+
+KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
+{
+    POOL_COLUMNS(p.out_h, p.out_w, {
+        POOL_WINDOW
+        GLOBAL const T *x = in0 + p.x_offset + n * p.h * p.w * p.channels + k;
+        const A divisor = (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
+        A sum[POOL_WIDTH];
+        for (int l = 0; l < width; l++) sum[l] = 0;
+        for (I64 r = y0; r < y1; r++)
+            for (I64 c = x0; c < x1; c++) {
+                GLOBAL const T *v = x + (r * p.w + c) * p.channels;
+                VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(v, l);
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l] / divisor);
+    })
+}
+
+KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
+{
+    POOL_COLUMNS(p.h, p.w, {
+        POOL_USERS
+        A sum[POOL_WIDTH];
+        for (int l = 0; l < width; l++) sum[l] = 0;
+        for (I64 o = o0; o <= o1; o++)
+            for (I64 q = q0; q <= q1; q++) {
+                const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
+                const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
+                const A divisor = (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
+                GLOBAL const T *g = in0 + p.y_offset + ((n * p.out_h + o) * p.out_w + q) * p.channels + k;
+                VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(g, l) / divisor;
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
+    })
+}
 #endif
 /* kernel text ends */
 // clang-format on
@@ -159,17 +274,38 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
 /* Elements whose work is worth a share of its own. */
 #define GRAIN 8192
 
-/* The window, and the shapes of x and y: what gradients need to know. */
+/* The window, the shapes of x and y, and how they lie: what gradients need to know. */
 typedef struct pool {
     pool2d_params p;
     haul_shape    x, y;
+    bool          channels_last;
 } pool;
 
-static int64_t grain_of_rows(int64_t row, const pool *how)
+/* The kernel for rows, and the one for channels side by side. */
+#define KERNELS(name) ((const int[]){HAUL__K_##name, HAUL__K_##name##_columns})
+
+/* Row-major, a work item is a row of the result; channels-last, an element. */
+static haul_status run(const char *operation, const pool *how, const int *kernels, haul_tensor **outs, int out_count,
+                       haul_tensor **ins, int in_count, pool2d_params *p)
 {
-    int64_t window = how->p.size_h * how->p.size_w, work = row > 0 ? row : 1;
-    work = window > GRAIN / work ? GRAIN : work * window; /* no overflow */
-    return work >= GRAIN ? 1 : GRAIN / work;
+    const haul_tensor *out = outs[0];
+    int64_t            row = how->channels_last || !out->count ? 1 : out->shape.dims[3];
+    int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
+    p->items = out->count / row;
+    return haul__run(operation, out->storage->device, kernels[how->channels_last], out->dtype, outs, out_count, ins,
+                     in_count, p, sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
+}
+
+/* x or dy without gaps, and a fresh result. */
+static haul_tensor *lay(const char *operation, haul_tensor *t, const pool *how)
+{
+    return t ? haul__in_format(operation, t, how->channels_last) : NULL;
+}
+
+static haul_tensor *fresh(const char *operation, const haul_tensor *t, haul_dtype dtype, const haul_shape *shape,
+                          const pool *how)
+{
+    return haul__result_in_format(operation, t->storage->device, dtype, shape, how->channels_last);
 }
 
 /* ---- maximum ---- */
@@ -209,98 +345,89 @@ static haul_tensor *finish(haul_tensor *y, const char *operation, haul__backward
 
 static haul_tensor *max_spread(const char *operation, haul_tensor *dy, haul_tensor *index, const pool *how)
 {
-    haul_tensor *dense = dy && index ? haul__dense(dy) : NULL;
-    haul_tensor *dx = dense ? haul__result(operation, dy->storage->device, dy->dtype, &how->x) : NULL;
+    haul_tensor *dense = index ? lay(operation, dy, how) : NULL;
+    haul_tensor *dx = dense ? fresh(operation, dy, dy->dtype, &how->x, how) : NULL;
     if (!dx)
         return NULL;
     pool2d_params p = how->p;
     p.y_offset = dense->offset;
     p.index_offset = index->offset;
-    p.items = how->x.dims[0] * how->x.dims[1] * p.h;
-    if (haul__run(operation, dy->storage->device, HAUL__K_max_pool2d_spread, dy->dtype, &dx, 1,
-                  (haul_tensor *[]){dense, index}, 2, &p, sizeof p, dx->count ? p.items : 0, grain_of_rows(p.w, how)))
+    if (run(operation, how, KERNELS(max_pool2d_spread), &dx, 1, (haul_tensor *[]){dense, index}, 2, &p))
         return NULL;
     return finish(dx, operation, gradient_by_picking, dy, index, how);
 }
 
 static haul_tensor *max_pick(const char *operation, haul_tensor *x, haul_tensor *index, const pool *how)
 {
-    haul_tensor *dense = x && index ? haul__dense(x) : NULL;
-    haul_tensor *y = dense ? haul__result(operation, x->storage->device, x->dtype, &how->y) : NULL;
+    haul_tensor *dense = index ? lay(operation, x, how) : NULL;
+    haul_tensor *y = dense ? fresh(operation, x, x->dtype, &how->y, how) : NULL;
     if (!y)
         return NULL;
     pool2d_params p = how->p;
     p.x_offset = dense->offset;
     p.index_offset = index->offset;
     p.items = y->count;
-    if (haul__run(operation, x->storage->device, HAUL__K_max_pool2d_pick, x->dtype, &y, 1,
+    if (haul__run(operation, x->storage->device, KERNELS(max_pool2d_pick)[how->channels_last], x->dtype, &y, 1,
                   (haul_tensor *[]){dense, index}, 2, &p, sizeof p, p.items, GRAIN))
         return NULL;
     return finish(y, operation, gradient_by_spreading, x, index, how);
 }
 
-static haul_tensor *max_pool(haul_device *device, haul_tensor *x, const pool *how)
+static haul_tensor *max_pool(haul_tensor *x, const pool *how)
 {
     const char  *operation = "haul_max_pool2d";
-    haul_tensor *dense = haul__dense(x);
-    haul_tensor *out[] = {haul__result(operation, device, x->dtype, &how->y),
-                          haul__result(operation, device, HAUL_I32, &how->y)};
+    haul_tensor *dense = lay(operation, x, how);
+    haul_tensor *out[] = {fresh(operation, x, x->dtype, &how->y, how), fresh(operation, x, HAUL_I32, &how->y, how)};
     if (!dense || !out[0] || !out[1])
         return NULL;
     pool2d_params p = how->p;
     p.x_offset = dense->offset;
-    p.items = how->y.dims[0] * how->y.dims[1] * p.out_h;
-    if (haul__run(operation, device, HAUL__K_max_pool2d, x->dtype, out, 2, &dense, 1, &p, sizeof p, p.items,
-                  grain_of_rows(p.out_w, how)))
+    if (run(operation, how, KERNELS(max_pool2d), out, 2, &dense, 1, &p))
         return NULL;
     return finish(out[0], operation, gradient_by_spreading, x, out[1], how);
 }
 
 /* ---- average ---- */
 
-static haul_tensor *avg_pool(haul_device *device, haul_tensor *x, const pool *how);
-static haul_tensor *avg_pool_backward(haul_device *device, haul_tensor *dy, const pool *how);
+static haul_tensor *avg_pool(haul_tensor *x, const pool *how);
+static haul_tensor *avg_pool_backward(haul_tensor *dy, const pool *how);
 
 static haul_status avg_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
-    if (haul__needs(node, 0) && !(out[0] = avg_pool_backward(g->storage->device, g, node->attributes)))
+    if (haul__needs(node, 0) && !(out[0] = avg_pool_backward(g, node->attributes)))
         return haul_error_status();
     return HAUL_OK;
 }
 
 static haul_status avg_second_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
-    if (haul__needs(node, 0) && !(out[0] = avg_pool(g->storage->device, g, node->attributes)))
+    if (haul__needs(node, 0) && !(out[0] = avg_pool(g, node->attributes)))
         return haul_error_status();
     return HAUL_OK;
 }
 
-static haul_tensor *avg_pool(haul_device *device, haul_tensor *x, const pool *how)
+static haul_tensor *avg_pool(haul_tensor *x, const pool *how)
 {
     const char  *operation = "haul_avg_pool2d";
-    haul_tensor *dense = haul__dense(x), *y = haul__result(operation, device, x->dtype, &how->y);
-    if (!dense || !y)
+    haul_tensor *dense = lay(operation, x, how), *y = dense ? fresh(operation, x, x->dtype, &how->y, how) : NULL;
+    if (!y)
         return NULL;
     pool2d_params p = how->p;
     p.x_offset = dense->offset;
-    p.items = how->y.dims[0] * how->y.dims[1] * p.out_h;
-    if (haul__run(operation, device, HAUL__K_avg_pool2d, x->dtype, &y, 1, &dense, 1, &p, sizeof p, p.items,
-                  grain_of_rows(p.out_w, how)))
+    if (run(operation, how, KERNELS(avg_pool2d), &y, 1, &dense, 1, &p))
         return NULL;
     return finish(y, operation, avg_gradient, x, NULL, how);
 }
 
-static haul_tensor *avg_pool_backward(haul_device *device, haul_tensor *dy, const pool *how)
+static haul_tensor *avg_pool_backward(haul_tensor *dy, const pool *how)
 {
     const char  *operation = "haul_avg_pool2d";
-    haul_tensor *dense = haul__dense(dy), *dx = haul__result(operation, device, dy->dtype, &how->x);
-    if (!dense || !dx)
+    haul_tensor *dense = lay(operation, dy, how), *dx = dense ? fresh(operation, dy, dy->dtype, &how->x, how) : NULL;
+    if (!dx)
         return NULL;
     pool2d_params p = how->p;
     p.y_offset = dense->offset;
-    p.items = how->x.dims[0] * how->x.dims[1] * p.h;
-    if (haul__run(operation, device, HAUL__K_avg_pool2d_backward, dy->dtype, &dx, 1, &dense, 1, &p, sizeof p,
-                  dx->count ? p.items : 0, grain_of_rows(p.w, how)))
+    if (run(operation, how, KERNELS(avg_pool2d_backward), &dx, 1, &dense, 1, &p))
         return NULL;
     return finish(dx, operation, avg_second_gradient, dy, NULL, how);
 }
@@ -335,8 +462,9 @@ static haul_status describe(const char *operation, const haul_tensor *x, const h
         return haul__fail_dtype(operation, "x", x, "pooling needs f32 or f64; convert it with haul_cast");
     if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
         return haul__fail_shape(operation, "x", x, "a plane of it must have less than 2^31 elements");
-    *how = (pool){.x = x->shape, .y = x->shape};
+    *how = (pool){.x = x->shape, .y = x->shape, .channels_last = haul__wants_channels_last(x)};
     pool2d_params *p = &how->p;
+    p->channels = x->shape.dims[1];
     p->h = x->shape.dims[2];
     p->w = x->shape.dims[3];
     p->size_h = o->size;
@@ -354,7 +482,7 @@ static haul_status describe(const char *operation, const haul_tensor *x, const h
     return status;
 }
 
-typedef haul_tensor *pool_fn(haul_device *device, haul_tensor *x, const pool *how);
+typedef haul_tensor *pool_fn(haul_tensor *x, const pool *how);
 
 static haul_tensor *pool2d(const char *operation, pool_fn *fn, haul_tensor *x, const haul_pool2d_options *options)
 {
@@ -365,10 +493,9 @@ static haul_tensor *pool2d(const char *operation, pool_fn *fn, haul_tensor *x, c
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return NULL;
-    pool         how;
-    haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
-    bool         fine = device && !describe(operation, x, options, &how);
-    return haul_scope_return(scope, fine ? fn(device, x, &how) : NULL);
+    pool how;
+    bool fine = haul__place(operation, &x, (const char *const[]){"x"}, 1) && !describe(operation, x, options, &how);
+    return haul_scope_return(scope, fine ? fn(x, &how) : NULL);
 }
 
 haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
