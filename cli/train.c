@@ -84,8 +84,8 @@ int train_main(int argc, char **argv)
                        .shuffle = true};
     option        rows[] = {
                {"model", OPTION_TEXT, &o.model, "NAME",
-                "simplecnn, dense or mlp, fitted to the data (default: simplecnn for pictures, dense for rows)", 0, 0,
-                "simplecnn dense mlp", false},
+                "simplecnn, resnet18, dense or mlp, fitted to the data (default: simplecnn for pictures, dense for rows)", 0,
+                0, "simplecnn resnet18 dense mlp", false},
                {"data", OPTION_TEXT, &o.data, "SOURCE", SOURCE_HELP, 0, 0, NULL, false},
                {"device", OPTION_TEXT, &o.device, "SPEC", "cpu, opencl:0, gpu, auto ...; haul devices lists them", 0, 0, NULL,
                 false},

@@ -137,8 +137,9 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* G
 
 /* ---- networks the command trains ---- */
 /* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at
- * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10). NULL with the list of names for an unknown
- * one. */
+ * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10), "resnet18" (3x32x32 pictures, 10 classes;
+ * any picture; ResNet-18 with a 3x3 first convolution and no pooling after it). NULL with the list of names for an
+ * unknown one. */
 typedef struct haul_model_options {
     const char *name;    /* positional */
     haul_shape  input;   /* of one example; ndim 0: as above */

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "nn/module.h"
+#include "nn/resnet.h"
 
 typedef struct model {
     const char *name;
@@ -97,6 +98,7 @@ static const model models[] = {
     {"simplecnn", {3, {3, 32, 32}}, 10, build_simplecnn},
     {"dense", {1, {10}}, 1, build_dense},
     {"mlp", {1, {3072}}, 10, build_mlp},
+    {"resnet18", {3, {3, 32, 32}}, 10, haul__build_resnet18},
 };
 
 static const model *find(const char *name)
