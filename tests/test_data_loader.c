@@ -1,4 +1,6 @@
-/* The loader: the same batches whatever the workers, errors, early ends, crops and flips. */
+/* The loader: the same batches whatever the workers, errors, early ends, crops and flips.
+ *
+ * ctest: cuda */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

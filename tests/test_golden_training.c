@@ -4,7 +4,7 @@
  * first 100 within 1e-3: PyTorch differs from itself by as much there when sums are ordered differently. Needs the
  * CIFAR-10 files the golden losses were made from, in $HAUL_TEST_DATA.
  *
- * ctest: labels=slow,no-tsan; timeout=600 */
+ * ctest: cuda; labels=slow,no-tsan; timeout=600 */
 #include <cjson/cJSON.h>
 #include <haul/haul.h>
 #include <math.h>

@@ -1,4 +1,6 @@
-/* Modules: names, scopes, placement, training and evaluation, memory, layers. */
+/* Modules: names, scopes, placement, training and evaluation, memory, layers.
+ *
+ * ctest: cuda */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>
@@ -10,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/alloc.h"
+#include "support/conformance.h"
 
 static haul_scope *scope;
 
@@ -34,16 +37,6 @@ static haul_tensor *identity(haul_module *m, haul_tensor *x)
 {
     (void)m;
     return x;
-}
-
-static haul_device *second_device(void)
-{
-    haul_device *device = haul_device_get("opencl:0");
-
-    if (haul_device_is_valid(device))
-        return device;
-    haul_error_clear();
-    return NULL;
 }
 
 /* ---- names ---- */
@@ -327,7 +320,7 @@ static void check_steady(haul_device *device)
 
 static void test_nn__training_stops_allocating_device_memory(void **state)
 {
-    haul_device *second = second_device();
+    haul_device *second = test_second_device();
 
     (void)state;
     check_steady(haul_cpu());
@@ -391,7 +384,7 @@ static void test_nn__evaluation_reaches_children(void **state)
 
 static void test_nn__moving_keeps_handles_and_values(void **state)
 {
-    haul_device *device = second_device();
+    haul_device *device = test_second_device();
     haul_module *m = haul_nn_linear(5, 3);
     haul_tensor *weight = haul_module_parameter(m, "weight"), *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 5));
     double       before = haul_item(haul_sum(haul_call(m, x)));
@@ -414,7 +407,7 @@ static void test_nn__moving_keeps_handles_and_values(void **state)
 
 static void test_nn__layers_on_different_devices(void **state)
 {
-    haul_device *device = second_device();
+    haul_device *device = test_second_device();
     haul_module *m = HAUL_SEQUENTIAL(haul_nn_linear(4, 6), haul_nn_relu(), haul_nn_linear(6, 2));
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 4)), true);
 

@@ -1,6 +1,6 @@
 /* Convolutions and their gradients against plain loops in double, over strides, paddings, dilations and groups.
  *
- * ctest: timeout=300 */
+ * ctest: cuda; timeout=300 */
 #include "support/linalg.h"
 
 typedef struct settings {

@@ -1,4 +1,6 @@
-/* Losses against their formulas, at extreme logits, with labels out of range; gradients of both orders. */
+/* Losses against their formulas, at extreme logits, with labels out of range; gradients of both orders.
+ *
+ * ctest: cuda */
 #include "support/linalg.h"
 
 enum { ROWS = 37, CLASSES = 70 };

@@ -1,6 +1,6 @@
 /* Matrix products against plain loops in double, over sizes at and around the edges of tiles.
  *
- * ctest: timeout=300 */
+ * ctest: cuda; timeout=300 */
 #include <string.h>
 
 #include "support/linalg.h"

@@ -1,4 +1,6 @@
-/* Batch normalisation, softmax and log_softmax against their formulas; running statistics; gradients of both orders. */
+/* Batch normalisation, softmax and log_softmax against their formulas; running statistics; gradients of both orders.
+ *
+ * ctest: cuda */
 #include "support/linalg.h"
 
 /* ---- batch_norm ---- */

@@ -1,4 +1,6 @@
-/* Pooling against plain loops, where the maximum comes from, and gradients. */
+/* Pooling against plain loops, where the maximum comes from, and gradients.
+ *
+ * ctest: cuda */
 #include "support/linalg.h"
 
 typedef struct settings {

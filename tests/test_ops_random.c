@@ -1,5 +1,7 @@
 /* Random numbers: Philox against a plain version of it and the published vectors, the same on every device; what is
- * made of its words; the generator's state; dropout. */
+ * made of its words; the generator's state; dropout.
+ *
+ * ctest: cuda */
 #include "support/linalg.h"
 
 /* ---- Philox 4x32-10 as the paper writes it ---- */

@@ -1,5 +1,7 @@
 /* Reductions against plain loops: every choice of axes, long ones that take several passes, ties, NaN, nothing to
- * reduce. */
+ * reduce.
+ *
+ * ctest: cuda */
 #include <math.h>
 
 #include "support/linalg.h"

@@ -1,4 +1,6 @@
-/* Views, joining, indexing, choosing, creating: what shares memory and what does not, gradients, refusals. */
+/* Views, joining, indexing, choosing, creating: what shares memory and what does not, gradients, refusals.
+ *
+ * ctest: cuda */
 #include "support/linalg.h"
 
 /* 0, 1, 2 ... in this shape. */

@@ -1,5 +1,7 @@
 /* A training that is under way lives from the allocator's cache: after its third step it obtains nothing more from the
- * device, with batches that come from a loader, whatever the number of workers. */
+ * device, with batches that come from a loader, whatever the number of workers.
+ *
+ * ctest: cuda */
 #include <haul/haul.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +9,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "support/conformance.h"
 
 enum { STEPS = 20, BATCH = 16 };
 
@@ -58,35 +62,22 @@ static void check_training(const char *name, int workers)
     haul_scope_pop(scope);
 }
 
-static void check_device(const char *name)
+static void test_steady_state__every_device(void **state)
 {
-    check_training(name, 0);
-    check_training(name, 1);
-    check_training(name, 2);
-}
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
 
-static void test_steady_state__cpu(void **state)
-{
     (void)state;
-    check_device("cpu");
-}
-
-static void test_steady_state__opencl(void **state)
-{
-    (void)state;
-    if (!haul_device_is_valid(haul_device_get("opencl:0"))) {
-        print_message("there is no opencl:0 here: %s\n", haul_error_message());
-        haul_error_clear();
-        skip();
-    }
-    check_device("opencl:0");
+    assert_true(count > 0);
+    for (int d = 0; d < count; d++)
+        for (int workers = 0; workers <= 2; workers++)
+            check_training(haul_device_name(devices[d]), workers);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steady_state__cpu),
-        cmocka_unit_test(test_steady_state__opencl),
+        cmocka_unit_test(test_steady_state__every_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

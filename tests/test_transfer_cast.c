@@ -1,5 +1,5 @@
 /* Converting: every pair of dtypes, and copies into tensors that are there.
- * ctest: env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include <math.h>
 
 #include "support/moves.h"

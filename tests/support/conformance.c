@@ -76,6 +76,16 @@ int test_devices(haul_device **out, int capacity)
     return count;
 }
 
+haul_device *test_second_device(void)
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    for (int i = 0; i < count; i++)
+        if (devices[i] != haul_cpu())
+            return devices[i];
+    return NULL;
+}
+
 static unsigned next(unsigned *state)
 {
     *state = *state * 1664525u + 1013904223u;

@@ -21,9 +21,10 @@ extern const char *const layout_names[];
 extern const haul_dtype test_dtypes[];
 extern const int        test_dtype_count;
 
-/* The devices to test: "cpu" and every OpenCL device. Ends the program with 77 if HAUL_TEST_DEVICES names one that is
- * missing. */
+/* The devices to test: all that are usable, or those that HAUL_TEST_DEVICES names. */
 int test_devices(haul_device **out, int capacity);
+/* The first of them that is not the CPU; NULL if there is none. */
+haul_device *test_second_device(void);
 
 /* Values for an operand: deterministic, spread over [low, high], exactly representable in `dtype`. seed tells operands
  * apart. */
