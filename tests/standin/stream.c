@@ -13,12 +13,14 @@ struct CUevent_st {
     CUcontext context;
     CUstream  stream; /* the command that completes it; NULL: not recorded */
     uint64_t  number;
+    CUevent   next, previous;
 };
 
 /* Destroyed streams stay in the list, so that events recorded on them, and late users, find them. */
 static CUstream streams;
 static int64_t  pending;
 static long     implicit_waits;
+static CUevent  events;                   /* those not destroyed */
 static CUevent  gone_events[KEPT_EVENTS]; /* destroyed, kept for a while to recognise late users */
 static size_t   gone_next;
 
@@ -80,6 +82,10 @@ void standin_forget_streams(void)
         }
         s->done = s->enqueued;
         s->magic = GONE;
+    }
+    for (CUevent e; (e = events);) {
+        events = e->next;
+        free(e);
     }
     pending = 0;
     implicit_waits = 0;
@@ -237,8 +243,12 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS && !(*out = calloc(1, sizeof **out)))
         code = CUDA_ERROR_OUT_OF_MEMORY;
-    if (code == CUDA_SUCCESS)
-        **out = (struct CUevent_st){.magic = EVENT, .context = standin_context()};
+    if (code == CUDA_SUCCESS) {
+        **out = (struct CUevent_st){.magic = EVENT, .context = standin_context(), .next = events};
+        if (events)
+            events->previous = *out;
+        events = *out;
+    }
     return standin_leave(code);
 }
 
@@ -249,6 +259,9 @@ CUresult cuEventDestroy_v2(CUevent e)
     if (code == CUDA_SUCCESS)
         code = check_event(e);
     if (code == CUDA_SUCCESS) {
+        *(e->previous ? &e->previous->next : &events) = e->next;
+        if (e->next)
+            e->next->previous = e->previous;
         e->magic = GONE;
         free(gone_events[gone_next]);
         gone_events[gone_next] = e;
