@@ -322,8 +322,8 @@ static void special_values(haul_device *device, haul_dtype dtype)
         for (int i = 0; i < p.count; i++) {
             p.a[i] = specials[i / SPECIALS];
             p.b[i] = specials[i % SPECIALS];
-            if (dtype == HAUL_F32)
-                p.a[i] = (float)p.a[i], p.b[i] = (float)p.b[i];
+            p.a[i] = rounded(p.a[i], dtype);
+            p.b[i] = rounded(p.b[i], dtype);
         }
         run_point(&p);
     }
@@ -477,6 +477,8 @@ int main(void)
     int          count = test_devices(devices, 8);
     for (int d = 0; d < count; d++) {
         values(devices[d]);
+        special_values(devices[d], HAUL_F16);
+        special_values(devices[d], HAUL_BF16);
         special_values(devices[d], HAUL_F32);
         special_values(devices[d], HAUL_F64);
         gradients(devices[d]);

@@ -36,8 +36,6 @@ static void test_transfer__wrong_arguments(void **state)
     (void)state;
     assert_null(haul_from_host(HAUL_F32, HAUL_SHAPE(4), NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "data");
-    assert_null(haul_from_host(HAUL_F16, HAUL_SHAPE(4), data));
-    assert_error(HAUL_DTYPE, "f16");
     assert_null(haul_from_host((haul_dtype)99, HAUL_SHAPE(4), data));
     assert_error(HAUL_DTYPE, "dtype");
     assert_null(haul_from_host(HAUL_F32, HAUL_SHAPE(-1), data));
@@ -58,7 +56,7 @@ static void test_transfer__wrong_arguments(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "device");
     assert_null(haul_to_with(t, NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "options");
-    assert_null(haul_to(t, haul_cpu(), .dtype = HAUL_BF16));
+    assert_null(haul_to(t, haul_cpu(), .dtype = (haul_dtype)77));
     assert_error(HAUL_DTYPE, "bf16");
     assert_null(haul_cast(t, (haul_dtype)77));
     assert_error(HAUL_DTYPE, "");

@@ -2,6 +2,7 @@
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include <math.h>
 
+#include "core/half.h"
 #include "support/moves.h"
 
 /* ---- casts ---- */
@@ -23,6 +24,8 @@ static void put(haul_dtype dtype, void *array, int i, double value)
     case HAUL_I16: ((int16_t *)array)[i] = (int16_t)integer; break;
     case HAUL_I32: ((int32_t *)array)[i] = (int32_t)integer; break;
     case HAUL_I64: ((int64_t *)array)[i] = integer; break;
+    case HAUL_F16:
+    case HAUL_BF16: ((uint16_t *)array)[i] = haul__half_encode(dtype, value); break;
     case HAUL_F32: ((float *)array)[i] = (float)value; break;
     default: ((double *)array)[i] = value; break;
     }
@@ -30,6 +33,8 @@ static void put(haul_dtype dtype, void *array, int i, double value)
 
 static double float_of(haul_dtype dtype, const void *array, int i)
 {
+    if (haul__is_half(dtype))
+        return haul__half_decode(dtype, ((const uint16_t *)array)[i]);
     return dtype == HAUL_F32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
 }
 
@@ -57,6 +62,8 @@ static void cast_reference(haul_dtype from, const void *in, haul_dtype to, void 
         int64_t v = integer_of(from, in, i);
         switch (to) { /* integers wrap around */
         case HAUL_BOOL: ((uint8_t *)out)[i] = v != 0; break;
+        case HAUL_F16:
+        case HAUL_BF16: ((uint16_t *)out)[i] = haul__half_encode(to, (double)v); break;
         case HAUL_F32: ((float *)out)[i] = (float)v; break;
         case HAUL_F64: ((double *)out)[i] = (double)v; break;
         case HAUL_U8: ((uint8_t *)out)[i] = (uint8_t)v; break;

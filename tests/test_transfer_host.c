@@ -40,8 +40,8 @@ static void test_wrap_host__deletes_when_refused(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "data");
     assert_null(haul_wrap_host(HAUL_F32, HAUL_SHAPE(1), (char *)data + 1, count_deletion, &deleted));
     assert_error(HAUL_INVALID_ARGUMENT, "aligned");
-    assert_null(haul_wrap_host(HAUL_F16, HAUL_SHAPE(4), data, count_deletion, &deleted));
-    assert_error(HAUL_DTYPE, "f16");
+    assert_null(haul_wrap_host((haul_dtype)77, HAUL_SHAPE(4), data, count_deletion, &deleted));
+    assert_error(HAUL_DTYPE, "bf16");
     assert_null(haul_wrap_host(HAUL_F32, HAUL_SHAPE(-4), data, count_deletion, &deleted));
     assert_int_equal(deleted, 4);
     for (int nth = 1; nth <= 3; nth++) {

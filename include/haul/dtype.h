@@ -19,8 +19,11 @@ HAUL_BEGIN
     X(F32, f32, 32, 'f')                                                                                               \
     X(F64, f64, 64, 'f')
 
-/* HAUL_DTYPE_NONE (0) means "not given" in options. F16 and BF16 have their numbers and are refused by name when a
- * tensor of them is asked for: no backend computes with them yet. */
+/* HAUL_DTYPE_NONE (0) means "not given" in options.
+ *
+ * F16 is IEEE 754's binary16, BF16 the upper half of an F32; host memory holds their elements as uint16_t. They are
+ * stored so and computed with in f32: an operation reads its operands exactly, computes and adds up in f32, and rounds
+ * its result once, to the nearest, ties to even. */
 typedef enum haul_dtype {
     HAUL_DTYPE_NONE = 0,
 #define X(NAME, text, bits, kind) HAUL_##NAME,

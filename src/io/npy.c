@@ -349,7 +349,9 @@ haul_status haul_save_npy(const char *path, haul_tensor *t)
     char   head[512];
     size_t size = write_head(t, head, sizeof head);
     if (!size)
-        return haul__fail(HAUL_DTYPE, SAVE, "t", "the npy format has no dtype %s", haul_dtype_name(t->dtype));
+        return haul__fail(HAUL_DTYPE, SAVE, "t",
+                          "the npy format has no dtype %s; write haul_cast(t, HAUL_F32), or a safetensors file",
+                          haul_dtype_name(t->dtype));
     haul__host_view view;
     haul_status     status = haul__host_view_begin(&view, t, SAVE);
     if (status != HAUL_OK)

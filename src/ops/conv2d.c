@@ -2,6 +2,7 @@
  * gradients are the other two. The backend's own calls serve where it has them, else the kernels of conv2d_flat.c. */
 #include <stdio.h>
 
+#include "core/half.h"
 #include "ops/conv2d_flat.h"
 #include "ops/reorder.h"
 
@@ -14,8 +15,8 @@ static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul_
 /* ---- library calls ---- */
 
 /* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no such call. `out` is one of the others. */
-static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
-                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+static haul_status call_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
     haul_device         *device = out->storage->device;
     const haul__backend *backend = device->backend;
@@ -50,6 +51,42 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
     if (!status)
         status = haul__submit_end(device, reads, read_count, writes, write_count, hooks[pass](device->compute, &call));
     haul__object_release(writes[1]);
+    return status;
+}
+
+/* The f32 form of an operand; of the one that is `out`, room for it. */
+static haul_tensor *widened(const haul__conv2d *c, haul_tensor *t, const haul_tensor *out)
+{
+    return t == out ? haul__result_in_format(operation, t->storage->device, HAUL_F32, &t->shape, c->channels_last)
+                    : haul__in_format(operation, haul_cast(t, HAUL_F32), c->channels_last);
+}
+
+static haul_status call_widened(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+{
+    haul_tensor *wx = widened(c, x, out), *ww = wx ? widened(c, weight, out) : NULL;
+    haul_tensor *wy = ww ? widened(c, y, out) : NULL, *wb = wy && bias ? haul_cast(bias, HAUL_F32) : NULL;
+    if (!wy || (bias && !wb))
+        return haul_error_status();
+    haul_tensor *wide = out == x ? wx : out == y ? wy : ww;
+    haul_status  status = call_library(pass, c, wx, ww, wb, wy, wide);
+    return status ? status : haul__copy_elements(out, wide, operation);
+}
+
+/* A library that does not take halves takes f32: the operands are copied for as long as it runs, the result is rounded
+ * once. */
+static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+{
+    haul_status status = call_library(pass, c, x, weight, bias, y, out);
+    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !out->storage->device->backend->conv2d_forward)
+        return status;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    status = call_widened(pass, c, x, weight, bias, y, out);
+    haul_scope_pop(scope);
     return status;
 }
 
@@ -370,7 +407,8 @@ static haul_status promote(haul_tensor *in[3])
 {
     haul_dtype dtype = haul_dtype_promote(in[0]->dtype, in[1]->dtype);
     if (!haul_dtype_is_float(dtype))
-        return haul__fail_dtype(operation, "x", in[0], "a convolution needs f32 or f64; convert it with haul_cast");
+        return haul__fail_dtype(operation, "x", in[0],
+                                "a convolution needs a floating dtype; convert it with haul_cast");
     if (!haul__is_none(in[2]))
         dtype = haul_dtype_promote(dtype, in[2]->dtype);
     for (int i = 0; i < 3; i++)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/half.h"
+
 /* ---- placement log ---- */
 
 static struct {
@@ -166,9 +168,9 @@ haul_tensor *haul__result_strided(const char *operation, haul_device *device, ha
     int64_t count;
     if (haul__device_check(device, operation, "device") || haul__shape_count(shape, operation, &count))
         return NULL;
-    if (dtype == HAUL_F16 || dtype == HAUL_BF16 || dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
+    if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
         haul__fail(HAUL_DTYPE, operation, "dtype",
-                   "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f32, f64",
+                   "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
                    haul_dtype_name(dtype));
         return NULL;
     }
@@ -322,7 +324,7 @@ haul_dtype haul__float_dtype(haul_dtype dtype)
 
 haul_dtype haul__sum_dtype(haul_dtype dtype)
 {
-    return dtype == HAUL_F16 || dtype == HAUL_BF16 ? HAUL_F32 : dtype;
+    return haul__is_half(dtype) ? HAUL_F32 : dtype;
 }
 
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)

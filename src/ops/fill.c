@@ -1,13 +1,16 @@
 /* Setting every element of a tensor to one value. */
 #include <string.h>
 
+#include "core/half.h"
 #include "ops/dispatch.h"
 
 /* The bytes of one element: conversion as in haul_cast, values out of range give the nearest there is, NaN gives 0. */
 static void encode(haul_dtype dtype, double value, unsigned char *pattern)
 {
     uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
-    if (!haul_dtype_is_float(dtype)) {
+    if (haul__is_half(dtype)) {
+        bits = haul__half_encode(dtype, value);
+    } else if (!haul_dtype_is_float(dtype)) {
         int64_t v = (int64_t)bits, least, most;
         haul__dtype_range(dtype, &least, &most);
         bits = dtype == HAUL_BOOL ? value != 0 : (uint64_t)(v < least ? least : v > most ? most : v);

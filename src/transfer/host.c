@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/half.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
 #include "transfer/transfer.h"
@@ -12,10 +13,11 @@
 
 static haul_status check_dtype(haul_dtype dtype, const haul_device *device, const char *operation)
 {
-    if (haul__dtype_size(dtype) == 0 || dtype == HAUL_F16 || dtype == HAUL_BF16)
-        return haul__fail(HAUL_DTYPE, operation, "dtype",
-                          "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f32, f64",
-                          haul_dtype_name(dtype));
+    if (haul__dtype_size(dtype) == 0)
+        return haul__fail(
+            HAUL_DTYPE, operation, "dtype",
+            "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
+            haul_dtype_name(dtype));
     if (dtype == HAUL_F64 && !device->properties.has_f64)
         return haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
     return HAUL_OK;
@@ -172,13 +174,14 @@ haul_status haul_read(const haul_tensor *t, void *out, size_t size)
 
 /* Any element, as it is stored. */
 typedef union element {
-    uint8_t u8;
-    int8_t  i8;
-    int16_t i16;
-    int32_t i32;
-    int64_t i64;
-    float   f32;
-    double  f64;
+    uint8_t  u8;
+    int8_t   i8;
+    int16_t  i16;
+    int32_t  i32;
+    int64_t  i64;
+    uint16_t half;
+    float    f32;
+    double   f64;
 } element;
 
 static haul_status read_element(const haul_tensor *t, element *out, const char *operation)
@@ -217,6 +220,8 @@ static int64_t element_integer(haul_dtype dtype, const element *e)
     case HAUL_I16: return e->i16;
     case HAUL_I32: return e->i32;
     case HAUL_I64: return e->i64;
+    case HAUL_F16:
+    case HAUL_BF16: return truncate(haul__half_decode(dtype, e->half));
     case HAUL_F32: return truncate((double)e->f32);
     case HAUL_F64: return truncate(e->f64);
     default: return 0;
@@ -230,6 +235,8 @@ double haul_item(const haul_tensor *t)
         return NAN;
     if (t->dtype == HAUL_F32)
         return (double)e.f32;
+    if (haul__is_half(t->dtype))
+        return haul__half_decode(t->dtype, e.half);
     return t->dtype == HAUL_F64 ? e.f64 : (double)element_integer(t->dtype, &e);
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/half.h"
 #include "core/shape.h"
 #include "device/device.h"
 
@@ -70,6 +71,16 @@ READ_INTEGER(i64, int64_t)
 READ_REAL(f32, float)
 READ_REAL(f64, double)
 
+static double read_f16(const void *data, int64_t i)
+{
+    return haul__half_decode(HAUL_F16, ((const uint16_t *)data)[i]);
+}
+
+static double read_bf16(const void *data, int64_t i)
+{
+    return haul__half_decode(HAUL_BF16, ((const uint16_t *)data)[i]);
+}
+
 /* One of the two for every dtype that tensors can have. */
 static const struct {
     int64_t (*integer)(const void *data, int64_t i);
@@ -77,7 +88,8 @@ static const struct {
 } readers[HAUL_DTYPE_END] = {
     [HAUL_BOOL] = {.integer = read_u8}, [HAUL_U8] = {.integer = read_u8},   [HAUL_I8] = {.integer = read_i8},
     [HAUL_I16] = {.integer = read_i16}, [HAUL_I32] = {.integer = read_i32}, [HAUL_I64] = {.integer = read_i64},
-    [HAUL_F32] = {.real = read_f32},    [HAUL_F64] = {.real = read_f64},
+    [HAUL_F16] = {.real = read_f16},    [HAUL_BF16] = {.real = read_bf16},  [HAUL_F32] = {.real = read_f32},
+    [HAUL_F64] = {.real = read_f64},
 };
 
 typedef enum notation { WHOLE, FIXED, SCIENTIFIC } notation;

@@ -12,7 +12,8 @@ const char *const layout_names[] = {
 #undef X
 };
 
-const haul_dtype test_dtypes[] = {HAUL_BOOL, HAUL_U8, HAUL_I8, HAUL_I16, HAUL_I32, HAUL_I64, HAUL_F32, HAUL_F64};
+const haul_dtype test_dtypes[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,   HAUL_I16, HAUL_I32,
+                                  HAUL_I64,  HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
 const int        test_dtype_count = sizeof test_dtypes / sizeof test_dtypes[0];
 
 /* ---- counting ---- */
@@ -92,6 +93,27 @@ static unsigned next(unsigned *state)
     return *state >> 8;
 }
 
+/* f16 and bf16: significands of 11 and 8 bits, exponents from -14 and -126 on. */
+static double rounded_half(double v, int digits, int least)
+{
+    int exponent;
+    frexp(v, &exponent);
+    double unit = ldexp(1, (exponent - 1 < least ? least : exponent - 1) - digits + 1);
+    double y = rint(v / unit) * unit;
+    return fabs(y) >= ldexp(1, 2 - least) ? copysign(INFINITY, v) : y;
+}
+
+double rounded(double v, haul_dtype dtype)
+{
+    if (dtype == HAUL_F64 || !isfinite(v))
+        return v;
+    if (dtype == HAUL_F32)
+        return (float)v;
+    if (dtype == HAUL_F16 || dtype == HAUL_BF16)
+        return dtype == HAUL_F16 ? rounded_half(v, 11, -14) : rounded_half(v, 8, -126);
+    return rint(v);
+}
+
 void sample_values(double *out, int64_t count, haul_dtype dtype, double low, double high, unsigned seed)
 {
     unsigned state = seed * 2654435761u + 12345u;
@@ -99,10 +121,8 @@ void sample_values(double *out, int64_t count, haul_dtype dtype, double low, dou
         double v = low + (high - low) * next(&state) / 16777216.0;
         if (dtype == HAUL_BOOL)
             v = v > (low + high) / 2;
-        else if (dtype == HAUL_F32)
-            v = (float)v;
-        else if (dtype != HAUL_F64)
-            v = rint(v);
+        else
+            v = rounded(v, dtype);
         if (dtype == HAUL_U8 && v < 0)
             v = -v;
         out[i] = v;
@@ -217,14 +237,19 @@ haul_status read_values(haul_tensor *t, double *out, int64_t count)
 
 bool close_enough(double got, double want, haul_dtype dtype, double ulps, double floor)
 {
-    if (dtype == HAUL_F32)
-        want = (float)want;
+    double exact = want;
+    if (haul_dtype_is_float(dtype))
+        want = rounded(want, dtype);
     if (isnan(want) || isnan(got))
         return isnan(want) && isnan(got);
     if (isinf(want) || isinf(got))
         return want == got;
     if (!haul_dtype_is_float(dtype))
         return want == got;
+    if (dtype == HAUL_F16 || dtype == HAUL_BF16) {
+        double off = ulps * 0x1p-23 * fmax(fabs(exact), floor);
+        return got >= rounded(exact - off, dtype) && got <= rounded(exact + off, dtype);
+    }
     double unit = dtype == HAUL_F32 ? 0x1p-23 : 0x1p-52;
     return fabs(got - want) <= ulps * unit * fmax(fabs(want), floor);
 }

@@ -19,8 +19,9 @@ const char *haul__cpu_level(void); /* of the instructions in use: "base", "v3" *
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_launch(haul__stream *s, const haul__launch *launch);
 
-/* gemm.c and conv2d.c, the optional hooks */
+/* gemm.c and conv2d.c, the optional hooks; gemm_half.c, products of f16 and bf16 */
 haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call);
+haul_status haul__cpu_gemm_half(const haul__gemm *call);
 haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *call);
 haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *call);
 haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call);

@@ -175,7 +175,7 @@ haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call)
     (void)s;
     product p = {.call = call, .tiles = haul__cpu_tiles_for(call->dtype), .size = call->dtype == HAUL_F32 ? 4 : 8};
     if (!p.tiles)
-        return HAUL_UNSUPPORTED;
+        return haul__cpu_gemm_half(call);
     if (call->batch == 1 && call->m <= LOOP_WORK && call->n <= LOOP_WORK && call->k <= LOOP_WORK &&
         call->m * call->n * call->k <= LOOP_WORK) {
         (call->dtype == HAUL_F32 ? loop_float : loop_double)(call);

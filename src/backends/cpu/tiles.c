@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/halves.h"
 #include "core/alloc.h"
 #include "core/pool.h"
 
 static pthread_once_t         once = PTHREAD_ONCE_INIT;
 static const haul__cpu_tiles *f32 = &haul__cpu_tiles_f32_base, *f64 = &haul__cpu_tiles_f64_base;
+
+static const haul__cpu_halves *f16 = &haul__cpu_halves_f16_base, *bf16 = &haul__cpu_halves_bf16_base;
 
 static bool has_v3(void)
 {
@@ -43,12 +46,16 @@ static void choose(void)
     if (has_v3() && strcmp(most, "base") != 0) {
         f32 = &haul__cpu_tiles_f32_v3;
         f64 = &haul__cpu_tiles_f64_v3;
+        f16 = &haul__cpu_halves_f16_v3;
+        bf16 = &haul__cpu_halves_bf16_v3;
     }
 #endif
 #ifdef HAUL_HAVE_LEVEL_v4
     if (has_v4() && strcmp(most, "base") != 0 && strcmp(most, "v3") != 0) {
         f32 = &haul__cpu_tiles_f32_v4;
         f64 = &haul__cpu_tiles_f64_v4;
+        f16 = &haul__cpu_halves_f16_v4;
+        bf16 = &haul__cpu_halves_bf16_v4;
     }
 #endif
     (void)has_v4;
@@ -58,6 +65,12 @@ const haul__cpu_tiles *haul__cpu_tiles_for(haul_dtype dtype)
 {
     pthread_once(&once, choose);
     return dtype == HAUL_F32 ? f32 : dtype == HAUL_F64 ? f64 : NULL;
+}
+
+const haul__cpu_halves *haul__cpu_halves_for(haul_dtype dtype)
+{
+    pthread_once(&once, choose);
+    return dtype == HAUL_F16 ? f16 : dtype == HAUL_BF16 ? bf16 : NULL;
 }
 
 /* ---- scratch ---- */
