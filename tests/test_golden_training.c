@@ -130,6 +130,8 @@ int main(void)
     }
     if (!folder || !data_is(folder, (uint32_t)cJSON_GetObjectItem(golden, "data_crc32")->valuedouble)) {
         printf("skipped: HAUL_TEST_DATA does not name the CIFAR-10 files the golden losses were made from\n");
+        cJSON_Delete(golden);
+        free(text);
         return 77;
     }
     haul_scope  *program = haul_scope_push();
