@@ -58,6 +58,7 @@ static void choose(void)
         bf16 = &haul__cpu_halves_bf16_v4;
     }
 #endif
+    (void)has_v3;
     (void)has_v4;
 }
 
