@@ -85,7 +85,10 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
     }
 }
 
-/* `kernel` is the one for dense rows; behind it comes that for other axes. */
+/* Elements of a row that are not worth lanes. */
+enum { FEW = 16 };
+
+/* `kernel` is the one for dense rows; behind it comes that for others. */
 static haul_tensor *argreduce(const char *operation, int kernel, haul_tensor *x, int axis, bool keepdim)
 {
     haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
@@ -108,7 +111,7 @@ static haul_tensor *argreduce(const char *operation, int kernel, haul_tensor *x,
     if (!y)
         return NULL;
     describe(&p, x, y, axis);
-    if (p.stride != 1)
+    if (p.stride != 1 || p.length <= FEW)
         kernel++;
     if (haul__run(operation, device, kernel, x->dtype, &y, 1, &x, 1, &p, sizeof p, p.items, 1 + 32768 / (p.length + 8)))
         return NULL;

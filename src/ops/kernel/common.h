@@ -286,6 +286,11 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
     const I64 whole = n - n % SUM_LANES;
     const A first = LOAD(v, 0);
     LANE_VALUES(A, s);
+    if (!LANES_ARE_THREADS && n <= SUM_LANES / 2) { /* the order does not matter */
+        A most = first;
+        for (I64 j = 1; j < n; j++) most = M_MAX(most, LOAD(v, j));
+        return most;
+    }
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = first;
     for (I64 j = 0; j < whole; j += SUM_LANES)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, j + l));

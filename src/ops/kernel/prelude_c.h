@@ -30,18 +30,19 @@
  * of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
  * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
  * none; only the first lane has it. LANE_UNROLL stands before a loop over a long row: several loads are to be under way
- * at once. What is done once for an item stands under IS_FIRST_LANE; all else is done by every
- * lane. */
+ * at once. LANES_ARE_THREADS: 1 where every lane is one. What is done once for an item stands under IS_FIRST_LANE; all else
+ * is done by every lane. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
 #define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
+#define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
-    for (int haul_w = SUM_LANES / 2; haul_w; haul_w /= 2)                                                              \
-        for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
+    HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
+#define LANES_ARE_THREADS 0
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \

@@ -67,6 +67,7 @@ typedef double             F64;
     }
 #define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
+#define LANES_ARE_THREADS    1
 #ifdef __CUDACC__
 #define LANE_UNROLL          _Pragma("unroll 8")
 #else

@@ -42,11 +42,12 @@ typedef float  F32;
 #define OF_LANE(s, l)     (s)[l]
 #define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
+#define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
-    for (int haul_w = SUM_LANES / 2; haul_w; haul_w /= 2)                                                              \
-        for (int haul_l = 0; haul_l < haul_w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + haul_w]);
+    HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
+#define LANES_ARE_THREADS 0
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
