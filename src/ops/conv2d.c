@@ -180,7 +180,21 @@ static bool has_work(const haul_tensor *out)
     return out->count && !out->storage->device->backend->no_data;
 }
 
-/* The library's call, without relu where it cannot do both. */
+/* The library's call without bias, which is added by itself. */
+static haul_status run_without_bias(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
+                                    haul_tensor *y)
+{
+    haul_status status = run_library(HAUL__CONV2D_FORWARD, c, x, weight, NULL, y, y);
+    if (status)
+        return status;
+    bool         grad = haul_set_grad_enabled(false);
+    haul_tensor *column = haul_view(bias, HAUL_SHAPE(1, c->c_out, 1, 1));
+    status = haul_add_into(y, y, column);
+    haul_set_grad_enabled(grad);
+    return status;
+}
+
+/* The library's call, without relu, and then without bias, where it cannot do all at once. */
 static haul_status run_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
                                haul_tensor *y)
 {
@@ -191,6 +205,8 @@ static haul_status run_forward(const haul__conv2d *c, haul_tensor *x, haul_tenso
     plain.relu = false;
     if (c->relu)
         status = run_library(HAUL__CONV2D_FORWARD, &plain, x, weight, bias, y, y);
+    if (status == HAUL_UNSUPPORTED && bias)
+        status = run_without_bias(&plain, x, weight, bias, y);
     if (status == HAUL_UNSUPPORTED && !c->channels_last)
         status = haul__conv2d_flat_forward(c, x, weight, bias, y);
     return !status && c->relu ? haul_relu_into(y, y) : status;
