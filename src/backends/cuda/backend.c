@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "backends/cuda/cudnn.h"
 #include "core/alloc.h"
 #include "core/error.h"
 
@@ -232,4 +233,9 @@ const haul__backend haul__backend_cuda = {
     .gemm = haul__cuda_gemm,
     .gemm_scratch = haul__cuda_gemm_scratch,
     .libraries = haul__cuda_libraries,
+    .conv2d_forward = haul__cuda_conv2d_forward,
+    .conv2d_backward_data = haul__cuda_conv2d_backward_data,
+    .conv2d_backward_weight = haul__cuda_conv2d_backward_weight,
+    .conv2d_scratch = haul__cuda_conv2d_scratch,
+    .conv2d_channels_last = haul__cuda_conv2d_channels_last,
 };

@@ -134,7 +134,7 @@ void        haul__cuda_event_free(haul_device *device, void *event);
 haul_status haul__cuda_gemm(haul__stream *s, const haul__gemm *call);
 size_t      haul__cuda_gemm_scratch(haul_device *device, const haul__gemm *call);
 
-/* libraries.c: "cuBLASLt 13.1.0", or what is missing. */
+/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing. */
 void haul__cuda_libraries(haul_device *device, char *out, size_t size);
 
 #endif

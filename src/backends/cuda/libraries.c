@@ -2,15 +2,17 @@
 #include <stdio.h>
 
 #include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cudnn.h"
 
 void haul__cuda_libraries(haul_device *device, char *out, size_t size)
 {
-    char products[64];
+    char products[64], convolutions[128];
     bool blas = haul__cublaslt_load(products, sizeof products), broken;
 
     pthread_mutex_lock(&haul__cuda_of(device)->blas_lock);
     broken = blas && haul__cuda_of(device)->blas && !haul__cuda_of(device)->blas->handle;
     pthread_mutex_unlock(&haul__cuda_of(device)->blas_lock);
-    snprintf(out, size, "%s%s%s", products, broken ? " does not start" : "",
-             blas && !broken ? "" : ": own kernels serve");
+    haul__cudnn_words(device, convolutions, sizeof convolutions);
+    snprintf(out, size, "%s%s%s, %s", products, broken ? " does not start" : "",
+             blas && !broken ? "" : ": own kernels serve", convolutions);
 }

@@ -1,0 +1,34 @@
+/* cuDNN 9's graph interface as far as it is used: our own declarations, made and checked as those of api.h. */
+#ifndef HAUL_BACKENDS_CUDA_API_CUDNN_H
+#define HAUL_BACKENDS_CUDA_API_CUDNN_H
+
+#include <stdint.h>
+
+#include "backends/cuda/api.h"
+
+#ifdef HAUL_CUDA_HEADERS
+#include <cudnn.h>
+#else
+
+/* The enums of the headers are ints here: the same in calls, and of the same size in attributes. */
+typedef int                  cudnnStatus_t, cudnnDataType_t, cudnnBackendDescriptorType_t;
+typedef int                  cudnnBackendAttributeName_t, cudnnBackendAttributeType_t;
+typedef struct cudnnContext *cudnnHandle_t;
+typedef void                *cudnnBackendDescriptor_t;
+
+enum haul__cudnn_constants {
+#define X(name, value) name = value,
+#include "backends/cuda/constants_cudnn.def"
+#undef X
+};
+#endif
+
+/* The library's functions, filled when it is opened. */
+typedef struct haul__cudnn_functions {
+#define X(name, symbol, arguments)       cudnnStatus_t(*name) arguments;
+#define Y(type, name, symbol, arguments) type(*name) arguments;
+#include "backends/cuda/cudnn.def"
+#undef X
+} haul__cudnn_functions;
+
+#endif

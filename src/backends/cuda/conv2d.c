@@ -1,0 +1,500 @@
+/* Convolutions by cuDNN: plans kept by problem, chosen when a problem is met for the first time.
+ *
+ * As a rule the plan that cuDNN's heuristics expect most of is taken. With HAUL_CUDNN=autotune the best few are timed
+ * on the first call, and the choice is kept in the cache folder, so that later runs take the same one and give the same
+ * bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/cuda/cudnn.h"
+#include "core/alloc.h"
+#include "core/error.h"
+#include "device/wait.h"
+
+#define BUCKETS 256
+/* Problems a bucket keeps: programs whose shapes are always new do not fill the memory with plans. */
+#define BUCKET_ROOM 16
+#define MAX_PLANS   5
+/* A GPU's memory by this is the most that a plan may want as scratch memory. */
+#define MEMORY_SHARE 16
+/* Timing: so many rounds of so many runs; the shortest round counts, and a plan must be that much faster than those
+ * that were expected to be better, so that noise does not decide. */
+#define ROUNDS 3
+#define RUNS   4
+#define MARGIN 0.97
+
+static const char *const operation = "haul_conv2d";
+
+/* What is known of a problem. */
+typedef struct entry {
+    struct entry       *next;
+    haul__cudnn_problem problem;
+    haul__cudnn_plan    plans[MAX_PLANS]; /* the best first; after timing, those that need less memory */
+    int                 count;
+    bool                untimed;  /* which of the plans is the best will be measured */
+    int64_t             hopeless; /* no plan needs that little scratch memory, or less; -1: not known */
+} entry;
+
+/* cuDNN on one GPU. A handle must not be used by two threads at a time: the lock is held while it is. */
+typedef struct gpu {
+    pthread_mutex_t    lock;
+    bool               tried;
+    haul__cudnn_target target; /* no handle: not usable, and why */
+    char               why[128];
+    CUstream           stream; /* the handle's */
+    entry             *entries[BUCKETS];
+} gpu;
+
+static gpu            gpus[HAUL__MAX_DEVICES]; /* by index in the backend */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void init_locks(void)
+{
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++)
+        pthread_mutex_init(&gpus[i].lock, NULL);
+}
+
+static gpu *gpu_of(const haul_device *device)
+{
+    pthread_once(&once, init_locks);
+    return &gpus[device->index];
+}
+
+/* --- errors ------------------------------------------------------------------------------------------------------- */
+
+static bool is_unsupported(cudnnStatus_t status)
+{
+    return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* "CUDNN_STATUS_... (error 5000): what the library says of it", in one line. */
+static void explain(cudnnStatus_t status, char *out, size_t size)
+{
+    char more[512] = "";
+
+    haul__cudnn.GetLastErrorString(more, sizeof more);
+    more[sizeof more - 1] = '\0';
+    more[strcspn(more, "\r\n")] = '\0';
+    snprintf(out, size, "%s (error %d)%s%s", haul__cudnn.GetErrorString(status), (int)status, more[0] ? ": " : "",
+             more);
+}
+
+static haul_status fail(const haul_device *device, cudnnStatus_t status)
+{
+    char text[700];
+
+    explain(status, text, sizeof text);
+    return haul__fail(HAUL_BACKEND, device->name, NULL,
+                      "cuDNN's convolution failed: %s; HAUL_CUDA_WITHOUT=cudnn does without cuDNN", text);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static const char *version_words(char *out, size_t size)
+{
+    size_t version = haul__cudnn_version();
+
+    snprintf(out, size, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    return out;
+}
+
+/* With the lock held and the context current. */
+static bool is_usable(gpu *g)
+{
+    char          text[32];
+    cudnnStatus_t status;
+
+    if (g->tried)
+        return g->target.handle != NULL;
+    g->tried = true;
+    if (!haul__cuda_load_cudnn(g->why, sizeof g->why))
+        return false;
+    status = haul__cudnn.Create(&g->target.handle);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return true;
+    g->target.handle = NULL;
+    snprintf(g->why, sizeof g->why, "cuDNN %s does not start (%s)", version_words(text, sizeof text),
+             haul__cudnn.GetErrorString(status));
+    return false;
+}
+
+void haul__cudnn_words(haul_device *device, char *out, size_t size)
+{
+    gpu             *g = gpu_of(device);
+    char             version[32];
+    haul__cuda_scope scope;
+
+    if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS) {
+        snprintf(out, size, "no cuDNN: own kernels serve");
+        return;
+    }
+    pthread_mutex_lock(&g->lock);
+    if (is_usable(g))
+        snprintf(out, size, "cuDNN %s", version_words(version, sizeof version));
+    else
+        snprintf(out, size, "%s: own kernels serve", g->why);
+    pthread_mutex_unlock(&g->lock);
+    haul__cuda_leave(&scope);
+}
+
+/* --- problems ----------------------------------------------------------------------------------------------------- */
+
+static CUdeviceptr address(const haul__buffer *buffer, int64_t offset, haul_dtype dtype)
+{
+    return buffer ? haul__cuda_address(buffer) + (CUdeviceptr)offset * haul__dtype_size(dtype) : 0;
+}
+
+static void find_buffers(const haul__conv2d *c, CUdeviceptr out[HAUL__CUDNN_BIAS + 1])
+{
+    out[0] = 0;
+    out[HAUL__CUDNN_X] = address(c->x, c->x_offset, c->dtype);
+    out[HAUL__CUDNN_WEIGHT] = address(c->weight, c->weight_offset, c->dtype);
+    out[HAUL__CUDNN_Y] = address(c->y, c->y_offset, c->dtype);
+    out[HAUL__CUDNN_BIAS] = address(c->bias, c->bias_offset, c->dtype);
+}
+
+/* Views may begin anywhere: what all of the buffers are aligned to, up to the 16 bytes that a GPU loads at once. */
+static int64_t alignment(const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1])
+{
+    CUdeviceptr all = 16;
+
+    for (int i = HAUL__CUDNN_X; i <= HAUL__CUDNN_BIAS; i++)
+        all |= buffers[i];
+    return (int64_t)(all & ~(all - 1));
+}
+
+static haul__cudnn_problem describe(haul__conv2d_pass pass, const haul__conv2d *c, const CUdeviceptr *buffers)
+{
+    return (haul__cudnn_problem){
+        .pass = (int64_t)pass,
+        .dtype = (int64_t)c->dtype,
+        .n = c->n,
+        .c_in = c->c_in,
+        .h = c->h,
+        .w = c->w,
+        .c_out = c->c_out,
+        .kh = c->kh,
+        .kw = c->kw,
+        .out_h = c->out_h,
+        .out_w = c->out_w,
+        .stride = {c->stride[0], c->stride[1]},
+        .padding = {c->padding[0], c->padding[1]},
+        .dilation = {c->dilation[0], c->dilation[1]},
+        .groups = c->groups,
+        .channels_last = c->channels_last,
+        .bias = c->bias != NULL,
+        .relu = c->relu,
+        .tf32 = c->tf32,
+        .any_order = haul__cudnn_wants("nondeterministic"),
+        .alignment = alignment(buffers),
+    };
+}
+
+/* FNV-1a, a word at a time. */
+static unsigned bucket_of(const haul__cudnn_problem *p)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    int64_t  words[sizeof *p / sizeof(int64_t)];
+
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        hash = (hash ^ (uint64_t)words[i]) * 0x100000001b3u;
+    return (unsigned)(hash >> 32) % BUCKETS;
+}
+
+/* --- choices that were made in earlier runs ----------------------------------------------------------------------- */
+
+/* What the choice depends on, in words; to haul__free. */
+static char *choice_key(const haul_device *device, const haul__cudnn_problem *p)
+{
+    int64_t words[sizeof *p / sizeof(int64_t)];
+    char    text[sizeof words / sizeof words[0] * 21 + 1] = "";
+    size_t  length = 0;
+
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, " %lld", (long long)words[i]);
+    return haul__format("cudnn choice\n%s\n%s\n%u units\ncuDNN %zu\n%s\n", device->model, device->driver,
+                        haul__cuda_of(device)->units, haul__cudnn_version(), text);
+}
+
+static void store_choice(const haul_device *device, const entry *e)
+{
+    haul__cudnn_choice choice;
+    char              *key = choice_key(device, &e->problem);
+
+    if (key && haul__cudnn_describe(&e->plans[0], &choice))
+        haul__cache_store(key, &choice, sizeof choice);
+    haul__free(key);
+}
+
+static bool load_choice(const haul_device *device, const gpu *g, int64_t most, entry *e)
+{
+    size_t              size = 0;
+    char               *key = choice_key(device, &e->problem);
+    haul__cudnn_choice *choice = key ? haul__cache_load(key, &size) : NULL;
+
+    if (choice && size == sizeof *choice && haul__cudnn_rebuild(&g->target, &e->problem, choice, most, &e->plans[0]))
+        e->count = 1;
+    haul__free(choice);
+    haul__free(key);
+    return e->count == 1;
+}
+
+/* --- planning: with the lock held --------------------------------------------------------------------------------- */
+
+static int64_t most_scratch(const haul_device *device)
+{
+    return device->properties.memory_bytes / MEMORY_SHARE;
+}
+
+static void plan(const haul_device *device, const gpu *g, entry *e)
+{
+    int64_t most = most_scratch(device), start = haul__now_ns();
+    bool    autotune = haul__cudnn_wants("autotune");
+
+    e->hopeless = -1;
+    if (!autotune || !load_choice(device, g, most, e)) {
+        e->count = haul__cudnn_propose(&g->target, &e->problem, most, e->plans, autotune ? MAX_PLANS : 1);
+        e->untimed = e->count > 1;
+        if (autotune && e->count == 1)
+            store_choice(device, e);
+    }
+    haul__driver_called(device, operation, "planned a convolution,", 0, start);
+}
+
+/* The newest come first. */
+static void drop_old(entry *e)
+{
+    entry *kept = e;
+
+    for (int i = 1; i < BUCKET_ROOM && kept->next; i++)
+        kept = kept->next;
+    e = kept->next;
+    kept->next = NULL;
+    while (e) {
+        entry *next = e->next;
+
+        for (int i = 0; i < e->count; i++)
+            haul__cudnn_plan_drop(&e->plans[i]);
+        haul__free(e);
+        e = next;
+    }
+}
+
+/* The problem's entry, made when it is met first. NULL without cuDNN, or when host memory is exhausted: kernels serve.
+ */
+static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem *problem)
+{
+    entry **at = &g->entries[bucket_of(problem)], *e;
+
+    if (!is_usable(g))
+        return NULL;
+    for (e = *at; e; e = e->next)
+        if (memcmp(&e->problem, problem, sizeof *problem) == 0)
+            return e;
+    e = haul__calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->problem = *problem;
+    plan(device, g, e);
+    e->next = *at;
+    *at = e;
+    drop_old(e);
+    return e;
+}
+
+/* The best plan that needs no more than `scratch` bytes: where memory is short another one than usual. NULL if none. */
+static const haul__cudnn_plan *choose(const gpu *g, entry *e, int64_t scratch)
+{
+    for (int i = 0; i < e->count; i++)
+        if (e->plans[i].workspace <= scratch)
+            return &e->plans[i];
+    if (e->count == 0 || e->count == MAX_PLANS || scratch <= e->hopeless)
+        return NULL;
+    if (haul__cudnn_propose(&g->target, &e->problem, scratch, &e->plans[e->count], 1))
+        return &e->plans[e->count++];
+    e->hopeless = scratch;
+    return NULL;
+}
+
+/* --- timing ------------------------------------------------------------------------------------------------------- */
+
+/* One call: what is computed, from what, where. */
+typedef struct run {
+    haul__stream *stream;
+    gpu          *gpu;
+    entry        *entry;
+    CUdeviceptr   buffers[HAUL__CUDNN_BIAS + 1], scratch;
+    int64_t       scratch_bytes;
+} run;
+
+static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
+{
+    CUstream      stream = haul__cuda_stream(r->stream);
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+
+    if (r->gpu->stream != stream)
+        status = haul__cudnn.SetStream(r->gpu->target.handle, stream);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
+    r->gpu->stream = stream;
+    return haul__cudnn_run(&r->gpu->target, p, r->buffers, p->workspace ? r->scratch : 0);
+}
+
+/* Nanoseconds of the shortest round of runs; *out is untouched where the plan turns out not to run. Every run
+ * writes the same result again. */
+static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out)
+{
+    int64_t     best = INT64_MAX;
+    haul_status status = HAUL_OK;
+
+    for (int round = 0; round <= ROUNDS && status == HAUL_OK; round++) { /* round 0 warms up */
+        int64_t start = haul__now_ns(), took;
+
+        for (int i = 0; i < (round ? RUNS : 1); i++) {
+            cudnnStatus_t code = execute(r, p);
+
+            if (code != CUDNN_STATUS_SUCCESS)
+                return is_unsupported(code) ? HAUL_OK : fail(r->stream->device, code);
+        }
+        status = haul__wait(r->stream, NULL, operation);
+        took = haul__now_ns() - start;
+        if (round && took < best)
+            best = took;
+    }
+    if (status == HAUL_OK)
+        *out = best;
+    return status;
+}
+
+/* The fastest plan comes first and is kept for later runs; the others go. */
+static haul_status time_plans(run *r)
+{
+    entry      *e = r->entry;
+    int64_t     times[MAX_PLANS];
+    int         best = 0;
+    haul_status status = HAUL_OK;
+
+    for (int i = 0; i < e->count && status == HAUL_OK; i++) {
+        times[i] = INT64_MAX;
+        if (e->plans[i].workspace <= r->scratch_bytes)
+            status = measure(r, &e->plans[i], &times[i]);
+        if (status == HAUL_OK && (double)times[i] < (double)times[best] * MARGIN)
+            best = i;
+    }
+    if (status != HAUL_OK)
+        return status;
+    for (int i = 0; i < e->count; i++)
+        if (i != best)
+            haul__cudnn_plan_drop(&e->plans[i]);
+    e->plans[0] = e->plans[best];
+    e->untimed = false;
+    e->count = 1;
+    store_choice(r->stream->device, e);
+    return HAUL_OK;
+}
+
+/* --- hooks -------------------------------------------------------------------------------------------------------- */
+
+/* Tensor cores read channels next to each other. Others take what they get: copies cost more than the order gains. */
+bool haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+{
+    bool             wanted = call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2, usable = false;
+    gpu             *g = gpu_of(device);
+    haul__cuda_scope scope;
+
+    (void)pass;
+    if (!wanted || haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
+        return false;
+    pthread_mutex_lock(&g->lock);
+    usable = is_usable(g);
+    pthread_mutex_unlock(&g->lock);
+    haul__cuda_leave(&scope);
+    return usable;
+}
+
+/* For the best plan, or for each of those that will be timed. */
+size_t haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+{
+    gpu                *g = gpu_of(device);
+    CUdeviceptr         buffers[HAUL__CUDNN_BIAS + 1];
+    haul__cudnn_problem problem;
+    haul__cuda_scope    scope;
+    const entry        *e;
+    int64_t             bytes = 0;
+
+    find_buffers(call, buffers);
+    problem = describe(pass, call, buffers);
+    if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
+        return 0;
+    pthread_mutex_lock(&g->lock);
+    e = find(device, g, &problem);
+    for (int i = 0; e && i < (e->untimed ? e->count : e->count > 0); i++)
+        if (e->plans[i].workspace > bytes)
+            bytes = e->plans[i].workspace;
+    pthread_mutex_unlock(&g->lock);
+    haul__cuda_leave(&scope);
+    return (size_t)bytes;
+}
+
+/* With the lock held and the context current. */
+static haul_status run_best(run *r)
+{
+    const haul__cudnn_plan *p;
+    haul_status             status = HAUL_OK;
+    cudnnStatus_t           code;
+
+    if (!r->entry)
+        return HAUL_UNSUPPORTED;
+    if (r->entry->untimed)
+        status = time_plans(r);
+    if (status != HAUL_OK)
+        return status;
+    p = choose(r->gpu, r->entry, r->scratch_bytes);
+    if (!p)
+        return HAUL_UNSUPPORTED;
+    code = execute(r, p);
+    if (code == CUDNN_STATUS_SUCCESS)
+        return HAUL_OK;
+    return is_unsupported(code) ? HAUL_UNSUPPORTED : fail(r->stream->device, code);
+}
+
+static haul_status convolve(haul__stream *s, haul__conv2d_pass pass, const haul__conv2d *call)
+{
+    run                 r = {.stream = s, .gpu = gpu_of(s->device)};
+    haul__cudnn_problem problem;
+    haul__cuda_scope    scope;
+    haul_status         status;
+
+    find_buffers(call, r.buffers);
+    problem = describe(pass, call, r.buffers);
+    if (call->scratch) {
+        r.scratch = haul__cuda_address(call->scratch);
+        r.scratch_bytes = (int64_t)call->scratch_bytes;
+    }
+    if (haul__cuda_enter(haul__cuda_of(s->device), &scope) != CUDA_SUCCESS)
+        return HAUL_UNSUPPORTED; /* the kernels' launch tells why */
+    pthread_mutex_lock(&r.gpu->lock);
+    r.entry = find(s->device, r.gpu, &problem);
+    status = run_best(&r);
+    pthread_mutex_unlock(&r.gpu->lock);
+    haul__cuda_leave(&scope);
+    return status;
+}
+
+haul_status haul__cuda_conv2d_forward(haul__stream *s, const haul__conv2d *call)
+{
+    return convolve(s, HAUL__CONV2D_FORWARD, call);
+}
+
+haul_status haul__cuda_conv2d_backward_data(haul__stream *s, const haul__conv2d *call)
+{
+    return convolve(s, HAUL__CONV2D_DATA, call);
+}
+
+/* The gradient of a bias is not part of cuDNN's operation. */
+haul_status haul__cuda_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call)
+{
+    return call->bias ? HAUL_UNSUPPORTED : convolve(s, HAUL__CONV2D_WEIGHT, call);
+}
