@@ -280,36 +280,44 @@ static void test_memory__injected_failures_leave_nothing(void **state)
 
 /* ---- reuse while in use ---- */
 
-/* Freed CPU blocks that a device still reads: the first are passed over, so that nobody waits, and when they are many
- * one is handed to the next owner, who does. */
+/* Freed blocks of pinned memory that a device still reads: the first are passed over, so that nobody waits, and when
+ * they are many one is handed to the next owner, who does. */
 static void test_memory__reuse_waits_for_reads(void **state)
 {
-    enum { COUNT = 1000, MANY = 100 };
-    float        data[COUNT], back[COUNT];
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *y[MANY];
-    int64_t      obtained = 0, waits = 0;
+    enum { BYTES = 4000, MANY = 100 };
+    haul_device      *device = late_device(0);
+    haul_memory_stats before, after;
+    haul__storage    *there[MANY];
+    char              back[BYTES];
+    int64_t           count = haul_sync_count();
     (void)state;
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(haul_pinned_stats_get(device, &before), HAUL_OK);
+    assert_int_equal(before.reserved, 0);
     for (int k = 0; k < MANY; k++) {
-        int64_t before = stats_of(haul_cpu()).device_allocations, count = haul_sync_count();
-        for (int i = 0; i < COUNT; i++)
-            data[i] = (float)(i + k);
-        haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), data);
-        y[k] = haul_to(x, late_device(0));
-        assert_non_null(y[k]);
-        assert_true(late_pending() > 0);
-        assert_int_equal(haul_drop(x), HAUL_OK);
-        obtained += stats_of(haul_cpu()).device_allocations - before;
-        waits += haul_sync_count() - count;
+        haul__storage *host = haul__pinned_alloc(device, BYTES, "t");
+        there[k] = haul__storage_alloc(device, BYTES, "t");
+        assert_true(host && there[k]);
+        assert_ptr_equal(host->device, haul_cpu());
+        assert_int_equal(haul__host_before(host, true, "t"), HAUL_OK);
+        memset(host->buffer.host, k, BYTES);
+        assert_int_equal(haul__submit_write(there[k], 0, host->buffer.host, host, BYTES, "t"), HAUL_OK);
+        haul__object_release(host);
     }
-    assert_in_range(obtained, 2, MANY - 1);
-    assert_in_range(waits, 1, MANY - 2);
+    assert_int_equal(haul_pinned_stats_get(device, &after), HAUL_OK);
+    assert_int_equal(after.allocations - before.allocations, MANY);
+    assert_in_range(after.device_allocations - before.device_allocations, 2, MANY / 2);
+    assert_in_range(haul_sync_count() - count, 1, MANY / 2);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+    assert_int_equal(late_pinned_held(), after.reserved);
     for (int k = 0; k < MANY; k++) {
-        assert_int_equal(haul_read(y[k], back, sizeof back), HAUL_OK);
-        for (int i = 0; i < COUNT; i++)
-            assert_true(back[i] == (float)(i + k));
+        assert_int_equal(haul__submit_read(back, NULL, there[k], 0, BYTES, "t"), HAUL_OK);
+        for (int i = 0; i < BYTES; i++)
+            assert_int_equal(back[i], (char)k);
+        haul__object_release(there[k]);
     }
-    haul_scope_pop(scope);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(late_pinned_held(), 0);
 }
 
 /* The same on the device's side: a block still being read on the download stream is filled by the upload stream. */

@@ -30,8 +30,15 @@ HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
  * more be obtained. Reaching it gives the cache back first, then fails with HAUL_OUT_OF_MEMORY. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 
-/* Give cached blocks back to the device. */
+/* Give cached blocks back to the device, and host memory that is cached for it to the system. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
+
+/* Pinned host memory, from and to which the device copies at the speed of the link: results of moves to the CPU, the
+ * loader's batches, haul_pin's tensors, and what copies of ordinary memory go through. Drivers are slow to make it, so
+ * it is cached, too; all zeros where the device has none. The limit is a quarter of the machine's memory unless set;
+ * beyond it ordinary memory is used, and nothing fails. */
+HAUL_API haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out);
+HAUL_API haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes);
 
 /* Live memory by the operation that made it, largest first. Fills at most `capacity` rows; returns how many there are
  * (negative on failure). */

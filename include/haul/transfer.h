@@ -28,6 +28,13 @@ HAUL_API haul_tensor *haul_identity(haul_tensor *x, haul_device *device);
 /* A copy of x with memory of its own, on its device, contiguous. */
 HAUL_API haul_tensor *haul_clone(haul_tensor *x);
 
+/* x, a tensor on the CPU, in pinned memory, from and to which `device` copies at the speed of the link and without
+ * making the host wait or copy: worth while for what is moved again and again. Shares x's memory if that is pinned
+ * already, and where the device gains nothing by it; in ordinary memory when none can be pinned any more
+ * (haul_pinned_set_limit). Results of haul_to(x, haul_cpu()) are pinned already. */
+HAUL_API haul_tensor *haul_pin(haul_tensor *x, haul_device *device);
+HAUL_API bool         haul_tensor_is_pinned(const haul_tensor *t);
+
 /* x with another dtype, on its device. Floats to integers truncate towards zero; values out of range, infinities and
  * NaN give the nearest representable value, NaN gives 0. Any non-zero value is true. */
 HAUL_API haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype);
@@ -41,7 +48,8 @@ HAUL_API haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const v
 HAUL_API haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void (*deleter)(void *context),
                                      void *context);
 
-/* Copy all elements of t, row-major, into `out`, which has `size` bytes (at least haul_tensor_bytes(t)). Waits. */
+/* Copy all elements of t, row-major, into `out`, which has `size` bytes (at least haul_tensor_bytes(t)). Waits. When it
+ * fails `out` may hold part of them. */
 HAUL_API haul_status haul_read(const haul_tensor *t, void *out, size_t size);
 
 /* Overwrite all elements of t from `data`, row-major, `size` bytes (exactly haul_tensor_bytes(t)). */

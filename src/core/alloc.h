@@ -32,7 +32,8 @@ typedef enum haul__fault {
     HAUL__FAULT_COPY = 4,   /* write, read, copy, fill */
     HAUL__FAULT_COMPILE = 8,
     HAUL__FAULT_LAUNCH = 16,
-    HAUL__FAULT_FILE = 32 /* open, write, sync, rename of files */
+    HAUL__FAULT_FILE = 32,   /* open, write, sync, rename of files */
+    HAUL__FAULT_PINNED = 64, /* pinned host memory; what wants it does without */
 } haul__fault;
 
 /* True if this call must fail. Costs one relaxed load when no plan is set. */

@@ -14,47 +14,7 @@
 
 #define ORIGIN "haul_loader_next"
 
-/* ---- host memory ---- */
-
-typedef struct pinned {
-    haul_device *device;
-    void        *memory, *handle;
-    size_t       bytes;
-} pinned;
-
-static void unpin(void *context)
-{
-    pinned *p = context;
-    haul__device_host_free(p->device, p->memory, p->handle, p->bytes, ORIGIN);
-    haul__free(p);
-}
-
-/* A CPU storage over memory the device can copy from at full speed. NULL, with the error recorded. */
-static haul__storage *pinned_storage(haul_device *device, size_t bytes, const char *operation)
-{
-    pinned *p = haul__calloc(1, sizeof *p);
-    if (!p) {
-        haul__fail_memory(operation, sizeof *p);
-        return NULL;
-    }
-    p->device = device;
-    p->bytes = bytes;
-    if (haul__device_host_alloc(device, bytes, &p->memory, &p->handle, ORIGIN) != HAUL_OK) {
-        haul__free(p);
-        return NULL;
-    }
-    haul_scope    *scope = haul_scope_push();
-    haul_tensor   *t = NULL;
-    haul__storage *storage = NULL;
-    if (scope)
-        t = haul_wrap_host(HAUL_U8, HAUL_SHAPE((int64_t)bytes), p->memory, unpin, p);
-    else
-        unpin(p);
-    if (t)
-        haul__object_keep(storage = t->storage);
-    haul_scope_pop(scope);
-    return storage;
-}
+/* ---- memory ---- */
 
 /* Nobody but the slot has to do with the memory any more. */
 static bool is_left(const haul__storage *storage)
@@ -62,13 +22,12 @@ static bool is_left(const haul__storage *storage)
     return storage && atomic_load(&storage->object.refs) == 1 && !storage->mapped;
 }
 
-static haul_status renew_host(haul__storage **storage, haul_device *device, size_t bytes, const char *operation)
+static haul_status renew_host(haul__storage **storage, haul_device *device, size_t bytes)
 {
     if (is_left(*storage))
         return HAUL_OK;
     haul__object_release(*storage);
-    bool pin = device != haul_cpu() && device->backend->host_alloc && bytes;
-    *storage = pin ? pinned_storage(device, bytes, operation) : haul__storage_alloc(haul_cpu(), bytes, ORIGIN);
+    *storage = haul__host_alloc_for(device, bytes, ORIGIN);
     return *storage ? HAUL_OK : haul_error_status();
 }
 
@@ -86,9 +45,9 @@ haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, con
     const haul_dataset *d = recipe->dataset;
     size_t              x_bytes = (size_t)recipe->batch * (size_t)d->input_count * sizeof(float);
     size_t              y_bytes = (size_t)recipe->batch * d->target_bytes;
-    haul_status         status = renew_host(&slot->host_x, recipe->device, x_bytes, operation);
+    haul_status         status = renew_host(&slot->host_x, recipe->device, x_bytes);
     if (status == HAUL_OK)
-        status = renew_host(&slot->host_y, recipe->device, y_bytes, operation);
+        status = renew_host(&slot->host_y, recipe->device, y_bytes);
     if (status == HAUL_OK)
         status = renew_device(&slot->device_x, recipe->device, x_bytes);
     if (status == HAUL_OK)
@@ -148,7 +107,7 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
     if (!t || !there)
         return t;
-    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), ORIGIN) == HAUL_OK)
+    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) == HAUL_OK)
         return t;
     haul__object_release(t);
     return NULL;

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "ops/dispatch.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "files are written in the host's byte order, which must be little-endian"
@@ -48,7 +49,8 @@ haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const 
         return haul_error_status();
     if ((status = haul_set_device(haul_cpu())) != HAUL_OK)
         goto failed;
-    if (!(loading->host = haul_empty(dtype, *shape))) {
+    loading->host = haul__result_from(operation, haul_cpu(), loading->device, dtype, shape, NULL);
+    if (!loading->host) {
         status = haul_error_status();
         goto failed;
     }

@@ -9,6 +9,7 @@
 #include <haul/memory.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 
@@ -17,8 +18,13 @@ enum { MIN_LOG = 6, STEPS = 4, BINS = (63 - MIN_LOG) * STEPS };
 /* Free blocks of a class whose uses are not over, in number and in bytes, beside which others are made. */
 enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 
+/* The least block of pinned memory: drivers pin whole pages. */
+enum { LEAST_PINNED = 4096 };
+
 struct haul__allocator {
     pthread_mutex_t   lock;
+    haul_device      *device;
+    bool              pinned;     /* of host memory pinned for the device */
     haul__block      *bins[BINS]; /* free blocks, by `next` */
     haul__block       live;       /* head of the ring */
     haul_memory_stats stats;
@@ -54,9 +60,17 @@ static size_t bin_bytes(int bin)
 
 /* ---- the allocator of a device ---- */
 
-static struct haul__allocator *allocator_of(haul_device *device)
+/* Pinned memory is taken from the whole machine: not more than a quarter of it, unless the user says otherwise. */
+static int64_t pinned_limit(void)
 {
-    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire), *other = NULL;
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (int64_t)pages / 4 * size : 0;
+}
+
+static struct haul__allocator *allocator_of(haul_device *device, bool pinned)
+{
+    _Atomic(struct haul__allocator *) *place = pinned ? &device->pinned : &device->allocator;
+    struct haul__allocator            *a = atomic_load_explicit(place, memory_order_acquire), *other = NULL;
     if (a)
         return a;
     a = haul__calloc(1, sizeof *a);
@@ -65,8 +79,11 @@ static struct haul__allocator *allocator_of(haul_device *device)
         return NULL;
     }
     pthread_mutex_init(&a->lock, NULL);
+    a->device = device;
+    a->pinned = pinned;
+    a->stats.limit = pinned ? pinned_limit() : 0;
     a->live.next = a->live.prev = &a->live;
-    if (!atomic_compare_exchange_strong(&device->allocator, &other, a)) {
+    if (!atomic_compare_exchange_strong(place, &other, a)) {
         pthread_mutex_destroy(&a->lock);
         haul__free(a);
         a = other;
@@ -98,7 +115,10 @@ static int64_t larger(int64_t a, int64_t b)
 static void block_free(haul__block *block, const char *origin)
 {
     haul__uses_finish(&block->uses, origin);
-    haul__device_free(block->device, &block->buffer, block->bytes, origin);
+    if (block->pinned)
+        haul__device_host_free(block->owner->device, block->buffer.host, block->pin, block->bytes, origin);
+    else
+        haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
     haul__free(block);
 }
 
@@ -171,8 +191,9 @@ static int sum_origins(struct haul__allocator *a, haul_memory_origin *out, int c
     return found;
 }
 
-static haul_status fail_full(haul_device *device, struct haul__allocator *a, size_t bytes, const char *origin)
+static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
 {
+    haul_device       *device = a->device;
     haul_memory_origin rows[3];
     char               asked[32], used[32], limit[32], who[200] = "", one[32], left[128] = "";
     size_t             at = 0;
@@ -224,12 +245,19 @@ static void unreserve(struct haul__allocator *a, int64_t bytes)
     pthread_mutex_unlock(&a->lock);
 }
 
+static haul_status ask(struct haul__allocator *a, haul__block *block, const char *origin)
+{
+    if (a->pinned)
+        return haul__device_host_alloc(a->device, block->bytes, &block->buffer.host, &block->pin, origin);
+    return haul__device_alloc(a->device, block->bytes, &block->buffer, origin);
+}
+
 /* Memory from the device itself; when it is full, once more after the cache was given back. */
-static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__block *block, const char *origin)
+static haul_status obtain(struct haul__allocator *a, haul__block *block, const char *origin)
 {
     haul__error_record before;
     haul__error_save(&before);
-    haul_status  status = haul__device_alloc(device, block->bytes, &block->buffer, origin);
+    haul_status  status = ask(a, block, origin);
     haul__block *cached = NULL;
     if (status == HAUL_OUT_OF_MEMORY) {
         pthread_mutex_lock(&a->lock);
@@ -240,29 +268,30 @@ static haul_status obtain(haul_device *device, struct haul__allocator *a, haul__
         return status;
     free_all(cached, origin);
     haul__error_restore(&before);
-    return haul__device_alloc(device, block->bytes, &block->buffer, origin);
+    return ask(a, block, origin);
 }
 
-static haul__block *block_new(haul_device *device, struct haul__allocator *a, int bin, size_t bytes, const char *origin)
+static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, const char *origin)
 {
     size_t size = bin_bytes(bin);
     if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, origin)) {
-        fail_full(device, a, bytes, origin);
+        fail_full(a, bytes, origin);
         return NULL;
     }
     haul__block *block = haul__calloc(1, sizeof *block);
     haul_status  status = block ? HAUL_OK : haul__fail_memory(origin, sizeof *block);
     if (block) {
         haul__uses_init(&block->uses);
-        block->device = device;
+        block->owner = a;
+        block->pinned = a->pinned;
         block->bytes = size;
         block->bin = bin;
-        status = obtain(device, a, block, origin);
+        status = obtain(a, block, origin);
     }
     if (status) {
         unreserve(a, (int64_t)size);
         if (block && status == HAUL_OUT_OF_MEMORY)
-            fail_full(device, a, bytes, origin);
+            fail_full(a, bytes, origin);
         haul__free(block);
         return NULL;
     }
@@ -287,10 +316,11 @@ static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
 /* A free block of the class; NULL: another must be made. The newest, where a device's stream will wait for its last
  * uses. Where the host would wait, the newest whose uses are over; while there are but few that are still in use none
  * of them is taken. Locked. */
-static haul__block *take_free(struct haul__allocator *a, int bin, bool host)
+static haul__block *take_free(struct haul__allocator *a, int bin)
 {
     haul__block **place = &a->bins[bin];
     size_t        most = MOST_BUSY_BYTES / bin_bytes(bin), busy = 0;
+    bool          host = a->pinned || a->device->backend->host_memory;
     if (most > MOST_BUSY)
         most = MOST_BUSY;
     for (; host && *place && busy < most && !haul__uses_reached(&(*place)->uses); busy++)
@@ -301,18 +331,15 @@ static haul__block *take_free(struct haul__allocator *a, int bin, bool host)
     return block;
 }
 
-static haul__block *block_get(haul_device *device, size_t bytes, const char *origin)
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, const char *origin)
 {
-    struct haul__allocator *a = allocator_of(device);
-    int                     bin = bin_of(bytes);
-    if (!a)
-        return NULL;
-    if (bin < 0 || haul__fault_point(HAUL__FAULT_DEVICE)) {
-        fail_full(device, a, bytes, origin);
+    int bin = bin_of(a->pinned && bytes < LEAST_PINNED ? LEAST_PINNED : bytes);
+    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
+        fail_full(a, bytes, origin);
         return NULL;
     }
     pthread_mutex_lock(&a->lock);
-    haul__block *block = take_free(a, bin, device->backend->host_memory);
+    haul__block *block = take_free(a, bin);
     if (block) {
         block->origin = origin;
         go_live(a, block, true);
@@ -320,7 +347,7 @@ static haul__block *block_get(haul_device *device, size_t bytes, const char *ori
     pthread_mutex_unlock(&a->lock);
     if (block)
         return block;
-    block = block_new(device, a, bin, bytes, origin);
+    block = block_new(a, bin, bytes, origin);
     if (block) {
         block->origin = origin;
         pthread_mutex_lock(&a->lock);
@@ -332,7 +359,7 @@ static haul__block *block_get(haul_device *device, size_t bytes, const char *ori
 
 static void block_put(haul__block *block)
 {
-    struct haul__allocator *a = atomic_load_explicit(&block->device->allocator, memory_order_relaxed);
+    struct haul__allocator *a = block->owner;
     pthread_mutex_lock(&a->lock);
     ring_remove(block);
     block->next = a->bins[block->bin];
@@ -351,24 +378,32 @@ static void storage_release(haul__storage *storage)
     block_put(storage->block);
 }
 
-haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
+/* A storage of the device in a block of the allocator, which may be another's. */
+static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, const char *origin)
 {
-    haul__storage *storage = haul__storage_new(device);
-    if (!storage)
-        return NULL;
-    storage->bytes = bytes;
-    if (bytes == 0 || device->backend->no_data)
-        return storage;
-    haul__block *block = block_get(device, bytes, thread_origin ? thread_origin : origin ? origin : "?");
+    haul__storage *storage = a ? haul__storage_new(device) : NULL;
+    haul__block   *block = storage ? block_get(a, bytes, thread_origin ? thread_origin : origin ? origin : "?") : NULL;
     if (!block) {
         haul__object_release(storage);
         return NULL;
     }
+    storage->bytes = bytes;
     storage->block = block;
     storage->buffer = block->buffer;
     storage->uses = &block->uses;
     storage->release = storage_release;
     return storage;
+}
+
+haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
+{
+    if (bytes == 0 || device->backend->no_data) {
+        haul__storage *storage = haul__storage_new(device);
+        if (storage)
+            storage->bytes = bytes;
+        return storage;
+    }
+    return storage_in(allocator_of(device, false), device, bytes, origin);
 }
 
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
@@ -383,30 +418,67 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
     return storage;
 }
 
-/* ---- what users see ---- */
-
-static struct haul__allocator *checked(const haul_device *device, const char *operation)
+bool haul__device_pins(const haul_device *device)
 {
-    /* The allocator belongs to the device's state, not to what `const` promises about it. */
-    return haul__device_check(device, operation, "device") ? NULL : allocator_of((haul_device *)device);
+    return device->backend->host_alloc && !device->properties.shares_host_memory;
 }
 
-haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out)
+haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char *origin)
 {
-    struct haul__allocator *a = checked(device, "haul_memory_stats_get");
+    haul__error_record before;
+    if (bytes == 0 || !haul__device_pins(device))
+        return NULL;
+    haul__error_save(&before);
+    haul__storage *storage = storage_in(allocator_of(device, true), haul_cpu(), bytes, origin);
+    if (!storage)
+        haul__error_restore(&before);
+    return storage;
+}
+
+haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const char *origin)
+{
+    haul__storage *storage = haul__pinned_alloc(device, bytes, origin);
+    return storage ? storage : haul__storage_alloc(haul_cpu(), bytes, origin);
+}
+
+bool haul__storage_pinned(const haul__storage *storage)
+{
+    return storage->block && storage->block->pinned;
+}
+
+/* ---- what users see ---- */
+
+static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)
+{
+    /* The allocator belongs to the device's state, not to what `const` promises about it. */
+    return haul__device_check(device, operation, "device") ? NULL : allocator_of((haul_device *)device, pinned);
+}
+
+static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, const char *operation)
+{
     if (!a)
         return haul_error_status();
     if (!out)
-        return haul__fail_null("haul_memory_stats_get", "out");
+        return haul__fail_null(operation, "out");
     pthread_mutex_lock(&a->lock);
     *out = a->stats;
     pthread_mutex_unlock(&a->lock);
     return HAUL_OK;
 }
 
+haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out)
+{
+    return get_stats(checked(device, false, "haul_memory_stats_get"), out, "haul_memory_stats_get");
+}
+
+haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out)
+{
+    return get_stats(checked(device, true, "haul_pinned_stats_get"), out, "haul_pinned_stats_get");
+}
+
 haul_status haul_memory_reset_peak(haul_device *device)
 {
-    struct haul__allocator *a = checked(device, "haul_memory_reset_peak");
+    struct haul__allocator *a = checked(device, false, "haul_memory_reset_peak");
     if (!a)
         return haul_error_status();
     pthread_mutex_lock(&a->lock);
@@ -416,37 +488,49 @@ haul_status haul_memory_reset_peak(haul_device *device)
     return HAUL_OK;
 }
 
-haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
+static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const char *operation)
 {
-    struct haul__allocator *a = checked(device, "haul_memory_set_limit");
     if (!a)
         return haul_error_status();
     if (bytes < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_memory_set_limit", "bytes",
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes",
                           "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
     pthread_mutex_lock(&a->lock);
     a->stats.limit = bytes;
     haul__block *taken = bytes > 0 ? take_cached(a, a->stats.reserved - bytes) : NULL;
     pthread_mutex_unlock(&a->lock);
-    free_all(taken, "haul_memory_set_limit");
+    free_all(taken, operation);
     return HAUL_OK;
+}
+
+haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
+{
+    return set_limit(checked(device, false, "haul_memory_set_limit"), bytes, "haul_memory_set_limit");
+}
+
+haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)
+{
+    return set_limit(checked(device, true, "haul_pinned_set_limit"), bytes, "haul_pinned_set_limit");
 }
 
 haul_status haul_memory_release_cached(haul_device *device)
 {
-    struct haul__allocator *a = checked(device, "haul_memory_release_cached");
-    if (!a)
-        return haul_error_status();
-    pthread_mutex_lock(&a->lock);
-    haul__block *taken = take_cached(a, INT64_MAX);
-    pthread_mutex_unlock(&a->lock);
-    free_all(taken, "haul_memory_release_cached");
+    static const char operation[] = "haul_memory_release_cached";
+    for (int pinned = 0; pinned < 2; pinned++) {
+        struct haul__allocator *a = checked(device, pinned, operation);
+        if (!a)
+            return haul_error_status();
+        pthread_mutex_lock(&a->lock);
+        haul__block *taken = take_cached(a, INT64_MAX);
+        pthread_mutex_unlock(&a->lock);
+        free_all(taken, operation);
+    }
     return HAUL_OK;
 }
 
 int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
 {
-    struct haul__allocator *a = checked(device, "haul_memory_by_origin");
+    struct haul__allocator *a = checked(device, false, "haul_memory_by_origin");
     if (!a)
         return -1;
     if (!out && capacity > 0) {

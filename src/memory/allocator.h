@@ -1,4 +1,4 @@
-/* The caching allocator, one a device, the same code for all. */
+/* The caching allocator, one a device, the same code for all; one more for host memory pinned for it. */
 #ifndef HAUL_MEMORY_ALLOCATOR_H
 #define HAUL_MEMORY_ALLOCATOR_H
 
@@ -7,13 +7,15 @@
 /* A block of device memory, in use or cached. A cached block remembers the uses of its last owner, so that whoever gets
  * it next waits for them. */
 struct haul__block {
-    haul_device *device;
-    haul__buffer buffer;
-    size_t       bytes; /* of the size class */
-    int          bin;
-    const char  *origin; /* the operation that asked; a string that lives for ever */
-    haul__uses   uses;
-    haul__block *next, *prev; /* in the bin's free list, or in the list of live blocks */
+    struct haul__allocator *owner;
+    haul__buffer            buffer;
+    void                   *pin; /* the backend's handle of pinned memory */
+    bool                    pinned;
+    size_t                  bytes; /* of the size class */
+    int                     bin;
+    const char             *origin; /* the operation that asked; a string that lives for ever */
+    haul__uses              uses;
+    haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
 };
 
 /* A storage of `bytes` on `device` with refs 1; bytes == 0 and meta devices get no block. NULL with
@@ -24,6 +26,15 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
  * remembers its use. NULL, with nothing recorded, for 0 bytes and where there is no memory: the call must do without.
  */
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes);
+
+/* A CPU storage in pinned host memory, which `device` copies from and to at the speed of the link, from a cache like
+ * that of device memory. NULL, with nothing recorded, where the device gains nothing by it (it works in the host's
+ * memory, or its backend has no such memory), for 0 bytes, and where there is none left: ordinary memory must do. */
+haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char *origin);
+/* Pinned if that can be had, else ordinary memory of the CPU. */
+haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const char *origin);
+bool           haul__storage_pinned(const haul__storage *storage);
+bool           haul__device_pins(const haul_device *device);
 
 /* Name what is being done on this thread, for memory_by_origin: returns the name before. */
 const char *haul__origin_set(const char *name);

@@ -162,8 +162,9 @@ haul_device *haul__place(const char *operation, haul_tensor **in, const char *co
 
 /* ---- allocate ---- */
 
-haul_tensor *haul__result_strided(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
-                                  const int64_t *strides)
+/* On the CPU in memory pinned for `source`, where that has such. */
+static haul_tensor *result_in(const char *operation, haul_device *device, haul_device *source, haul_dtype dtype,
+                              const haul_shape *shape, const int64_t *strides)
 {
     int64_t count;
     if (haul__device_check(device, operation, "device") || haul__shape_count(shape, operation, &count))
@@ -178,7 +179,9 @@ haul_tensor *haul__result_strided(const char *operation, haul_device *device, ha
         haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
         return NULL;
     }
-    haul__storage *storage = haul__storage_alloc(device, (size_t)count * haul__dtype_size(dtype), operation);
+    size_t         bytes = (size_t)count * haul__dtype_size(dtype);
+    haul__storage *storage = device->backend->host_memory ? haul__host_alloc_for(source, bytes, operation)
+                                                          : haul__storage_alloc(device, bytes, operation);
     if (!storage)
         return NULL;
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
@@ -188,6 +191,22 @@ haul_tensor *haul__result_strided(const char *operation, haul_device *device, ha
         return NULL;
     }
     return haul__own(t, operation);
+}
+
+haul_tensor *haul__result_from(const char *operation, haul_device *device, haul_device *source, haul_dtype dtype,
+                               const haul_shape *shape, const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (!like || like->contiguous)
+        return result_in(operation, device, source, dtype, shape, NULL);
+    haul__shape_strides_like(shape, like->strides, strides);
+    return result_in(operation, device, source, dtype, shape, strides);
+}
+
+haul_tensor *haul__result_strided(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
+                                  const int64_t *strides)
+{
+    return result_in(operation, device, device, dtype, shape, strides);
 }
 
 haul_tensor *haul__result(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape)

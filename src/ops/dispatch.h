@@ -47,6 +47,11 @@ haul_tensor *haul__result_strided(const char *operation, haul_device *device, ha
 haul_tensor *haul__result_like(const char *operation, haul_device *device, haul_dtype dtype, const haul_shape *shape,
                                const haul_tensor *like);
 
+/* The same for what will be copied from or to `source`: on the CPU in memory pinned for it, where it has such. like ==
+ * NULL: row-major. */
+haul_tensor *haul__result_from(const char *operation, haul_device *device, haul_device *source, haul_dtype dtype,
+                               const haul_shape *shape, const haul_tensor *like);
+
 /* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
 bool haul__wants_channels_last(const haul_tensor *t);
 

@@ -25,11 +25,14 @@ static haul_status check_operand(const char *operation, const haul_tensor *x)
     return HAUL_OK;
 }
 
-/* A dense tensor of no scope, with the order of dimensions of `like`. */
-static haul_tensor *temporary(const char *operation, haul_device *device, haul_dtype dtype, const haul_tensor *like)
+/* A dense tensor of no scope, with the order of dimensions of `like`, for a copy to or from `partner`. */
+static haul_tensor *temporary(const char *operation, haul_device *device, haul_device *partner, haul_dtype dtype,
+                              const haul_tensor *like)
 {
     int64_t        strides[HAUL_MAX_DIMS];
-    haul__storage *storage = haul__storage_alloc(device, (size_t)like->count * haul__dtype_size(dtype), operation);
+    size_t         bytes = (size_t)like->count * haul__dtype_size(dtype);
+    haul__storage *storage = device->backend->host_memory ? haul__host_alloc_for(partner, bytes, operation)
+                                                          : haul__storage_alloc(device, bytes, operation);
     haul__shape_strides_like(&like->shape, like->strides, strides);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
     haul__object_release(storage);
@@ -44,25 +47,25 @@ static bool convert_first(const haul_tensor *from, const haul_tensor *to)
 }
 
 /* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense, in whatever order of
- * dimensions. */
-static haul_status cross(const char *operation, haul_tensor *y, haul_tensor *x)
+ * dimensions. A fresh y may be half written on failure. */
+static haul_status cross(const char *operation, haul_tensor *y, haul_tensor *x, bool fresh)
 {
     haul_tensor *packed = NULL, *landed = NULL, *from = x, *to = y;
     haul_status  status = HAUL_OK;
     haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
     if (x->dtype != dtype || !haul__tensor_is_dense(x)) {
-        from = packed = temporary(operation, x->storage->device, dtype, x);
+        from = packed = temporary(operation, x->storage->device, y->storage->device, dtype, x);
         status = packed ? haul__copy_elements(packed, x, operation) : haul_error_status();
     }
     if (!status &&
         (y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape) || !haul__tensor_same_layout(from, y))) {
-        to = landed = temporary(operation, y->storage->device, dtype, from);
+        to = landed = temporary(operation, y->storage->device, x->storage->device, dtype, from);
         status = landed ? HAUL_OK : haul_error_status();
     }
     if (!status) {
         size_t size = haul__dtype_size(dtype);
         status = haul__transfer(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
-                                (size_t)x->count * size, operation);
+                                (size_t)x->count * size, fresh || landed, operation);
     }
     if (!status && landed)
         status = haul__copy_elements(y, landed, operation);
@@ -72,18 +75,18 @@ static haul_status cross(const char *operation, haul_tensor *y, haul_tensor *x)
 }
 
 /* Elements of x to y, wherever they are. */
-static haul_status bring(const char *operation, haul_tensor *y, haul_tensor *x)
+static haul_status bring(const char *operation, haul_tensor *y, haul_tensor *x, bool fresh)
 {
     if (x->storage->device == y->storage->device)
         return haul__copy_elements(y, x, operation);
-    return cross(operation, y, x);
+    return cross(operation, y, x, fresh);
 }
 
 /* A fresh tensor on `device` with x's elements and order of dimensions. */
 static haul_tensor *copied(const char *operation, haul_tensor *x, haul_device *device, haul_dtype dtype)
 {
-    haul_tensor *y = haul__result_like(operation, device, dtype, &x->shape, x);
-    if (!y || bring(operation, y, x))
+    haul_tensor *y = haul__result_from(operation, device, x->storage->device, dtype, &x->shape, x);
+    if (!y || bring(operation, y, x, true))
         return NULL;
     return finish(operation, y, x);
 }
@@ -120,6 +123,28 @@ haul_tensor *haul_identity(haul_tensor *x, haul_device *device)
     return copied("haul_identity", x, device, x->dtype);
 }
 
+haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
+{
+    static const char operation[] = "haul_pin";
+    if (check_operand(operation, x) || haul__device_check(device, operation, "device"))
+        return NULL;
+    if (!x->storage->device->backend->host_memory) {
+        haul__fail(HAUL_DEVICE, operation, "x",
+                   "x is on %s; expected a tensor on cpu: haul_to(x, haul_cpu()) brings it to pinned memory",
+                   x->storage->device->name);
+        return NULL;
+    }
+    if (haul__storage_pinned(x->storage) || !haul__device_pins(device))
+        return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
+    haul_tensor *y = haul__result_from(operation, x->storage->device, device, x->dtype, &x->shape, NULL);
+    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? finish(operation, y, x) : NULL;
+}
+
+bool haul_tensor_is_pinned(const haul_tensor *t)
+{
+    return t && !haul__is_none(t) && haul__storage_pinned(t->storage);
+}
+
 haul_tensor *haul_clone(haul_tensor *x)
 {
     return check_operand("haul_clone", x) ? NULL : copied("haul_clone", x, x->storage->device, x->dtype);
@@ -140,11 +165,11 @@ haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
     if (status)
         return status;
     if (x->storage == out->storage) { /* they may overlap */
-        apart = temporary(operation, x->storage->device, x->dtype, x);
+        apart = temporary(operation, x->storage->device, x->storage->device, x->dtype, x);
         status = apart ? haul__copy_elements(apart, x, operation) : haul_error_status();
     }
     if (!status)
-        status = bring(operation, out, apart ? apart : x);
+        status = bring(operation, out, apart ? apart : x, false);
     if (!status)
         haul__written(out);
     haul__object_release(apart);

@@ -63,7 +63,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
     size_t         bytes = (size_t)count * haul__dtype_size(dtype);
     haul_tensor   *t = NULL;
     haul__storage *storage = haul__storage_alloc(device, bytes, operation);
-    if (storage && haul__transfer_from_host(storage, 0, data, bytes, operation) == HAUL_OK)
+    if (storage && haul__transfer_from_host(storage, 0, data, bytes, true, operation) == HAUL_OK)
         t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
     haul__object_release(storage);
     return t ? haul__own(t, operation) : NULL;
@@ -127,10 +127,11 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
                               "several elements of t share memory (it was expanded); write to a tensor of its own");
     if (t->contiguous) {
-        status = haul__transfer_from_host(t->storage, offset_of(t), data, bytes, operation);
+        status = haul__transfer_from_host(t->storage, offset_of(t), data, bytes, false, operation);
     } else {
         haul_tensor *dense = dense_like(t, operation);
-        status = dense ? haul__transfer_from_host(dense->storage, 0, data, bytes, operation) : haul_error_status();
+        status =
+            dense ? haul__transfer_from_host(dense->storage, 0, data, bytes, true, operation) : haul_error_status();
         if (!status)
             status = haul__copy_elements(t, dense, operation);
         haul__object_release(dense);
@@ -328,7 +329,8 @@ static haul_status unmap(haul_tensor *t)
     if (!own) {
         copy_header *copy = storage->mapped;
         if (write)
-            status = haul__transfer_from_host(storage, copy->offset, (char *)copy + HEADER, copy->bytes, "haul_unmap");
+            status = haul__transfer_from_host(storage, copy->offset, (char *)copy + HEADER, copy->bytes, false,
+                                              "haul_unmap");
         if (status)
             return status; /* still mapped: what was written is not lost */
         haul__free(copy);

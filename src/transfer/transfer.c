@@ -1,9 +1,9 @@
 /* The copy verb and its ledger.
  *
- * Copies between a device and the CPU, or two devices of one backend, are submitted and done when they are done: the
- * storages' uses keep order. Between devices that know nothing of each other bytes go through two pieces of host memory
- * in turn, so that one is read while the other is written. Small arrays of the caller's are copied to host memory of
- * ours first, so that nobody waits for the link. */
+ * Copies between a device and pinned host memory, or two devices that reach each other's memory, are submitted and done
+ * when they are done: the storages' uses keep order. Ordinary host memory goes through pinned memory, in chunks, since
+ * drivers copy it slowly and make the host wait where nobody sees it; so does what goes between devices that know
+ * nothing of each other. Devices that work in the host's memory copy from and to anywhere. */
 #include "transfer/transfer.h"
 
 #include <haul/transfer.h>
@@ -11,8 +11,9 @@
 
 #include "core/object.h"
 #include "memory/allocator.h"
+#include "transfer/staging.h"
 
-enum { PIECE = 4 << 20, STAGED_UP_TO = 256 << 10 };
+enum { COPIED_UP_TO = 256 << 10 };
 
 /* ---- the ledger ---- */
 
@@ -64,65 +65,73 @@ static haul_status refuse_meta(const char *origin)
 static haul_status write_from(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
                               size_t bytes, const char *origin)
 {
-    const char *host = (const char *)from->buffer.host + from_offset;
-    return counted(haul__submit_write(to, to_offset, host, from, bytes, origin), &h2d, bytes);
+    return haul__submit_write(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, origin);
 }
 
 static haul_status read_into(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                              const char *origin)
 {
-    char *host = (char *)to->buffer.host + to_offset;
-    return counted(haul__submit_read(host, to, from, from_offset, bytes, origin), &d2h, bytes);
+    return haul__submit_read((char *)to->buffer.host + to_offset, to, from, from_offset, bytes, origin);
 }
 
-static haul_status through_host(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                                size_t bytes, const char *origin)
+/* Several commands on their way to memory that somebody knows go to another place first, from where one command brings
+ * them: if one is refused nothing has changed. */
+typedef struct landing {
+    haul__storage *to;
+    size_t         offset;
+    haul__storage *apart; /* NULL: none is needed */
+} landing;
+
+/* False, with nothing recorded, if there is no memory for it. */
+static bool landing_begin(landing *l, haul__storage *to, size_t offset, size_t bytes, bool fresh, const char *origin)
 {
-    haul_device   *cpu = haul_cpu();
-    haul__storage *pieces[2] = {NULL, NULL};
-    haul_status    status = haul__device_check(cpu, origin, NULL);
-    size_t         piece = bytes < PIECE ? bytes : PIECE;
-    for (size_t at = 0, turn = 0; at < bytes && !status; at += piece, turn ^= 1) {
-        size_t size = bytes - at < piece ? bytes - at : piece;
-        if (!pieces[turn])
-            pieces[turn] = haul__storage_alloc(cpu, piece, origin);
-        if (!pieces[turn]) {
-            status = haul_error_status();
-            break;
-        }
-        status = read_into(pieces[turn], 0, from, from_offset + at, size, origin);
-        if (!status)
-            status = write_from(to, to_offset + at, pieces[turn], 0, size, origin);
+    haul__error_record before;
+    *l = (landing){to, offset, NULL};
+    if (fresh || haul__staged_chunks(bytes) == 1)
+        return true;
+    haul__error_save(&before);
+    l->apart = haul__storage_alloc(to->device, bytes, origin);
+    if (l->apart) {
+        l->to = l->apart;
+        l->offset = 0;
+    } else {
+        haul__error_restore(&before);
     }
-    haul__object_release(pieces[0]);
-    haul__object_release(pieces[1]);
+    return l->apart != NULL;
+}
+
+static haul_status landing_end(landing *l, haul__storage *to, size_t offset, size_t bytes, haul_status status,
+                               const char *origin)
+{
+    if (l->apart && !status)
+        status = haul__submit_copy(to, offset, l->apart, 0, bytes, origin);
+    haul__object_release(l->apart);
     return status;
 }
 
-haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                           const char *origin)
+/* ---- from the host ---- */
+
+/* From memory that is not pinned. Waits until it may be changed, where the device copies from it directly and `owner`,
+ * whose memory it is, is NULL. */
+static haul_status up(haul__storage *to, size_t offset, const void *host, haul__storage *owner, size_t bytes,
+                      bool fresh, const char *origin)
 {
-    const haul__backend *target = to->device->backend, *source = from->device->backend;
-    if (bytes == 0 || target->no_data)
-        return HAUL_OK;
-    if (source->no_data)
-        return refuse_meta(origin);
-    if (to->device == from->device)
-        return haul__submit_copy(to, to_offset, from, from_offset, bytes, origin);
-    if (source->host_memory)
-        return write_from(to, to_offset, from, from_offset, bytes, origin);
-    if (target->host_memory)
-        return read_into(to, to_offset, from, from_offset, bytes, origin);
-    haul_status status = haul__submit_peer(to, to_offset, from, from_offset, bytes, origin);
+    landing     l;
+    haul_status status = HAUL_UNSUPPORTED;
+    if (haul__device_pins(to->device) && landing_begin(&l, to, offset, bytes, fresh, origin)) {
+        status = owner ? haul__host_before(owner, false, origin) : HAUL_OK;
+        if (!status)
+            status = haul__stage_up(l.to, l.offset, host, bytes, origin);
+        status = landing_end(&l, to, offset, bytes, status, origin);
+    }
     if (status == HAUL_UNSUPPORTED)
-        return through_host(to, to_offset, from, from_offset, bytes, origin);
-    return counted(status, &d2d, bytes);
+        status = haul__submit_write(to, offset, host, owner, bytes, origin);
+    return status;
 }
 
-/* ---- memory of the caller's ---- */
-
-/* By way of host memory of ours, which is kept until the device has read it. */
-static haul_status stage(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
+/* Small arrays for devices that copy from anywhere: by way of memory of ours, which is kept until the device has read
+ * it, so that nobody waits. */
+static haul_status up_small(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
     haul__storage *staged = haul__storage_alloc(haul_cpu(), bytes, origin);
     haul_status    status = staged ? haul__host_before(staged, true, origin) : haul_error_status();
@@ -134,25 +143,40 @@ static haul_status stage(haul__storage *to, size_t offset, const void *host, siz
     return status;
 }
 
-static haul_status from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
-{
-    const haul__backend *target = to->device->backend;
-    if (target->host_memory)
-        return haul__submit_write(to, offset, host, NULL, bytes, origin);
-    if (bytes <= STAGED_UP_TO)
-        return stage(to, offset, host, bytes, origin);
-    return counted(haul__submit_write(to, offset, host, NULL, bytes, origin), &h2d, bytes);
-}
-
-haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
+haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, bool fresh,
                                      const char *origin)
 {
     haul__wait_group group;
+    haul_status      status;
     if (bytes == 0 || to->device->backend->no_data)
         return HAUL_OK;
+    if (to->device->backend->host_memory)
+        return haul__submit_write(to, offset, host, NULL, bytes, origin);
     haul__wait_group_begin(&group, origin, bytes);
-    haul_status status = from_host(to, offset, host, bytes, origin);
+    if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
+        status = up_small(to, offset, host, bytes, origin);
+    else
+        status = up(to, offset, host, NULL, bytes, fresh, origin);
     haul__wait_group_end(&group);
+    return counted(status, &h2d, bytes);
+}
+
+/* ---- to the host ---- */
+
+/* To memory that is not pinned. */
+static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
+                        bool fresh, const char *origin)
+{
+    landing     l;
+    haul_status status = HAUL_UNSUPPORTED;
+    if (haul__device_pins(from->device) && landing_begin(&l, to, to_offset, bytes, fresh, origin)) {
+        status = haul__host_before(l.to, true, origin);
+        if (!status)
+            status = haul__stage_down((char *)l.to->buffer.host + l.offset, from, from_offset, bytes, origin);
+        status = landing_end(&l, to, to_offset, bytes, status, origin);
+    }
+    if (status == HAUL_UNSUPPORTED)
+        status = read_into(to, to_offset, from, from_offset, bytes, origin);
     return status;
 }
 
@@ -160,12 +184,74 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
 {
     const haul__backend *source = from->device->backend;
     haul__wait_group     group;
+    haul_status          status = HAUL_UNSUPPORTED;
     if (bytes == 0)
         return HAUL_OK;
     if (source->no_data)
         return refuse_meta(origin);
     haul__wait_group_begin(&group, origin, bytes);
-    haul_status status = haul__submit_read(host, NULL, from, offset, bytes, origin);
+    if (haul__device_pins(from->device))
+        status = haul__stage_down(host, from, offset, bytes, origin);
+    if (status == HAUL_UNSUPPORTED)
+        status = haul__submit_read(host, NULL, from, offset, bytes, origin);
     haul__wait_group_end(&group);
     return source->host_memory ? status : counted(status, &d2h, bytes);
+}
+
+/* ---- between storages ---- */
+
+static haul_status across(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
+                          bool fresh, const char *origin)
+{
+    landing     l;
+    haul_status status = haul__device_check(haul_cpu(), origin, NULL);
+    if (status)
+        return status;
+    if (!landing_begin(&l, to, to_offset, bytes, fresh, origin))
+        return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                          "%s has no room for %zu bytes more, in which they gather on their way from %s",
+                          to->device->name, bytes, from->device->name);
+    status = haul__stage_across(l.to, l.offset, from, from_offset, bytes, origin);
+    status = counted(counted(status, &d2h, bytes), &h2d, bytes);
+    return landing_end(&l, to, to_offset, bytes, status, origin);
+}
+
+static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
+                            bool fresh, const char *origin)
+{
+    haul_status status;
+    if (from->device->backend->host_memory) {
+        if (haul__storage_pinned(from) || !haul__device_pins(to->device))
+            status = write_from(to, to_offset, from, from_offset, bytes, origin);
+        else
+            status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
+        return counted(status, &h2d, bytes);
+    }
+    if (to->device->backend->host_memory) {
+        if (haul__storage_pinned(to) || !haul__device_pins(from->device))
+            status = read_into(to, to_offset, from, from_offset, bytes, origin);
+        else
+            status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
+        return counted(status, &d2h, bytes);
+    }
+    status = haul__submit_peer(to, to_offset, from, from_offset, bytes, origin);
+    if (status == HAUL_UNSUPPORTED)
+        return across(to, to_offset, from, from_offset, bytes, fresh, origin);
+    return counted(status, &d2d, bytes);
+}
+
+haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
+                           bool fresh, const char *origin)
+{
+    haul__wait_group group;
+    if (bytes == 0 || to->device->backend->no_data)
+        return HAUL_OK;
+    if (from->device->backend->no_data)
+        return refuse_meta(origin);
+    if (to->device == from->device)
+        return haul__submit_copy(to, to_offset, from, from_offset, bytes, origin);
+    haul__wait_group_begin(&group, origin, bytes);
+    haul_status status = transfer(to, to_offset, from, from_offset, bytes, fresh, origin);
+    haul__wait_group_end(&group);
+    return status;
 }

@@ -31,7 +31,7 @@ typedef struct late_event {
 
 /* Everything is under one lock: these are for looking at order, not for speed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t         room = -1, held, pending;
+static int64_t         room = -1, held, pending, pinned_room = -1, pinned_held, pageable;
 static bool            fail_wait;
 
 static void run_until(late_queue *q, size_t position)
@@ -123,6 +123,66 @@ static void late_free(haul_device *device, haul__buffer *buffer)
     free(memory);
 }
 
+/* Pinned memory hangs in a ring, so that copies can be asked if they use it. */
+typedef struct late_pin late_pin;
+struct late_pin {
+    late_pin *next, *prev;
+    char     *memory;
+    size_t    bytes;
+};
+static late_pin pins = {&pins, &pins, NULL, 0};
+
+static haul_status late_host_alloc(haul_device *device, size_t bytes, void **out, void **handle)
+{
+    late_pin *pin = NULL;
+    pthread_mutex_lock(&lock);
+    if (pinned_room < 0 || (int64_t)bytes <= pinned_room)
+        pin = malloc(sizeof *pin);
+    if (pin && posix_memalign((void **)&pin->memory, 64, bytes) != 0) {
+        free(pin);
+        pin = NULL;
+    }
+    if (pin) {
+        pin->bytes = bytes;
+        pin->next = &pins;
+        pin->prev = pins.prev;
+        pin->prev->next = pins.prev = pin;
+        pinned_held += (int64_t)bytes;
+        pinned_room -= pinned_room < 0 ? 0 : (int64_t)bytes;
+        memset(pin->memory, 0xCD, bytes);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!pin)
+        return haul__fail(HAUL_OUT_OF_MEMORY, "late", NULL, "no pinned memory for %s", device->name);
+    *out = pin->memory;
+    *handle = pin;
+    return HAUL_OK;
+}
+
+static void late_host_free(haul_device *device, void *memory, void *handle)
+{
+    late_pin *pin = handle;
+    (void)device;
+    pthread_mutex_lock(&lock);
+    pin->prev->next = pin->next;
+    pin->next->prev = pin->prev;
+    pinned_held -= (int64_t)pin->bytes;
+    pinned_room += pinned_room < 0 ? 0 : (int64_t)pin->bytes;
+    pthread_mutex_unlock(&lock);
+    free(memory);
+    free(pin);
+}
+
+static void count_pageable(const char *memory, size_t bytes)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (const late_pin *pin = pins.next; pin != &pins && !found; pin = pin->next)
+        found = memory >= pin->memory && memory + bytes <= pin->memory + pin->bytes;
+    pageable += !found;
+    pthread_mutex_unlock(&lock);
+}
+
 static haul_status late_stream_open(haul_device *device, void **queue)
 {
     (void)device;
@@ -140,11 +200,13 @@ static void late_stream_close(haul_device *device, void *queue)
 
 static haul_status late_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
 {
+    count_pageable(from, bytes);
     return add(s, (late_command){.to = (char *)to->handle + offset, .from = from, .bytes = bytes});
 }
 
 static haul_status late_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
 {
+    count_pageable(to, bytes);
     return add(s, (late_command){.to = to, .from = (const char *)from->handle + offset, .bytes = bytes});
 }
 
@@ -241,6 +303,8 @@ static const haul__backend backend = {
     .open = late_open,
     .alloc = late_alloc,
     .free = late_free,
+    .host_alloc = late_host_alloc,
+    .host_free = late_host_free,
     .stream_open = late_stream_open,
     .stream_close = late_stream_close,
     .write = late_write,
@@ -321,6 +385,29 @@ int64_t late_pending(void)
 {
     pthread_mutex_lock(&lock);
     int64_t count = pending;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+void late_set_pinned_room(int64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    pinned_room = bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+int64_t late_pinned_held(void)
+{
+    pthread_mutex_lock(&lock);
+    int64_t bytes = pinned_held;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+int64_t late_pageable(void)
+{
+    pthread_mutex_lock(&lock);
+    int64_t count = pageable;
     pthread_mutex_unlock(&lock);
     return count;
 }

@@ -14,6 +14,11 @@ haul_device *late_device(int index); /* 0 or 1 */
 void late_set_room(int64_t bytes);
 /* Bytes they hold. */
 int64_t late_held(void);
+/* The same for pinned host memory. */
+void    late_set_pinned_room(int64_t bytes);
+int64_t late_pinned_held(void);
+/* How many copies there were between a device and host memory that is not pinned. */
+int64_t late_pageable(void);
 /* Copies and fills that have not run yet. */
 int64_t late_pending(void);
 /* Let the two devices do all that they were given. */

@@ -1,0 +1,187 @@
+/* Staging: what a driver would do slowly for ordinary memory, done with several threads and overlap.
+ *
+ * A copy is cut into chunks, which go through a ring of pinned blocks: while the device copies one, the threads of the
+ * pool fill or empty the next. The blocks' uses say when one may be touched again, so that nothing else keeps order;
+ * they come from the device's cache of pinned memory and go back to it while their last copy is under way. Each copy
+ * has a ring of its own: threads do not meet but in the cache. */
+#include "transfer/staging.h"
+
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "core/object.h"
+#include "core/pool.h"
+#include "memory/allocator.h"
+
+/* Chunks are an eighth of the copy, so that little of it is not overlapped, within bounds: each costs the host some
+ * microseconds, and above a few MiB larger ones gain nothing. Threads share a chunk in pieces. */
+enum { SLOTS = 4, PARTS = 8, LEAST_CHUNK = 512 << 10, MOST_CHUNK = 4 << 20, PIECE = 256 << 10 };
+
+/* ---- copying between host memories ---- */
+
+typedef struct span {
+    char       *to;
+    const char *from;
+} span;
+
+/* Past the caches: what is written will be read by the device, or much later. With 1 and 2 threads of an x86-64 server
+ * 10.9 and 16.0 GB/s, where memcpy made 9.4 and 10.3. */
+static void copy_past(char *to, const char *from, size_t bytes)
+{
+#if defined(__SSE2__)
+    size_t head = (16 - (uintptr_t)to % 16) % 16;
+    if (bytes >= 256) {
+        memcpy(to, from, head);
+        to += head, from += head, bytes -= head;
+        for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
+            __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
+            __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+            __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32));
+            __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+            _mm_stream_si128((__m128i *)(void *)to, a);
+            _mm_stream_si128((__m128i *)(void *)(to + 16), b);
+            _mm_stream_si128((__m128i *)(void *)(to + 32), c);
+            _mm_stream_si128((__m128i *)(void *)(to + 48), d);
+        }
+        _mm_sfence();
+    }
+#endif
+    memcpy(to, from, bytes);
+}
+
+static void copy_piece(void *context, int64_t first, int64_t last)
+{
+    const span *s = context;
+    copy_past(s->to + first, s->from + first, (size_t)(last - first));
+}
+
+static void copy_host(void *to, const void *from, size_t bytes)
+{
+    span s = {to, from};
+    if (bytes < PIECE)
+        memcpy(to, from, bytes);
+    else
+        haul__parallel_for((int64_t)bytes, PIECE, copy_piece, &s);
+}
+
+/* ---- rings ---- */
+
+typedef struct ring {
+    haul__storage *slots[SLOTS];
+    int            count; /* of slots; fewer where memory is short */
+    size_t         bytes, chunk;
+    int64_t        chunks;
+} ring;
+
+static size_t chunk_of(size_t bytes)
+{
+    size_t chunk = (bytes / PARTS + PIECE) / PIECE * PIECE;
+    return chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
+}
+
+int64_t haul__staged_chunks(size_t bytes)
+{
+    return (int64_t)((bytes + chunk_of(bytes) - 1) / chunk_of(bytes));
+}
+
+/* HAUL_UNSUPPORTED if there is no memory for it. */
+static haul_status ring_open(ring *r, haul_device *device, size_t bytes, bool pinned, const char *origin)
+{
+    haul__storage *(*get)(haul_device *, size_t, const char *) = pinned ? haul__pinned_alloc : haul__host_alloc_for;
+    *r = (ring){.bytes = bytes, .chunk = chunk_of(bytes), .chunks = haul__staged_chunks(bytes)};
+    size_t             size = r->chunks > 1 ? r->chunk : bytes;
+    haul__error_record before;
+    haul__error_save(&before);
+    while (r->count < SLOTS && r->count < r->chunks && (r->slots[r->count] = get(device, size, origin)))
+        r->count++;
+    if (r->count > 0 || pinned)
+        haul__error_restore(&before);
+    return r->count > 0 ? HAUL_OK : pinned ? HAUL_UNSUPPORTED : haul_error_status();
+}
+
+static void ring_close(ring *r)
+{
+    for (int i = 0; i < r->count; i++)
+        haul__object_release(r->slots[i]);
+}
+
+static haul__storage *slot_of(const ring *r, int64_t chunk)
+{
+    return r->slots[chunk % r->count];
+}
+
+static size_t size_of(const ring *r, int64_t chunk)
+{
+    size_t at = (size_t)chunk * r->chunk;
+    return r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
+}
+
+static haul_status write_chunk(const ring *r, int64_t chunk, haul__storage *to, size_t offset, const char *origin)
+{
+    haul__storage *slot = slot_of(r, chunk);
+    return haul__submit_write(to, offset + (size_t)chunk * r->chunk, slot->buffer.host, slot, size_of(r, chunk),
+                              origin);
+}
+
+static haul_status read_chunk(const ring *r, int64_t chunk, haul__storage *from, size_t offset, const char *origin)
+{
+    haul__storage *slot = slot_of(r, chunk);
+    return haul__submit_read(slot->buffer.host, slot, from, offset + (size_t)chunk * r->chunk, size_of(r, chunk),
+                             origin);
+}
+
+/* ---- the three directions ---- */
+
+haul_status haul__stage_up(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
+{
+    ring        r;
+    haul_status status = ring_open(&r, to->device, bytes, true, origin);
+    for (int64_t i = 0; i < r.chunks && !status; i++) {
+        haul__storage *slot = slot_of(&r, i);
+        status = haul__host_before(slot, true, origin); /* the chunk that it held has left */
+        if (status)
+            break;
+        copy_host(slot->buffer.host, (const char *)host + (size_t)i * r.chunk, size_of(&r, i));
+        status = write_chunk(&r, i, to, offset, origin);
+    }
+    ring_close(&r);
+    return status;
+}
+
+haul_status haul__stage_down(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
+{
+    ring        r;
+    haul_status status = ring_open(&r, from->device, bytes, true, origin);
+    for (int64_t i = 0; i < r.count && !status; i++)
+        status = read_chunk(&r, i, from, offset, origin);
+    for (int64_t i = 0; i < r.chunks && !status; i++) {
+        haul__storage *slot = slot_of(&r, i);
+        status = haul__host_before(slot, false, origin); /* it is there */
+        if (status)
+            break;
+        copy_host((char *)host + (size_t)i * r.chunk, slot->buffer.host, size_of(&r, i));
+        if (i + r.count < r.chunks)
+            status = read_chunk(&r, i + r.count, from, offset, origin);
+    }
+    ring_close(&r);
+    return status;
+}
+
+haul_status haul__stage_across(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
+                               size_t bytes, const char *origin)
+{
+    ring         r;
+    haul_device *pins = haul__device_pins(from->device) ? from->device : to->device;
+    haul_status  status = ring_open(&r, pins, bytes, false, origin);
+    int64_t      ahead = r.count > 1 ? 1 : 0; /* with one slot a chunk must leave before the next comes */
+    for (int64_t i = -ahead; i < r.chunks && !status; i++) {
+        if (i + ahead < r.chunks)
+            status = read_chunk(&r, i + ahead, from, from_offset, origin);
+        if (!status && i >= 0)
+            status = write_chunk(&r, i, to, to_offset, origin);
+    }
+    ring_close(&r);
+    return status;
+}
