@@ -185,6 +185,27 @@ static void test_gemm__gradients_of_linear(void **state)
     assert_close(haul_tensor_grad(in[1]), want, 12, 1e-12, "dW");
 }
 
+/* One call of the library, and none of a kernel. */
+static void test_gemm__relu_is_part_of_the_product(void **state)
+{
+    haul_tensor *x = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(6, 4), 1, NULL),
+                *w = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(3, 4), 2, NULL),
+                *b = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(3), 3, NULL);
+    (void)state;
+    double want[18];
+    assert_int_equal(read_values(haul_relu(haul_linear(x, w, b)), want, 18), HAUL_OK);
+    long         products = lt_count("cublasLtMatmul"), launches = driver_count("cuLaunchKernel");
+    haul_tensor *y = haul_linear(x, w, b, .relu = true);
+    assert_int_equal(lt_count("cublasLtMatmul") - products, 1);
+    assert_int_equal(driver_count("cuLaunchKernel") - launches, 0);
+    assert_close(y, want, 18, 1e-6, "with bias");
+    assert_int_equal(read_values(haul_relu(haul_linear(x, w, HAUL_NONE)), want, 18), HAUL_OK);
+    launches = driver_count("cuLaunchKernel");
+    y = haul_linear(x, w, HAUL_NONE, .relu = true);
+    assert_int_equal(driver_count("cuLaunchKernel") - launches, 0);
+    assert_close(y, want, 18, 1e-6, "without bias");
+}
+
 /* ---- precision ---- */
 
 /* 1 + 2^-12 has more bits than TF32. */
@@ -478,6 +499,7 @@ int main(void)
         T(test_gemm__other_strides_go_to_the_kernels),
         T(test_gemm__batches_and_broadcasting),
         T(test_gemm__gradients_of_linear),
+        T(test_gemm__relu_is_part_of_the_product),
         T(test_gemm__tf32_only_where_it_is_asked_for),
         T(test_gemm__heuristics_once_a_problem_and_no_waits),
         T(test_gemm__ever_new_shapes),

@@ -147,10 +147,10 @@ static haul_tensor *product_of(haul_tensor *const *in, int count, void *context)
     return haul_matmul(in[0], in[1]);
 }
 
+/* context: not NULL for relu of it. */
 static haul_tensor *linear_of(haul_tensor *const *in, int count, void *context)
 {
-    (void)context;
-    return haul_linear(in[0], in[1], count > 2 ? in[2] : HAUL_NONE);
+    return haul_linear(in[0], in[1], count > 2 ? in[2] : HAUL_NONE, .relu = context != NULL);
 }
 
 /* A function of first gradients, so that differences of it check second ones. */
@@ -180,6 +180,35 @@ static void check_gradients(haul_device *device)
                          sample_tensor(device, HAUL_F64, HAUL_SHAPE(5), 3, NULL)};
     assert_int_equal(haul_grad_check(linear_of, in, 3, NULL), HAUL_OK);
     assert_int_equal(haul_grad_check(gradients_of_linear, in, 3, NULL, .atol = 1e-3), HAUL_OK);
+    bool relu = true;
+    assert_int_equal(haul_grad_check(linear_of, in, 3, &relu), HAUL_OK);
+    assert_int_equal(haul_grad_check(gradients_of_linear, in, 3, &relu, .atol = 1e-3), HAUL_OK);
+}
+
+/* The options against the operations by themselves, in every dtype that has products. */
+static void relu_after_linear(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_I32, HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
+    haul_device_properties  p;
+    assert_int_equal(haul_device_describe(device, &p), HAUL_OK);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        if (dtypes[i] == HAUL_F64 && !p.has_f64)
+            continue;
+        haul_tensor *x = sample_tensor(device, dtypes[i], HAUL_SHAPE(2, 5, 40), 1, NULL);
+        haul_tensor *w = sample_tensor(device, dtypes[i], HAUL_SHAPE(33, 40), 2, NULL);
+        haul_tensor *b = sample_tensor(device, dtypes[i], HAUL_SHAPE(33), 3, NULL);
+        double       want[330];
+        assert_int_equal(read_values(haul_relu(haul_linear(x, w, b)), want, 330), HAUL_OK);
+        assert_close(haul_linear(x, w, b, .relu = true), want, 330, 0, "with relu");
+        assert_int_equal(read_values(haul_relu(haul_linear(x, w, HAUL_NONE)), want, 330), HAUL_OK);
+        assert_close(haul_linear(x, w, HAUL_NONE, .relu = true), want, 330, 0, "with relu, without bias");
+    }
+}
+
+static void test_linear__relu(void **state)
+{
+    (void)state;
+    on_devices(relu_after_linear);
 }
 
 static void test_matmul__gradients(void **state)
@@ -251,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_matmul__vectors_as_in_numpy),
         cmocka_unit_test(test_matmul__dtypes_promote),
         cmocka_unit_test(test_matmul__empty_operands),
+        cmocka_unit_test(test_linear__relu),
         cmocka_unit_test(test_matmul__gradients),
         cmocka_unit_test(test_matmul__threads_do_not_change_bits),
         cmocka_unit_test(test_matmul__errors_name_both_shapes),

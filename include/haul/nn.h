@@ -82,6 +82,7 @@ HAUL_API haul_status haul_module_to_memory_format(haul_module *module, haul_memo
 typedef struct haul_nn_linear_options {
     int64_t out_features; /* positional */
     bool    no_bias;
+    bool    relu; /* haul_relu of the result */
 } haul_nn_linear_options;
 #define haul_nn_linear(in, ...) haul_nn_linear_with(in, &(haul_nn_linear_options){.out_features = __VA_ARGS__})
 HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);

@@ -119,8 +119,15 @@ HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *i
 /* ---- linear algebra ---- */
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy. */
 HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
-/* x [..., in] times weight [out, in] transposed, plus bias [out] or HAUL_NONE. */
-HAUL_API haul_tensor *haul_linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias);
+
+typedef struct haul_linear_options {
+    haul_tensor *bias; /* [out] or HAUL_NONE; positional */
+    bool         relu; /* haul_relu of the result, in the same pass where the device can */
+} haul_linear_options;
+
+/* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
+#define haul_linear(x, weight, ...) haul_linear_with(x, weight, &(haul_linear_options){.bias = __VA_ARGS__})
+HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options);
 
 /* How exact products and convolutions of f32 must be, on this thread; HAUL_PRECISION_HIGHEST unless set; restored when
  * the scope is popped. HAUL_PRECISION_HIGH allows devices with TF32 units (NVIDIA GPUs since Ampere, with cuBLAS and

@@ -48,6 +48,7 @@ typedef struct haul__gemm {
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
     bool    accumulate;
+    bool    relu;                /* C = max(result, 0); a hook without it answers HAUL_UNSUPPORTED and is asked again */
     bool    tf32;                /* of f32: 10 bits of the factors' mantissas are enough, where that is faster */
     const haul__buffer *scratch; /* scratch_bytes that the call may use as it likes; NULL for none */
     size_t              scratch_bytes;

@@ -6,7 +6,7 @@
 #include "nn/module.h"
 
 typedef struct linear {
-    bool has_bias;
+    bool has_bias, relu;
 } linear;
 
 static haul_tensor *forward(haul_module *m, haul_tensor *x)
@@ -14,7 +14,7 @@ static haul_tensor *forward(haul_module *m, haul_tensor *x)
     const linear *s = haul_module_state(m);
 
     return haul_linear(x, haul_module_parameter(m, "weight"),
-                       s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE);
+                       s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE, .relu = s->relu);
 }
 
 haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options)
@@ -32,7 +32,7 @@ haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_optio
     haul_scope  *scope = m ? haul_scope_push() : NULL;
     if (!scope)
         return NULL;
-    ((linear *)haul_module_state(m))->has_bias = !options->no_bias;
+    *(linear *)haul_module_state(m) = (linear){.has_bias = !options->no_bias, .relu = options->relu};
     haul_status status = haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out, in_features), in_features);
     if (!status && !options->no_bias)
         status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out), in_features);

@@ -235,5 +235,11 @@ haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_
     haul_tensor   *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};
     haul__storage *reads[] = {in[0]->storage, in[1]->storage, in[2]->storage};
     haul_status    status = run_library(&call, device, reads, bias ? 3 : 2, c->storage);
-    return status == HAUL_UNSUPPORTED ? run_kernels(operation, &call, device, c, in) : status;
+    if (status == HAUL_UNSUPPORTED && call.relu) {
+        call.relu = false;
+        status = run_library(&call, device, reads, bias ? 3 : 2, c->storage);
+    }
+    if (status == HAUL_UNSUPPORTED)
+        status = run_kernels(operation, &call, device, c, in);
+    return !status && shape->relu && !call.relu ? haul_relu_into(c, c) : status;
 }

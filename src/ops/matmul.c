@@ -185,9 +185,12 @@ haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b)
 
 /* ---- linear ---- */
 
-/* y = x W^T + bias: dx = g W, dW = g^T x, dbias = the sum of g's rows. */
+/* y = x W^T + bias: dx = g W, dW = g^T x, dbias = the sum of g's rows; with relu, of the g where y > 0. */
 static haul_status linear_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
+    const bool *relu = node->attributes;
+    if (*relu && !(g = haul_relu_backward(g, haul__saved(node, 2))))
+        return haul_error_status();
     if (haul__needs(node, 0) && !(out[0] = haul_matmul(g, haul__saved(node, 1))))
         return haul_error_status();
     if (haul__needs(node, 1) && !(out[1] = haul_matmul(haul_transpose(g, 0, 1), haul__saved(node, 0))))
@@ -220,7 +223,7 @@ static haul_status check_linear(haul_tensor *x, haul_tensor *weight, haul_tensor
 }
 
 /* x [rows, in], weight [out, in], bias [out] or HAUL_NONE. */
-static haul_tensor *linear_rows(haul_device *device, haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+static haul_tensor *linear_rows(haul_device *device, haul_tensor *x, haul_tensor *weight, haul_tensor *bias, bool relu)
 {
     const char  *operation = "haul_linear";
     bool         has_bias = !haul__is_none(bias);
@@ -239,21 +242,24 @@ static haul_tensor *linear_rows(haul_device *device, haul_tensor *x, haul_tensor
         .b_row = weight->strides[1],
         .b_col = weight->strides[0],
         .c_row = shape.dims[1],
+        .relu = relu,
     };
     if (haul__gemm_run(operation, &call, y, x, weight, dense_bias))
         return NULL;
-    return haul__finish(
-        y, &(haul__record){
-               .name = operation,
-               .backward = linear_backward,
-               .inputs = (haul_tensor *[]){x, weight, bias},
-               .input_count = 3,
-               .saves = (haul_tensor *[]){haul__tracks(weight) ? x : NULL, haul__tracks(x) ? weight : NULL},
-               .save_count = 2,
-           });
+    haul_tensor *saves[] = {haul__tracks(weight) ? x : NULL, haul__tracks(x) ? weight : NULL, relu ? y : NULL};
+    return haul__finish(y, &(haul__record){
+                               .name = operation,
+                               .backward = linear_backward,
+                               .inputs = (haul_tensor *[]){x, weight, bias},
+                               .input_count = 3,
+                               .saves = saves,
+                               .save_count = 3,
+                               .attributes = &relu,
+                               .attributes_size = sizeof relu,
+                           });
 }
 
-static haul_tensor *linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+static haul_tensor *linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, bool relu)
 {
     haul_tensor      *in[] = {x, weight, bias};
     const char *const names[] = {"x", "weight", "bias"};
@@ -261,15 +267,19 @@ static haul_tensor *linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bia
     if (!device || check_linear(in[0], in[1], in[2]) || !promote("haul_linear", in, names, 3))
         return NULL;
     if (in[0]->shape.ndim == 2)
-        return linear_rows(device, in[0], in[1], in[2]);
+        return linear_rows(device, in[0], in[1], in[2], relu);
     haul_shape shape = in[0]->shape;
     shape.dims[shape.ndim - 1] = in[1]->shape.dims[0];
     x = fold_rows("haul_linear", in[0]);
-    return x ? haul_reshape(linear_rows(device, x, in[1], in[2]), shape) : NULL;
+    return x ? haul_reshape(linear_rows(device, x, in[1], in[2], relu), shape) : NULL;
 }
 
-haul_tensor *haul_linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options)
 {
+    if (!options) {
+        haul__fail_null("haul_linear", "options");
+        return NULL;
+    }
     haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, linear(x, weight, bias)) : NULL;
+    return scope ? haul_scope_return(scope, linear(x, weight, options->bias, options->relu)) : NULL;
 }

@@ -173,6 +173,8 @@ LOOP(double)
 haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call)
 {
     (void)s;
+    if (call->relu)
+        return HAUL_UNSUPPORTED;
     product p = {.call = call, .tiles = haul__cpu_tiles_for(call->dtype), .size = call->dtype == HAUL_F32 ? 4 : 8};
     if (!p.tiles)
         return haul__cpu_gemm_half(call);

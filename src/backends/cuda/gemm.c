@@ -60,6 +60,13 @@ static bool has_library_dtype(haul_dtype dtype)
     return dtype == HAUL_F32 || dtype == HAUL_F64 || dtype == HAUL_F16 || dtype == HAUL_BF16;
 }
 
+static int64_t epilogue_of(const haul__gemm *call)
+{
+    if (call->relu)
+        return call->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return call->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 /* False where cuBLASLt cannot be asked. Sizes past 2^31 are left to the kernels. */
 static bool translate(const haul__gemm *call, const operands *at, haul__lt_problem *out)
 {
@@ -84,7 +91,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
     out->dtype = call->dtype;
     out->tf32 = call->tf32;
     out->accumulate = call->accumulate;
-    out->epilogue = call->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    out->epilogue = epilogue_of(call);
     return true;
 }
 
