@@ -128,6 +128,9 @@ typedef struct haul__backend {
     haul_status (*conv2d_forward)(haul__stream *s, const haul__conv2d *call);
     haul_status (*conv2d_backward_data)(haul__stream *s, const haul__conv2d *call);
     haul_status (*conv2d_backward_weight)(haul__stream *s, const haul__conv2d *call);
+    /* Optional: is what the three calls above need there? Where it is not, nothing is prepared for them. NULL: it is.
+     */
+    bool (*conv2d_usable)(haul_device *device);
     /* Optional: scratch memory the call above wants, in bytes. Asked before the stream is locked, so that the memory
      * can come from the allocator like all other; where there is none the call is made without. Buffers and offsets of
      * `call` are those it will have. Scratch memory is free again when the call is done: its contents are lost. */

@@ -1,4 +1,4 @@
-/* A folder of compiled programs.
+/* A folder of compiled programs, and of choices that were made by timing.
  *
  * An entry's file is named by a 128-bit hash of its key and holds the key, the data and a checksum over both, so that a
  * torn, damaged or foreign file is never taken for an entry. It is written beside its place and renamed into it.

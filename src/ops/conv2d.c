@@ -14,15 +14,25 @@ static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul_
 
 /* ---- library calls ---- */
 
-/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no such call. `out` is one of the others. */
+typedef haul_status library_call(haul__stream *, const haul__conv2d *);
+
+/* NULL where there is none. */
+static library_call *library_of(haul_device *device, haul__conv2d_pass pass)
+{
+    const haul__backend *backend = device->backend;
+    library_call *const  calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
+                                    backend->conv2d_backward_weight};
+    return backend->conv2d_usable && !backend->conv2d_usable(device) ? NULL : calls[pass];
+}
+
+/* HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. `out` is one of the others. */
 static haul_status call_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
                                 haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
     haul_device         *device = out->storage->device;
     const haul__backend *backend = device->backend;
-    haul_status (*const hooks[])(haul__stream *, const haul__conv2d *) = {
-        backend->conv2d_forward, backend->conv2d_backward_data, backend->conv2d_backward_weight};
-    if (!hooks[pass])
+    library_call        *run = library_of(device, pass);
+    if (!run)
         return HAUL_UNSUPPORTED;
     haul__conv2d   call = *c;
     haul_tensor   *all[] = {x, weight, y, bias};
@@ -49,7 +59,7 @@ static haul_status call_library(haul__conv2d_pass pass, const haul__conv2d *c, h
     }
     haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
     if (!status)
-        status = haul__submit_end(device, reads, read_count, writes, write_count, hooks[pass](device->compute, &call));
+        status = haul__submit_end(device, reads, read_count, writes, write_count, run(device->compute, &call));
     haul__object_release(writes[1]);
     return status;
 }
@@ -79,7 +89,7 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
     haul_status status = call_library(pass, c, x, weight, bias, y, out);
-    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !out->storage->device->backend->conv2d_forward)
+    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !library_of(out->storage->device, pass))
         return status;
     haul_scope *scope = haul_scope_push();
     if (!scope)

@@ -236,6 +236,7 @@ const haul__backend haul__backend_cuda = {
     .conv2d_forward = haul__cuda_conv2d_forward,
     .conv2d_backward_data = haul__cuda_conv2d_backward_data,
     .conv2d_backward_weight = haul__cuda_conv2d_backward_weight,
+    .conv2d_usable = haul__cuda_conv2d_usable,
     .conv2d_scratch = haul__cuda_conv2d_scratch,
     .conv2d_channels_last = haul__cuda_conv2d_channels_last,
 };

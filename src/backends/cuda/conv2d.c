@@ -185,7 +185,7 @@ static haul__cudnn_problem describe(haul__conv2d_pass pass, const haul__conv2d *
         .bias = c->bias != NULL,
         .relu = c->relu,
         .tf32 = c->tf32,
-        .any_order = haul__cudnn_wants("nondeterministic"),
+        .any_order = haul__cudnn_any_order(),
         .alignment = alignment(buffers),
     };
 }
@@ -251,7 +251,7 @@ static int64_t most_scratch(const haul_device *device)
 static void plan(const haul_device *device, const gpu *g, entry *e)
 {
     int64_t most = most_scratch(device), start = haul__now_ns();
-    bool    autotune = haul__cudnn_wants("autotune");
+    bool    autotune = haul__cudnn_autotunes();
 
     e->hopeless = -1;
     if (!autotune || !load_choice(device, g, most, e)) {
@@ -368,7 +368,8 @@ static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out
     return status;
 }
 
-/* The fastest plan comes first and is kept for later runs; the others go. */
+/* The fastest plan comes first and is kept for later runs; the others go, all of them if none runs. Where memory is
+ * short now, a later call will find out. */
 static haul_status time_plans(run *r)
 {
     entry      *e = r->entry;
@@ -376,42 +377,51 @@ static haul_status time_plans(run *r)
     int         best = 0;
     haul_status status = HAUL_OK;
 
+    for (int i = 0; i < e->count; i++)
+        if (e->plans[i].workspace > r->scratch_bytes)
+            return HAUL_OK;
     for (int i = 0; i < e->count && status == HAUL_OK; i++) {
         times[i] = INT64_MAX;
-        if (e->plans[i].workspace <= r->scratch_bytes)
-            status = measure(r, &e->plans[i], &times[i]);
+        status = measure(r, &e->plans[i], &times[i]);
         if (status == HAUL_OK && (double)times[i] < (double)times[best] * MARGIN)
             best = i;
     }
     if (status != HAUL_OK)
         return status;
     for (int i = 0; i < e->count; i++)
-        if (i != best)
+        if (i != best || times[best] == INT64_MAX)
             haul__cudnn_plan_drop(&e->plans[i]);
     e->plans[0] = e->plans[best];
     e->untimed = false;
-    e->count = 1;
-    store_choice(r->stream->device, e);
+    e->count = times[best] < INT64_MAX;
+    if (e->count)
+        store_choice(r->stream->device, e);
     return HAUL_OK;
 }
 
 /* --- hooks -------------------------------------------------------------------------------------------------------- */
 
-/* Tensor cores read channels next to each other. Others take what they get: copies cost more than the order gains. */
-bool haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+bool haul__cuda_conv2d_usable(haul_device *device)
 {
-    bool             wanted = call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2, usable = false;
+    bool             usable;
     gpu             *g = gpu_of(device);
     haul__cuda_scope scope;
 
-    (void)pass;
-    if (!wanted || haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
-        return false;
+    if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
+        return false; /* the kernels' launch tells why */
     pthread_mutex_lock(&g->lock);
     usable = is_usable(g);
     pthread_mutex_unlock(&g->lock);
     haul__cuda_leave(&scope);
     return usable;
+}
+
+/* Tensor cores read channels next to each other. Others take what they get: copies cost more than the order gains. */
+bool haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+{
+    (void)pass;
+    return (call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2) &&
+           haul__cuda_conv2d_usable(device);
 }
 
 /* For the best plan, or for each of those that will be timed. */

@@ -72,6 +72,8 @@ bool haul__cuda_load_nvrtc(char *why, size_t why_size);
 bool haul__cuda_load_nvml(void);
 /* For the libraries that have a list of their own: open the first of `names` (NULL at the end) that is no stub. */
 void *haul__cuda_open_library(const char *const *names);
+/* Is `word` in the list that an environment variable holds? */
+bool haul__cuda_names(const char *variable, const char *word);
 /* Is `word` ("cublas", "cudnn", "nvml") in $HAUL_CUDA_WITHOUT, the libraries that shall not be used? */
 bool haul__cuda_switched_off(const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */

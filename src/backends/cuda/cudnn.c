@@ -12,7 +12,7 @@ haul__cudnn_functions haul__cudnn;
 
 static struct {
     pthread_once_t once;
-    bool           usable;
+    bool           usable, autotunes, any_order;
     size_t         version;
     char           why[256];
 } cudnn = {.once = PTHREAD_ONCE_INIT};
@@ -32,17 +32,29 @@ static bool find_functions(void *library)
     return true;
 }
 
+/* What there is in place of version 9. */
+static void say_what_is_missing(void)
+{
+    void *old = haul__cuda_open_library((const char *const[]){"libcudnn.so.8", NULL});
+
+    snprintf(cudnn.why, sizeof cudnn.why, old ? "no cuDNN 9 (version 8 is too old)" : "no cuDNN 9");
+    if (old)
+        dlclose(old);
+}
+
 static void load_cudnn(void)
 {
     void *library;
 
+    cudnn.autotunes = haul__cuda_names("HAUL_CUDNN", "autotune");
+    cudnn.any_order = haul__cuda_names("HAUL_CUDNN", "nondeterministic");
     if (haul__cuda_switched_off("cudnn")) {
         snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (switched off)");
         return;
     }
     library = haul__cuda_open_library((const char *const[]){"libcudnn.so.9", NULL});
     if (!library) {
-        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN 9");
+        say_what_is_missing();
         return;
     }
     if (!find_functions(library))
@@ -68,17 +80,14 @@ size_t haul__cudnn_version(void)
     return cudnn.version;
 }
 
-bool haul__cudnn_wants(const char *word)
+bool haul__cudnn_autotunes(void)
 {
-    const char *list = getenv("HAUL_CUDNN");
-    size_t      size = strlen(word);
+    pthread_once(&cudnn.once, load_cudnn);
+    return cudnn.autotunes;
+}
 
-    while (list && *list) {
-        size_t length = strcspn(list, ", ");
-
-        if (length == size && strncmp(list, word, size) == 0)
-            return true;
-        list += length + strspn(list + length, ", ");
-    }
-    return false;
+bool haul__cudnn_any_order(void)
+{
+    pthread_once(&cudnn.once, load_cudnn);
+    return cudnn.any_order;
 }

@@ -12,8 +12,9 @@ extern haul__cudnn_functions haul__cudnn; /* filled by haul__cuda_load_cudnn */
 bool   haul__cuda_load_cudnn(char *why, size_t why_size);
 size_t haul__cudnn_version(void); /* 91900 for 9.19.0 */
 
-/* What HAUL_CUDNN, a list of words, asks for. */
-bool haul__cudnn_wants(const char *word);
+/* What HAUL_CUDNN, a list of words, asks for: "autotune", "nondeterministic". It is read once a process. */
+bool haul__cudnn_autotunes(void);
+bool haul__cudnn_any_order(void); /* of sums: bits need not repeat */
 
 /* One convolution without its buffers: what a plan is made for, and what it is found by (all words are compared). */
 typedef struct haul__cudnn_problem {
@@ -76,6 +77,7 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
 /* conv2d.c: "cuDNN 9.19.0", or what is missing. */
 void haul__cudnn_words(haul_device *device, char *out, size_t size);
 /* Hooks of device/backend.h. */
+bool        haul__cuda_conv2d_usable(haul_device *device);
 bool        haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
 size_t      haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
 haul_status haul__cuda_conv2d_forward(haul__stream *s, const haul__conv2d *call);

@@ -13,9 +13,9 @@ haul__cuda_nvml   haul__nvml;
 /* A function by its symbol; NULL if the library has none. */
 #define FIND(table, name, symbol) (*(void **)&(table).name = dlsym(library, #symbol))
 
-bool haul__cuda_switched_off(const char *word)
+bool haul__cuda_names(const char *variable, const char *word)
 {
-    const char *list = getenv("HAUL_CUDA_WITHOUT");
+    const char *list = getenv(variable);
     size_t      size = strlen(word);
 
     while (list && *list) {
@@ -26,6 +26,11 @@ bool haul__cuda_switched_off(const char *word)
         list += length + strspn(list + length, ", ");
     }
     return false;
+}
+
+bool haul__cuda_switched_off(const char *word)
+{
+    return haul__cuda_names("HAUL_CUDA_WITHOUT", word);
 }
 
 /* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */
