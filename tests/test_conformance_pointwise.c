@@ -150,7 +150,8 @@ static haul_dtype computes_in(const haul__row *row, haul_dtype dtype, form f)
     bool scalars = f == FORM_SCALAR || row->form == HAUL__UNARY2;
     if (scalars && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
-    return row->dtypes == HAUL__FLOAT && !haul_dtype_is_float(dtype) ? HAUL_F32 : dtype;
+    bool floats = row->dtypes == HAUL__FLOAT || row->dtypes == HAUL__WIDE;
+    return floats && !haul_dtype_is_float(dtype) ? HAUL_F32 : dtype;
 }
 
 static bool gives_bool(const haul__row *row)

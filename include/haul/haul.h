@@ -2,6 +2,7 @@
 #ifndef HAUL_HAUL_H
 #define HAUL_HAUL_H
 
+#include <haul/autocast.h>
 #include <haul/autograd.h>
 #include <haul/base.h>
 #include <haul/data.h>

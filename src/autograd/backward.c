@@ -8,6 +8,7 @@
 #include "autograd/pass.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "ops/autocast.h"
 #include "ops/dispatch.h"
 
 /* ---- a map from pointers (nodes, leaves) to gradients ---- */
@@ -264,6 +265,8 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
         return haul_error_status();
     pass p = {.operation = request->operation};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores it */
+    if (haul__autocast_begun())
+        haul__thread()->autocast |= HAUL__AUTOCAST_PAUSED;
     status = prepare_captures(&p, request->inputs, request->input_count);
     if (!status)
         status = collect(&p, request->y->node);

@@ -42,7 +42,8 @@ typedef struct haul__thread_state {
     haul_device *device; /* NULL: the CPU */
     int          policy; /* haul_policy */
     bool         no_grad;
-    bool         tf32; /* HAUL_PRECISION_HIGH */
+    bool         tf32;     /* HAUL_PRECISION_HIGH */
+    uint32_t     autocast; /* bits of ops/autocast.h; 0: never begun */
 } haul__thread_state;
 
 haul__thread_state *haul__thread(void);

@@ -62,6 +62,7 @@ static void pop_innermost(haul__context *context)
     context->state = scope->saved;
     context->innermost = scope->outer;
     haul__small_free(scope, sizeof *scope);
+    haul__context_settle(context);
 }
 
 static bool is_open(const haul_scope *scope)

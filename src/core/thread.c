@@ -26,6 +26,8 @@ static void thread_ends(void *p)
 {
     haul__context *context = p;
     haul__scope_pop_all();
+    context->state.autocast = 0;
+    haul__context_settle(context);
     haul__small_release_all();
     pthread_mutex_lock(&lock);
     if (context->prev)

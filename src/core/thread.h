@@ -19,6 +19,7 @@ struct haul__context {
     haul_scope        *innermost;
     haul__link        *doomed;     /* objects waiting to be destroyed */
     bool               destroying; /* they are being destroyed further up the stack */
+    void              *casts;      /* an object: casts of parameters, while autocast lasts (ops/autocast.c) */
 
     bool           registered;
     atomic_llong   blocks; /* allocated minus freed by this thread; written by this thread only */
@@ -43,6 +44,16 @@ bool haul__context_register(void);
 static inline haul__context *haul__context_get(void)
 {
     return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
+}
+
+/* To be called when the context's state was set back: gives up what was kept for a setting that is over. */
+static inline void haul__context_settle(haul__context *context)
+{
+    void *casts = context->casts;
+    if (!casts || context->state.autocast)
+        return;
+    context->casts = NULL;
+    haul__object_release(casts);
 }
 
 /* Sum of `blocks` over all threads, those that have ended included. */

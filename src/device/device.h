@@ -27,8 +27,9 @@ struct haul__stream {
 
 struct haul_device {
     const haul__backend              *backend;
-    int                               index; /* in the backend */
-    int                               slot;  /* in the registry: small, unique, stable */
+    int                               index;        /* in the backend */
+    int                               backend_slot; /* of the backend in backends.def */
+    int                               slot;         /* in the registry: small, unique, stable */
     bool                              valid;
     char                              name[32];
     char                              why[448]; /* of an invalid one */
@@ -43,6 +44,10 @@ struct haul_device {
     pthread_mutex_t                   kernels_lock;
     atomic_int                        lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
 };
+
+/* The backends of this build, and their names, by backend_slot. */
+int         haul__backend_count(void);
+const char *haul__backend_name(int slot);
 
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);

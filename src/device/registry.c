@@ -46,6 +46,16 @@ haul_device *haul__device_invalid(void)
     return &no_device;
 }
 
+int haul__backend_count(void)
+{
+    return BACKENDS;
+}
+
+const char *haul__backend_name(int slot)
+{
+    return backends[slot]->name;
+}
+
 /* ---- opening; the registry is locked ---- */
 
 static int count_of(int b)
@@ -73,6 +83,7 @@ static haul_device *device_new(int b, int index)
         return NULL;
     device->backend = backends[b];
     device->index = index;
+    device->backend_slot = b;
     name_of(b, index, device->name, sizeof device->name);
     device->properties.name = device->name;
     device->properties.backend = backends[b]->name;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "ops/autocast.h"
 
 /* ---- placement log ---- */
 
@@ -157,7 +158,11 @@ haul_device *haul__place(const char *operation, haul_tensor **in, const char *co
                    names[0]);
         return NULL;
     }
-    return mixed ? place_mixed(operation, in, names, count) : device;
+    if (mixed && !(device = place_mixed(operation, in, names, count)))
+        return NULL;
+    if (haul__autocast_begun() && haul__autocast_operands(operation, device, in, count))
+        return NULL;
+    return device;
 }
 
 /* ---- allocate ---- */

@@ -32,7 +32,8 @@
 #include "transfer/transfer.h"
 
 /* Check that no operand is NULL (HAUL_NONE is skipped) and bring them to one device by the thread's policy, replacing
- * entries of `in` by moved tensors under MOVE. Returns the device; NULL on failure. */
+ * entries of `in` by moved tensors under MOVE, and to the dtype that autocast wants for the operation (autocast.def),
+ * replacing entries by casts. Returns the device; NULL on failure. */
 haul_device *haul__place(const char *operation, haul_tensor **in, const char *const *names, int count);
 
 /* A fresh row-major tensor of the innermost scope; its elements are not set. NULL on failure. Refuses dtypes the device

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ops/autocast.h"
 #include "ops/dispatch.h"
 #include "ops/layout.h"
 
@@ -184,7 +185,7 @@ static haul_dtype compute_dtype(const row_call *c)
         dtype = HAUL_F32;
     else if (takes_scalars && dtype == HAUL_BOOL && c->row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
-    if (c->row->dtypes == HAUL__FLOAT)
+    if (c->row->dtypes == HAUL__FLOAT || c->row->dtypes == HAUL__WIDE)
         dtype = haul__float_dtype(dtype);
     if (c->row->dtypes == HAUL__NUMBER && dtype == HAUL_BOOL) {
         haul__fail(HAUL_DTYPE, c->row->name, c->arity == 2 ? "a" : "x",
@@ -289,17 +290,19 @@ static haul_tensor *compute_steps(row_call *c)
     if (!device)
         return NULL;
     haul_dtype dtype = compute_dtype(c);
+    if (c->row->dtypes == HAUL__WIDE && haul__autocast_begun())
+        dtype = haul__autocast_wide(device, dtype);
     if (dtype == HAUL_DTYPE_NONE || !cast_operands(c, dtype))
         return NULL;
     return compute_in_dtype(c, device, dtype);
 }
 
-/* Nothing has to be moved or cast: true for almost every call. */
+/* Nothing has to be moved or cast: true for almost every call. Within autocast nobody knows yet. */
 static bool is_direct(const row_call *c)
 {
     const haul_tensor *a = c->in[0], *b = c->in[c->arity - 1];
     return a && b && a != haul_none && b != haul_none && haul_dtype_is_float(a->dtype) && a->dtype == b->dtype &&
-           a->storage->device == b->storage->device;
+           a->storage->device == b->storage->device && !(c->row->dtypes == HAUL__WIDE && haul__autocast_begun());
 }
 
 static haul_tensor *compute(row_call *c)

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/autocast.h"
 #include "ops/dispatch.h"
 #include "ops/kernel/types.h"
 
@@ -343,7 +344,11 @@ typedef struct reduce_attributes {
 static haul_status sum_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
     const reduce_attributes *a = node->attributes;
-    haul_tensor             *each = haul_reshape(a->scale == 1 ? g : haul_mul_scalar(g, a->scale), a->kept);
+    if (a->scale != 1)
+        g = haul_mul_scalar(g, a->scale);
+    if (g && g->dtype != node->edges[0].dtype) /* within autocast: narrow it before it is spread out */
+        g = haul_cast(g, node->edges[0].dtype);
+    haul_tensor *each = haul_reshape(g, a->kept);
     out[0] = haul_expand(each, node->edges[0].shape);
     return out[0] ? HAUL_OK : haul_error_status();
 }
@@ -396,7 +401,7 @@ static haul_tensor *reduce(const reduction *how, const haul_reduce_options *opti
         return NULL;
 
     bool         mean = how == &mean_reduction;
-    haul_dtype   dtype = how->adds && !haul_dtype_is_float(x->dtype) ? HAUL_I64 : x->dtype;
+    haul_dtype   dtype = how->adds && !haul_dtype_is_float(x->dtype) ? HAUL_I64 : haul__autocast_result(how->name, x);
     haul_tensor *y = haul__result(how->name, device, dtype, &result);
     if (!y)
         return NULL;

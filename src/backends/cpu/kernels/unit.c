@@ -28,6 +28,7 @@
 #else
 #define FOR_FLOAT(definition)
 #endif
+#define FOR_WIDE FOR_FLOAT
 
 #define HAUL_UNARY(name, dtypes, formula, ...)         FOR_##dtypes(POINTWISE1(name, T, STORE, formula))
 #define HAUL_UNARY2(name, dtypes, formula, ...)        FOR_##dtypes(POINTWISE1(name, T, STORE, formula))
@@ -59,6 +60,7 @@
 #else
 #define ENTRY_FLOAT(name) {#name, NULL},
 #endif
+#define ENTRY_WIDE ENTRY_FLOAT
 
 #define HAUL_UNARY(name, dtypes, ...)         ENTRY_##dtypes(name)
 #define HAUL_UNARY2(name, dtypes, ...)        ENTRY_##dtypes(name)

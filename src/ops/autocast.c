@@ -1,0 +1,284 @@
+/* Autocast: the thread's setting, the rule of each operation, and the casts of parameters that are kept.
+ *
+ * A kept cast is the cast of its parameter in the graph too: the gradients of all its uses are added up in the lower
+ * dtype and then cast once. The parameter's version tells when it was changed, so that a step of an optimizer within
+ * autocast is seen. */
+#include "ops/autocast.h"
+
+#include <string.h>
+
+#include "core/half.h"
+#include "core/thread.h"
+#include "ops/dispatch.h"
+
+/* ---- the thread's setting ---- */
+
+enum { SLOT_BITS = 2, SLOT_MASK = 3 };
+
+static const haul_dtype dtypes[] = {HAUL_DTYPE_NONE, HAUL_F16, HAUL_BF16};
+
+static uint32_t in_slot(int slot, uint32_t code)
+{
+    return code << (SLOT_BITS * slot);
+}
+
+static haul_dtype dtype_on(const haul_device *device)
+{
+    uint32_t bits = haul__thread()->autocast;
+    if (!bits || (bits & HAUL__AUTOCAST_PAUSED))
+        return HAUL_DTYPE_NONE;
+    return dtypes[bits >> (SLOT_BITS * device->backend_slot) & SLOT_MASK];
+}
+
+static uint32_t code_of(haul_dtype dtype)
+{
+    uint32_t code = 0;
+    while (code < SLOT_MASK && dtypes[code] != dtype)
+        code++;
+    return code;
+}
+
+/* The bits of the named backends. */
+static haul_status slots_named(const char *devices, uint32_t *mask)
+{
+    int count = haul__backend_count();
+    *mask = 0;
+    for (int slot = 0; slot < count; slot++)
+        if (!strcmp(devices, "all") || !strcmp(devices, haul__backend_name(slot)))
+            *mask |= in_slot(slot, SLOT_MASK);
+    if (*mask)
+        return HAUL_OK;
+    return haul__fail(
+        HAUL_INVALID_ARGUMENT, "haul_autocast_begin", "devices",
+        "'%.40s' names no kind of devices; there are \"all\", \"cpu\", \"cuda\", \"opencl\" and \"meta\", "
+        "without a number",
+        devices);
+}
+
+haul_autocast_state haul_autocast_begin(const char *devices, haul_dtype dtype)
+{
+    haul_autocast_state before = {haul__thread()->autocast};
+    uint32_t            mask, each = 0;
+    if (!devices) {
+        haul__fail_null("haul_autocast_begin", "devices");
+        return before;
+    }
+    if (code_of(dtype) == SLOT_MASK) {
+        haul__fail(HAUL_DTYPE, "haul_autocast_begin", "dtype",
+                   "autocast to %s is not possible; use HAUL_F16 or HAUL_BF16, or HAUL_DTYPE_NONE to switch it off",
+                   haul_dtype_name(dtype));
+        return before;
+    }
+    if (slots_named(devices, &mask))
+        return before;
+    for (int slot = 0; slot < haul__backend_count(); slot++)
+        each |= in_slot(slot, code_of(dtype));
+    haul__thread()->autocast = (before.bits & ~mask) | (each & mask) | HAUL__AUTOCAST_BEGUN;
+    return before;
+}
+
+haul_status haul_autocast_end(haul_autocast_state before)
+{
+    uint32_t known = HAUL__AUTOCAST_BEGUN | HAUL__AUTOCAST_PAUSED;
+    for (int slot = 0; slot < haul__backend_count(); slot++) {
+        known |= in_slot(slot, SLOT_MASK);
+        if ((before.bits >> (SLOT_BITS * slot) & SLOT_MASK) == SLOT_MASK)
+            known = 0;
+    }
+    if ((before.bits & ~known) || (before.bits && !(before.bits & HAUL__AUTOCAST_BEGUN)))
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_autocast_end", "before",
+                          "the state is none that haul_autocast_begin returned; hand it back as it was");
+    haul__thread()->autocast = before.bits;
+    haul__context_settle(&haul__tls);
+    return HAUL_OK;
+}
+
+haul_dtype haul_autocast_dtype(const haul_device *device)
+{
+    if (haul__device_check(device, "haul_autocast_dtype", "device"))
+        return HAUL_DTYPE_NONE;
+    return dtype_on(device);
+}
+
+/* ---- rules ---- */
+
+typedef enum rule { NO_RULE, LOWER, WIDE, WIDE_RESULT } rule;
+
+static rule rule_of(const char *operation)
+{
+    static const struct {
+        const char *operation;
+        rule        how;
+    } rules[] = {
+#define X(operation, how) {#operation, how},
+#include "ops/autocast.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!strcmp(rules[i].operation, operation))
+            return rules[i].how;
+    return NO_RULE;
+}
+
+/* ---- casts of parameters ---- */
+
+typedef struct kept_cast {
+    haul_tensor   *leaf;    /* kept; NULL: the slot is free */
+    haul__storage *storage; /* the leaf's when it was cast, kept */
+    uint64_t       version; /* its */
+    haul_tensor   *cast;    /* kept */
+} kept_cast;
+
+typedef struct cast_table {
+    haul__object object;
+    kept_cast   *slots;
+    size_t       capacity, count; /* capacity is a power of two */
+} cast_table;
+
+static void release_cast(kept_cast *k)
+{
+    haul__object_release(k->leaf);
+    haul__object_release(k->storage);
+    haul__object_release(k->cast);
+    *k = (kept_cast){0};
+}
+
+static void destroy_table(void *object)
+{
+    cast_table *table = object;
+    for (size_t i = 0; i < table->capacity; i++)
+        release_cast(&table->slots[i]);
+    haul__free(table->slots);
+    haul__free(table);
+}
+
+static const haul__class table_class = {"autocast's casts", destroy_table};
+
+/* The slot of a leaf, or the free one where it belongs. */
+static kept_cast *slot_of(kept_cast *slots, size_t capacity, const haul_tensor *leaf)
+{
+    size_t at = (size_t)((uint64_t)(uintptr_t)leaf * 0x9E3779B97F4A7C15u >> 32);
+    while (slots[at & (capacity - 1)].leaf && slots[at & (capacity - 1)].leaf != leaf)
+        at++;
+    return &slots[at & (capacity - 1)];
+}
+
+static bool grow(cast_table *table)
+{
+    size_t     capacity = table->capacity ? 2 * table->capacity : 32;
+    kept_cast *slots = haul__calloc(capacity, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < table->capacity; i++)
+        if (table->slots[i].leaf)
+            *slot_of(slots, capacity, table->slots[i].leaf) = table->slots[i];
+    haul__free(table->slots);
+    table->slots = slots;
+    table->capacity = capacity;
+    return true;
+}
+
+/* The thread's table; NULL where there is none and none can be made. */
+static cast_table *table_get(bool make)
+{
+    haul__context *context = haul__context_get();
+    if (!context || context->casts || !make)
+        return context ? context->casts : NULL;
+    cast_table *table = haul__calloc(1, sizeof *table);
+    if (!table)
+        return NULL;
+    haul__object_init(&table->object, &table_class);
+    context->casts = table;
+    return table;
+}
+
+static uint64_t version_of(const haul__storage *storage)
+{
+    return atomic_load_explicit(&storage->version, memory_order_relaxed);
+}
+
+/* The kept cast of a leaf if it is still right. One that was made without a graph serves only where none is recorded.
+ */
+static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
+{
+    cast_table *table = table_get(false);
+    if (!table || !table->capacity)
+        return NULL;
+    const kept_cast *k = slot_of(table->slots, table->capacity, leaf);
+    bool             right = k->leaf && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
+                 k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
+                 (k->cast->node || haul__thread()->no_grad);
+    return right ? k->cast : NULL;
+}
+
+/* Keep it if there is memory for that. */
+static void keep_cast(haul_tensor *leaf, haul_tensor *cast)
+{
+    cast_table *table = table_get(true);
+    if (!table || (2 * table->count >= table->capacity && !grow(table)))
+        return;
+    kept_cast *k = slot_of(table->slots, table->capacity, leaf);
+    if (!k->leaf)
+        table->count++;
+    kept_cast old = *k;
+    *k = (kept_cast){leaf, leaf->storage, version_of(leaf->storage), cast};
+    haul__object_keep(k->leaf);
+    haul__object_keep(k->storage);
+    haul__object_keep(k->cast);
+    release_cast(&old);
+}
+
+/* ---- casting ---- */
+
+static bool is_parameter(const haul_tensor *t)
+{
+    return t->requires_grad && !t->node && t->dtype == HAUL_F32;
+}
+
+static haul_tensor *lowered(haul_tensor *t, haul_dtype dtype)
+{
+    if (!is_parameter(t))
+        return haul_cast(t, dtype);
+    haul_tensor *kept = cast_kept(t, dtype);
+    if (kept)
+        return kept;
+    haul_tensor *cast = haul_cast(t, dtype);
+    if (cast)
+        keep_cast(t, cast);
+    return cast;
+}
+
+static haul_tensor *cast_by(rule how, haul_tensor *t, haul_dtype dtype)
+{
+    if (how == LOWER && haul_dtype_is_float(t->dtype) && t->dtype != dtype)
+        return lowered(t, dtype);
+    if (how == WIDE && haul__is_half(t->dtype))
+        return haul_cast(t, HAUL_F32);
+    return t;
+}
+
+haul_status haul__autocast_operands(const char *operation, const haul_device *device, haul_tensor **in, int count)
+{
+    haul_dtype dtype = dtype_on(device);
+    rule       how = dtype ? rule_of(operation) : NO_RULE;
+    if (how == NO_RULE)
+        return HAUL_OK;
+    for (int i = 0; i < count; i++)
+        if (!haul__is_none(in[i]) && in[i]->dtype == HAUL_F64)
+            return HAUL_OK;
+    for (int i = 0; i < count; i++)
+        if (!haul__is_none(in[i]) && !(in[i] = cast_by(how, in[i], dtype)))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+haul_dtype haul__autocast_result(const char *operation, const haul_tensor *x)
+{
+    bool wide = haul__is_half(x->dtype) && dtype_on(x->storage->device) && rule_of(operation) == WIDE_RESULT;
+    return wide ? HAUL_F32 : x->dtype;
+}
+
+haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype)
+{
+    return haul__is_half(dtype) && dtype_on(device) ? HAUL_F32 : dtype;
+}
