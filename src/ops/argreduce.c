@@ -18,7 +18,7 @@ typedef struct argreduce_params {
 #define ARGREDUCE_AT                                                                                                   \
     I64 at = p.x_offset, rest = i;                                                                                     \
     for (int d = p.ndim - 1; d >= 0; d--) {                                                                            \
-        const I64 next = rest / p.dims[d];                                                                             \
+        const I64 next = QUOTIENT(rest, p.dims[d]);                                                                    \
         at += (rest - next * p.dims[d]) * p.strides[d];                                                                \
         rest = next;                                                                                                   \
     }                                                                                                                  \

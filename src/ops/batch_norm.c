@@ -24,7 +24,7 @@ typedef struct batch_norm_params {
 
 /* Item i is channel k of chunk c, rows first .. end of the images. */
 #define BATCH_NORM_CHUNK                                                                                               \
-    const I64 c = i / p.channels, k = i - c * p.channels;                                                              \
+    const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels;                                                     \
     const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images), step = p.channels * p.inner;
 
 /* Where inner is 1, of several channels side by side. */
@@ -171,7 +171,7 @@ KERNEL3(batch_norm_running, batch_norm_params, ACC, mean, ACC, var, const ACC, s
 
 /* A run of elements from i on that lie in one channel, k (or, where inner is 1, in one image). */
 #define BATCH_NORM_RUN                                                                                                 \
-    const I64 r = i / p.inner, k = r % p.channels;                                                                     \
+    const I64 r = QUOTIENT(i, p.inner), k = REMAINDER(r, p.channels);                                                 \
     const I64 room = p.inner == 1 ? p.channels - k : p.inner - (i - r * p.inner);                                      \
     const I64 run = CHUNKED ? M_MIN_OF(room, ITEMS_END - i) : 1
 
@@ -260,7 +260,7 @@ KERNEL2(batch_norm_add, batch_norm_params, ACC, sums, const ACC, parts)
 {
     FOR_ROWS(i)
     {
-        const I64 row = i / p.channels, k = i - row * p.channels;
+        const I64 row = QUOTIENT(i, p.channels), k = i - row * p.channels;
         GLOBAL const ACC *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
         LANE_VALUES(A, s);
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;

@@ -50,9 +50,9 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
     const I64 phases = p.phases_h * p.phases_w;
     FOR_ITEMS(i) {
         GLOBAL ACC *to = out + i * p.columns;
-        const I64 part = i / p.rows, r = i - part * p.rows, plane = part / phases, phase = part - plane * phases;
-        const I64 above = r * p.mul_h + phase / p.phases_w - p.top, from_row = above / p.div_h;
-        const I64 shift = phase % p.phases_w - p.left;
+        const I64 part = QUOTIENT(i, p.rows), r = i - part * p.rows, plane = QUOTIENT(part, phases), phase = part - plane * phases;
+        const I64 above = r * p.mul_h + QUOTIENT(phase, p.phases_w) - p.top, from_row = QUOTIENT(above, p.div_h);
+        const I64 shift = REMAINDER(phase, p.phases_w) - p.left;
         if (i == p.items - 1) {
             for (I64 c = 0; c < p.slack; c++) to[c] = 0;
         } else if (above < 0 || from_row * p.div_h != above || from_row >= p.h) {
@@ -67,7 +67,7 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
                 for (I64 c = last; c < p.columns; c++) to[c] = 0;
             } else {
                 for (I64 c = 0; c < p.columns; c++) {
-                    const I64 before = c * p.mul_w + shift, at = before / p.div_w;
+                    const I64 before = c * p.mul_w + shift, at = QUOTIENT(before, p.div_w);
                     to[c] = before >= 0 && at * p.div_w == before && at < p.w ? LOAD(from, at) : (A)0;
                 }
             }
@@ -77,16 +77,16 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
 
 /* Where a tap finds its elements, relative to a channel. */
 #define CONV2D_TAP(y, x)                                                                                               \
-    ((((y) * p.step_h % p.phases_h) * p.phases_w + (x) * p.step_w % p.phases_w) * p.plane +                            \
-     (y) * p.step_h / p.phases_h * p.columns + (x) * p.step_w / p.phases_w)
+    ((REMAINDER((y) * p.step_h, p.phases_h) * p.phases_w + REMAINDER((x) * p.step_w, p.phases_w)) * p.plane +          \
+     QUOTIENT((y) * p.step_h, p.phases_h) * p.columns + QUOTIENT((x) * p.step_w, p.phases_w))
 
 /* A tile of the result a work item. */
 KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weight, const ACC, bias)
 {
     const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS, span = (p.h - 1) * p.columns + p.w;
     FOR_ITEMS(i) {
-        const I64 tile = i / strips, i0 = (i - tile * strips) * TILE_ROWS, part = tile / p.tiles;
-        const I64 q0 = (tile - part * p.tiles) * TILE_WIDTH, image = part / p.groups, group = part - image * p.groups;
+        const I64 tile = QUOTIENT(i, strips), i0 = (i - tile * strips) * TILE_ROWS, part = QUOTIENT(tile, p.tiles);
+        const I64 q0 = (tile - part * p.tiles) * TILE_WIDTH, image = QUOTIENT(part, p.groups), group = part - image * p.groups;
         GLOBAL const ACC *planes = in0 + image * p.image + group * p.channels * p.channel + q0;
         GLOBAL const ACC *taps = weight + p.weight_offset + group * p.w_group + i0 * p.w_out;
         const I64 below = p.m - 1 - i0, row0 = 0;
@@ -114,7 +114,7 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
             GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.h * p.w;                          \
             ACC row[TILE_WIDTH];                                                                                       \
             TILE_STORE(r, row)                                                                                         \
-            for (I64 q = q0, y = q0 / p.columns; q < end; y++) {                                                       \
+            for (I64 q = q0, y = QUOTIENT(q0, p.columns); q < end; y++) {                                              \
                 const I64 next = M_MIN_OF((y + 1) * p.columns, end), stop = M_MIN_OF(y * p.columns + p.w, next);       \
                 for (I64 j = q; j < stop; j++) STORE(to, y * p.w + j - y * p.columns, row[j - q0] + start);            \
                 q = next;                                                                                              \
@@ -133,15 +133,15 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
     const I64 taps = p.channels * p.kh * p.kw, strips = (p.m + CONV2D_ROWS - 1) / CONV2D_ROWS;
     const I64 blocks = (taps + CONV2D_ROWS - 1) / CONV2D_ROWS;
     FOR_ITEMS(i) {
-        const I64 part = i / blocks, k0 = (i - part * blocks) * CONV2D_ROWS, above = part / strips;
-        const I64 i0 = (part - above * strips) * CONV2D_ROWS, piece = above / p.groups, group = above - piece * p.groups;
+        const I64 part = QUOTIENT(i, blocks), k0 = (i - part * blocks) * CONV2D_ROWS, above = QUOTIENT(part, strips);
+        const I64 i0 = (part - above * strips) * CONV2D_ROWS, piece = QUOTIENT(above, p.groups), group = above - piece * p.groups;
         const I64 first = piece * p.per_piece, last = M_MIN_OF(first + p.per_piece, p.n);
         const I64 below = p.m - 1 - i0, right = taps - 1 - k0;
         /* Channels and taps past the last are the last again. */
 #define CONV2D_ROW(r)                                                                                                  \
         const I64 dy##r = (group * p.m + i0 + M_MIN_OF(below, (I64)r)) * p.dy_plane;                                   \
-        const I64 tap##r = k0 + M_MIN_OF(right, (I64)r), c##r = tap##r / (p.kh * p.kw);                                    \
-        const I64 yx##r = tap##r - c##r * (p.kh * p.kw), ky##r = yx##r / p.kw, kx##r = yx##r - ky##r * p.kw;             \
+        const I64 tap##r = k0 + M_MIN_OF(right, (I64)r), c##r = QUOTIENT(tap##r, p.kh * p.kw);                         \
+        const I64 yx##r = tap##r - c##r * (p.kh * p.kw), ky##r = QUOTIENT(yx##r, p.kw), kx##r = yx##r - ky##r * p.kw;  \
         const I64 x##r = (group * p.channels + c##r) * p.channel + CONV2D_TAP(ky##r, kx##r);                           \
         V s##r##0 = VSPLAT(LIT(0.0)), s##r##1 = s##r##0, s##r##2 = s##r##0, s##r##3 = s##r##0;
         CONV2D_EACH(CONV2D_ROW)

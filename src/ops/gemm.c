@@ -21,7 +21,7 @@ typedef struct gemm_params {
 KERNEL4(gemm_plain, gemm_params, T, out, const T, in0, const T, in1, const T, bias)
 {
     FOR_ITEMS(i) {
-        const I64 row = i / p.n, j = i - row * p.n, z = row / p.m, r = row - z * p.m;
+        const I64 row = QUOTIENT(i, p.n), j = i - row * p.n, z = QUOTIENT(row, p.m), r = row - z * p.m;
         GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + r * p.a_row;
         GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + j * p.b_col;
         GLOBAL T *c = out + p.c_offset + z * p.c_batch + r * p.c_row + j;
@@ -38,7 +38,7 @@ KERNEL4(gemm_plain, gemm_params, T, out, const T, in0, const T, in1, const T, bi
 KERNEL2(gemm_pack, gemm_params, ACC, packed, const T, in1)
 {
     FOR_ITEMS(i) {
-        const I64 panel = i / p.k, k = i - panel * p.k, z = panel / p.panels, j0 = (panel - z * p.panels) * TILE_WIDTH;
+        const I64 panel = QUOTIENT(i, p.k), k = i - panel * p.k, z = QUOTIENT(panel, p.panels), j0 = (panel - z * p.panels) * TILE_WIDTH;
         const I64 columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH), step = p.b_col;
         GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + k * p.b_row + j0 * step;
         GLOBAL ACC *to = packed + i * TILE_WIDTH;
@@ -62,7 +62,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
 {
     const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS;
     FOR_ITEMS(i) {
-        const I64 panel = i / strips, i0 = (i - panel * strips) * TILE_ROWS, z = panel / p.panels;
+        const I64 panel = QUOTIENT(i, strips), i0 = (i - panel * strips) * TILE_ROWS, z = QUOTIENT(panel, p.panels);
         const I64 j0 = (panel - z * p.panels) * TILE_WIDTH, columns = M_MIN_OF(p.n - j0, (I64)TILE_WIDTH);
         GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + i0 * p.a_row;
         GLOBAL const ACC *b = packed + (p.b_batch ? panel : panel - z * p.panels) * p.k * TILE_WIDTH;

@@ -20,7 +20,7 @@ typedef struct index_params {
 KERNEL3(index_select, index_params, T, out, const T, x, const I64, index)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 r = i / p.inner, k = i - r * p.inner, o = r / p.count;
+        const I64 r = QUOTIENT(i, p.inner), k = i - r * p.inner, o = QUOTIENT(r, p.count);
         const I64 row = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
         const I64 wanted = index[p.offsets[2] + (r - o * p.count)];
         const I64 from = wanted < 0 ? 0 : wanted >= p.size ? p.size - 1 : wanted;
@@ -53,7 +53,7 @@ KERNEL2(index_link, index_params, I64, links, const I64, index)
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 r = i / p.inner, k = i - r * p.inner, o = r / p.size;
+        const I64 r = QUOTIENT(i, p.inner), k = i - r * p.inner, o = QUOTIENT(r, p.size);
         const I64 room = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
         const int row = (int)M_MIN_OF(room, (I64)INDEX_WIDTH);
         GLOBAL const I64 *head = links + p.offsets[2];

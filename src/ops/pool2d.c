@@ -23,14 +23,15 @@ typedef struct pool2d_params {
 #define POOL_LAST(o, stride, padding, window, size) M_MIN_OF((o) * (stride) - (padding) + (window), size)
 /* The windows that element `i` is in: [POOL_FROM, POOL_TO]. */
 #define POOL_FROM(i, stride, padding, window)                                                                          \
-    ((i) + (padding) < (window) ? (I64)0 : ((i) + (padding) - (window)) / (stride) + 1)
-#define POOL_TO(i, stride, padding, count) M_MIN_OF(((i) + (padding)) / (stride), (count) - 1)
+    ((i) + (padding) < (window) ? (I64)0 : QUOTIENT((i) + (padding) - (window), stride) + 1)
+FUNC I64 pool_least(I64 a, I64 b) { return a < b ? a : b; }
+#define POOL_TO(i, stride, padding, count) pool_least(QUOTIENT((i) + (padding), stride), (count) - 1)
 
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 {
     FOR_ITEMS(i) {
-        const I64 plane = i / p.out_h, oy = i - plane * p.out_h;
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;
         GLOBAL I32 *found = index + i * p.out_w;
@@ -74,7 +75,7 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index)
 {
     FOR_ITEMS(i) {
-        const I64 plane = i / p.h, r = i - plane * p.h;
+        const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
@@ -110,7 +111,7 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
 KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
 {
     FOR_ITEMS(i) {
-        const I64 plane = i / (p.out_h * p.out_w);
+        const I64 plane = QUOTIENT(i, p.out_h * p.out_w);
         out[i] = in0[p.x_offset + plane * p.h * p.w + index[p.index_offset + i]];
     }
 }
@@ -118,7 +119,7 @@ KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
 KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
     FOR_ITEMS(i) {
-        const I64 plane = i / p.out_h, oy = i - plane * p.out_h;
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
         const I64 y1 = POOL_LAST(oy, p.stride_h, p.padding_h, p.size_h, p.h);
@@ -136,7 +137,7 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
 {
     FOR_ITEMS(i) {
-        const I64 plane = i / p.h, r = i - plane * p.h;
+        const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
         for (I64 c = 0; c < p.w; c++) {
@@ -159,7 +160,7 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
 #define POOL_WIDTH (CHUNKED ? 64 : 1)
 #define POOL_COLUMNS(rows, columns, ...)                                                                               \
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
-        const I64 pixel = i / p.channels, k = i - pixel * p.channels, line = pixel / (columns), n = line / (rows);     \
+        const I64 pixel = QUOTIENT(i, p.channels), k = i - pixel * p.channels, line = QUOTIENT(pixel, columns), n = QUOTIENT(line, rows);\
         const I64 row = line - n * (rows), column = pixel - line * (columns);                                          \
         const I64 room = CHUNKED ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                                        \
         const int width = (int)M_MIN_OF(room, POOL_WIDTH);                                                             \
@@ -228,7 +229,7 @@ KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I3
 KERNEL3(max_pool2d_pick_columns, pool2d_params, T, out, const T, in0, const I32, index)
 {
     FOR_ITEMS(i) {
-        const I64 pixel = i / p.channels, n = pixel / (p.out_h * p.out_w);
+        const I64 pixel = QUOTIENT(i, p.channels), n = QUOTIENT(pixel, p.out_h * p.out_w);
         out[i] = in0[p.x_offset + (n * p.h * p.w + index[p.index_offset + i] - pixel) * p.channels + i];
     }
 }

@@ -35,7 +35,7 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
 {
     I64 at = 0;
     for (I32 d = count - 1; d > 0; d--) {
-        const I64 next = i / dims[d];
+        const I64 next = QUOTIENT(i, dims[d]);
         at += (i - next * dims[d]) * strides[d];
         i = next;
     }
@@ -64,7 +64,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
         const I64 stride = p.stride;                                                                                   \
         FOR_ROWS(i)                                                                                                    \
         {                                                                                                              \
-            const I64 o = p.chunks == 1 ? i : i / p.chunks, first = (i - o * p.chunks) * p.chunk;                      \
+            const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;             \
             const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
             GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
             I64 steps = 0;                                                                                             \
@@ -73,7 +73,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
             EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = start;                                                             \
             EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = start;                                                             \
             for (I64 u = first; u < end; u++) {                                                                        \
-                const I64 r = p.pieces == 1 ? u : u / p.pieces, skip = (u - r * p.pieces) * p.piece;                   \
+                const I64 r = p.pieces == 1 ? u : QUOTIENT(u, p.pieces), skip = (u - r * p.pieces) * p.piece;          \
                 const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                              \
                 GLOBAL const T *v =                                                                                    \
                     base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;                 \
@@ -116,7 +116,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     {                                                                                                                  \
         const I64 stride = p.stride;                                                                                   \
         for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            const I64 c = i / p.outputs, o = i - c * p.outputs, k = o / p.run, column = o - k * p.run;                 \
+            const I64 c = QUOTIENT(i, p.outputs), o = i - c * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;\
             const I64 room = CHUNKED ? M_MIN_OF(p.run - column, ITEMS_END - i) : 1;                                    \
             const int width = (int)M_MIN_OF(room, REDUCE_WIDTH);                                                       \
             const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);                                   \

@@ -38,8 +38,8 @@ typedef struct softmax_params {
 
 /* The range of neighbouring rows that are taken side by side, along another axis. */
 #define SOFTMAX_SIDE_BY_SIDE                                                                                           \
-    const I64 n = p.length, step = p.inner, at = i / step * n * step + i % step;                                       \
-    const I64 room = CHUNKED ? M_MIN_OF(step - i % step, ITEMS_END - i) : 1;                                           \
+    const I64 n = p.length, step = p.inner, side = REMAINDER(i, step), at = (i - side) * n + side;                    \
+    const I64 room = CHUNKED ? M_MIN_OF(step - side, ITEMS_END - i) : 1;                                               \
     const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);
 
 #define SOFTMAX_COLUMNS(name, put)                                                                                     \

@@ -109,6 +109,16 @@ haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out,
 void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
 
 /* program.c */
+typedef struct haul__cuda_code {
+    void  *image; /* machine code, or PTX where the target is portable */
+    size_t size;
+    char  *log;
+} haul__cuda_code;
+char *haul__cuda_program_text(const haul__unit *unit); /* to haul__free */
+/* Compile such a text for a target ("--gpu-architecture=sm_90"). `report` is one more option, whose words are wanted in
+ * `log`; NULL for neither. Image and log are to haul__free. `place` stands in messages. */
+haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
+                                    const char *report, haul__cuda_code *out);
 haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 /* What the cache on disk knows the compiled text by; to haul__free. NULL when memory is exhausted. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source);

@@ -12,7 +12,7 @@
 /* NVRTC gets the prelude as a header, so that its lines are counted apart. */
 #define PRELUDE "haul_prelude.h"
 
-static char *program_text(const haul__unit *unit)
+char *haul__cuda_program_text(const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
 
@@ -36,26 +36,36 @@ static void pick_line(const char *log, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(line, "\r\n"), line);
 }
 
-static haul_status fail_compile(const haul_device *device, const char *name, nvrtcProgram program, nvrtcResult code)
+/* All the compiler said, to haul__free; NULL if that cannot be had. */
+static char *read_log(nvrtcProgram program)
 {
     size_t size = 0;
-    char  *log = NULL, line[300] = "";
+    char  *log = haul__nvrtc.GetProgramLogSize(program, &size) == NVRTC_SUCCESS ? haul__calloc(size + 1, 1) : NULL;
 
-    if (code == NVRTC_ERROR_OUT_OF_MEMORY)
-        return haul__fail_memory(device->name, 0);
-    if (haul__nvrtc.GetProgramLogSize(program, &size) == NVRTC_SUCCESS)
-        log = haul__calloc(size + 1, 1);
     if (log && haul__nvrtc.GetProgramLog(program, log) == NVRTC_SUCCESS)
-        pick_line(log, line, sizeof line);
+        return log;
     haul__free(log);
-    return haul__fail(HAUL_BACKEND, device->name, NULL, "kernel %s does not compile: NVRTC error %d%s%s", name,
-                      (int)code, line[0] ? ": " : "", line);
+    return NULL;
 }
 
-/* The result: machine code for this GPU, or portable code where the compiler is older than it. */
-static nvrtcResult get_image(const haul__cuda_device *d, nvrtcProgram program, void **image, size_t *size)
+static haul_status fail_compile(const char *place, const char *name, nvrtcProgram program, nvrtcResult code)
 {
-    bool        portable = strstr(d->target, "compute_") != NULL;
+    char *log, line[300] = "";
+
+    if (code == NVRTC_ERROR_OUT_OF_MEMORY)
+        return haul__fail_memory(place, 0);
+    log = read_log(program);
+    if (log)
+        pick_line(log, line, sizeof line);
+    haul__free(log);
+    return haul__fail(HAUL_BACKEND, place, NULL, "kernel %s does not compile: NVRTC error %d%s%s", name, (int)code,
+                      line[0] ? ": " : "", line);
+}
+
+/* The result: machine code for a GPU, or portable code where the compiler is older than it. */
+static nvrtcResult get_image(const char *target, nvrtcProgram program, void **image, size_t *size)
+{
+    bool        portable = strstr(target, "compute_") != NULL;
     nvrtcResult code = portable ? haul__nvrtc.GetPTXSize(program, size) : haul__nvrtc.GetCUBINSize(program, size);
 
     if (code != NVRTC_SUCCESS)
@@ -72,23 +82,25 @@ static nvrtcResult get_image(const haul__cuda_device *d, nvrtcProgram program, v
 }
 
 /* --fmad=false: contracted multiply-adds would give other bits than the CPU's. */
-static haul_status compile_text(const haul_device *device, const char *name, const char *source, void **image,
-                                size_t *size)
+haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
+                                    const char *report, haul__cuda_code *out)
 {
-    const haul__cuda_device *d = haul__cuda_of(device);
-    const char              *header = haul__kernel_prelude("prelude_cuda"), *header_name = PRELUDE;
-    const char              *options[] = {d->target, "--fmad=false"};
-    nvrtcProgram             program = NULL;
-    haul_status              status = HAUL_OK;
-    nvrtcResult              code = haul__nvrtc.CreateProgram(&program, source, name, 1, &header, &header_name);
+    const char  *header = haul__kernel_prelude("prelude_cuda"), *header_name = PRELUDE;
+    const char  *options[] = {target, "--fmad=false", report};
+    nvrtcProgram program = NULL;
+    haul_status  status = HAUL_OK;
+    nvrtcResult  code = haul__nvrtc.CreateProgram(&program, source, name, 1, &header, &header_name);
 
+    *out = (haul__cuda_code){.image = NULL};
     if (code != NVRTC_SUCCESS)
-        return haul__fail(HAUL_BACKEND, device->name, NULL, "nvrtcCreateProgram failed: NVRTC error %d", (int)code);
-    code = haul__nvrtc.CompileProgram(program, sizeof options / sizeof options[0], options);
+        return haul__fail(HAUL_BACKEND, place, NULL, "nvrtcCreateProgram failed: NVRTC error %d", (int)code);
+    code = haul__nvrtc.CompileProgram(program, report ? 3 : 2, options);
     if (code == NVRTC_SUCCESS)
-        code = get_image(d, program, image, size);
+        code = get_image(target, program, &out->image, &out->size);
     if (code != NVRTC_SUCCESS)
-        status = fail_compile(device, name, program, code);
+        status = fail_compile(place, name, program, code);
+    else if (report)
+        out->log = read_log(program);
     haul__nvrtc.DestroyProgram(&program);
     return status;
 }
@@ -126,8 +138,7 @@ static haul_status build(haul_device *device, const char *name, const char *sour
 {
     const haul__cuda_device *d = haul__cuda_of(device);
     char                    *key = haul__cuda_cache_key(device, source);
-    void                    *image = NULL;
-    size_t                   size = 0;
+    haul__cuda_code          code = {.image = NULL};
     haul_status              status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
 
     if (key && load_cached(d, key, out)) {
@@ -135,12 +146,12 @@ static haul_status build(haul_device *device, const char *name, const char *sour
         return HAUL_OK;
     }
     if (status == HAUL_OK)
-        status = compile_text(device, name, source, &image, &size);
+        status = haul__cuda_compile_text(device->name, name, source, d->target, NULL, &code);
     if (status == HAUL_OK)
-        status = haul__cuda_check(device, "cuModuleLoadData", load(d, image, out));
+        status = haul__cuda_check(device, "cuModuleLoadData", load(d, code.image, out));
     if (status == HAUL_OK)
-        haul__cache_store(key, image, size);
-    haul__free(image);
+        haul__cache_store(key, code.image, code.size);
+    haul__free(code.image);
     haul__free(key);
     return status;
 }
@@ -151,7 +162,7 @@ static haul_status make_module(haul_device *device, const haul__unit *unit, haul
     haul__cuda_device *d = haul__cuda_of(device);
     size_t             size = strlen(unit->name) + 1;
     haul__cuda_module *module = haul__calloc(1, sizeof *module + size);
-    char              *source = program_text(unit);
+    char              *source = haul__cuda_program_text(unit);
     haul_status        status = HAUL_OK;
 
     if (!module || !source)

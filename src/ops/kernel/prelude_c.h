@@ -24,6 +24,10 @@
 #define ITEMS_STEP(row) (row)
 #define FOR_ITEMS(i)   for (I64 i = haul_first; i < haul_last; i++)
 
+/* QUOTIENT and REMAINDER of integers that are not negative, as positions are. */
+#define QUOTIENT(a, b)  ((a) / (b))
+#define REMAINDER(a, b) ((a) % (b))
+
 /* Kernels of the lanes form (kernels.def): an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by
  * a thread of its own. FOR_ROWS(i) is their FOR_ITEMS. LANE_VALUES(V, s) declares a value of type V for each lane,
  * OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES, EACH_OF_ROW(j, n) over the elements

@@ -38,6 +38,24 @@ typedef double             F64;
 #define ITEMS_STEP(row) ((I64)gridDim.x * blockDim.x)
 #define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_step = ITEMS_STEP(1); i < p.items; i += haul_step)
 
+/* GPUs divide by 32 bits at most: divisions of 64 bits are calls of a long routine, around which variables are put aside.
+ * What is larger takes one step for each bit of the quotient; what is negative gives 0, and must not be used. */
+FUNC I64 QUOTIENT(I64 a, I64 b)
+{
+    I64 part = b, q = 0;
+    if (((U64)a | (U64)b) >> 32 == 0) return (I64)((U32)a / (U32)b);
+    U64 bit = 1;
+    for (; part <= a >> 1; part <<= 1) bit <<= 1;
+    for (; bit; bit >>= 1, part >>= 1)
+        if (a >= part) {
+            a -= part;
+            q |= (I64)bit;
+        }
+    return q;
+}
+#define REMAINDER(a, b) haul_remainder(a, b)
+FUNC I64 haul_remainder(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
+
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
 #define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)

@@ -36,6 +36,9 @@ typedef float  F32;
 #define FOR_ITEMS(i)    for (I64 i = get_global_id(0); i < p.items; i += get_global_size(0))
 #endif
 
+#define QUOTIENT(a, b)  ((a) / (b))
+#define REMAINDER(a, b) ((a) % (b))
+
 /* The lanes form: one work item does all lanes. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]

@@ -1,0 +1,342 @@
+/* NVIDIA's own compiler on every kernel: that it compiles for the GPUs of four generations, and keeps its variables in
+ * registers. Needs NVRTC, and neither a GPU nor a driver; without NVRTC it is skipped. NVRTC is looked for where the
+ * backend looks for it, or in the folder $HAUL_TEST_NVRTC.
+ *
+ * All dtypes are compiled for sm_90, f32 for the others as well; HAUL_TEST_NVRTC_ALL=1 compiles everything for all.
+ * What was compiled once is taken from the cache of tests. The table goes to <build>/nvrtc.txt.
+ *
+ * ctest: labels=no-tsan,slow; timeout=600; processors=2 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "backends/cuda/cuda.h"
+#include "core/alloc.h"
+#include "ops/kernels.h"
+#include "ops/pointwise.h"
+
+enum { MAX_THREADS = 4, MAX_JOBS = 4096 };
+
+static const int        architectures[] = {75, 80, 90, 100};
+static const int        full_architecture = 90;
+static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_F16, HAUL_BF16, HAUL_I64,
+                                    HAUL_I32, HAUL_I16, HAUL_I8,  HAUL_U8,   HAUL_BOOL};
+
+/* Kernels that are known to keep variables in memory, and the most bytes that this may take. */
+static const struct known {
+    const char *kernel;
+    int         stack, spilled;
+} knowns[] = {
+    {"sin", 40, 0}, /* a table for the reduction of large angles, in NVIDIA's library of mathematics */
+    {"cos", 40, 0},          {"random_normal", 40, 0}, {"random_uniform", 16, 0}, /* words that are taken by number */
+    {"gemm_tile", 384, 0},                      /* a tile's rows are laid down there where they are not stored whole */
+    {"conv2d_tile", 384, 0}, {"softmax", 8, 8}, /* sm_100: around the division of f32 */
+    {"max_pool2d", 16, 68},                     /* sm_100 */
+};
+
+/* ---- what there is to compile ---- */
+
+#define KERNEL_ANY(unit, name)    HAUL__ANY,
+#define KERNEL_NUMBER(unit, name) HAUL__NUMBER,
+#define KERNEL_FLOAT(unit, name)  HAUL__FLOAT,
+static const haul__row_dtypes structured_dtypes[] = {
+#include "ops/kernels.def"
+};
+enum { STRUCTURED = sizeof structured_dtypes / sizeof structured_dtypes[0] };
+
+static haul__row_dtypes dtypes_of(int id)
+{
+    if (id >= HAUL__KERNEL_COUNT - STRUCTURED)
+        return structured_dtypes[id - (HAUL__KERNEL_COUNT - STRUCTURED)];
+    for (int i = haul__row_count - 1;; i--)
+        if (haul__rows[i].kernel <= id)
+            return haul__rows[i].dtypes;
+}
+
+static bool has_dtype(int id, haul_dtype dtype)
+{
+    haul__row_dtypes which = dtypes_of(id);
+    return which == HAUL__FLOAT    ? haul_dtype_is_float(dtype)
+           : which == HAUL__NUMBER ? dtype != HAUL_BOOL
+           : which == HAUL__LOGIC  ? !haul_dtype_is_float(dtype)
+                                   : true;
+}
+
+/* A program: a unit for a dtype and an architecture. */
+typedef struct job {
+    int        first, count; /* kernel ids of the unit: neighbours */
+    haul_dtype dtype;
+    int        architecture;
+    char      *log;        /* of the compiler */
+    char       error[512]; /* "" if it compiled */
+    bool       from_cache;
+} job;
+
+static struct {
+    job             jobs[MAX_JOBS];
+    int             count, next;
+    pthread_mutex_t lock;
+} work = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool supported(int architecture)
+{
+    int count = 0, *list, found = 0;
+    if (haul__nvrtc.GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0)
+        return false;
+    list = calloc((size_t)count, sizeof *list);
+    assert_non_null(list);
+    if (haul__nvrtc.GetSupportedArchs(list) == NVRTC_SUCCESS)
+        for (int i = 0; i < count; i++)
+            found += list[i] == architecture;
+    free(list);
+    return found > 0;
+}
+
+static int unit_end(int first)
+{
+    int id = first;
+    while (id < haul__kernel_count && strcmp(haul__kernel_infos[id].unit, haul__kernel_infos[first].unit) == 0)
+        id++;
+    return id;
+}
+
+static void add_jobs(int architecture, haul_dtype dtype)
+{
+    for (int id = 0, end; id < haul__kernel_count; id = end) {
+        bool any = false;
+        end = unit_end(id);
+        for (int k = id; k < end; k++)
+            any = any || has_dtype(k, dtype);
+        if (!any)
+            continue;
+        assert_true(work.count < MAX_JOBS);
+        work.jobs[work.count++] = (job){.first = id, .count = end - id, .dtype = dtype, .architecture = architecture};
+    }
+}
+
+/* ---- compiling ---- */
+
+static char *read_cached(const char *key)
+{
+    size_t size = 0;
+    char  *data = haul__cache_load(key, &size), *log = data ? calloc(size + 1, 1) : NULL;
+    if (log)
+        memcpy(log, data, size);
+    haul__free(data);
+    return log;
+}
+
+static void compile(job *j)
+{
+    const haul__kernel_info *info = &haul__kernel_infos[j->first];
+    char                    *text = haul__kernel_unit_text(j->first), *source, *key, target[64];
+    haul__unit               unit = {.name = info->unit, .text = text, .kernel = info->kernel, .dtype = j->dtype};
+    haul__cuda_code          code;
+    int                      major = 0, minor = 0;
+
+    snprintf(target, sizeof target, "--gpu-architecture=sm_%d", j->architecture);
+    haul__nvrtc.Version(&major, &minor);
+    source = haul__cuda_program_text(&unit);
+    key =
+        haul__format("test_nvrtc %d.%d %s\n%s\n%s", major, minor, target, haul__kernel_prelude("prelude_cuda"), source);
+    j->log = read_cached(key);
+    j->from_cache = j->log != NULL;
+    if (!j->log) {
+        if (haul__cuda_compile_text(target, info->unit, source, target, "--ptxas-options=-v", &code) == HAUL_OK) {
+            j->log = code.log ? strdup(code.log) : NULL;
+            if (j->log)
+                haul__cache_store(key, j->log, strlen(j->log));
+            haul__free(code.image);
+            haul__free(code.log);
+        } else {
+            snprintf(j->error, sizeof j->error, "%s", haul_error_message());
+        }
+    }
+    haul__free(key);
+    haul__free(source);
+    haul__free(text);
+}
+
+static void *run_worker(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        pthread_mutex_lock(&work.lock);
+        int i = work.next++;
+        pthread_mutex_unlock(&work.lock);
+        if (i >= work.count)
+            return NULL;
+        compile(&work.jobs[i]);
+    }
+}
+
+static void run_jobs(void)
+{
+    pthread_t threads[MAX_THREADS];
+    long      processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int       count = processors < 1 ? 1 : processors > MAX_THREADS ? MAX_THREADS : (int)processors;
+    for (int i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_worker, NULL), 0);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- reading the compiler's report ---- */
+
+typedef struct usage {
+    int registers, stack, stores, loads; /* bytes but for registers */
+} usage;
+
+/* "Compiling entry function 'k_add_f32' for 'sm_90'", "8 bytes stack frame, 16 bytes spill stores, 28 bytes spill
+ * loads", "Used 64 registers"; false if the log does not tell. */
+static bool find_usage(const char *log, const char *entry, usage *out)
+{
+    char        words[192];
+    const char *at, *line;
+    snprintf(words, sizeof words, "entry function '%s'", entry);
+    at = log ? strstr(log, words) : NULL;
+    line = at ? strstr(at, " bytes stack frame") : NULL;
+    at = line ? strstr(line, "Used ") : NULL;
+    if (!at || sscanf(at, "Used %d registers", &out->registers) != 1)
+        return false;
+    while (line > log && line[-1] >= '0' && line[-1] <= '9')
+        line--;
+    return sscanf(line, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &out->stack, &out->stores,
+                  &out->loads) == 3;
+}
+
+static bool is_known(const char *kernel, const usage *u)
+{
+    for (size_t i = 0; i < sizeof knowns / sizeof knowns[0]; i++)
+        if (strcmp(kernel, knowns[i].kernel) == 0)
+            return u->stack <= knowns[i].stack && u->stores + u->loads <= knowns[i].spilled;
+    return false;
+}
+
+typedef struct totals {
+    int kernels, spills, most, failed;
+} totals;
+
+/* A line of the table for each kernel of a program. */
+static void report(const job *j, FILE *table, totals *t)
+{
+    for (int id = j->first; id < j->first + j->count; id++) {
+        const char *kernel = haul__kernel_infos[id].kernel;
+        char        entry[128];
+        usage       u;
+        if (!has_dtype(id, j->dtype))
+            continue;
+        snprintf(entry, sizeof entry, "k_%s_%s", kernel, haul_dtype_name(j->dtype));
+        t->kernels++;
+        if (j->error[0] || !find_usage(j->log, entry, &u)) {
+            printf("%s for sm_%d: %s\n", entry, j->architecture,
+                   j->error[0] ? j->error : "the compiler's log does not tell of it");
+            t->failed++;
+            continue;
+        }
+        fprintf(table, "%-40s sm_%-3d %4d %6d %6d %6d\n", entry + 2, j->architecture, u.registers, u.stack, u.stores,
+                u.loads);
+        t->most = u.registers > t->most ? u.registers : t->most;
+        if (u.stack == 0 && u.stores == 0 && u.loads == 0)
+            continue;
+        t->spills++;
+        if (is_known(kernel, &u))
+            continue;
+        printf("%s for sm_%d spills: %d registers, %d bytes of stack, %d stored, %d loaded\n", entry, j->architecture,
+               u.registers, u.stack, u.stores, u.loads);
+        t->failed++;
+    }
+}
+
+static void test_nvrtc__every_kernel_compiles_and_stays_in_registers(void **unused)
+{
+    const char *all = getenv("HAUL_TEST_NVRTC_ALL");
+    totals      t = {0};
+    int         cached = 0;
+    FILE       *table = fopen(HAUL_BUILD "/nvrtc.txt", "w");
+
+    (void)unused;
+    assert_non_null(table);
+    for (size_t a = 0; a < sizeof architectures / sizeof architectures[0]; a++) {
+        bool full = architectures[a] == full_architecture || (all && *all && strcmp(all, "0") != 0);
+        if (!supported(architectures[a])) {
+            printf("this NVRTC does not know sm_%d\n", architectures[a]);
+            assert_int_not_equal(architectures[a], full_architecture);
+            continue;
+        }
+        for (size_t d = 0; d < (full ? sizeof dtypes / sizeof dtypes[0] : 1); d++)
+            add_jobs(architectures[a], dtypes[d]);
+    }
+    run_jobs();
+    fprintf(table, "%-40s %-6s %4s %6s %6s %6s\n", "kernel", "for", "regs", "stack", "stores", "loads");
+    for (int i = 0; i < work.count; i++) {
+        report(&work.jobs[i], table, &t);
+        cached += work.jobs[i].from_cache;
+        free(work.jobs[i].log);
+    }
+    assert_int_equal(fclose(table), 0);
+    printf("%d kernels in %d programs (%d from the cache), at most %d registers, %d with memory of their own: see %s\n",
+           t.kernels, work.count, cached, t.most, t.spills, HAUL_BUILD "/nvrtc.txt");
+    assert_int_equal(t.failed, 0);
+}
+
+/* A kernel that cannot keep what it has in registers is noticed: the test above can fail. */
+static void test_nvrtc__a_spill_is_seen(void **unused)
+{
+    static const char text[] = "KERNEL1(spilling, pointwise_params, F32, b0)\n"
+                               "{\n"
+                               "    F32 x[64];\n"
+                               "    for (int i = 0; i < 64; i++) x[i] = b0[i];\n"
+                               "    for (int i = 0; i < 64; i++) b0[(int)x[i] & 63] = x[(int)b0[i] & 63];\n"
+                               "}\n";
+    char             *whole = haul__format("%s\n%s", haul__kernel_prelude("pointwise"), text), *source;
+    haul__unit        unit = {.name = "spilling", .text = whole, .kernel = "spilling", .dtype = HAUL_F32};
+    haul__cuda_code   code;
+    usage             u;
+
+    (void)unused;
+    source = haul__cuda_program_text(&unit);
+    assert_int_equal(
+        haul__cuda_compile_text("test", "spilling", source, "--gpu-architecture=sm_90", "--ptxas-options=-v", &code),
+        HAUL_OK);
+    assert_true(find_usage(code.log, "k_spilling_f32", &u));
+    assert_true(u.stack >= 256);
+    assert_false(find_usage(code.log, "k_another_f32", &u));
+    haul__free(code.image);
+    haul__free(code.log);
+    haul__free(source);
+    haul__free(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nvrtc__a_spill_is_seen),
+        cmocka_unit_test(test_nvrtc__every_kernel_compiles_and_stays_in_registers),
+    };
+    const char *sanitize = getenv("HAUL_SANITIZE"), *folder = getenv("HAUL_TEST_NVRTC");
+    char        why[300];
+
+    if (sanitize && *sanitize) {
+        printf("the plain build compiles the same text; a sanitizer adds nothing\n");
+        return 77;
+    }
+    if (folder && *folder)
+        setenv("HAUL_CUDA_LIBRARIES", folder, 1);
+    else
+        unsetenv("HAUL_CUDA_LIBRARIES"); /* no stand-in */
+    if (!haul__cuda_load_nvrtc(why, sizeof why)) {
+        printf("%s\n", why);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
