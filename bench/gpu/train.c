@@ -1,17 +1,31 @@
-/* A step of training on pictures that lie on the device already: forward, loss, backward, SGD with momentum. */
+/* A step of training on pictures that lie on the device already: forward, loss, backward, SGD with momentum. f32 is as
+ * networks come; bf16 is autocast, with the network and the pictures channels-last. */
 #include "support/bench.h"
 
+typedef struct network {
+    const char *model;
+    haul_dtype  autocast; /* HAUL_DTYPE_NONE for none */
+} network;
+
+static haul_dtype      autocast;
 static haul_module    *net;
 static haul_optimizer *optimizer;
 static haul_tensor    *pictures, *labels;
 
 static bool open_training(const bench_case *c)
 {
+    const network *n = c->context;
+
     haul_manual_seed(0);
-    net = haul_model_new((const char *)c->context);
+    net = haul_model_new(n->model);
+    autocast = n->autocast;
     optimizer = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
     pictures = haul_uniform(HAUL_F32, HAUL_SHAPE(c->size, 3, 32, 32), 0, 1);
     labels = haul_randint(HAUL_I64, HAUL_SHAPE(c->size), 0, 10);
+    if (autocast != HAUL_DTYPE_NONE) {
+        haul_module_to_memory_format(net, HAUL_CHANNELS_LAST);
+        pictures = haul_to_memory_format(pictures, HAUL_CHANNELS_LAST);
+    }
     return !haul_error_status();
 }
 
@@ -20,7 +34,10 @@ static bool step(void)
     haul_scope *scope = haul_scope_push();
 
     haul_optimizer_zero_grad(optimizer);
-    haul_backward(haul_cross_entropy(haul_call(net, pictures), labels), HAUL_NONE);
+    haul_autocast_state before = haul_autocast_begin("all", autocast);
+    haul_tensor        *loss = haul_cross_entropy(haul_call(net, pictures), labels);
+    haul_autocast_end(before);
+    haul_backward(loss, HAUL_NONE);
     haul_optimizer_step(optimizer);
     haul_scope_pop(scope);
     return !haul_error_status();
@@ -35,14 +52,19 @@ static bool run_training(const bench_case *c, int64_t times)
     return !haul_device_sync(haul_current_device());
 }
 
-#define TRAINING(model, batch, who)                                                                                    \
+static const network simplecnn = {"simplecnn", HAUL_DTYPE_NONE}, resnet18 = {"resnet18", HAUL_DTYPE_NONE},
+                     resnet18_bf16 = {"resnet18", HAUL_BF16};
+
+#define TRAINING(what, batch, network)                                                                                 \
     {                                                                                                                  \
-        .name = "train " model " " #batch, .unit = "ms", .peers = who, .open = open_training, .run = run_training,     \
-        .size = batch, .context = model                                                                                \
+        .name = "train " what, .unit = "ms", .peers = "torch:train " what, .open = open_training, .run = run_training, \
+        .size = batch, .context = &network                                                                             \
     }
 
 static const bench_case cases[] = {
-    TRAINING("simplecnn", 64, "torch:train simplecnn 64"),
+    TRAINING("simplecnn 64", 64, simplecnn),
+    TRAINING("resnet18 256", 256, resnet18),
+    TRAINING("resnet18 256 bf16", 256, resnet18_bf16),
 };
 
 int main(int argc, char **argv)

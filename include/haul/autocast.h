@@ -13,8 +13,9 @@
  *                     haul_reciprocal, haul_rsqrt, haul_softplus: f16 and bf16 operands are cast to f32;
  *                     haul_sum and haul_mean: they read f16 and bf16 as they are, and their result is f32
  *   the widest        haul_add and other operations of several tensors, haul_where, haul_cat, haul_stack: dtypes
- * promote as without autocast, f16 and bf16 with f32 to f32 as they come      all others: the dtype of the operand.
- * haul_batch_norm takes f16 and bf16 with statistics and parameters of f32.
+ *                     promote as without autocast, f16 and bf16 with f32 to f32
+ *   as they come      all others: the dtype of the operand. haul_batch_norm takes f16 and bf16 with statistics and
+ *                     parameters of f32.
  *
  * The forms that write into a tensor are left as they are. Casts are operations: gradients arrive in the dtype of what
  * was cast, and a step of backward computes in the dtype of its forward operation, whether autocast is on then or not.
