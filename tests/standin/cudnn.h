@@ -84,7 +84,7 @@ typedef struct dnn_tensor {
 
 typedef struct dnn_job {
     int        engine, pass;
-    bool       doubles, has_bias, has_relu, nan_stays;
+    bool       has_bias, has_relu, nan_stays;
     int64_t    stride[2], padding[2], dilation[2];
     dnn_tensor x, weight, y, bias; /* y is the one in memory */
     char      *workspace;

@@ -92,6 +92,9 @@ static cudnnStatus_t check_operation(const dnn_descriptor *d, int alpha, int bet
         return dnn_refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "an operation needs finalized descriptors");
     if (!has_factors(d, alpha, beta, dnn_enum(how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE)))
         return bad("alpha and beta are of the type that is computed in");
+    if (dnn_enum(how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) !=
+        (tx.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
+        return bad("doubles are computed in f64, all else in f32");
     if (tx.dims[0] != ty.dims[0] || tw.dims[0] != ty.dims[1] || tx.dims[1] % tw.dims[1] != 0 ||
         tw.dims[0] % (tx.dims[1] / tw.dims[1]) != 0 || !output_fits(how, &tx, &tw, &ty, 0) ||
         !output_fits(how, &tx, &tw, &ty, 1))

@@ -78,7 +78,6 @@ static bool take_convolution(const dnn_descriptor *d, dnn_job *out)
         out->padding[i] = dnn_int(how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i);
         out->dilation[i] = dnn_int(how, CUDNN_ATTR_CONVOLUTION_DILATIONS, i);
     }
-    out->doubles = dnn_enum(how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == CUDNN_DATA_DOUBLE;
     return dnn_read_tensor(dnn_child(d, passes[out->pass].x, 0), &out->x) &&
            dnn_read_tensor(dnn_child(d, passes[out->pass].weight, 0), &out->weight) &&
            dnn_read_tensor(dnn_child(d, passes[out->pass].y, 0), &out->y);
@@ -162,80 +161,145 @@ static void store(const dnn_tensor *t, char *at, double value)
     }
 }
 
-/* A factor, as the engine sees it. */
-static double factor(const dnn_job *job, const dnn_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+/* A tensor's elements in the order of its dimensions, as the engine sees them; to free. */
+static double *unpack(const dnn_job *job, const dnn_tensor *t)
 {
-    double value = load(t, element(t, a, b, c, d));
+    bool    rounds = job->engine == ENGINE_TENSOR_CORE && t->type == CUDNN_DATA_FLOAT;
+    double *values = malloc(sizeof *values * (size_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3])), *at = values;
 
-    return job->engine == ENGINE_TENSOR_CORE && t->type == CUDNN_DATA_FLOAT
-               ? (double)float_of(round_bits(bits_of((float)value), 13))
-               : value;
+    for (int64_t a = 0; values && a < t->dims[0]; a++)
+        for (int64_t b = 0; b < t->dims[1]; b++)
+            for (int64_t c = 0; c < t->dims[2]; c++)
+                for (int64_t d = 0; d < t->dims[3]; d++) {
+                    double value = load(t, element(t, a, b, c, d));
+                    *at++ = rounds ? (double)float_of(round_bits(bits_of((float)value), 13)) : value;
+                }
+    return values;
 }
 
-static double add(const dnn_job *job, double sum, double product)
+/* --- convolutions: a row of the result at a time, summed in f64 -----------------------------------------------------
+ */
+
+/* A job with its operands unpacked; the one that is the result is not among them. */
+typedef struct dnn_work {
+    const dnn_job *job;
+    double        *x, *weight, *y;
+} dnn_work;
+
+/* Where row (a, b, c) of unpacked values begins. */
+static const double *row_of(const double *values, const dnn_tensor *t, int64_t a, int64_t b, int64_t c)
 {
-    return job->doubles ? sum + product : (double)((float)sum + (float)product);
+    return values + ((a * t->dims[1] + b) * t->dims[2] + c) * t->dims[3];
 }
 
-/* --- convolutions ------------------------------------------------------------------------------------------------- */
+/* A row of y reads a row of x by a tap of the weight's: columns first <= q < end of y, q * stride + shift of x. */
+typedef struct span {
+    int64_t first, end, stride, shift;
+} span;
 
-/* Row or column of x that a tap at output `o` reads; false for one of the padding. */
-static bool reads(const dnn_job *job, int i, int64_t o, int64_t tap, int64_t *at)
+static span span_of(const dnn_job *job, int64_t tap)
 {
-    *at = o * job->stride[i] - job->padding[i] + tap * job->dilation[i];
-    return *at >= 0 && *at < job->x.dims[2 + i];
+    span    s = {.end = job->y.dims[3], .stride = job->stride[1], .shift = tap * job->dilation[1] - job->padding[1]};
+    int64_t width = job->x.dims[3];
+
+    while (s.first < s.end && s.first * s.stride + s.shift < 0)
+        s.first++;
+    while (s.end > s.first && (s.end - 1) * s.stride + s.shift >= width)
+        s.end--;
+    return s;
 }
 
-static double forward_element(const dnn_job *job, int64_t n, int64_t k, int64_t p, int64_t q)
+/* Row of x that a tap at row `o` of y reads; false for one of the padding. */
+static bool reads(const dnn_job *job, int64_t o, int64_t tap, int64_t *at)
+{
+    *at = o * job->stride[0] - job->padding[0] + tap * job->dilation[0];
+    return *at >= 0 && *at < job->x.dims[2];
+}
+
+/* Row of y whose tap reads row `at` of x; false if there is none. */
+static bool is_read_by(const dnn_job *job, int64_t at, int64_t tap, int64_t *o)
+{
+    *o = at + job->padding[0] - tap * job->dilation[0];
+    if (*o < 0 || *o % job->stride[0] != 0)
+        return false;
+    *o /= job->stride[0];
+    return *o < job->y.dims[2];
+}
+
+/* The first channel of x that channel `k` of y reads. */
+static int64_t group_of(const dnn_job *job, int64_t k)
 {
     const dnn_tensor *w = &job->weight;
-    int64_t           groups = job->x.dims[1] / w->dims[1], first = k / (w->dims[0] / groups) * w->dims[1], y, x;
-    double            sum = 0;
+    int64_t           groups = job->x.dims[1] / w->dims[1];
+
+    return k / (w->dims[0] / groups) * w->dims[1];
+}
+
+static void forward_row(const dnn_work *work, int64_t n, int64_t k, int64_t p, double *sums)
+{
+    const dnn_job    *job = work->job;
+    const dnn_tensor *w = &job->weight;
+    int64_t           y;
 
     for (int64_t c = 0; c < w->dims[1]; c++)
-        for (int64_t r = 0; r < w->dims[2]; r++)
-            for (int64_t s = 0; s < w->dims[3]; s++)
-                if (reads(job, 0, p, r, &y) && reads(job, 1, q, s, &x))
-                    sum = add(job, sum, factor(job, &job->x, n, first + c, y, x) * factor(job, w, k, c, r, s));
-    if (job->has_bias)
-        sum = add(job, sum, load(&job->bias, element(&job->bias, 0, k, 0, 0)));
-    if (job->has_relu && !(sum > 0) && (sum == sum || !job->nan_stays))
-        sum = 0;
-    return sum;
+        for (int64_t r = 0; r < w->dims[2]; r++) {
+            if (!reads(job, p, r, &y))
+                continue;
+            const double *from = row_of(work->x, &job->x, n, group_of(job, k) + c, y);
+            const double *by = row_of(work->weight, w, k, c, r);
+            for (int64_t s = 0; s < w->dims[3]; s++) {
+                span at = span_of(job, s);
+                for (int64_t q = at.first; q < at.end; q++)
+                    sums[q] += from[q * at.stride + at.shift] * by[s];
+            }
+        }
+    for (int64_t q = 0; q < job->y.dims[3]; q++) {
+        if (job->has_bias)
+            sums[q] += load(&job->bias, element(&job->bias, 0, k, 0, 0));
+        if (job->has_relu && !(sums[q] > 0) && (sums[q] == sums[q] || !job->nan_stays))
+            sums[q] = 0;
+    }
 }
 
-static double data_element(const dnn_job *job, int64_t n, int64_t c, int64_t h, int64_t v)
+static void data_row(const dnn_work *work, int64_t n, int64_t c, int64_t h, double *sums)
 {
+    const dnn_job    *job = work->job;
     const dnn_tensor *w = &job->weight;
-    int64_t           groups = job->x.dims[1] / w->dims[1], size = w->dims[0] / groups, first = c / w->dims[1] * size;
-    double            sum = 0;
+    int64_t           size = w->dims[0] / (job->x.dims[1] / w->dims[1]), first = c / w->dims[1] * size, p;
 
     for (int64_t k = first; k < first + size; k++)
-        for (int64_t r = 0; r < w->dims[2]; r++)
+        for (int64_t r = 0; r < w->dims[2]; r++) {
+            if (!is_read_by(job, h, r, &p))
+                continue;
+            const double *from = row_of(work->y, &job->y, n, k, p);
+            const double *by = row_of(work->weight, w, k, c % w->dims[1], r);
             for (int64_t s = 0; s < w->dims[3]; s++) {
-                int64_t p = h + job->padding[0] - r * job->dilation[0], q = v + job->padding[1] - s * job->dilation[1];
-                if (p < 0 || q < 0 || p % job->stride[0] || q % job->stride[1])
-                    continue;
-                p /= job->stride[0];
-                q /= job->stride[1];
-                if (p < job->y.dims[2] && q < job->y.dims[3])
-                    sum = add(job, sum, factor(job, &job->y, n, k, p, q) * factor(job, w, k, c % w->dims[1], r, s));
+                span at = span_of(job, s);
+                for (int64_t q = at.first; q < at.end; q++)
+                    sums[q * at.stride + at.shift] += from[q] * by[s];
             }
-    return sum;
+        }
 }
 
-static double weight_element(const dnn_job *job, int64_t k, int64_t c, int64_t r, int64_t s)
+static void weight_row(const dnn_work *work, int64_t k, int64_t c, int64_t r, double *sums)
 {
-    const dnn_tensor *w = &job->weight;
-    int64_t           groups = job->x.dims[1] / w->dims[1], first = k / (w->dims[0] / groups) * w->dims[1], y, x;
-    double            sum = 0;
+    const dnn_job *job = work->job;
+    int64_t        y;
 
-    for (int64_t n = 0; n < job->x.dims[0]; n++)
-        for (int64_t p = 0; p < job->y.dims[2]; p++)
-            for (int64_t q = 0; q < job->y.dims[3]; q++)
-                if (reads(job, 0, p, r, &y) && reads(job, 1, q, s, &x))
-                    sum = add(job, sum, factor(job, &job->x, n, first + c, y, x) * factor(job, &job->y, n, k, p, q));
-    return sum;
+    for (int64_t s = 0; s < job->weight.dims[3]; s++) {
+        span   at = span_of(job, s);
+        double sum[4] = {0}; /* processors add several at a time */
+        for (int64_t n = 0; n < job->x.dims[0]; n++)
+            for (int64_t p = 0; p < job->y.dims[2]; p++) {
+                if (!reads(job, p, r, &y))
+                    continue;
+                const double *from = row_of(work->x, &job->x, n, group_of(job, k) + c, y);
+                const double *by = row_of(work->y, &job->y, n, k, p);
+                for (int64_t q = at.first; q < at.end; q++)
+                    sum[q & 3] += from[q * at.stride + at.shift] * by[q];
+            }
+        sums[s] = sum[0] + sum[1] + sum[2] + sum[3];
+    }
 }
 
 static void dawdle(int engine)
@@ -246,22 +310,50 @@ static void dawdle(int engine)
         nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
 }
 
+static const dnn_tensor *result_of(const dnn_job *job)
+{
+    return job->pass == 0 ? &job->y : job->pass == 1 ? &job->x : &job->weight;
+}
+
+/* `sums` has room for a row of the result. */
+static void compute(const dnn_work *work, double *sums)
+{
+    static void (*const rows[])(const dnn_work *, int64_t, int64_t, int64_t, double *) = {forward_row, data_row,
+                                                                                          weight_row};
+    const dnn_job    *job = work->job;
+    const dnn_tensor *out = result_of(job);
+
+    for (int64_t a = 0; a < out->dims[0]; a++)
+        for (int64_t b = 0; b < out->dims[1]; b++)
+            for (int64_t c = 0; c < out->dims[2]; c++) {
+                memset(sums, 0, sizeof *sums * (size_t)out->dims[3]);
+                rows[job->pass](work, a, b, c, sums);
+                for (int64_t d = 0; d < out->dims[3]; d++)
+                    store(out, element(out, a, b, c, d), sums[d]);
+            }
+}
+
 static int run(void *data)
 {
-    static double (*const elements[])(const dnn_job *, int64_t, int64_t, int64_t,
-                                      int64_t) = {forward_element, data_element, weight_element};
-    const dnn_job    *job = data;
-    const dnn_tensor *out = job->pass == 0 ? &job->y : job->pass == 1 ? &job->x : &job->weight;
+    const dnn_job *job = data;
+    dnn_work       work = {.job = job};
+    double        *sums = malloc(sizeof *sums * (size_t)result_of(job)->dims[3]);
+    bool           good;
 
     dawdle(job->engine);
     if (job->workspace)
         memset(job->workspace, 0xA5, job->workspace_bytes);
-    for (int64_t a = 0; a < out->dims[0]; a++)
-        for (int64_t b = 0; b < out->dims[1]; b++)
-            for (int64_t c = 0; c < out->dims[2]; c++)
-                for (int64_t d = 0; d < out->dims[3]; d++)
-                    store(out, element(out, a, b, c, d), elements[job->pass](job, a, b, c, d));
-    return CUDA_SUCCESS;
+    work.x = job->pass == 1 ? NULL : unpack(job, &job->x);
+    work.weight = job->pass == 2 ? NULL : unpack(job, &job->weight);
+    work.y = job->pass == 0 ? NULL : unpack(job, &job->y);
+    good = sums && (work.x || job->pass == 1) && (work.weight || job->pass == 2) && (work.y || job->pass == 0);
+    if (good)
+        compute(&work, sums);
+    free(sums);
+    free(work.x);
+    free(work.weight);
+    free(work.y);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* --- submitting --------------------------------------------------------------------------------------------------- */
