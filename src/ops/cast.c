@@ -71,6 +71,7 @@ FUNC F32 cast_odd_f64(F64 v)
 #define CAST_FLOAT(x)   ((x) != (x) ? (T)0 : (x) >= CAST_HIGH ? (T)CAST_MAX : (x) <= CAST_LOW ? (T)CAST_MIN : (T)(x))
 #endif
 
+#if CHUNKED
 #define CAST(name, S, convert)                                                                                         \
     KERNEL2(name, pointwise_params, T, out, const S, in)                                                               \
     {                                                                                                                  \
@@ -93,6 +94,43 @@ FUNC F32 cast_odd_f64(F64 v)
             i += ITEMS_STEP(row);                                                                                      \
         }                                                                                                              \
     }
+#else
+PACK_TYPE(I8)
+PACK_TYPE(I16)
+PACK_TYPE(I32)
+PACK_TYPE(I64)
+PACK_TYPE(U16)
+PACK_TYPE(F32)
+#ifdef HAS_F64
+PACK_TYPE(F64)
+#endif
+#define CAST(name, S, convert)                                                                                         \
+    KERNEL2(name, pointwise_params, T, out, const S, in)                                                               \
+    {                                                                                                                  \
+        const int last = p.ndim - 1;                                                                                   \
+        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
+        FOR_PACKS(i)                                                                                                   \
+        {                                                                                                              \
+            PACK_AT(i, 2)                                                                                              \
+            GLOBAL T       *o = out + at[0];                                                                           \
+            GLOBAL const S *v = in + at[1];                                                                            \
+            if (IS_WHOLE) {                                                                                            \
+                pack_T y;                                                                                              \
+                PACK_LOAD(S, w, v, t1)                                                                                 \
+                PACK_LOOP for (int j = 0; j < PACK; j++)                                                               \
+                {                                                                                                      \
+                    const S x = w.of[j];                                                                               \
+                    y.of[j] = convert(x);                                                                              \
+                }                                                                                                      \
+                PACK_STORE(T, o, y);                                                                                   \
+            } else                                                                                                     \
+                PACK_REST for (int j = 0; j < n; j++) {                                                                \
+                    const S x = v[j * t1];                                                                             \
+                    o[j * t0] = convert(x);                                                                            \
+                }                                                                                                      \
+        }                                                                                                              \
+    }
+#endif
 #define CAST_BOOL(x) CAST_INTEGER((x) != 0)
 #ifndef CAST_F64
 #define CAST_F64(x) CAST_FLOAT(x)
@@ -144,6 +182,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
         return haul__submit_copy(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
                                  (size_t)to->count * size, origin);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
+    haul__layout_packs(&p, to->storage->device, to->dtype, 2);
     return haul__run(origin, to->storage->device, kernels[from->dtype], to->dtype, &to, 1, &from, 1, &p, sizeof p,
                      p.items, GRAIN);
 }

@@ -1,6 +1,8 @@
 /* Collapsing operands' dimensions for the pointwise loop. */
 #include "ops/layout.h"
 
+#include <math.h>
+
 #include "ops/dispatch.h"
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
@@ -49,7 +51,7 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
         items *= shape->dims[d]; /* checked when the result was made */
     p->items = items;
     p->ndim = 0;
-    p->reserved = 0;
+    p->pack = 1;
     for (int k = 0; k < 4; k++)
         p->offsets[k] = k < count ? operands[k]->offset : 0;
     if (all_dense(shape, operands, count, items)) {
@@ -80,6 +82,61 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
         p->dims[0] = 1;
         for (int k = 0; k < count; k++)
             p->strides[k][0] = 1;
+    }
+}
+
+/* Do `pack` elements from a multiple of it on lie side by side, at a multiple of it, in each operand, or are one and
+ * the same there? The result's are side by side. */
+static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
+{
+    int last = p->ndim - 1;
+    if (p->strides[0][last] != 1 || (p->ndim > 1 && p->dims[last] % pack != 0))
+        return false;
+    for (int k = 0; k < operands; k++) {
+        bool aligned = p->strides[k][last] == 1 && p->offsets[k] % pack == 0;
+        for (int d = 0; d < last; d++)
+            aligned = aligned && p->strides[k][d] % pack == 0;
+        if (!aligned && p->strides[k][last] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Does no element of an operand lie 2^31 elements or more behind its first one? */
+static bool is_narrow(const pointwise_params *p, int operands)
+{
+    for (int k = 0; k < operands; k++) {
+        double reach = 0; /* exact as far as it matters */
+        for (int d = 0; d < p->ndim; d++)
+            reach += (double)(p->dims[d] - 1) * fabs((double)p->strides[k][d]);
+        if (reach > INT32_MAX)
+            return false;
+    }
+    return p->count <= INT32_MAX;
+}
+
+/* n / d = (high word of n * factor + n) >> shift for n < 2^31: T. Granlund, P. Montgomery, "Division by invariant
+ * integers using multiplication", 1994. */
+static void set_divisor(uint32_t d, uint32_t *factor, int32_t *shift)
+{
+    *shift = 0;
+    while ((UINT64_C(1) << *shift) < d)
+        ++*shift;
+    *factor = (uint32_t)((((UINT64_C(1) << *shift) - d) << 32) / d + 1);
+}
+
+void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands)
+{
+    int64_t size = (int64_t)haul__dtype_size(dtype), pack = size > 2 ? 16 / size : 8; /* PACK of kernel text */
+    if (device->properties.kind != HAUL_KIND_GPU || p->items == 0)
+        return;
+    p->count = p->items;
+    p->narrow = is_narrow(p, operands);
+    for (int d = 1; d < p->ndim && p->narrow; d++)
+        set_divisor((uint32_t)p->dims[d], &p->factors[d], &p->shifts[d]);
+    if (can_pack(p, operands, pack)) {
+        p->pack = (int32_t)pack;
+        p->items = (p->count - 1) / pack + 1;
     }
 }
 

@@ -13,6 +13,10 @@
  * neighbours are merged where every operand allows it, so that most cases are one or two loops. */
 void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *const *operands, int count);
 
+/* For GPUs: how many elements a work item takes, of kernels compiled for `dtype`, after which `items` are those; and
+ * what positions are found with. On processors an item is an element. */
+void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands);
+
 /* A fresh tensor for the result of a pointwise operation: in memory its dimensions have the order of the first operand
  * that has its shape and repeats no element, else they are row-major. NULL on failure. */
 haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,

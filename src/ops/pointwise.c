@@ -218,6 +218,7 @@ static haul_status launch(const row_call *c, haul_device *device, haul_dtype dty
     pointwise_params p;
     haul_tensor     *operands[3] = {y, c->in[0], c->in[1]};
     haul__layout(&p, &y->shape, operands, 1 + c->arity);
+    haul__layout_packs(&p, device, dtype, 1 + c->arity);
     p.scalars[0] = haul__scalar_bits(dtype, c->s0);
     p.scalars[1] = haul__scalar_bits(dtype, c->s1);
     return haul__run(c->row->name, device, c->row->kernel + (c->scalar ? 1 : 0), dtype, &y, 1, c->in, c->arity, &p,

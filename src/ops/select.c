@@ -6,6 +6,7 @@
 // clang-format off
 /* kernel text begins */
 #ifdef HAUL_KERNEL
+#if CHUNKED
 #define SELECT3(name, C, T1, READ, formula)                                                                                 \
     KERNEL4(name, pointwise_params, T, out, const C, in0, const T, in1, const T, in2)                                  \
     {                                                                                                                  \
@@ -34,6 +35,39 @@
             i += ITEMS_STEP(row);                                                                                      \
         }                                                                                                              \
     }
+#else
+#define SELECT3(name, C, T1, READ, formula)                                                                            \
+    KERNEL4(name, pointwise_params, T, out, const C, in0, const T, in1, const T, in2)                                  \
+    {                                                                                                                  \
+        const int last = p.ndim - 1;                                                                                   \
+        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last], t3 = p.strides[3][last];  \
+        FOR_PACKS(i)                                                                                                   \
+        {                                                                                                              \
+            PACK_AT(i, 4)                                                                                              \
+            GLOBAL T *o = out + at[0];                                                                                 \
+            GLOBAL const C *v0 = in0 + at[1];                                                                          \
+            GLOBAL const T *v1 = in1 + at[2];                                                                          \
+            GLOBAL const T *v2 = in2 + at[3];                                                                          \
+            if (IS_WHOLE) {                                                                                            \
+                pack_T y;                                                                                              \
+                PACK_LOAD(C, w0, v0, t1)                                                                               \
+                PACK_LOAD(T, w1, v1, t2)                                                                               \
+                PACK_LOAD(T, w2, v2, t3)                                                                               \
+                PACK_LOOP for (int j = 0; j < PACK; j++) {                                                             \
+                    const T1 c = READ(w0.of, j);                                                                       \
+                    const A a = LOAD(w1.of, j), b = LOAD(w2.of, j);                                                    \
+                    STORE(y.of, j, formula);                                                                           \
+                }                                                                                                      \
+                PACK_STORE(T, o, y);                                                                                   \
+            } else                                                                                                     \
+                PACK_REST for (int j = 0; j < n; j++) {                                                                \
+                    const T1 c = READ(v0, j * t1);                                                                     \
+                    const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);                                                \
+                    STORE(o, j * t0, formula);                                                                         \
+                }                                                                                                      \
+        }                                                                                                              \
+    }
+#endif
 
 #define READ_BOOL(p, i) ((I32)(p)[i])
 SELECT3(where, U8, I32, READ_BOOL, c ? a : b)
@@ -82,6 +116,7 @@ static haul_tensor *compute(const char *operation, int kernel, haul_tensor **in,
     haul__layout(&p, &shape, operands, 1 + count);
     p.scalars[0] = haul__scalar_bits(dtype, s0);
     p.scalars[1] = haul__scalar_bits(dtype, s1);
+    haul__layout_packs(&p, device, dtype, 1 + count);
     if (haul__run(operation, device, kernel, dtype, &y, 1, in, count, &p, sizeof p, p.items, GRAIN))
         return NULL;
     return y;

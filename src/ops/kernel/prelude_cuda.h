@@ -53,8 +53,7 @@ FUNC I64 QUOTIENT(I64 a, I64 b)
         }
     return q;
 }
-#define REMAINDER(a, b) haul_remainder(a, b)
-FUNC I64 haul_remainder(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
+FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
@@ -88,8 +87,12 @@ FUNC I64 haul_remainder(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define LANES_ARE_THREADS    1
 #ifdef __CUDACC__
 #define LANE_UNROLL          _Pragma("unroll 8")
+#define PACK_LOOP            _Pragma("unroll")
+#define PACK_REST            _Pragma("unroll 1")
 #else
 #define LANE_UNROLL
+#define PACK_LOOP
+#define PACK_REST
 #endif
 #define HAUL_LEAST(a, b)     ((b) < (a) ? (b) : (a))
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \

@@ -21,6 +21,8 @@ typedef float  F32;
 #define CONSTANT __constant
 #define FUNC     static inline
 #define VECTOR_LOOP
+#define PACK_LOOP
+#define PACK_REST
 
 #if CHUNKED
 #define HAUL_CHUNK      ((p.items + (I64)get_global_size(0) - 1) / (I64)get_global_size(0))
