@@ -44,11 +44,56 @@ HAUL_API const char  *haul_optimizer_kind(const haul_optimizer *optimizer); /* "
 HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
 
 /* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., and the number of steps taken.
- * Reading answers how many tensors there are; writing replaces the state and wants exactly those names and shapes. */
+ * Reading answers how many tensors there are; writing replaces the state and wants exactly those names and shapes. With
+ * a haul_grad_scaler its state is among them, as "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves
+ * the scaler as it is where those are missing. After steps with a scaler, reading the state or the number of steps
+ * waits for the device. */
 HAUL_API int         haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity);
 HAUL_API haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                                int64_t steps);
 HAUL_API int64_t     haul_optimizer_steps(const haul_optimizer *optimizer);
+
+/* Scale the gradients of all of a module's parameters so that their common 2-norm is at most max_norm:
+ * times min(1, max_norm / (norm + 1e-6)). Returns the norm of before, a number on the device of the first gradient;
+ * does not wait for it. With loss scaling: after haul_grad_scaler_unscale. */
+HAUL_API haul_tensor *haul_clip_grad_norm(haul_module *module, double max_norm);
+
+/* Loss scaling, for training with haul_autocast_begin(..., HAUL_F16): gradients that f16 would lose are lifted by
+ * scaling the loss, and unscaled before the step. A step whose gradients are not all finite is skipped; the scale then
+ * backs off, and grows after a number of good steps (Micikevicius et al. 2018; torch.cuda.amp.GradScaler).
+ *
+ *     haul_backward(haul_grad_scaler_scale(scaler, loss), HAUL_NONE);
+ *     haul_grad_scaler_unscale(scaler, sgd);       only if gradients are looked at before the step
+ *     haul_clip_grad_norm(net, 1);                 as here
+ *     haul_grad_scaler_step(scaler, sgd);          instead of haul_optimizer_step(sgd)
+ *     haul_grad_scaler_update(scaler);             after the steps of all optimizers
+ *
+ * The scale, and whether a step is skipped, are known to the devices only: nothing here waits, except where gradients
+ * on devices of different backends have to agree. The scaler is part of its optimizer's state: saved in checkpoints,
+ * and held by it. Several optimizers may share one; each optimizer has the one that made its last step. */
+typedef struct haul_grad_scaler haul_grad_scaler;
+
+typedef struct haul_grad_scaler_options {
+    haul_optimizer *optimizer;       /* positional */
+    double          init_scale;      /* 0 means 65536 */
+    double          growth, backoff; /* factors; 0 means 2 and 0.5 */
+    int64_t         growth_interval; /* good steps before the scale grows; 0 means 2000 */
+} haul_grad_scaler_options;
+#define haul_grad_scaler_new(...) haul_grad_scaler_new_with(&(haul_grad_scaler_options){.optimizer = __VA_ARGS__})
+HAUL_API haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *options);
+
+/* loss times the scale; differentiable. */
+HAUL_API haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss);
+/* Divide the gradients of the optimizer's parameters by the scale, in place, and look for what is not finite. Once
+ * between two updates; refused for gradients of f16. */
+HAUL_API haul_status haul_grad_scaler_unscale(haul_grad_scaler *scaler, haul_optimizer *optimizer);
+/* The optimizer's step, skipped if something was found in its gradients, which are unscaled first if they were not yet.
+ * haul_optimizer_steps counts those that were not skipped. */
+HAUL_API haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *optimizer);
+/* Adapt the scale to what the steps since the last update found. */
+HAUL_API haul_status haul_grad_scaler_update(haul_grad_scaler *scaler);
+/* The scale; waits for the device. NaN on failure. */
+HAUL_API double haul_grad_scaler_factor(haul_grad_scaler *scaler);
 
 HAUL_END
 

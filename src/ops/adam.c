@@ -7,55 +7,77 @@
 #include "ops/kernel/types.h"
 #include "ops/optimizer.h"
 
+// clang-format off
 /* kernel text begins */
 /* Scalars are bits of type A. decay is added to the gradient, shrink is what the parameter is multiplied by. */
 typedef struct adam_params {
     I64 items;
     I64 p_at, m_at, v_at, g_at;
+    I64 found_at, made_at; /* of the guarded form */
     U64 step_size, beta1, beta2, rest1, rest2, correction, eps, decay, shrink;
+    U64 lr, log_beta1, log_beta2; /* of the guarded form, from which it has step_size and correction */
+    I32 from, reserved;
 } adam_params;
-/* kernel text ends */
 
-#if 0
-/* kernel text begins */
+#ifdef HAUL_KERNEL
 #if IS_FLOAT
+#define ADAM                                                                                                           \
+    const A beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2), rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2);         \
+    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);                                   \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i) * shrink;                                                                  \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;                                                     \
+        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;                                              \
+        const A divisor = M_SQRT(v) / correction + eps;                                                                \
+        STORE(exp_avg, p.m_at + i, m);                                                                                 \
+        STORE(exp_avg_sq, p.v_at + i, v);                                                                              \
+        STORE(value, p.p_at + i, w - step_size * m / divisor);                                                         \
+    }
+
 KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
 {
-    const A step_size = SCALAR(p.step_size), beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2);
-    const A rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2), correction = SCALAR(p.correction);
-    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);
-    FOR_ITEMS(i)
-    {
-        const A w = LOAD(value, p.p_at + i) * shrink;
-        A g = LOAD(grad, p.g_at + i);
-        if (decay != 0) g = g + decay * w;
-        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;
-        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;
-        const A divisor = M_SQRT(v) / correction + eps;
-        STORE(exp_avg, p.m_at + i, m);
-        STORE(exp_avg_sq, p.v_at + i, v);
-        STORE(value, p.p_at + i, w - step_size * m / divisor);
+    const A step_size = SCALAR(p.step_size), correction = SCALAR(p.correction);
+    ADAM
+}
+
+/* How many steps were made is known here only: 1 - beta^t is -expm1(t log(beta)). The piece that has item 0 counts; all
+ * read the number of before. */
+KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, made, const T, grad, const F32, found)
+{
+    const I64 before = made[p.made_at + p.from];
+    const int skip = found[p.found_at] != 0;
+    if (ITEMS_BEGIN == 0) made[p.made_at + 1 - p.from] = before + !skip;
+    if (!skip) {
+        const A t = (A)(before + 1), step_size = SCALAR(p.lr) / -M_EXPM1(t * SCALAR(p.log_beta1));
+        const A correction = M_SQRT(-M_EXPM1(t * SCALAR(p.log_beta2)));
+        ADAM
     }
 }
 #endif
-/* kernel text ends */
 #endif
+/* kernel text ends */
+// clang-format on
 
-haul_status haul__adam_prepare(const haul_tensor *parameter)
+haul_status haul__adam_prepare(const haul_tensor *parameter, bool guarded)
 {
     haul_device *device = parameter->storage->device;
+    int          kernel = guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
 
     if (device->backend->no_data)
         return HAUL_OK;
-    return haul__kernel_get(device, HAUL__K_adam, parameter->dtype) ? HAUL_OK : haul_error_status();
+    return haul__kernel_get(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
 haul_status haul__adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,
-                            const haul__adam *settings)
+                            const haul__adam *settings, const haul__guard *guard)
 {
     haul_dtype   dtype = parameter->dtype;
     double       steps = (double)settings->step, decay = settings->weight_decay;
-    haul_tensor *outs[] = {parameter, exp_avg, exp_avg_sq};
+    haul_tensor *outs[] = {parameter, exp_avg, exp_avg_sq, guard ? guard->made : NULL};
+    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
     adam_params  params = {
          .items = parameter->count,
          .p_at = parameter->offset,
@@ -71,9 +93,18 @@ haul_status haul__adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_t
          .eps = haul__scalar_bits(dtype, settings->eps),
          .decay = haul__scalar_bits(dtype, settings->decoupled ? 0 : decay),
          .shrink = haul__scalar_bits(dtype, settings->decoupled ? 1 - settings->lr * decay : 1),
+         .lr = haul__scalar_bits(dtype, settings->lr),
+         .log_beta1 = haul__scalar_bits(dtype, log(settings->beta1)),
+         .log_beta2 = haul__scalar_bits(dtype, log(settings->beta2)),
     };
-    haul_status status = haul__run("haul_adam", parameter->storage->device, HAUL__K_adam, dtype, outs, 3, &grad, 1,
-                                   &params, sizeof params, params.items, 8192);
+    if (guard) {
+        params.found_at = guard->found->offset;
+        params.made_at = guard->made->offset;
+        params.from = guard->from;
+    }
+    haul_status status =
+        haul__run("haul_adam", parameter->storage->device, guard ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, outs,
+                  guard ? 4 : 3, ins, guard ? 2 : 1, &params, sizeof params, params.items, 8192);
 
     for (int i = 0; i < 3 && !status; i++)
         haul__written(outs[i]);

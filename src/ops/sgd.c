@@ -4,65 +4,95 @@
 #include "ops/kernel/types.h"
 #include "ops/optimizer.h"
 
+// clang-format off
 /* kernel text begins */
 /* Scalars are bits of type A; keep is 1 - dampening. */
 typedef struct sgd_params {
     I64 items;
     I64 p_at, v_at, g_at;
+    I64 found_at, made_at; /* of the guarded forms */
     U64 lr, momentum, keep, decay;
     I32 nesterov, first;
+    I32 from, reserved;
 } sgd_params;
-/* kernel text ends */
 
-#if 0
-/* kernel text begins */
+#ifdef HAUL_KERNEL
+#define SGD_PLAIN                                                                                                      \
+    const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);                                                                \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i);                                                                           \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        STORE(value, p.p_at + i, w - lr * g);                                                                          \
+    }
+
+#define SGD_MOMENTUM(is_first)                                                                                         \
+    const A lr = SCALAR(p.lr), momentum = SCALAR(p.momentum), keep = SCALAR(p.keep), decay = SCALAR(p.decay);           \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i);                                                                           \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        const A v = (is_first) ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;                                 \
+        STORE(velocity, p.v_at + i, v);                                                                                \
+        STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));                                        \
+    }
+
 KERNEL2(sgd_plain, sgd_params, T, value, const T, grad)
 {
-    const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);
-    FOR_ITEMS(i)
-    {
-        const A w = LOAD(value, p.p_at + i);
-        A g = LOAD(grad, p.g_at + i);
-        if (decay != 0) g = g + decay * w;
-        STORE(value, p.p_at + i, w - lr * g);
-    }
+    SGD_PLAIN
 }
 
 KERNEL3(sgd_momentum, sgd_params, T, value, T, velocity, const T, grad)
 {
-    const A lr = SCALAR(p.lr), momentum = SCALAR(p.momentum), keep = SCALAR(p.keep), decay = SCALAR(p.decay);
-    FOR_ITEMS(i)
-    {
-        const A w = LOAD(value, p.p_at + i);
-        A g = LOAD(grad, p.g_at + i);
-        if (decay != 0) g = g + decay * w;
-        const A v = p.first ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;
-        STORE(velocity, p.v_at + i, v);
-        STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));
+    SGD_MOMENTUM(p.first)
+}
+
+KERNEL3(sgd_plain_guarded, sgd_params, T, value, const T, grad, const F32, found)
+{
+    if (found[p.found_at] == 0) {
+        SGD_PLAIN
     }
 }
-/* kernel text ends */
-#endif
 
-static int kernel_of(const haul__sgd *s)
+/* The piece that has item 0 counts; all read the number of before. */
+KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, const T, grad, const F32, found)
 {
+    const I64 before = made[p.made_at + p.from];
+    const int skip = found[p.found_at] != 0;
+    if (ITEMS_BEGIN == 0) made[p.made_at + 1 - p.from] = before + !skip;
+    if (!skip) {
+        SGD_MOMENTUM(before == 0)
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+static int kernel_of(const haul__sgd *s, bool guarded)
+{
+    if (guarded)
+        return s->momentum != 0 ? HAUL__K_sgd_momentum_guarded : HAUL__K_sgd_plain_guarded;
     return s->momentum != 0 ? HAUL__K_sgd_momentum : HAUL__K_sgd_plain;
 }
 
-haul_status haul__sgd_prepare(const haul_tensor *parameter, const haul__sgd *settings)
+haul_status haul__sgd_prepare(const haul_tensor *parameter, const haul__sgd *settings, bool guarded)
 {
     haul_device *device = parameter->storage->device;
 
     if (device->backend->no_data)
         return HAUL_OK;
-    return haul__kernel_get(device, kernel_of(settings), parameter->dtype) ? HAUL_OK : haul_error_status();
+    return haul__kernel_get(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad, const haul__sgd *settings)
+haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad, const haul__sgd *settings,
+                           const haul__guard *guard)
 {
     haul_dtype   dtype = parameter->dtype;
     bool         momentum = settings->momentum != 0;
-    haul_tensor *outs[] = {parameter, velocity};
+    haul_tensor *outs[] = {parameter, velocity, guard ? guard->made : NULL};
+    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
     sgd_params   params = {.items = parameter->count,
                            .p_at = parameter->offset,
                            .v_at = momentum ? velocity->offset : 0,
@@ -73,8 +103,17 @@ haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_t
                            .decay = haul__scalar_bits(dtype, settings->weight_decay),
                            .nesterov = settings->nesterov,
                            .first = settings->first};
-    haul_status  status = haul__run("haul_sgd", parameter->storage->device, kernel_of(settings), dtype, outs,
-                                   momentum ? 2 : 1, &grad, 1, &params, sizeof params, params.items, 16384);
+    if (guard) {
+        params.found_at = guard->found->offset;
+        params.made_at = guard->made->offset;
+        params.from = guard->from;
+    }
+    haul_status status =
+        haul__run("haul_sgd", parameter->storage->device, kernel_of(settings, guard != NULL), dtype, outs,
+                  !momentum ? 1
+                  : guard   ? 3
+                            : 2,
+                  ins, guard ? 2 : 1, &params, sizeof params, params.items, 16384);
 
     if (status)
         return status;

@@ -19,19 +19,20 @@ static bool has_state(const haul_optimizer *o)
     return true;
 }
 
-static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e)
+static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
 {
     (void)o;
-    return haul__adam_prepare(e->parameter);
+    return haul__adam_prepare(e->parameter, guarded);
 }
 
-static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first)
+static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
+                          const haul__guard *guard)
 {
     haul__adam s = settings_of(o);
 
     (void)first; /* the moments begin as zero */
     s.step = e->steps;
-    return haul__adam_step(e->parameter, e->states[0], e->states[1], grad, &s);
+    return haul__adam_step(e->parameter, e->states[0], e->states[1], grad, &s, guard);
 }
 
 static const haul__optimizer_kind kind = {

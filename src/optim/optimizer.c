@@ -22,6 +22,7 @@ static void free_entry(haul__optimizer_entry *e)
 {
     haul__object_release(e->parameter);
     haul__object_release(e->steps_tensor);
+    haul__object_release(e->made);
     for (int i = 0; i < HAUL__MAX_STATES; i++)
         haul__object_release(e->states[i]);
     for (int i = 0; i <= HAUL__MAX_STATES; i++)
@@ -37,6 +38,9 @@ static void destroy(void *object)
         free_entry(&o->entries[i]);
     haul__free(o->entries);
     haul__object_release(o->module);
+    haul__object_release(o->scaler);
+    haul__object_release(o->found);
+    haul__object_release(o->skipped);
     haul__free(o->settings);
     haul__free(o);
 }
@@ -139,6 +143,7 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 typedef struct prepared {
     haul_tensor *grad;                     /* laid out as the parameter; NULL: the parameter is left alone */
     haul_tensor *states[HAUL__MAX_STATES]; /* new or moved; NULL: those of the entry serve */
+    haul_tensor *found, *made;             /* where the step may be skipped: on the parameter's device; else NULL */
 } prepared;
 
 static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor *g)
@@ -182,7 +187,32 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
     return HAUL_OK;
 }
 
-static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, prepared *out)
+/* Steps that are made in any case go by the device's count too once there is one, with nothing found. */
+static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
+{
+    haul_device *device = e->parameter->storage->device;
+    haul_shape   pair = HAUL_SHAPE(2), scalar = HAUL_SCALAR_SHAPE;
+
+    if (!found && !e->made)
+        return HAUL_OK;
+    if (e->made) {
+        out->made = haul_to(e->made, device);
+    } else {
+        out->made = haul__result("haul_optimizer_step", device, HAUL_I64, &pair);
+        if (out->made && haul_fill_into(out->made, (double)e->steps))
+            return haul_error_status();
+    }
+    if (found) {
+        out->found = haul_to(found, device);
+    } else {
+        out->found = haul__result("haul_optimizer_step", device, HAUL_F32, &scalar);
+        if (out->found && haul_zero_into(out->found))
+            return haul_error_status();
+    }
+    return out->made && out->found ? HAUL_OK : haul_error_status();
+}
+
+static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_tensor *g = e->parameter->grad;
 
@@ -192,7 +222,9 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, prepared
     if (!status)
         status = prepare_states(o, e, out);
     if (!status)
-        status = o->kind->prepare(o, e);
+        status = prepare_guard(e, found, out);
+    if (!status)
+        status = o->kind->prepare(o, e, out->made != NULL);
     if (status)
         return status;
     out->grad = haul__in_order_of("haul_optimizer_step", g, e->parameter);
@@ -209,11 +241,17 @@ static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, const pre
             haul__object_release(e->states[i]);
             e->states[i] = found->states[i];
         }
+    if (found->made && found->made != e->made) {
+        haul__object_keep(found->made);
+        haul__object_release(e->made);
+        e->made = found->made;
+    }
+    haul__guard guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)};
     e->steps++;
-    return o->kind->update(o, e, found->grad, first);
+    return o->kind->update(o, e, found->grad, first, found->made ? &guard : NULL);
 }
 
-static haul_status step(haul_optimizer *o)
+static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 {
     haul_status status = HAUL_OK;
     prepared   *found = haul__calloc((size_t)o->count, sizeof *found);
@@ -221,7 +259,7 @@ static haul_status step(haul_optimizer *o)
     if (!found)
         return haul__fail_memory("haul_optimizer_step", (size_t)o->count * sizeof *found);
     for (int i = 0; i < o->count && !status; i++)
-        status = prepare(o, &o->entries[i], &found[i]);
+        status = prepare(o, &o->entries[i], may_skip, &found[i]);
     if (!status)
         o->steps++;
     for (int i = 0; i < o->count && !status; i++)
@@ -231,17 +269,22 @@ static haul_status step(haul_optimizer *o)
     return status;
 }
 
-haul_status haul_optimizer_step(haul_optimizer *optimizer)
+haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found)
 {
-    if (!optimizer)
-        return haul__fail_null("haul_optimizer_step", "optimizer");
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
-    haul_status status = step(optimizer);
+    haul_status status = step(optimizer, found);
     haul_scope_pop(scope);
     return status;
+}
+
+haul_status haul_optimizer_step(haul_optimizer *optimizer)
+{
+    if (!optimizer)
+        return haul__fail_null("haul_optimizer_step", "optimizer");
+    return haul__optimizer_guarded_step(optimizer, NULL);
 }
 
 haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
@@ -293,5 +336,8 @@ int64_t haul_optimizer_steps(const haul_optimizer *optimizer)
 {
     if (!optimizer)
         haul__fail_null("haul_optimizer_steps", "optimizer");
-    return optimizer ? optimizer->steps : -1;
+    if (!optimizer || !optimizer->skipped)
+        return optimizer ? optimizer->steps : -1;
+    int64_t skipped;
+    return haul_read(optimizer->skipped, &skipped, sizeof skipped) ? -1 : optimizer->steps - skipped;
 }

@@ -5,6 +5,7 @@
 #include <haul/optim.h>
 
 #include "core/object.h"
+#include "ops/optimizer.h"
 
 #define HAUL__MAX_STATES 2
 
@@ -12,7 +13,8 @@ typedef struct haul__optimizer_entry {
     char        *name;
     haul_tensor *parameter;
     haul_tensor *states[HAUL__MAX_STATES]; /* NULL until the first step with a gradient */
-    int64_t      steps;                    /* made with this parameter */
+    int64_t      steps;                    /* made with this parameter, those that `made` does not count included */
+    haul_tensor *made;                     /* of haul__guard, at [steps & 1]; NULL: no step can have been skipped */
     haul_tensor *steps_tensor;             /* for haul_optimizer_state, where the kind saves them */
     char        *state_names[HAUL__MAX_STATES + 1];
 } haul__optimizer_entry;
@@ -25,9 +27,11 @@ typedef struct haul__optimizer_kind {
     /* Does this optimizer keep state at all, with its settings? */
     bool (*has_state)(const haul_optimizer *optimizer);
     /* Compile what update will launch. */
-    haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry);
-    /* entry->steps counts this step already; first: the states were made for it. */
-    haul_status (*update)(haul_optimizer *optimizer, haul__optimizer_entry *entry, haul_tensor *grad, bool first);
+    haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry, bool guarded);
+    /* entry->steps counts this step already; first: the states were made for it. guard is NULL where the step is made
+     * in any case. */
+    haul_status (*update)(haul_optimizer *optimizer, haul__optimizer_entry *entry, haul_tensor *grad, bool first,
+                          const haul__guard *guard);
 } haul__optimizer_kind;
 
 struct haul_optimizer {
@@ -35,11 +39,26 @@ struct haul_optimizer {
     const haul__optimizer_kind *kind;
     haul_module                *module;
     double                      lr;
-    int64_t                     steps;
+    int64_t                     steps;   /* those in `skipped` included */
     haul__optimizer_entry      *entries; /* one for each distinct parameter the module had at the start */
     int                         count;
     void                       *settings; /* the kind's */
+
+    haul_grad_scaler *scaler;                        /* kept; NULL: none yet */
+    haul_tensor      *found;                         /* f32 []: its last gradients were not all finite */
+    haul_tensor      *skipped;                       /* i64 []: steps that were; NULL: none */
+    int64_t           unscaled_round, stepped_round; /* of the scaler, in which that was done; 0: not yet */
 };
+
+/* A step that the devices skip where `found` (f32 []) is not 0. */
+haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found);
+
+/* The scaler's state, as part of the optimizer's. */
+#define HAUL__SCALER_SCALE   "grad_scaler.scale"
+#define HAUL__SCALER_TRACKER "grad_scaler.growth_tracker"
+void        haul__grad_scaler_state(haul_grad_scaler *scaler, haul_tensor **scale, haul_tensor **tracker);
+haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale);
+void        haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *scale, haul_tensor *tracker);
 
 /* An optimizer with a copy of `settings`; owned by the innermost scope. NULL on failure. */
 haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_module *module, double lr,

@@ -18,19 +18,20 @@ static bool has_state(const haul_optimizer *o)
     return settings_of(o).momentum != 0;
 }
 
-static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e)
+static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
 {
     haul__sgd s = settings_of(o);
 
-    return haul__sgd_prepare(e->parameter, &s);
+    return haul__sgd_prepare(e->parameter, &s, guarded);
 }
 
-static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first)
+static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
+                          const haul__guard *guard)
 {
     haul__sgd s = settings_of(o);
 
     s.first = first;
-    return haul__sgd_step(e->parameter, e->states[0], grad, &s);
+    return haul__sgd_step(e->parameter, e->states[0], grad, &s, guard);
 }
 
 static const haul__optimizer_kind kind = {

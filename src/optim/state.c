@@ -14,15 +14,21 @@
 
 /* ---- reading ---- */
 
+enum { SCALER_STATES = 2 };
+static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL__SCALER_TRACKER};
+
 /* The number of steps as a tensor the entry holds. */
 static haul_status refresh_steps(haul__optimizer_entry *e)
 {
-    float       value = (float)e->steps;
     haul_scope *scope = haul_scope_push();
 
     if (!scope)
         return haul_error_status();
-    haul_status status = haul_set_device(haul_cpu());
+    int64_t     steps = e->steps;
+    haul_status status = e->made ? haul_read(haul_select(e->made, 0, e->steps & 1), &steps, sizeof steps) : HAUL_OK;
+    float       value = (float)steps;
+    if (!status)
+        status = haul_set_device(haul_cpu());
     if (!status) {
         haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SCALAR_SHAPE, &value);
         status = t ? HAUL_OK : haul_error_status();
@@ -62,6 +68,13 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
             haul_tensor *t = k < kind->state_count ? e->states[k] : e->steps_tensor;
             out[count] = (haul_named_tensor){e->state_names[k], t, true};
         }
+    }
+    if (optimizer->scaler) {
+        haul_tensor *of_scaler[SCALER_STATES];
+        haul__grad_scaler_state(optimizer->scaler, &of_scaler[0], &of_scaler[1]);
+        for (int k = 0; k < SCALER_STATES; k++, count++)
+            if (count < capacity)
+                out[count] = (haul_named_tensor){scaler_names[k], of_scaler[k], true};
     }
     return count;
 }
@@ -104,13 +117,37 @@ static haul_status take_state(const haul__optimizer_entry *e, const haul_named_t
     return *out ? HAUL_OK : haul_error_status();
 }
 
-static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming *in)
+/* `out` has a place for each tensor of the scaler. */
+static haul_status take_scaler(haul_optimizer *o, const haul_named_tensor *t, int k, haul_tensor **out)
+{
+    static const char operation[] = "haul_optimizer_load_state";
+    haul_tensor      *of_scaler[SCALER_STATES];
+
+    if (!o->scaler)
+        return haul__fail(
+            HAUL_INVALID_ARGUMENT, operation, "tensors",
+            "'%s' belongs to loss scaling, and this optimizer has none; make a haul_grad_scaler_new for it "
+            "first",
+            t->name);
+    if (out[k])
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
+    if (haul__grad_scaler_check_state(t->tensor, k == 0))
+        return haul_error_status();
+    haul__grad_scaler_state(o->scaler, &of_scaler[0], &of_scaler[1]);
+    out[k] = haul_identity(t->tensor, of_scaler[k]->storage->device);
+    return out[k] ? HAUL_OK : haul_error_status();
+}
+
+static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming *in, haul_tensor **scaler)
 {
     static const char           operation[] = "haul_optimizer_load_state";
     const haul__optimizer_kind *kind = o->kind;
 
     if (!t->name || !t->tensor)
         return haul__fail_null(operation, "tensors");
+    for (int k = 0; k < SCALER_STATES; k++)
+        if (!strcmp(scaler_names[k], t->name))
+            return take_scaler(o, t, k, scaler);
     for (int i = 0; i < o->count; i++) {
         const haul__optimizer_entry *e = &o->entries[i];
         for (int k = 0; k < saved_count(kind); k++) {
@@ -127,8 +164,11 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
 }
 
 /* Of each parameter either all is there or nothing. */
-static haul_status check_complete(const haul_optimizer *o, const incoming *in)
+static haul_status check_complete(const haul_optimizer *o, const incoming *in, haul_tensor *const *scaler)
 {
+    if (!scaler[0] != !scaler[1])
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_optimizer_load_state", "tensors", "'%s' is missing",
+                          scaler_names[scaler[0] ? 1 : 0]);
     for (int i = 0; i < o->count; i++)
         for (int k = 0; k < saved_count(o->kind); k++)
             if (in[i].found && !(in[i].found & 1 << k))
@@ -137,12 +177,18 @@ static haul_status check_complete(const haul_optimizer *o, const incoming *in)
     return HAUL_OK;
 }
 
-static void commit(haul_optimizer *o, const incoming *in, int64_t steps)
+static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *scaler, int64_t steps)
 {
     o->steps = steps;
+    haul__object_release(o->skipped);
+    o->skipped = NULL;
+    if (scaler[0])
+        haul__grad_scaler_set_state(o->scaler, scaler[0], scaler[1]);
     for (int i = 0; i < o->count; i++) {
         haul__optimizer_entry *e = &o->entries[i];
         e->steps = o->kind->saves_steps ? in[i].steps : steps;
+        haul__object_release(e->made);
+        e->made = NULL;
         for (int k = 0; k < o->kind->state_count; k++) {
             haul__object_keep(in[i].states[k]);
             haul__object_release(e->states[k]);
@@ -165,16 +211,17 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
-    haul_status status = HAUL_OK;
-    incoming   *in = haul__calloc((size_t)optimizer->count, sizeof *in);
+    haul_status  status = HAUL_OK;
+    haul_tensor *scaler[SCALER_STATES] = {NULL};
+    incoming    *in = haul__calloc((size_t)optimizer->count, sizeof *in);
     if (!in)
         status = haul__fail_memory(operation, (size_t)optimizer->count * sizeof *in);
     for (int i = 0; i < count && !status; i++)
-        status = take(optimizer, &tensors[i], in);
+        status = take(optimizer, &tensors[i], in, scaler);
     if (!status)
-        status = check_complete(optimizer, in);
+        status = check_complete(optimizer, in, scaler);
     if (!status)
-        commit(optimizer, in, steps);
+        commit(optimizer, in, scaler, steps);
     haul__free(in);
     haul_scope_pop(scope);
     return status;

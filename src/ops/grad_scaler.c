@@ -1,0 +1,141 @@
+/* Loss scaling on the device: gradients are divided by the scale and searched for what is not finite, and the scale is
+ * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
+#include "ops/grad_scaler.h"
+
+#include "ops/dispatch.h"
+#include "ops/kernel/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct grad_scaler_params {
+    I64 items;
+    I64 count; /* elements of the gradient; marks */
+    I64 piece; /* elements that leave one mark */
+    I64 offsets[5];
+    U64 growth, backoff; /* bits of f32 */
+    I64 interval;
+    I32 counts, reserved;
+} grad_scaler_params;
+
+#ifdef HAUL_KERNEL
+#if IS_FLOAT
+KERNEL3(grad_unscale, grad_scaler_params, T, grad, F32, marks, const F32, scale)
+{
+    const A factor = LIT(1.0) / (A)scale[p.offsets[2]];
+    FOR_ROWS(i)
+    {
+        const I64 first = i * p.piece, left = p.count - first, n = M_MIN_OF(left, p.piece);
+        GLOBAL T *g = grad + p.offsets[0] + first;
+        LANE_VALUES(A, bad);
+        EACH_LANE(l, SUM_LANES) OF_LANE(bad, l) = 0;
+        LANE_UNROLL for (I64 j = 0; j < n; j += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(n - j, SUM_LANES))
+            {
+                const A v = LOAD(g, j + l) * factor;
+                OF_LANE(bad, l) += v - v == 0 ? LIT(0.0) : LIT(1.0);
+                STORE(g, j + l, v);
+            }
+        LANE_TREE(A, bad, SUM_OF)
+        const A sum = OF_FIRST_LANE(bad);
+        if (IS_FIRST_LANE) marks[p.offsets[1] + i] = (F32)sum;
+    }
+}
+
+/* One item. */
+KERNEL3(grad_found, grad_scaler_params, F32, found, I64, skipped, const F32, marks)
+{
+    FOR_ROWS(i)
+    {
+        GLOBAL const F32 *m = marks + p.offsets[2];
+        LANE_VALUES(A, bad);
+        EACH_LANE(l, SUM_LANES) OF_LANE(bad, l) = 0;
+        LANE_UNROLL for (I64 j = 0; j < p.count; j += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(p.count - j, SUM_LANES)) OF_LANE(bad, l) += m[j + l];
+        LANE_TREE(A, bad, SUM_OF)
+        const A sum = OF_FIRST_LANE(bad);
+        if (IS_FIRST_LANE) {
+            found[p.offsets[0] + i] = sum != 0 ? 1.0f : 0.0f;
+            if (p.counts && sum != 0) skipped[p.offsets[1]] += 1;
+        }
+    }
+}
+
+KERNEL5(grad_scale_update, grad_scaler_params, F32, new_scale, I32, new_tracker, const F32, scale, const I32, tracker,
+        const F32, found)
+{
+    FOR_ITEMS(i)
+    {
+        const A old = scale[p.offsets[2] + i];
+        const I32 steps = tracker[p.offsets[3] + i] + 1;
+        const int bad = found[p.offsets[4] + i] != 0, due = !bad && steps >= p.interval;
+        const A grown = old * SCALAR(p.growth);
+        new_scale[p.offsets[0] + i] = (F32)(bad ? old * SCALAR(p.backoff) : due && grown - grown == 0 ? grown : old);
+        new_tracker[p.offsets[1] + i] = bad || due ? 0 : steps;
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* What a row of lanes takes, for a large gradient more, so that marks are few. */
+static int64_t piece_of(int64_t count)
+{
+    enum { LEAST = 2048, MOST_MARKS = 2048, ROUND = 1024 };
+    int64_t piece = count / MOST_MARKS / ROUND * ROUND + ROUND;
+    return piece > LEAST ? piece : LEAST;
+}
+
+int64_t haul__grad_marks(int64_t count)
+{
+    return count / piece_of(count) + (count % piece_of(count) != 0);
+}
+
+haul_status haul__grad_prepare(const haul_tensor *grad)
+{
+    haul_device *device = grad->storage->device;
+    if (device->backend->no_data)
+        return HAUL_OK;
+    return haul__kernel_get(device, HAUL__K_grad_unscale, grad->dtype) &&
+                   haul__kernel_get(device, HAUL__K_grad_found, HAUL_F32)
+               ? HAUL_OK
+               : haul_error_status();
+}
+
+haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tensor *marks, int64_t at)
+{
+    grad_scaler_params p = {.items = haul__grad_marks(grad->count),
+                            .count = grad->count,
+                            .piece = piece_of(grad->count),
+                            .offsets = {grad->offset, marks->offset + at, scale->offset}};
+    haul_status status = haul__run("haul_grad_scaler_unscale", grad->storage->device, HAUL__K_grad_unscale, grad->dtype,
+                                   (haul_tensor *[]){grad, marks}, 2, &scale, 1, &p, sizeof p, p.items, 4);
+    if (!status)
+        haul__written(grad);
+    return status;
+}
+
+haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tensor *marks)
+{
+    haul_tensor       *count_in = skipped ? skipped : found; /* any buffer will do */
+    grad_scaler_params p = {.items = 1,
+                            .count = marks->count,
+                            .offsets = {found->offset, count_in->offset, marks->offset},
+                            .counts = skipped != NULL};
+    return haul__run("haul_grad_scaler_unscale", found->storage->device, HAUL__K_grad_found, HAUL_F32,
+                     (haul_tensor *[]){found, count_in}, 2, &marks, 1, &p, sizeof p, p.items, 1);
+}
+
+haul_status haul__grad_scale_update(haul_tensor *new_scale, haul_tensor *new_tracker, haul_tensor *scale,
+                                    haul_tensor *tracker, haul_tensor *found, const haul__grad_growth *how)
+{
+    grad_scaler_params p = {
+        .items = 1,
+        .offsets = {new_scale->offset, new_tracker->offset, scale->offset, tracker->offset, found->offset},
+        .growth = haul__scalar_bits(HAUL_F32, how->growth),
+        .backoff = haul__scalar_bits(HAUL_F32, how->backoff),
+        .interval = how->interval};
+    return haul__run("haul_grad_scaler_update", scale->storage->device, HAUL__K_grad_scale_update, HAUL_F32,
+                     (haul_tensor *[]){new_scale, new_tracker}, 2, (haul_tensor *[]){scale, tracker, found}, 3, &p,
+                     sizeof p, p.items, 1);
+}

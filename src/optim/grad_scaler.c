@@ -1,0 +1,413 @@
+/* Loss scaling for f16, as torch.cuda.amp.GradScaler does it. Scale, counter and what was found live on the device: the
+ * optimizer's kernels read there whether to skip, and how many steps were made (haul__guard). The host never waits.
+ *
+ * The scaler counts rounds, of which haul_grad_scaler_update begins a new one; an optimizer remembers in which round
+ * its gradients were unscaled, and its step made, so that neither is done twice. */
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <math.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/tensor.h"
+#include "ops/dispatch.h"
+#include "ops/grad_scaler.h"
+#include "optim/optimizer.h"
+
+struct haul_grad_scaler {
+    haul__object      object;
+    haul__grad_growth how;
+    haul_tensor      *scale;   /* f32 [] */
+    haul_tensor      *tracker; /* i32 []: steps without an overflow since the scale changed; beside scale */
+    haul_tensor      *found;   /* f32 []: something was found in this round; NULL: nobody looked yet */
+    int64_t           round;
+};
+
+static void destroy(void *object)
+{
+    haul_grad_scaler *s = object;
+
+    haul__object_release(s->scale);
+    haul__object_release(s->tracker);
+    haul__object_release(s->found);
+    haul__free(s);
+}
+
+static const haul__class scaler_class = {"gradient scaler", destroy};
+
+/* Hold a tensor in place of another. */
+static void hold(haul_tensor **place, haul_tensor *t)
+{
+    haul__object_keep(t);
+    haul__object_release(*place);
+    *place = t;
+}
+
+/* ---- making ---- */
+
+static haul_tensor *number_on(haul_device *device, haul_dtype dtype, double value)
+{
+    haul_shape   shape = HAUL_SCALAR_SHAPE;
+    haul_tensor *t = haul__result("haul_grad_scaler_new", device, dtype, &shape);
+
+    return t && haul_fill_into(t, value) ? NULL : t;
+}
+
+static haul_status check_options(const haul_grad_scaler_options *o)
+{
+    static const char operation[] = "haul_grad_scaler_new";
+
+    if (haul__optimizer_number(o->init_scale, 0, INFINITY, operation, "init_scale") ||
+        haul__optimizer_number(o->backoff, 0, 1, operation, "backoff"))
+        return haul_error_status();
+    if (o->growth != 0 && !(o->growth > 1 && o->growth - o->growth == 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "growth", "growth is %g; it must be above 1", o->growth);
+    if (o->init_scale > 3.4028234663852886e38)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "init_scale", "init_scale is %g, more than f32 holds",
+                          o->init_scale);
+    if (o->growth_interval < 0 || o->growth_interval > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "growth_interval",
+                          "growth_interval is %lld; it must be a number of steps from 1 to %d",
+                          (long long)o->growth_interval, INT32_MAX);
+    return HAUL_OK;
+}
+
+static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
+{
+    haul_device *device = o->optimizer->entries[0].parameter->storage->device;
+    haul_tensor *scale = number_on(device, HAUL_F32, o->init_scale != 0 ? o->init_scale : 65536);
+    haul_tensor *tracker = scale ? number_on(device, HAUL_I32, 0) : NULL;
+
+    if (!tracker)
+        return NULL;
+    haul_grad_scaler *s = haul__calloc(1, sizeof *s);
+    if (!s) {
+        haul__fail_memory("haul_grad_scaler_new", sizeof *s);
+        return NULL;
+    }
+    haul__object_init(&s->object, &scaler_class);
+    s->how = (haul__grad_growth){.growth = o->growth != 0 ? o->growth : 2,
+                                 .backoff = o->backoff != 0 ? o->backoff : 0.5,
+                                 .interval = o->growth_interval ? o->growth_interval : 2000};
+    s->round = 1;
+    hold(&s->scale, scale);
+    hold(&s->tracker, tracker);
+    return s;
+}
+
+static void attach(haul_optimizer *optimizer, haul_grad_scaler *scaler)
+{
+    if (optimizer->scaler == scaler)
+        return;
+    haul__object_keep(scaler);
+    haul__object_release(optimizer->scaler);
+    optimizer->scaler = scaler;
+    optimizer->unscaled_round = optimizer->stepped_round = 0;
+}
+
+haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *options)
+{
+    static const char operation[] = "haul_grad_scaler_new";
+
+    if (!options || !options->optimizer) {
+        haul__fail_null(operation, options ? "optimizer" : "options");
+        return NULL;
+    }
+    if (check_options(options))
+        return NULL;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return NULL;
+    haul_grad_scaler *s = new_scaler(options);
+    haul_scope_pop(scope);
+    s = s ? haul__own(s, operation) : NULL;
+    if (s)
+        attach(options->optimizer, s);
+    return s;
+}
+
+/* ---- scaling ---- */
+
+haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
+{
+    static const char operation[] = "haul_grad_scaler_scale";
+
+    if (!scaler || !loss || haul__is_none(loss)) {
+        haul__fail_null(operation, scaler ? "loss" : "scaler");
+        return NULL;
+    }
+    if (!haul_dtype_is_float(loss->dtype)) {
+        haul__fail_dtype(operation, "loss", loss, "a floating dtype is expected");
+        return NULL;
+    }
+    haul_scope *scope = haul_scope_push();
+    return scope ? haul_scope_return(scope, haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device)))
+                 : NULL;
+}
+
+double haul_grad_scaler_factor(haul_grad_scaler *scaler)
+{
+    if (!scaler)
+        haul__fail_null("haul_grad_scaler_factor", "scaler");
+    return scaler ? haul_item(scaler->scale) : NAN;
+}
+
+/* ---- unscaling ---- */
+
+/* The gradients of one device. */
+typedef struct group {
+    haul_device *device;
+    int64_t      marks; /* how many they leave */
+    haul_tensor *scale, *left, *found;
+} group;
+
+typedef struct unscaling {
+    haul_optimizer *optimizer;
+    haul_tensor   **gradients; /* by entry; dense, or NULL */
+    group           groups[HAUL__MAX_DEVICES];
+    int             count;
+} unscaling;
+
+static group *group_of(unscaling *u, haul_device *device)
+{
+    int i = 0;
+
+    while (i < u->count && u->groups[i].device != device)
+        i++;
+    if (i == u->count)
+        u->groups[u->count++] = (group){.device = device};
+    return &u->groups[i];
+}
+
+/* Look at every gradient and change none. */
+static haul_status gather(unscaling *u)
+{
+    static const char operation[] = "haul_grad_scaler_unscale";
+
+    for (int i = 0; i < u->optimizer->count; i++) {
+        const haul__optimizer_entry *e = &u->optimizer->entries[i];
+        haul_tensor                 *g = e->parameter->grad;
+        if (!g)
+            continue;
+        if (g->dtype == HAUL_F16)
+            return haul__fail(HAUL_DTYPE, operation, "optimizer",
+                              "the gradient of '%s' is f16, which is too narrow to be unscaled; keep parameters in f32 "
+                              "and compute in f16 with haul_autocast_begin",
+                              e->name);
+        u->gradients[i] = haul__tensor_is_dense(g) ? g : haul__in_order_of(operation, g, e->parameter);
+        if (!u->gradients[i] || haul__grad_prepare(u->gradients[i]))
+            return haul_error_status();
+        group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);
+    }
+    if (!u->count)
+        return haul__fail(HAUL_STATE, operation, "optimizer",
+                          "no parameter has a gradient; call haul_backward on the scaled loss first");
+    return HAUL_OK;
+}
+
+static haul_status prepare(haul_grad_scaler *s, unscaling *u)
+{
+    static const char operation[] = "haul_grad_scaler_unscale";
+    haul_shape        scalar = HAUL_SCALAR_SHAPE;
+
+    for (int i = 0; i < u->count; i++) {
+        group     *g = &u->groups[i];
+        haul_shape shape = HAUL_SHAPE(g->marks);
+        g->scale = haul_to(s->scale, g->device);
+        g->left = haul__result(operation, g->device, HAUL_F32, &shape);
+        g->found = haul__result(operation, g->device, HAUL_F32, &scalar);
+        if (!g->scale || !g->left || !g->found)
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+/* The scale, and all that goes with it, lies where the first gradients are. */
+static haul_status settle(haul_grad_scaler *s, haul_device *device)
+{
+    if (s->found || s->scale->storage->device == device)
+        return HAUL_OK;
+    haul_tensor *scale = haul_to(s->scale, device), *tracker = haul_to(s->tracker, device);
+    if (!scale || !tracker)
+        return haul_error_status();
+    hold(&s->scale, scale);
+    hold(&s->tracker, tracker);
+    return HAUL_OK;
+}
+
+static haul_status unscale_all(unscaling *u)
+{
+    int64_t at[HAUL__MAX_DEVICES] = {0};
+
+    for (int i = 0; i < u->optimizer->count; i++) {
+        haul_tensor *g = u->gradients[i];
+        if (!g)
+            continue;
+        int         k = (int)(group_of(u, g->storage->device) - u->groups);
+        haul_status status = haul__grad_unscale(g, u->groups[k].scale, u->groups[k].left, at[k]);
+        if (status || (g != u->optimizer->entries[i].parameter->grad &&
+                       (status = haul_set_grad(u->optimizer->entries[i].parameter, g))))
+            return status;
+        at[k] += haul__grad_marks(g->count);
+    }
+    return HAUL_OK;
+}
+
+/* What all devices found, on the first; the optimizer's count of steps that are skipped goes on. */
+static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
+{
+    haul_tensor *each[HAUL__MAX_DEVICES];
+
+    for (int i = 0; i < u->count; i++) {
+        group *g = &u->groups[i];
+        if (haul__grad_found(g->found, u->count == 1 ? skipped : NULL, g->left) ||
+            !(each[i] = haul_to(g->found, u->groups[0].device)))
+            return NULL;
+    }
+    if (u->count == 1)
+        return each[0];
+    haul_shape   scalar = HAUL_SCALAR_SHAPE;
+    haul_tensor *all = haul_stack(each, u->count, 0);
+    haul_tensor *found = all ? haul__result("haul_grad_scaler_unscale", u->groups[0].device, HAUL_F32, &scalar) : NULL;
+    return found && haul__grad_found(found, skipped, all) ? NULL : found;
+}
+
+static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
+{
+    haul_optimizer *o = u->optimizer;
+    haul_status     status = gather(u);
+    if (!status)
+        status = settle(s, u->groups[0].device);
+    if (!status)
+        status = prepare(s, u);
+    if (status)
+        return status;
+    haul_device *home = u->groups[0].device;
+    haul_tensor *skipped = o->skipped ? haul_identity(o->skipped, home) : number_on(home, HAUL_I64, 0);
+    if (!skipped || unscale_all(u))
+        return haul_error_status();
+    haul_tensor *found = found_by_all(u, skipped);
+    haul_tensor *sum = found && s->found ? haul_maximum(s->found, haul_to(found, s->scale->storage->device)) : found;
+    if (!sum)
+        return haul_error_status();
+    hold(&o->skipped, skipped);
+    hold(&o->found, found);
+    hold(&s->found, sum);
+    attach(o, s);
+    o->unscaled_round = s->round;
+    return HAUL_OK;
+}
+
+static bool is_done(const haul_grad_scaler *s, const haul_optimizer *o, int64_t round)
+{
+    return o->scaler == s && round == s->round;
+}
+
+static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
+{
+    unscaling u = {.optimizer = o, .gradients = haul__calloc((size_t)o->count, sizeof *u.gradients)};
+
+    if (!u.gradients)
+        return haul__fail_memory("haul_grad_scaler_unscale", (size_t)o->count * sizeof *u.gradients);
+    haul_scope *scope = haul_scope_push();
+    haul_status status = scope ? HAUL_OK : haul_error_status();
+    if (!status) {
+        haul_set_grad_enabled(false);
+        status = unscale_in_scope(s, &u);
+        haul_scope_pop(scope);
+    }
+    haul__free(u.gradients);
+    return status;
+}
+
+haul_status haul_grad_scaler_unscale(haul_grad_scaler *scaler, haul_optimizer *optimizer)
+{
+    static const char operation[] = "haul_grad_scaler_unscale";
+
+    if (!scaler || !optimizer)
+        return haul__fail_null(operation, scaler ? "optimizer" : "scaler");
+    if (is_done(scaler, optimizer, optimizer->unscaled_round))
+        return haul__fail(HAUL_STATE, operation, "optimizer",
+                          "its gradients were unscaled already, since the last haul_grad_scaler_update");
+    return unscale(scaler, optimizer);
+}
+
+/* ---- a step ---- */
+
+haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *optimizer)
+{
+    static const char operation[] = "haul_grad_scaler_step";
+
+    if (!scaler || !optimizer)
+        return haul__fail_null(operation, scaler ? "optimizer" : "scaler");
+    if (is_done(scaler, optimizer, optimizer->stepped_round))
+        return haul__fail(HAUL_STATE, operation, "optimizer",
+                          "its step was made already; call haul_grad_scaler_update after the steps of all optimizers");
+    haul_status status = is_done(scaler, optimizer, optimizer->unscaled_round) ? HAUL_OK : unscale(scaler, optimizer);
+    if (!status)
+        status = haul__optimizer_guarded_step(optimizer, optimizer->found);
+    if (!status)
+        optimizer->stepped_round = scaler->round;
+    return status;
+}
+
+static haul_status update(haul_grad_scaler *s)
+{
+    static const char operation[] = "haul_grad_scaler_update";
+    haul_shape        scalar = HAUL_SCALAR_SHAPE;
+    haul_device      *device = s->scale->storage->device;
+    haul_tensor      *scale = haul__result(operation, device, HAUL_F32, &scalar);
+    haul_tensor      *tracker = scale ? haul__result(operation, device, HAUL_I32, &scalar) : NULL;
+
+    if (!tracker || haul__grad_scale_update(scale, tracker, s->scale, s->tracker, s->found, &s->how))
+        return haul_error_status();
+    hold(&s->scale, scale);
+    hold(&s->tracker, tracker);
+    hold(&s->found, NULL);
+    s->round++;
+    return HAUL_OK;
+}
+
+haul_status haul_grad_scaler_update(haul_grad_scaler *scaler)
+{
+    if (!scaler)
+        return haul__fail_null("haul_grad_scaler_update", "scaler");
+    if (!scaler->found)
+        return haul__fail(HAUL_STATE, "haul_grad_scaler_update", "scaler",
+                          "no gradients were looked at since the last update; call haul_grad_scaler_step first");
+    haul_scope *scope = haul_scope_push();
+    haul_status status = scope ? update(scaler) : haul_error_status();
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* ---- state ---- */
+
+void haul__grad_scaler_state(haul_grad_scaler *scaler, haul_tensor **scale, haul_tensor **tracker)
+{
+    *scale = scaler->scale;
+    *tracker = scaler->tracker;
+}
+
+haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale)
+{
+    static const char operation[] = "haul_optimizer_load_state";
+    const char       *name = is_scale ? HAUL__SCALER_SCALE : HAUL__SCALER_TRACKER;
+
+    if (t->count != 1 || t->shape.ndim || t->dtype != (is_scale ? HAUL_F32 : HAUL_I32))
+        return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' must be a single %s", name, is_scale ? "f32" : "i32");
+    double value = haul_item(t);
+    if (value >= 0 && value - value == 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which it cannot have been", name, value);
+}
+
+void haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *scale, haul_tensor *tracker)
+{
+    hold(&scaler->scale, scale);
+    hold(&scaler->tracker, tracker);
+    hold(&scaler->found, NULL);
+    scaler->round++;
+}
