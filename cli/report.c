@@ -49,8 +49,11 @@ static void print_start(const report_start *s, const run_folder *run)
            text_count(s->test_count));
     if (s->classes)
         printf("; %d classes", s->classes);
-    printf("\ntraining %s epoch%s, batches of %s, %s with lr %g, seed %lld\n", text_count(s->epochs),
-           s->epochs == 1 ? "" : "s", text_count(s->batch), s->optimizer, s->lr, (long long)s->seed);
+    printf("\ntraining %s epoch%s, batches of %s, %s with lr %g, ", text_count(s->epochs), s->epochs == 1 ? "" : "s",
+           text_count(s->batch), s->optimizer, s->lr);
+    if (strcmp(s->precision, "f32") != 0)
+        printf("in %s, ", s->precision);
+    printf("seed %lld\n", (long long)s->seed);
     if (run->path)
         printf("run     %s/ keeps log.jsonl, checkpoint, weights.safetensors\n", run->path);
     if (s->resumed)
@@ -71,6 +74,7 @@ bool report_started(report *r, const report_start *s)
     json_number(event, "epochs", (double)s->epochs);
     json_number(event, "batch", (double)s->batch);
     json_text(event, "optimizer", s->optimizer);
+    json_text(event, "precision", s->precision);
     json_number(event, "lr", s->lr);
     json_number(event, "seed", (double)s->seed);
     json_bool(event, "resumed", s->resumed);

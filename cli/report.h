@@ -28,7 +28,7 @@ void report_restore(report *r);
 
 typedef struct report_start {
     haul_device *device;
-    const char  *model, *train_name, *test_name, *optimizer;
+    const char  *model, *train_name, *test_name, *optimizer, *precision;
     int64_t      parameters, train_count, test_count, epochs, batch, seed;
     double       lr;
     int          classes;

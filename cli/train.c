@@ -8,7 +8,7 @@
 #include "trainer.h"
 
 /* What cannot change when a run goes on, because the result would be another than that of an undisturbed run. */
-static const char *const fixed_options[] = {"model", "batch", "seed", "shuffle", "optimizer", NULL};
+static const char *const fixed_options[] = {"model", "batch", "seed", "shuffle", "optimizer", "precision", NULL};
 
 static int check(const option_set *set, const train_options *o)
 {
@@ -74,6 +74,7 @@ int train_main(int argc, char **argv)
     train_options o = {.data = "shapes",
                        .device = "auto",
                        .optimizer = "sgd",
+                       .precision = "f32",
                        .epochs = 5,
                        .batch = 64,
                        .workers = 2,
@@ -95,6 +96,10 @@ int train_main(int argc, char **argv)
                {"momentum", OPTION_NUMBER, &o.momentum, "X", "momentum of sgd", 0, 1, NULL, false},
                {"weight-decay", OPTION_NUMBER, &o.weight_decay, "X", "weight decay", 0, 1e6, NULL, false},
                {"optimizer", OPTION_TEXT, &o.optimizer, "NAME", "sgd, adam or adamw", 0, 0, "sgd adam adamw", false},
+               {"precision", OPTION_TEXT, &o.precision, "NAME",
+                "f32; tf32, which rounds factors where a GPU is faster so; bf16 or f16: products and convolutions in that "
+                       "dtype",
+                0, 0, "f32 tf32 bf16 f16", false},
                {"seed", OPTION_INTEGER, &o.seed, "N", "the same seed gives the same result", 0, 9007199254740992.0, NULL,
                 false},
                {"shuffle", OPTION_ON_OFF, &o.shuffle, "on|off", "a new order of examples each epoch", 0, 0, NULL, false},

@@ -69,6 +69,17 @@ static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
     return haul_adam(net, .lr = o->lr, .weight_decay = o->weight_decay, .decoupled = !strcmp(o->optimizer, "adamw"));
 }
 
+/* What --precision asks for, of this thread and of the optimizer. */
+static haul_status set_precision(trainer *t)
+{
+    const char *precision = t->options->precision;
+
+    t->lower = !strcmp(precision, "bf16") ? HAUL_BF16 : !strcmp(precision, "f16") ? HAUL_F16 : HAUL_DTYPE_NONE;
+    if (t->lower == HAUL_F16 && !(t->scaler = haul_grad_scaler_new(t->optimizer)))
+        return haul_error_status();
+    return haul_set_matmul_precision(strcmp(precision, "tf32") ? HAUL_PRECISION_HIGHEST : HAUL_PRECISION_HIGH);
+}
+
 static bool open_network(trainer *t)
 {
     const train_options *o = t->options;
@@ -78,7 +89,8 @@ static bool open_network(trainer *t)
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     t->window_loss = haul_scalar(0);
     t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    if (t->optimizer && t->window_loss && t->epoch_hits && (!o->init || !haul_load_weights(o->init, t->net)))
+    if (t->optimizer && t->window_loss && t->epoch_hits && (!o->init || !haul_load_weights(o->init, t->net)) &&
+        !set_precision(t))
         return true;
     complain_error();
     return false;
@@ -92,6 +104,7 @@ static bool tell_start(trainer *t, bool resuming)
                               .train_name = haul_dataset_name(t->train_data),
                               .test_name = haul_dataset_name(t->test_data),
                               .optimizer = o->optimizer,
+                              .precision = o->precision,
                               .parameters = haul_module_parameter_count(t->net),
                               .train_count = haul_dataset_count(t->train_data),
                               .test_count = haul_dataset_count(t->test_data),
@@ -143,6 +156,22 @@ void trainer_close(trainer *t)
 
 /* ---- a step ---- */
 
+static haul_status learn(trainer *t, haul_tensor *loss)
+{
+    haul_status status = haul_optimizer_zero_grad(t->optimizer);
+
+    if (status)
+        return status;
+    if (!t->scaler) {
+        status = haul_backward(loss, HAUL_NONE);
+        return status ? status : haul_optimizer_step(t->optimizer);
+    }
+    status = haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
+    if (!status)
+        status = haul_grad_scaler_step(t->scaler, t->optimizer);
+    return status ? status : haul_grad_scaler_update(t->scaler);
+}
+
 /* Nothing here waits for the device. */
 static haul_status step(trainer *t, const haul_batch *batch)
 {
@@ -150,13 +179,12 @@ static haul_status step(trainer *t, const haul_batch *batch)
 
     if (!scope)
         return haul_error_status();
-    haul_tensor *logits = haul_call(t->net, batch->x);
-    haul_tensor *loss = network_loss(&t->spec, logits, batch->y);
-    haul_status  status = haul_optimizer_zero_grad(t->optimizer);
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_tensor        *logits = haul_call(t->net, batch->x);
+    haul_tensor        *loss = network_loss(&t->spec, logits, batch->y);
+    haul_status         status = haul_autocast_end(before);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
-    if (!status)
-        status = haul_optimizer_step(t->optimizer);
+        status = learn(t, loss);
     if (!status)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
     if (!status)
@@ -290,6 +318,16 @@ static bool end_epoch(trainer *t, const network_score *test)
     return report_epoch_end(&t->report, &e) && trainer_save(t, true);
 }
 
+/* In the precision that was trained in. */
+static haul_status evaluate(trainer *t, network_score *test)
+{
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_status         status = network_evaluate(t->net, &t->spec, t->test_loader, interrupted, test);
+
+    haul_autocast_end(before);
+    return status;
+}
+
 /* -1 to go on, else an exit code. */
 static int train_epoch(trainer *t)
 {
@@ -297,7 +335,7 @@ static int train_epoch(trainer *t)
 
     if (!train_batches(t))
         return EXIT_FAILED;
-    if (!interrupted() && network_evaluate(t->net, &t->spec, t->test_loader, interrupted, &test)) {
+    if (!interrupted() && evaluate(t, &test)) {
         complain_error();
         return EXIT_FAILED;
     }

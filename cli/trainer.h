@@ -9,7 +9,7 @@
 #include "run_folder.h"
 
 typedef struct train_options {
-    const char *model, *data, *device, *optimizer, *init, *run;
+    const char *model, *data, *device, *optimizer, *precision, *init, *run;
     int64_t     epochs, batch, seed, workers, threads, log_every;
     double      lr, momentum, weight_decay, save_every;
     bool        shuffle, resume, json, sync_report;
@@ -32,6 +32,8 @@ typedef struct trainer {
     haul_example_spec spec;
     haul_module      *net;
     haul_optimizer   *optimizer;
+    haul_dtype        lower;  /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
+    haul_grad_scaler *scaler; /* of f16, else NULL */
     haul_loader      *loader, *test_loader;
 
     /* Where it stands. What adds up on the device is read only when a line is due. */

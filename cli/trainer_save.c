@@ -8,9 +8,9 @@
 #include "json.h"
 #include "trainer.h"
 
-static const char *const saved_options[] = {"model",    "data",         "device",     "epochs", "batch",   "lr",
-                                            "momentum", "weight-decay", "optimizer",  "seed",   "shuffle", "workers",
-                                            "threads",  "log-every",    "save-every", NULL};
+static const char *const saved_options[] = {"model",    "data",         "device",    "epochs",     "batch", "lr",
+                                            "momentum", "weight-decay", "optimizer", "precision",  "seed",  "shuffle",
+                                            "workers",  "threads",      "log-every", "save-every", NULL};
 
 /* ---- progress as JSON: numbers are texts, so that all their bits come back ---- */
 
