@@ -1,7 +1,7 @@
 /* Autocast: the dtypes that operations give by their rule, gradients, nesting, the casts of parameters that are kept,
  * threads, and what is refused.
  *
- * ctest: cuda */
+ *  ctest: cuda */
 #include <haul/haul.h>
 #include <math.h>
 #include <pthread.h>
@@ -269,6 +269,36 @@ static void test_autocast__gradients_can_be_differentiated(void **state)
 {
     (void)state;
     on_devices(check_second_order);
+}
+
+/* Convolution in halves, normalisation of halves with statistics and parameters of f32. */
+static void check_normalised(haul_device *device)
+{
+    for (int i = 0; i < 2; i++) {
+        haul_module *norm = haul_nn_batch_norm(4), *conv = haul_nn_conv2d(3, 4, 3, .no_bias = true);
+        haul_module *net = HAUL_SEQUENTIAL(conv, norm, haul_nn_relu(), haul_nn_flatten(1), haul_nn_linear(36, 5));
+        assert_int_equal(haul_module_to(net, device), HAUL_OK);
+        haul_autocast_state before = haul_autocast_begin("all", halves[i]);
+        haul_tensor        *x = values(device, HAUL_F32, HAUL_SHAPE(6, 3, 5, 5), 1);
+        ASSERT_DTYPE(haul_call(norm, haul_call(conv, x)), halves[i]);
+        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x))), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_autocast_end(before), HAUL_OK);
+        double wide[4], mean[4];
+        assert_int_equal(read_values(haul_module_buffer(norm, "running_mean"), mean, 4), HAUL_OK);
+        ASSERT_DTYPE(haul_module_buffer(norm, "running_mean"), HAUL_F32);
+        ASSERT_DTYPE(haul_tensor_grad(haul_module_parameter(norm, "weight")), HAUL_F32);
+        ASSERT_DTYPE(haul_tensor_grad(haul_module_parameter(conv, "weight")), HAUL_F32);
+        haul_tensor *all = haul_mean(haul_call(conv, x), .axes = {0, 2, 3}, .count = 3);
+        assert_int_equal(read_values(all, wide, 4), HAUL_OK);
+        for (int c = 0; c < 4; c++) /* twice a tenth of the batch's mean */
+            assert_true(fabs(mean[c] - 0.19 * wide[c]) < 0.01);
+    }
+}
+
+static void test_autocast__normalisation_keeps_f32_statistics(void **state)
+{
+    (void)state;
+    on_devices(check_normalised);
 }
 
 /* ---- nesting ---- */
@@ -540,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_autocast__gradients_arrive_in_f32),
         cmocka_unit_test(test_autocast__a_sum_hands_its_gradient_back_in_the_operands_dtype),
         cmocka_unit_test(test_autocast__gradients_can_be_differentiated),
+        cmocka_unit_test(test_autocast__normalisation_keeps_f32_statistics),
         cmocka_unit_test(test_autocast__nests_and_ends_with_the_scope),
         cmocka_unit_test(test_autocast__parameters_are_cast_once),
         cmocka_unit_test(test_autocast__a_changed_parameter_is_cast_again),

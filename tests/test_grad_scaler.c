@@ -2,7 +2,7 @@
  * one device and on several, with one optimizer and with two; nothing waits; checkpoints go on bit for bit. Clipping of
  * gradients.
  *
- * ctest: cuda */
+ * ctest: cuda; timeout=300 */
 #include <haul/haul.h>
 #include <math.h>
 

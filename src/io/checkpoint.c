@@ -327,12 +327,11 @@ haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_opt
                               "keys that begin with " OWN_KEYS " are the checkpoint's own");
     haul_random_state random = haul_random_state_get();
     double            lr = haul_optimizer_lr(optimizer);
-    numbers           values = {(uint64_t)position.epoch,
-                                (uint64_t)position.batch,
-                                (uint64_t)haul_optimizer_steps(optimizer),
-                                random.seed,
-                                random.offset,
-                                0};
+    int64_t           steps = haul_optimizer_steps(optimizer);
+    if (steps < 0) /* they are on a device that cannot be read */
+        return haul_error_status();
+    numbers values = {
+        (uint64_t)position.epoch, (uint64_t)position.batch, (uint64_t)steps, random.seed, random.offset, 0};
     memcpy(&values.lr_bits, &lr, sizeof lr);
 
     char            digits[NUMBERS][24];
@@ -377,7 +376,7 @@ static haul_status load_all(haul_safetensors *file, const list *weights, haul_op
 {
     list        fresh = {0}, old = {0};
     int64_t     old_steps = haul_optimizer_steps(optimizer);
-    haul_status status = load_state(file, &fresh);
+    haul_status status = old_steps < 0 ? haul_error_status() : load_state(file, &fresh);
     if (status == HAUL_OK)
         status = list_add_all(&old, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
     for (int i = 0; i < old.count && status == HAUL_OK; i++)
