@@ -124,7 +124,8 @@ PACK_TYPE(F64)
                 }                                                                                                      \
                 PACK_STORE(T, o, y);                                                                                   \
             } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++) {                                                                \
+                PACK_REST for (int j = 0; j < n; j++)                                                                  \
+                {                                                                                                      \
                     const S x = v[j * t1];                                                                             \
                     o[j * t0] = convert(x);                                                                            \
                 }                                                                                                      \

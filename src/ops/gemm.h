@@ -4,9 +4,9 @@
 
 #include "ops/dispatch.h"
 
-/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, and relu of it all, if so wished. `shape` holds sizes and
- * strides; its buffers, dtype and offsets are filled in here from the tensors. bias is NULL for none. The backend's own
- * gemm serves where it has one, else kernels do. */
+/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, and relu of it all, if so wished. `shape`
+ * holds sizes and strides; its buffers, dtype and offsets are filled in here from the tensors. bias is NULL for none.
+ * The backend's own gemm serves where it has one, else kernels do. */
 haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias);
 
