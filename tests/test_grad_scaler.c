@@ -365,6 +365,47 @@ static void test_grad_scaler__a_step_does_not_wait(void **state)
     on_devices(check_no_waits);
 }
 
+/* Two devices of one backend agree among themselves. */
+static void check_pair_does_not_wait(haul_device *first, haul_device *second)
+{
+    rig               r = rig_on(first, second, new_adam);
+    haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer, .growth_interval = 2);
+    haul_tensor      *a = sample_tensor(first, HAUL_F32, HAUL_SHAPE(SIZE), 3, NULL);
+    haul_tensor      *b = sample_tensor(second, HAUL_F32, HAUL_SHAPE(3), 4, NULL);
+    int64_t           waits = 0;
+    for (int step = 0; step < 6; step++) {
+        if (step == 3)
+            waits = haul_sync_count();
+        haul_scope *scope = haul_scope_push();
+        assert_int_equal(haul_set_grad(r.a, haul_clone(a)), HAUL_OK);
+        assert_int_equal(haul_set_grad(r.b, haul_clone(b)), HAUL_OK);
+        assert_int_equal(haul_grad_scaler_unscale(scaler, r.optimizer), HAUL_OK);
+        assert_non_null(haul_clip_grad_norm(r.net, 1));
+        assert_int_equal(haul_grad_scaler_step(scaler, r.optimizer), HAUL_OK);
+        assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
+        haul_scope_pop(scope);
+    }
+    assert_int_equal(haul_sync_count() - waits, 0);
+    assert_true(haul_grad_scaler_factor(scaler) == 8 * 65536);
+}
+
+static void test_grad_scaler__devices_of_one_backend_do_not_wait(void **state)
+{
+    haul_device           *devices[8];
+    haul_device_properties one, two;
+    int                    count = test_devices(devices, 8);
+    (void)state;
+    for (int i = 0; i + 1 < count; i++) {
+        assert_int_equal(haul_device_describe(devices[i], &one), HAUL_OK);
+        assert_int_equal(haul_device_describe(devices[i + 1], &two), HAUL_OK);
+        if (strcmp(one.backend, two.backend) != 0)
+            continue;
+        haul_scope *scope = haul_scope_push();
+        check_pair_does_not_wait(devices[i], devices[i + 1]);
+        haul_scope_pop(scope);
+    }
+}
+
 /* ---- checkpoints ---- */
 
 static void scaled_steps(const rig *r, haul_grad_scaler *scaler, int from, int to)
@@ -667,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_grad_scaler__counts_steps_of_each_parameter),
         cmocka_unit_test(test_grad_scaler__moves_with_the_module),
         cmocka_unit_test(test_grad_scaler__a_step_does_not_wait),
+        cmocka_unit_test(test_grad_scaler__devices_of_one_backend_do_not_wait),
         cmocka_unit_test(test_grad_scaler__goes_on_from_checkpoints),
         cmocka_unit_test(test_grad_scaler__refuses_wrong_state),
         cmocka_unit_test(test_grad_scaler__faults_change_no_parameter),
