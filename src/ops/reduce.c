@@ -127,6 +127,8 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
             for (I64 u = first; u < end;) {                                                                            \
                 const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);                                                      \
                 for (int l = 0; l < width; l++) t[l] = start;                                                          \
+                if (!CHUNKED && p.reduced == 1)                                                                        \
+                    LANE_UNROLL for (; u < stop; u++) t[0] = STEP(t[0], (V)LOAD(base, u * p.reduced_strides[0]));      \
                 for (; u < stop; u++) {                                                                                \
                     GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);             \
                     if (stride == 1)                                                                                   \
@@ -169,16 +171,25 @@ static const reduction max_reduction = {"haul_max", KERNELS(max), false};
 static const reduction min_reduction = {"haul_min", KERNELS(min), false};
 
 /* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
- * independent items on a reduction is parallel enough as it is. */
+ * independent items on a reduction is parallel enough as it is. The order of additions follows from these, and shall be
+ * the same everywhere, so they suit large GPUs, where a row keeps a warp busy and a column a thread, as well. */
 enum {
     FEW = 16, /* elements of a row that are added in order */
-    ROW_WORK = 16384,
+    ROW_WORK = 4096,
+    MOST_ROW_WORK = 16384,
     ROW_PIECE = 2048,
+    ROW_ITEMS = 4096,
     COLUMN_WORK = 32768,
-    ROW_ITEMS = 256,
-    COLUMN_ITEMS = 16384,
+    COLUMN_ITEMS = 65536,
     GRAIN_WORK = 32768
 };
+
+/* Elements of a row that an item takes where all items together have `elements`. */
+static int64_t row_work(int64_t elements)
+{
+    int64_t work = elements / ROW_ITEMS;
+    return work < ROW_WORK ? ROW_WORK : work > MOST_ROW_WORK ? MOST_ROW_WORK : work;
+}
 
 typedef struct axis_run {
     int64_t dim, stride;
@@ -255,8 +266,8 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
         p->units = p->piece ? elements / run.dim * p->pieces : 0;
     }
     p->chunk = p->units;
-    if (rows && outputs < ROW_ITEMS && elements > 2 * ROW_WORK)
-        p->chunk = ROW_WORK / p->piece;
+    if (rows && outputs < ROW_ITEMS && elements > 2 * row_work(x->count))
+        p->chunk = row_work(x->count) / p->piece;
     if (!rows && outputs < COLUMN_ITEMS && elements > 2 * (COLUMN_WORK / outputs) && elements > 64)
         p->chunk = COLUMN_WORK / outputs > 32 ? COLUMN_WORK / outputs : 32;
     if (p->chunk < p->units)

@@ -86,7 +86,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
 #define LANES_ARE_THREADS    1
 #ifdef __CUDACC__
-#define LANE_UNROLL          _Pragma("unroll 8")
+#define LANE_UNROLL          _Pragma("unroll 16")
 #define PACK_LOOP            _Pragma("unroll")
 #define PACK_REST            _Pragma("unroll 1")
 #else
