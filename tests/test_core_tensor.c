@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <haul/haul.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -93,6 +94,32 @@ static void test_tensor__null_and_none_have_no_answers(void **state)
     haul__fail(HAUL_SHAPE, "haul_matmul", "b", "first");
     assert_int_equal(haul_tensor_ndim(NULL), -1);
     assert_int_equal(haul_error_status(), HAUL_SHAPE);
+}
+
+static void test_tensor__none_is_told_from_null(void **state)
+{
+    haul_tensor *t = make(HAUL_SHAPE(1), NULL);
+    (void)state;
+#define REFUSED(call, name)                                                                                            \
+    do {                                                                                                               \
+        haul_error_clear();                                                                                            \
+        assert_false(call);                                                                                            \
+        assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);                                                  \
+        assert_string_equal(haul_error_argument(), name);                                                              \
+        assert_non_null(strstr(haul_error_message(), ": " name " is HAUL_NONE, but a tensor is needed here"));         \
+    } while (0)
+    REFUSED(haul_set_requires_grad(HAUL_NONE, true), "t");
+    REFUSED(haul_requires_grad(HAUL_NONE), "t");
+    REFUSED(haul_tensor_grad(HAUL_NONE), "t");
+    REFUSED(haul_set_grad(HAUL_NONE, t) == HAUL_OK, "t");
+    REFUSED(haul_detach(HAUL_NONE), "x");
+    REFUSED(haul_backward(HAUL_NONE, HAUL_NONE) == HAUL_OK, "y");
+    REFUSED(haul_init_uniform(HAUL_NONE, 0, 1) == HAUL_OK, "t");
+    REFUSED(haul_tensor_is_pinned(HAUL_NONE), "t");
+#undef REFUSED
+    haul_error_clear();
+    assert_null(haul_detach(NULL));
+    assert_non_null(strstr(haul_error_message(), "x is NULL; pass the result of a call that succeeded"));
 }
 
 static void test_tensor__axis_out_of_range(void **state)
@@ -218,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_tensor__answers),
         TEST(test_tensor__null_and_none_have_no_answers),
+        TEST(test_tensor__none_is_told_from_null),
         TEST(test_tensor__axis_out_of_range),
         TEST(test_tensor__scalars_and_empty_ones_are_ordinary),
         TEST(test_tensor__knows_whether_it_is_contiguous),

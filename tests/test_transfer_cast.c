@@ -182,6 +182,23 @@ static void test_copy_into__refuses(void **state)
     assert_int_equal(haul_copy_into(iota(1, 4), x), HAUL_SHAPE); /* out is not broadcast */
     assert_int_equal(haul_copy_into(haul_set_requires_grad(iota(3, 4), true), x), HAUL_GRAPH);
     haul_error_clear();
+    haul_tensor *w = haul_set_requires_grad(iota(3, 4), true);
+    assert_int_equal(haul_copy_into(x, haul_mul_scalar(w, 2)), HAUL_GRAPH); /* a gradient would be lost */
+    assert_string_equal(haul_error_argument(), "x");
+    haul_error_clear();
+    assert_int_equal(haul_copy_into(x, haul_detach(haul_mul_scalar(w, 2))), HAUL_OK);
+    haul_set_grad_enabled(false);
+    assert_int_equal(haul_copy_into(x, w), HAUL_OK);
+    haul_set_grad_enabled(true);
+    assert_int_equal(haul_copy_into(HAUL_NONE, w), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_message(), "haul_copy_into: out is HAUL_NONE, but a tensor is needed here");
+    haul_error_clear();
+    assert_int_equal(haul_fill_into(HAUL_NONE, 1), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_message(), "haul_fill_into: out is HAUL_NONE, but a tensor is needed here");
+    haul_error_clear();
+    assert_int_equal(haul_neg_into(HAUL_NONE, x), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_message(), "haul_neg: out is HAUL_NONE, but a tensor is needed here");
+    haul_error_clear();
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -25,10 +25,8 @@ bool haul_grad_enabled(void)
 haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
 {
     static const char operation[] = "haul_set_requires_grad";
-    if (!t || haul__is_none(t)) {
-        haul__fail_null(operation, "t");
+    if (haul__check_tensor(operation, "t", t))
         return NULL;
-    }
     if (on && !haul_dtype_is_float(t->dtype)) {
         haul__fail(HAUL_DTYPE, operation, "t", "only floating tensors have gradients, and t is %s; cast it first",
                    haul_dtype_name(t->dtype));
@@ -45,19 +43,13 @@ haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
 
 bool haul_requires_grad(const haul_tensor *t)
 {
-    if (!t || haul__is_none(t)) {
-        haul__fail_null("haul_requires_grad", "t");
-        return false;
-    }
-    return haul__tracks(t);
+    return haul__check_tensor("haul_requires_grad", "t", t) == HAUL_OK && haul__tracks(t);
 }
 
 haul_tensor *haul_tensor_grad(haul_tensor *t)
 {
-    if (!t || haul__is_none(t)) {
-        haul__fail_null("haul_tensor_grad", "t");
+    if (haul__check_tensor("haul_tensor_grad", "t", t))
         return NULL;
-    }
     if (!t->grad)
         return HAUL_NONE;
     haul_tensor *handle = haul__tensor_alias(t->grad);
@@ -71,8 +63,8 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
 haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 {
     static const char operation[] = "haul_set_grad";
-    if (!t || haul__is_none(t))
-        return haul__fail_null(operation, "t");
+    if (haul__check_tensor(operation, "t", t))
+        return haul_error_status();
     if (!grad)
         return haul__fail_null(operation, "grad");
     haul_tensor *own = NULL;
@@ -94,10 +86,8 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 
 haul_tensor *haul_detach(haul_tensor *x)
 {
-    if (!x || haul__is_none(x)) {
-        haul__fail_null("haul_detach", "x");
+    if (haul__check_tensor("haul_detach", "x", x))
         return NULL;
-    }
     haul_tensor *y = haul__tensor_alias(x);
     if (!y) {
         haul__fail_memory("haul_detach", sizeof *y);
@@ -191,8 +181,8 @@ static haul_status check_inputs(haul_tensor *const *inputs, int count, const hau
     if (count < 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; give at least one input", count);
     for (int i = 0; i < count; i++) {
-        if (!inputs[i] || haul__is_none(inputs[i]))
-            return haul__fail_null(operation, "inputs");
+        if (haul__check_tensor(operation, "inputs", inputs[i]))
+            return haul_error_status();
         if (!haul__tracks(inputs[i]))
             return haul__fail(HAUL_GRAPH, operation, "inputs", "input %d does not require a gradient", i);
     }

@@ -236,8 +236,8 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
 
 static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor *seed)
 {
-    if (!y || haul__is_none(y))
-        return haul__fail_null(operation, "y");
+    if (haul__check_tensor(operation, "y", y))
+        return haul_error_status();
     if (!seed)
         return haul__fail_null(operation, "seed");
     if (!y->node)

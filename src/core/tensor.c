@@ -159,6 +159,16 @@ char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size)
     return buffer;
 }
 
+haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t)
+{
+    if (!t)
+        return haul__fail_null(operation, argument);
+    if (haul__is_none(t))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is HAUL_NONE, but a tensor is needed here",
+                          argument);
+    return HAUL_OK;
+}
+
 /* --- answers --- */
 
 /* Is t a tensor one can ask about? */

@@ -97,6 +97,9 @@ size_t haul__dtype_size(haul_dtype dtype);
 /* The integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
+/* Is t, the argument of that name, a tensor? Records what is wrong with NULL and HAUL_NONE. */
+haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t);
+
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
 

@@ -14,8 +14,8 @@ typedef haul_tensor *draw_fn(haul_dtype dtype, haul_shape shape, double a, doubl
 
 static haul_status draw_into(haul_tensor *t, draw_fn *draw, double a, double b, const char *operation)
 {
-    if (!t || haul__is_none(t))
-        return haul__fail_null(operation, "t");
+    if (haul__check_tensor(operation, "t", t))
+        return haul_error_status();
     if (!haul_dtype_is_float(t->dtype))
         return haul__fail(HAUL_DTYPE, operation, "t", "t is %s; only floating dtypes can be drawn",
                           haul_dtype_name(t->dtype));
@@ -44,8 +44,8 @@ haul_status haul_init_normal(haul_tensor *t, double mean, double deviation)
 
 static haul_status fans(const haul_tensor *t, const char *operation, double *fan_in, double *fan_out)
 {
-    if (!t || haul__is_none(t))
-        return haul__fail_null(operation, "t");
+    if (haul__check_tensor(operation, "t", t))
+        return haul_error_status();
     if (t->shape.ndim < 2)
         return haul__fail(HAUL_SHAPE, operation, "t", "t has %d axes; it needs at least two, [out, in, ...]",
                           t->shape.ndim);

@@ -292,8 +292,8 @@ haul_status haul__check_out(const char *operation, const haul_tensor *out, const
                             const haul_device *device)
 {
     char have[80], want[80];
-    if (!out || haul__is_none(out))
-        return haul__fail_null(operation, "out");
+    if (haul__check_tensor(operation, "out", out))
+        return haul_error_status();
     if (out->storage->device != device)
         return haul__fail(HAUL_PLACEMENT, operation, "out", "out is on %s, the result is on %s",
                           out->storage->device->name, device->name);

@@ -34,9 +34,9 @@ static haul_status fill_strided(const char *operation, haul_tensor *out, double 
 
 static haul_status fill(const char *operation, haul_tensor *out, double value)
 {
-    if (!out || haul__is_none(out))
-        return haul__fail_null(operation, "out");
-    haul_status status = haul__check_out(operation, out, &out->shape, out->dtype, out->storage->device);
+    haul_status status = haul__check_tensor(operation, "out", out);
+    if (!status)
+        status = haul__check_out(operation, out, &out->shape, out->dtype, out->storage->device);
     if (status)
         return status;
     if (!haul__tensor_is_dense(out))

@@ -18,11 +18,7 @@ static haul_tensor *finish(const char *operation, haul_tensor *y, haul_tensor *x
 
 static haul_status check_operand(const char *operation, const haul_tensor *x)
 {
-    if (!x)
-        return haul__fail_null(operation, "x");
-    if (haul__is_none(x))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "x", "x is HAUL_NONE, but a tensor is needed here");
-    return HAUL_OK;
+    return haul__check_tensor(operation, "x", x);
 }
 
 /* A dense tensor of no scope, with the order of dimensions of `like`, for a copy to or from `partner`. */
@@ -142,7 +138,7 @@ haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
 
 bool haul_tensor_is_pinned(const haul_tensor *t)
 {
-    return t && !haul__is_none(t) && haul__storage_pinned(t->storage);
+    return haul__check_tensor("haul_tensor_is_pinned", "t", t) == HAUL_OK && haul__storage_pinned(t->storage);
 }
 
 haul_tensor *haul_clone(haul_tensor *x)
@@ -155,13 +151,17 @@ haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
     static const char operation[] = "haul_copy_into";
     haul_tensor      *apart = NULL;
     haul_shape        shape;
-    if (!out || haul__is_none(out))
-        return haul__fail_null(operation, "out");
-    haul_status status = check_operand(operation, x);
+    haul_status       status = haul__check_tensor(operation, "out", out);
+    if (!status)
+        status = check_operand(operation, x);
     if (!status)
         status = haul__shape_broadcast(&out->shape, &x->shape, operation, &shape);
     if (!status)
         status = haul__check_out(operation, out, &shape, out->dtype, out->storage->device);
+    if (!status && haul__records(&x, 1))
+        status = haul__fail(HAUL_GRAPH, operation, "x",
+                            "x requires a gradient, and writing into out cannot be differentiated; detach it or turn "
+                            "recording off with haul_set_grad_enabled(false)");
     if (status)
         return status;
     if (x->storage == out->storage) { /* they may overlap */
