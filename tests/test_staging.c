@@ -181,13 +181,11 @@ static void test_pin__copies_once(void **state)
     assert_non_null(p);
     assert_true(haul_tensor_is_pinned(p));
     assert_false(haul_tensor_is_pinned(x));
-    assert_false(haul_tensor_is_pinned(NULL));
-    assert_false(haul_tensor_is_pinned(HAUL_NONE));
     assert_ptr_equal(haul_pin(p, late_device(1))->storage, p->storage);
     assert_ptr_equal(haul_pin(x, haul_cpu())->storage, x->storage); /* gains nothing */
     haul_tensor *y = haul_to(p, late_device(0));
     assert_int_equal(haul_write(p, (float[12]){0}, 48), HAUL_OK); /* waits until the device has read it */
-    assert_int_equal(haul_read(y, back, sizeof back), HAUL_OK);
+    assert_int_equal(haul_read(haul_to(y, haul_cpu()), back, sizeof back), HAUL_OK);
     for (int i = 0; i < 12; i++)
         assert_true(back[i] == (float)(i % 3 * 4 + i / 3));
     assert_null(haul_pin(y, late_device(0)));
@@ -195,9 +193,46 @@ static void test_pin__copies_once(void **state)
     assert_null(haul_pin(NULL, late_device(0)));
     assert_null(haul_pin(x, NULL));
     haul_error_clear();
+    assert_false(haul_tensor_is_pinned(NULL));
+    assert_error(HAUL_INVALID_ARGUMENT, "haul_tensor_is_pinned: t is NULL");
+    assert_false(haul_tensor_is_pinned(HAUL_NONE));
+    assert_error(HAUL_INVALID_ARGUMENT, "haul_tensor_is_pinned: t is HAUL_NONE");
     haul_tensor *g = haul_set_requires_grad(iota(2, 2), true);
     assert_int_equal(haul_backward(haul_sum(haul_pin(g, late_device(0))), HAUL_NONE), HAUL_OK);
     assert_true(haul_item(haul_sum(haul_tensor_grad(g))) == 4);
+}
+
+static void test_pin__keeps_the_memory_format(void **state)
+{
+    haul_tensor *x = haul_to_memory_format(haul_reshape(iota(6, 4), HAUL_SHAPE(2, 3, 2, 2)), HAUL_CHANNELS_LAST);
+    haul_tensor *p = haul_pin(x, late_device(0)), *moved = haul_pin(transposed(iota(3, 4)), late_device(0));
+    (void)state;
+    assert_true(haul_tensor_is_pinned(p));
+    assert_true(haul_tensor_is_channels_last(p));
+    assert_false(haul_tensor_is_contiguous(p));
+    assert_true(haul_item(haul_sum(haul_ne(p, x))) == 0);
+    assert_int_equal(haul_tensor_stride(moved, 0), 1);
+}
+
+static void test_pin__is_counted_for_the_device(void **state)
+{
+    haul_memory_stats before = pinned(0), s, cpu;
+    (void)state;
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &cpu), HAUL_OK);
+    haul_tensor *x = haul_from_host(HAUL_U8, HAUL_SHAPE(4), "abc"), *p;
+    int64_t      live = cpu.live_blocks + 1;
+    p = haul_pin(x, late_device(0));
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &cpu), HAUL_OK);
+    assert_int_equal(cpu.live_blocks, live);
+    assert_int_equal(pinned(0).live_blocks, before.live_blocks + 1);
+    haul_drop(p);
+    assert_true(pinned(0).peak_allocated > before.allocated);
+    assert_int_equal(haul_memory_reset_peak(late_device(0)), HAUL_OK);
+    assert_int_equal(pinned(0).peak_allocated, pinned(0).allocated);
+    assert_int_equal(pinned(0).peak_reserved, pinned(0).reserved);
+    assert_true(pinned(0).limit > 0);
+    assert_int_equal(haul_pinned_stats_get(haul_cpu(), &s), HAUL_OK); /* pins nothing */
+    assert_int_equal(s.limit + s.allocated + s.reserved, 0);
 }
 
 /* ---- between devices ---- */
@@ -422,6 +457,8 @@ int main(void)
         TEST(test_staging__a_copy_in_chunks_is_one_wait),
         TEST(test_staging__results_on_the_host_are_pinned_and_move_freely),
         TEST(test_pin__copies_once),
+        TEST(test_pin__keeps_the_memory_format),
+        TEST(test_pin__is_counted_for_the_device),
         TEST(test_staging__between_devices),
         TEST(test_staging__failures_leave_nothing_behind),
         TEST(test_staging__failed_writes_change_nothing),

@@ -81,7 +81,7 @@ static struct haul__allocator *allocator_of(haul_device *device, bool pinned)
     pthread_mutex_init(&a->lock, NULL);
     a->device = device;
     a->pinned = pinned;
-    a->stats.limit = pinned ? pinned_limit() : 0;
+    a->stats.limit = pinned && haul__device_pins(device) ? pinned_limit() : 0;
     a->live.next = a->live.prev = &a->live;
     if (!atomic_compare_exchange_strong(place, &other, a)) {
         pthread_mutex_destroy(&a->lock);
@@ -478,13 +478,15 @@ haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *
 
 haul_status haul_memory_reset_peak(haul_device *device)
 {
-    struct haul__allocator *a = checked(device, false, "haul_memory_reset_peak");
-    if (!a)
-        return haul_error_status();
-    pthread_mutex_lock(&a->lock);
-    a->stats.peak_allocated = a->stats.allocated;
-    a->stats.peak_reserved = a->stats.reserved;
-    pthread_mutex_unlock(&a->lock);
+    for (int pinned = 0; pinned < 2; pinned++) {
+        struct haul__allocator *a = checked(device, pinned, "haul_memory_reset_peak");
+        if (!a)
+            return haul_error_status();
+        pthread_mutex_lock(&a->lock);
+        a->stats.peak_allocated = a->stats.allocated;
+        a->stats.peak_reserved = a->stats.reserved;
+        pthread_mutex_unlock(&a->lock);
+    }
     return HAUL_OK;
 }
 

@@ -132,7 +132,7 @@ haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
     }
     if (haul__storage_pinned(x->storage) || !haul__device_pins(device))
         return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
-    haul_tensor *y = haul__result_from(operation, x->storage->device, device, x->dtype, &x->shape, NULL);
+    haul_tensor *y = haul__result_from(operation, x->storage->device, device, x->dtype, &x->shape, x);
     return y && haul__copy_elements(y, x, operation) == HAUL_OK ? finish(operation, y, x) : NULL;
 }
 
