@@ -206,7 +206,7 @@ static void test_sync__memory_under_pressure_is_reported(void **state)
     haul_drop(haul_to(iota(64, 64), device));
     for (int i = 0; i < logged; i++)
         obtained += log_of[i].kind == HAUL_SYNC_DRIVER && log_of[i].device == device &&
-                    strstr(log_of[i].action, "obtained memory") && log_of[i].bytes == 64 * 64 * 4;
+                    strcmp(log_of[i].action, "obtained memory") == 0 && log_of[i].bytes == 64 * 64 * 4;
     assert_int_equal(obtained, 1);
     logged = 0;
     haul_drop(haul_to(iota(64, 64), device)); /* from the cache */
@@ -218,6 +218,7 @@ static void test_sync__memory_under_pressure_is_reported(void **state)
         if (log_of[i].kind == HAUL_SYNC_DRIVER && strstr(log_of[i].action, "gave memory back")) {
             given++;
             assert_string_equal(log_of[i].operation, "haul_memory_release_cached");
+            assert_says(log_of[i].line, "haul_memory_release_cached gave memory back, ");
             assert_says(log_of[i].line, "in the driver of late:1");
         }
     assert_int_equal(given, 1);

@@ -116,7 +116,7 @@ void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t 
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
                                     const char *operation);
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);
-/* Report a call of a driver that began at start_ns, by haul__now_ns. */
+/* Report a call of a driver that began at start_ns, by haul__now_ns. haul/sync.h lists the actions. */
 void    haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
                             int64_t start_ns);
 int64_t haul__now_ns(void); /* monotonic */

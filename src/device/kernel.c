@@ -26,7 +26,7 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         int64_t start = haul__now_ns();
         status = device->backend->compile(device, &unit, kernel);
         if (!device->backend->precompiled)
-            haul__driver_called(device, info->kernel, "was compiled,", 0, start);
+            haul__driver_called(device, info->kernel, "was compiled", 0, start);
     }
     haul__free(text);
     if (status) {

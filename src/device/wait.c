@@ -16,11 +16,15 @@
 #include <execinfo.h>
 #define HAVE_BACKTRACE 1
 #endif
+#if __has_include(<sys/auxv.h>)
+#include <sys/auxv.h>
+#define HAVE_AUXILIARY_VECTOR 1
+#endif
 #endif
 
 #include "core/call.h"
 
-enum { FRAMES = 32, SHOWN = 4 };
+enum { FRAMES = 32, SHOWN = 8 };
 
 static _Thread_local haul_sync_stats   counts;
 static _Thread_local haul__wait_group *group;
@@ -55,30 +59,51 @@ static bool is_of(const char *symbol, const char *operation)
     return strncmp(symbol, operation, size) == 0 && (!symbol[size] || strcmp(symbol + size, "_with") == 0);
 }
 
-/* The frame from which the library was called: the first outside of the shared library; in a program that holds the
- * library, the one around the operation's function, where the program exports names. -1 if it cannot be told. */
-static int caller_of(void *const *frames, int count, const char *operation)
+/* Is what was loaded at `base` the program itself? Its headers are. */
+static bool is_program(const void *base)
+{
+#ifdef HAVE_AUXILIARY_VECTOR
+    Dl_info     program;
+    const void *headers = (const void *)getauxval(AT_PHDR);
+    return headers && dladdr(headers, &program) && program.dli_fbase == base;
+#else
+    (void)base;
+    return true;
+#endif
+}
+
+/* The frame from which the library was called: the one around the operation's function, where names are exported; else
+ * the first outside of the shared library. In a program that holds the library nothing says which functions are whose:
+ * -1. *end becomes the first frame outside of what holds the library. */
+static int caller_of(void *const *frames, int count, const char *operation, int *end)
 {
     Dl_info own, info;
-    int public = -1, named = -1;
-    void *here;
-    int (*self)(void *const *, int, const char *) = caller_of;
+    int     exported = -1, named = -1;
+    bool    inside = false; /* what intercepts backtrace() comes first */
+    void   *here;
+    int (*self)(void *const *, int, const char *, int *) = caller_of;
     memcpy(&here, &self, sizeof here);
+    *end = count;
     if (!dladdr(here, &own))
         return -1;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < *end; i++) {
         if (!dladdr((char *)frames[i] - 1, &info))
             continue;
-        if (info.dli_fbase != own.dli_fbase)
-            return named >= 0 ? named + 1 : public >= 0 ? public + 1 : own.dli_sname ? i : i > 0 ? i : -1;
+        if (info.dli_fbase != own.dli_fbase) {
+            *end = inside ? i : count;
+            continue;
+        }
+        inside = true;
         if (!info.dli_sname || strncmp(info.dli_sname, "haul_", 5) != 0)
             continue;
-        if (public < 0)
-        public = i;
+        if (exported < 0)
+            exported = i;
         if (is_of(info.dli_sname, operation))
             named = i;
     }
-    return named >= 0 ? named + 1 : public >= 0 ? public + 1 : -1;
+    if (named >= 0 || exported >= 0)
+        return (named >= 0 ? named : exported) + 1;
+    return is_program(own.dli_fbase) || *end == count ? -1 : *end;
 }
 
 /* "train_step+0x4f in ./train", or "./train+0x1f3a" where the function has no name. */
@@ -95,11 +120,11 @@ static int describe_frame(void *frame, char *out, size_t size)
 
 static const char *describe_place(void *const *frames, int count, const char *operation, char *out, size_t size)
 {
-    int    first = caller_of(frames, count, operation), last = first;
+    int    end, first = caller_of(frames, count, operation, &end), last = first;
     size_t at = 0;
     if (first < 0) { /* the whole way, for addr2line */
-        first = count > 2 ? 2 : 0;
-        last = first + SHOWN - 1;
+        first = end > 2 ? 2 : 0;
+        last = (first + SHOWN < end ? first + SHOWN : end) - 1;
     }
     out[0] = '\0';
     for (int i = first; i <= last && i < count && at < size; i++) {
@@ -120,8 +145,9 @@ static void compose(const haul_sync_event *e, char *out, size_t size)
         snprintf(bytes, sizeof bytes, "%s%lld bytes", *e->stream ? ", " : "", (long long)e->bytes);
     if (*e->module)
         snprintf(module, sizeof module, " in layer '%s'", e->module);
-    snprintf(out, size, "%s %s %.1f us %s %s%s%s%s%s%s%s%s", e->operation, e->action, e->microseconds,
-             e->kind == HAUL_SYNC_DRIVER ? "in the driver of" : "for", haul_device_name(e->device),
+    bool driver = e->kind == HAUL_SYNC_DRIVER;
+    snprintf(out, size, "%s %s%s %.1f us %s %s%s%s%s%s%s%s%s", e->operation, e->action, driver ? "," : "",
+             e->microseconds, driver ? "in the driver of" : "for", haul_device_name(e->device),
              *e->stream || *bytes ? " (" : "", e->stream, bytes, *e->stream || *bytes ? ")" : "", module,
              *e->place ? " at " : "", e->place);
 }
@@ -284,7 +310,7 @@ haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *
 {
     int64_t     start = haul__now_ns();
     haul_status status = device->backend->alloc(device, bytes, out);
-    haul__driver_called(device, operation, "obtained memory,", bytes, start);
+    haul__driver_called(device, operation, "obtained memory", bytes, start);
     return status;
 }
 
@@ -292,14 +318,14 @@ void haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, 
 {
     int64_t start = haul__now_ns();
     device->backend->free(device, buffer);
-    haul__driver_called(device, operation, "gave memory back,", bytes, start);
+    haul__driver_called(device, operation, "gave memory back", bytes, start);
 }
 
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle, const char *operation)
 {
     int64_t     start = haul__now_ns();
     haul_status status = device->backend->host_alloc(device, bytes, out, handle);
-    haul__driver_called(device, operation, "obtained pinned memory,", bytes, start);
+    haul__driver_called(device, operation, "obtained pinned memory", bytes, start);
     return status;
 }
 
@@ -307,5 +333,5 @@ void haul__device_host_free(haul_device *device, void *memory, void *handle, siz
 {
     int64_t start = haul__now_ns();
     device->backend->host_free(device, memory, handle);
-    haul__driver_called(device, operation, "gave pinned memory back,", bytes, start);
+    haul__driver_called(device, operation, "gave pinned memory back", bytes, start);
 }

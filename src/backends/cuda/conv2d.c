@@ -260,7 +260,7 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
         if (autotune && e->count == 1)
             store_choice(device, e);
     }
-    haul__driver_called(device, operation, "planned a convolution,", 0, start);
+    haul__driver_called(device, operation, "planned a convolution", 0, start);
 }
 
 /* The newest come first. */
