@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     printf("after: the current device is %s\n", haul_device_name(haul_current_device()));
 
     /* With the policy MOVE operands go where the operation runs, and the log says so. */
-    haul_placement_policy(HAUL_PLACE_MOVE);
+    haul_set_placement_policy(HAUL_PLACE_MOVE);
     haul_placement_log_to(show, NULL); /* haul_placement_log(true) writes to standard error */
     haul_tensor *small = haul_ones(HAUL_F32, HAUL_SHAPE(3));
     haul_tensor *large = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(100, 3)), device);

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     y = haul_add(a, haul_to(b, haul_tensor_device(a))); /* the first fix: say the move */
     printf("moved by hand: the sum lies on %s\n", haul_device_name(haul_tensor_device(y)));
 
-    haul_placement_policy(HAUL_PLACE_MOVE); /* the second: allow it, until the scope ends */
+    haul_set_placement_policy(HAUL_PLACE_MOVE); /* the second: allow it, until the scope ends */
     y = haul_add(a, b);
     printf("moved by policy: the sum lies on %s\n", haul_device_name(haul_tensor_device(y)));
 

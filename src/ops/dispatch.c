@@ -55,16 +55,16 @@ void haul__place_log(const char *format, ...)
     pthread_mutex_unlock(&place_log.lock);
 }
 
-haul_status haul_placement_policy(haul_policy policy)
+haul_status haul_set_placement_policy(haul_policy policy)
 {
     if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE)
-        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_placement_policy", "policy",
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_placement_policy", "policy",
                           "%d is no policy; there are HAUL_PLACE_STRICT and HAUL_PLACE_MOVE", (int)policy);
     haul__thread()->policy = policy;
     return HAUL_OK;
 }
 
-haul_policy haul_current_placement_policy(void)
+haul_policy haul_placement_policy(void)
 {
     return (haul_policy)haul__thread()->policy;
 }
@@ -82,7 +82,7 @@ static haul_status refuse_mixed(const char *operation, haul_tensor *const *in, c
     char a[96], b[96];
     return haul__fail(HAUL_PLACEMENT, operation, names[j],
                       "%s is %s, %s is %s; move one with haul_to(%s, haul_device_get(\"%s\")), or allow it with "
-                      "haul_placement_policy(HAUL_PLACE_MOVE)",
+                      "haul_set_placement_policy(HAUL_PLACE_MOVE)",
                       names[i], haul__tensor_text(in[i], a, sizeof a), names[j], haul__tensor_text(in[j], b, sizeof b),
                       haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? names[i] : names[j],
                       haul_tensor_bytes(in[i]) < haul_tensor_bytes(in[j]) ? in[j]->storage->device->name
