@@ -13,7 +13,7 @@ int main(int argc, char **argv)
 
     haul_set_device(haul_device_get(argc > 2 ? argv[2] : "auto"));
     haul_tensor *x = haul_load_npy(path); /* lies on the current device */
-    haul_tensor *means = haul_mean(x, .axes = {0}, .count = 1);
+    haul_tensor *means = haul_mean(x, HAUL_AXES(0));
     haul_print(x);
     haul_print(means);
     haul_save_npy("means.npy", means);

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     for (int step = 1; step <= 300; step++) {
         haul_scope  *inner = haul_scope_push();
         haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(64, 4), -1, 1);
-        haul_tensor *y = haul_sum(haul_square(x), .axes = {1}, .count = 1, .keepdim = true);
+        haul_tensor *y = haul_sum(haul_square(x), HAUL_AXES(1), .keepdim = true);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
         haul_optimizer_zero_grad(adam);
         haul_backward(loss, HAUL_NONE);

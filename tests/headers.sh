@@ -1,4 +1,4 @@
-# Every public header compiles alone, as C11 and as C++17.
+# Every public header compiles alone, as C11 and as C++17; the macros with options work in C++20.
 status=0
 cxx=$(command -v "${CXX:-c++}" || command -v g++ || command -v clang++)
 [ -n "$cxx" ] || echo "no C++ compiler: only C is checked"
@@ -13,4 +13,33 @@ for header in "$HAUL_SOURCE"/include/haul/*.h; do
     fi
     [ $status -eq 0 ] || { echo "$name does not compile alone" >&2; exit 1; }
 done
+if [ -n "$cxx" ] && "$cxx" -std=c++20 -x c++ -fsyntax-only /dev/null 2>/dev/null; then
+    cat >options.cpp <<'END'
+#include <haul/haul.h>
+haul_tensor *compute(haul_tensor *x, haul_tensor *w, int64_t n)
+{
+    haul_tensor *inputs[] = {x, w}, *results[2];
+    haul_shape   shape = HAUL_SHAPE(n, 3);
+    haul_grad(haul_sum(x), inputs, 2, results, .create_graph = true);
+    x = haul_reshape(haul_to(x, haul_cpu(), .dtype = HAUL_F32), shape);
+    x = haul_conv2d(haul_max_pool2d(x, 3, .stride = {2, 2}), w, HAUL_NONE, .stride = {2, 2}, .relu = true);
+    x = haul_batch_norm(haul_linear(x, w, HAUL_NONE), HAUL_NONE, .training = true);
+    return haul_sum(haul_mean(x), HAUL_AXES(0, -1), .keepdim = true);
+}
+haul_loader *train(haul_module **module, haul_optimizer **optimizer)
+{
+    *module = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 8, 3, .padding = {1, 1}), haul_nn_batch_norm(8), haul_nn_flatten(1),
+                              haul_nn_linear(8, 10, .no_bias = true), haul_model_new("mlp", .outputs = 3));
+    *optimizer = haul_adam(*module, .lr = 0.1, .decoupled = true);
+    return haul_loader_new(haul_cifar10("data", .test = true), .batch = 64, .shuffle = true);
+}
+END
+    "$cxx" -std=c++20 -Wall -Wextra -Werror -Wno-missing-field-initializers -I "$HAUL_SOURCE/include" -fsyntax-only options.cpp ||
+        { echo "options do not work in C++20" >&2; exit 1; }
+fi
+# One size too many is no shape.
+printf '#include <haul/haul.h>\nhaul_shape f(void) { return HAUL_SHAPE(1, 2, 3, 4, 5, 6, 7, 8, 9); }\n' >nine.c
+! "$HAUL_CC" -std=c11 -Werror -I "$HAUL_SOURCE/include" -fsyntax-only nine.c 2>/dev/null || { echo "nine sizes are a shape" >&2; exit 1; }
+sed -i 's/, 9)/)/' nine.c
+"$HAUL_CC" -std=c11 -Werror -I "$HAUL_SOURCE/include" -fsyntax-only nine.c || exit 1
 exit $status

@@ -14,11 +14,12 @@ HAUL_BEGIN
 
 /* Make a leaf (a tensor no operation made) require a gradient; returns t. Only floating dtypes can. */
 HAUL_API haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on);
-HAUL_API bool         haul_requires_grad(const haul_tensor *t);
+HAUL_API bool         haul_requires_grad(const haul_tensor *t); /* also of results; false on failure */
 
-/* The gradient accumulated in a leaf, as a fresh handle; HAUL_NONE when there is none yet. */
+/* The gradient accumulated in a leaf, as a fresh handle that shares its memory; HAUL_NONE when there is none yet, and
+ * for results. A later haul_backward puts a new tensor in its place: handles taken before keep the old sum. */
 HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
-/* Replace it; HAUL_NONE removes it. */
+/* Replace it by a tensor of t's shape, dtype and device, whose memory is shared; HAUL_NONE removes it. */
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
 /* Add d(y)/d(leaf) to the gradient of every leaf behind y. `seed` is the gradient of y itself, of y's shape, or
@@ -35,7 +36,8 @@ typedef struct haul_grad_options {
     bool          create_graph; /* so that the results can be differentiated again */
 } haul_grad_options;
 
-#define haul_grad(y, inputs, count, ...) haul_grad_with(y, inputs, count, &(haul_grad_options){.results = __VA_ARGS__})
+#define haul_grad(y, inputs, count, ...)                                                                               \
+    haul_grad_with(y, inputs, count, HAUL__OPTIONS(haul_grad_options, .results = __VA_ARGS__))
 HAUL_API haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count,
                                     const haul_grad_options *options);
 
@@ -58,7 +60,7 @@ typedef struct haul_grad_check_options {
 } haul_grad_check_options;
 
 #define haul_grad_check(f, inputs, count, ...)                                                                         \
-    haul_grad_check_with(f, inputs, count, &(haul_grad_check_options){.context = __VA_ARGS__})
+    haul_grad_check_with(f, inputs, count, HAUL__OPTIONS(haul_grad_check_options, .context = __VA_ARGS__))
 HAUL_API haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, int count,
                                           const haul_grad_check_options *options);
 

@@ -1,13 +1,19 @@
 /* What every public header needs: visibility, C++ guards, attributes.
  *
  * Conventions of the whole interface (docs/guide.md explains them at leisure):
- *   - A function that returns a pointer returns NULL on failure and only then. A NULL operand gives a NULL result and
- *     keeps the first error, so that a whole expression is checked once, at its end, with haul_error_status().
- *   - Other functions return a haul_status; 0 is success.
+ *   - A function that returns a pointer returns NULL on failure and only then, but for what says otherwise:
+ *     haul_loader_next and haul_dataset_class_name have an end, haul_device_get gives an invalid device;
+ *     haul_module_kind, haul_optimizer_kind and haul_safetensors_metadata are "" on failure.
+ *   - A NULL operand gives a NULL result and keeps the error that made it so; any other failure replaces what was
+ *     recorded. So a whole expression is checked once, at its end, with haul_error_status().
+ *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).
- *   - Options are given as designated initialisers after the last positional argument; zero is always the default:
- *     haul_conv2d(x, w, bias, .stride = {2, 2}). Behind each such macro stands a function that takes a pointer.
- */
+ *   - Options are given as designated initialisers after the last positional argument: haul_conv2d(x, w, bias,
+ *     .stride = {2, 2}). What is not given is zero, which means the default. A tensor that is not given counts as
+ *     HAUL_NONE, but as failed while an error is recorded: clear errors that were dealt with (haul_error_clear).
+ *   - Behind each such macro stands a function that takes a pointer to the options. In C++ the macros need C++20, and
+ *     options in the order of the struct; older programs call the functions.
+ *   - Before 1.0 structs may grow with each minor version: programs are compiled anew for it. */
 #ifndef HAUL_BASE_H
 #define HAUL_BASE_H
 
@@ -18,11 +24,9 @@
 #if defined(__GNUC__)
 #define HAUL_API          __attribute__((visibility("default")))
 #define HAUL_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define HAUL_MUST_USE     __attribute__((warn_unused_result))
 #else
 #define HAUL_API
 #define HAUL_PRINTF(f, a)
-#define HAUL_MUST_USE
 #endif
 
 #ifdef __cplusplus
@@ -31,6 +35,26 @@
 #else
 #define HAUL_BEGIN
 #define HAUL_END
+#endif
+
+/* Private: HAUL__COUNT says how many values of a type are given, HAUL__OPTIONS is a pointer to options that live until
+ * the end of the expression (C++) or block (C). */
+#ifdef __cplusplus
+extern "C++" {
+template <typename... T> constexpr int haul__count(const T &...)
+{
+    return static_cast<int>(sizeof...(T));
+}
+template <typename T> const T *haul__options(const T &options)
+{
+    return &options;
+}
+}
+#define HAUL__COUNT(type, ...)   haul__count(__VA_ARGS__)
+#define HAUL__OPTIONS(type, ...) haul__options(type{__VA_ARGS__})
+#else
+#define HAUL__COUNT(type, ...)   ((int)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))
+#define HAUL__OPTIONS(type, ...) (&(type){__VA_ARGS__})
 #endif
 
 /* Most dimensions a tensor can have. */

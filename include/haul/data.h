@@ -32,15 +32,15 @@ typedef struct haul_split_options {
     const char *directory; /* positional */
     bool        test;      /* the test split instead of the training one */
 } haul_split_options;
-#define haul_cifar10(...) haul_cifar10_with(&(haul_split_options){.directory = __VA_ARGS__})
+#define haul_cifar10(...) haul_cifar10_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
 
 /* A folder with one folder of JPEG and PNG pictures a class (sorted by name); a train and test folder inside are used
  * for the splits if there are such. All pictures must have the size of the first; grey ones become RGB. */
-#define haul_image_folder(...) haul_image_folder_with(&(haul_split_options){.directory = __VA_ARGS__})
+#define haul_image_folder(...) haul_image_folder_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_image_folder_with(const haul_split_options *options);
 
-/* Examples in memory: x [N, ...] u8 or f32 and y [N, ...] on the CPU; the dataset holds both. */
+/* Examples in memory: x [N, ...] u8 or f32 and y [N, ...] i64 or f32 on the CPU; the dataset holds both. */
 HAUL_API haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y);
 
 /* Drawn 32x32 RGB pictures of 10 kinds of shapes, made from the seed: position, size, colour and noise vary, so that a
@@ -51,15 +51,16 @@ typedef struct haul_synthetic_options {
     uint64_t seed;
     bool     test;
 } haul_synthetic_options;
-#define haul_shapes(...) haul_shapes_with(&(haul_synthetic_options){.count = __VA_ARGS__})
+#define haul_shapes(...) haul_shapes_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
 HAUL_API haul_dataset *haul_shapes_with(const haul_synthetic_options *options);
 
 /* Rows of 10 numbers in two Gaussian clouds, with target 0 or 1 (f32, [1]): for a small dense network. */
-#define haul_blobs(...) haul_blobs_with(&(haul_synthetic_options){.count = __VA_ARGS__})
+#define haul_blobs(...) haul_blobs_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
 HAUL_API haul_dataset *haul_blobs_with(const haul_synthetic_options *options);
 
 /* A dataset of the user's own: `read` fills one example's input and target (row-major, the spec's dtypes), may be
- * called by several threads at once, and returns a status; `close` may be NULL. */
+ * called by several threads at once, and returns a status. The struct and `name` are copied. `close`, which may be
+ * NULL, is called when nothing holds the dataset any more, also when haul_dataset_new fails. */
 typedef struct haul_dataset_source {
     haul_example_spec spec;
     int64_t           count;
@@ -70,7 +71,7 @@ typedef struct haul_dataset_source {
 } haul_dataset_source;
 HAUL_API haul_dataset *haul_dataset_new(const haul_dataset_source *source);
 
-/* One batch. It belongs to the loader and is valid until the next call of haul_loader_next. */
+/* One batch. It belongs to the loader and is valid until the next call of haul_loader_next or haul_loader_start. */
 typedef struct haul_batch {
     haul_tensor *x;     /* [n, ...] f32 on the loader's device */
     haul_tensor *y;     /* [n, ...] */
@@ -87,13 +88,13 @@ typedef struct haul_loader_options {
     int           workers;         /* threads; 0: the calling thread does the work */
     int           prefetch;        /* batches ahead; 0 means 2 for each worker */
     haul_device  *device;          /* where batches go; not given: the thread's current device at this time */
-    double        mean, deviation; /* pictures become (x / 255 - mean) / deviation; 0, 0 means 0.5 and 0.5 */
+    double        mean, deviation; /* u8 becomes (x / 255 - mean) / deviation (above 0); 0, 0 means 0.5 and 0.5 */
     int64_t       random_crop;     /* pad pictures by so many zero pixels and crop back at random: for training data */
     bool          random_flip;     /* mirror pictures left-right with probability 1/2: for training data */
 } haul_loader_options;
 
 /* haul_loader_new(dataset, .batch = 64, .shuffle = true, .workers = 2) */
-#define haul_loader_new(...) haul_loader_new_with(&(haul_loader_options){.dataset = __VA_ARGS__})
+#define haul_loader_new(...) haul_loader_new_with(HAUL__OPTIONS(haul_loader_options, .dataset = __VA_ARGS__))
 HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 
 /* Begin epoch number `epoch` (any number; it selects the order and the random transforms), at batch `first` when
@@ -101,10 +102,10 @@ HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 HAUL_API haul_status haul_loader_start(haul_loader *loader, int64_t epoch);
 HAUL_API haul_status haul_loader_start_at(haul_loader *loader, int64_t epoch, int64_t first);
 
-/* The next batch; NULL at the end of the epoch (no error is set) and on failure (the error is set). This is the one
- * function whose NULL can be a normal answer: check haul_error_status() after the loop. */
+/* The next batch; NULL at the end of the epoch (no error is set) and on failure (the error is set): check
+ * haul_error_status() after the loop. */
 HAUL_API const haul_batch *haul_loader_next(haul_loader *loader);
-HAUL_API int64_t           haul_loader_batches(const haul_loader *loader); /* in an epoch */
+HAUL_API int64_t           haul_loader_batches(const haul_loader *loader); /* in an epoch; -1 on failure */
 
 HAUL_END
 

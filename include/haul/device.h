@@ -56,7 +56,8 @@ HAUL_API haul_device *haul_current_device(void);
 /* Wait until all that was submitted to the device is done; reports a fault of earlier asynchronous work. */
 HAUL_API haul_status haul_device_sync(haul_device *device);
 
-/* Threads the CPU uses for one operation. Results do not depend on it. 0 means one a core. */
+/* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 means what the
+ * environment's HAUL_NUM_THREADS says at first, else one a core; haul_num_threads answers the number in use. */
 HAUL_API haul_status haul_set_num_threads(int threads);
 HAUL_API int         haul_num_threads(void);
 

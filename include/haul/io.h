@@ -27,7 +27,8 @@ typedef struct haul_text_pair {
 HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_tensor *tensors, int count,
                                            const haul_text_pair *metadata, int metadata_count);
 
-/* An opened file: the header is read and checked, tensors are read when asked for. Belongs to the scope. */
+/* An opened file: the header is read and checked, tensors are read when asked for. Belongs to the scope. Names, keys
+ * and values live as long as it; counts are -1 on failure. */
 typedef struct haul_safetensors haul_safetensors;
 typedef struct haul_file_tensor {
     const char *name;
@@ -48,8 +49,10 @@ HAUL_API haul_status haul_safetensors_metadata_entry(const haul_safetensors *fil
 HAUL_API haul_status haul_save_weights(const char *path, haul_module *module);
 HAUL_API haul_status haul_load_weights(const char *path, haul_module *module);
 
-/* A checkpoint: a safetensors file with the weights, the optimizer's state, the random state, and the position in the
- * training. Continuing from it gives the same bits as never having stopped. */
+/* A checkpoint: a safetensors file with the weights, the optimizer's state and learning rate, the random state of the
+ * process, and the position in the training. Continuing from it gives the same bits as never having stopped. Loading
+ * sets all of these, wants the same module and kind of optimizer, and changes nothing when it fails. Keys of `extra`
+ * must not begin with "haul."; haul_open_safetensors reads them. */
 typedef struct haul_training_position {
     int64_t epoch; /* from 1 */
     int64_t batch; /* batches of that epoch already trained on */

@@ -1,7 +1,9 @@
 /* Memory of a device: what is used, by whom, and a limit.
  *
  * Every byte a tensor uses comes from one caching allocator per device. Freed blocks are kept for reuse ("reserved"
- * but not "allocated") until the limit is reached, an allocation fails, or haul_memory_release_cached is called. */
+ * but not "allocated") until the limit is reached, an allocation fails, or haul_memory_release_cached is called. A
+ * tensor on the CPU in pinned memory counts among that of the device it is pinned for (haul_pinned_stats_get), not
+ * among the CPU's. */
 #ifndef HAUL_MEMORY_H
 #define HAUL_MEMORY_H
 
@@ -24,7 +26,7 @@ typedef struct haul_memory_stats {
 } haul_memory_stats;
 
 HAUL_API haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out);
-HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
+HAUL_API haul_status haul_memory_reset_peak(haul_device *device); /* also of the memory pinned for it */
 
 /* Absolute upper bound on `reserved`, in bytes; 0 removes it. A limit below what is in use is accepted and lets nothing
  * more be obtained. Reaching it gives the cache back first, then fails with HAUL_OUT_OF_MEMORY. */
@@ -35,8 +37,9 @@ HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 
 /* Pinned host memory, from and to which the device copies at the speed of the link: results of moves to the CPU, the
  * loader's batches, haul_pin's tensors, and what copies of ordinary memory go through. Drivers are slow to make it, so
- * it is cached, too; all zeros where the device has none. The limit is a quarter of the machine's memory unless set;
- * beyond it ordinary memory is used, and nothing fails. */
+ * it is cached, too; all zeros where the device has none (CPUs, meta, GPUs that share the host's memory). The limit is
+ * a quarter of the machine's memory for each device unless set, 0 removes it; beyond it ordinary memory is used, and
+ * nothing fails. */
 HAUL_API haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out);
 HAUL_API haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes);
 

@@ -19,7 +19,8 @@ typedef haul_tensor *haul_forward(haul_module *self, haul_tensor *x);
 /* A module of the user's own: `forward` computes with haul_call_child, haul_module_parameter and haul_module_state. */
 HAUL_API haul_module *haul_module_new(const char *kind, haul_forward *forward);
 
-/* As above with `state_bytes` of zeroed memory for its settings, reached by haul_module_state. */
+/* As above with `state_bytes` of zeroed memory for its settings, reached by haul_module_state. It is freed with the
+ * module and nothing else is, so it must own nothing. */
 HAUL_API haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward, size_t state_bytes);
 HAUL_API void        *haul_module_state(haul_module *module);
 HAUL_API const char  *haul_module_kind(const haul_module *module);
@@ -43,11 +44,14 @@ typedef struct haul_named_tensor {
     bool         is_buffer;
 } haul_named_tensor;
 
-HAUL_API int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity); /* how many there are */
+/* How many there are, or -1 on failure; fills at most `capacity` entries. A tensor held under two names is there twice.
+ * New names are kept in the module: not to be called by two threads at once. */
+HAUL_API int     haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity);
 HAUL_API int64_t haul_module_parameter_count(haul_module *module); /* elements of all parameters; -1 on failure */
 
-/* Run forward in a scope of its own, so that what it made on the way is freed unless the graph needs it. A module that
- * was placed with haul_module_place moves x to its device first. */
+/* Run forward in a scope of its own, so that what it made on the way is freed unless the graph needs it, and settings
+ * of the thread that it changed are restored. A module that was placed with haul_module_place moves x to its device
+ * first. Several threads may call one module, unless it changes itself: batch normalisation does in training. */
 HAUL_API haul_tensor *haul_call(haul_module *module, haul_tensor *x);
 HAUL_API haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x);
 
@@ -68,8 +72,9 @@ HAUL_API void haul_watch_calls(haul_call_watcher *watcher, void *context);
 HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 HAUL_API bool        haul_module_is_training(const haul_module *module);
 
-/* Move parameters and buffers (and gradients) of the module and its children to `device`. haul_module_place also makes
- * the module move its input there when called, so that neighbouring layers can lie on different devices. */
+/* Move parameters and buffers (and gradients) of the module and its children to `device`, all or none.
+ * haul_module_place also makes the module move its input there when called and make new tensors there, so that
+ * neighbouring layers can lie on different devices; haul_module_to moves the place of modules that have one along. */
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 
@@ -84,7 +89,8 @@ typedef struct haul_nn_linear_options {
     bool    no_bias;
     bool    relu; /* haul_relu of the result */
 } haul_nn_linear_options;
-#define haul_nn_linear(in, ...) haul_nn_linear_with(in, &(haul_nn_linear_options){.out_features = __VA_ARGS__})
+#define haul_nn_linear(in, ...)                                                                                        \
+    haul_nn_linear_with(in, HAUL__OPTIONS(haul_nn_linear_options, .out_features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
 
 /* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
@@ -96,18 +102,20 @@ typedef struct haul_nn_conv2d_options {
     bool    no_bias;
     bool    relu; /* haul_relu of the result */
 } haul_nn_conv2d_options;
-#define haul_nn_conv2d(in, out, ...) haul_nn_conv2d_with(in, out, &(haul_nn_conv2d_options){.kernel = __VA_ARGS__})
+#define haul_nn_conv2d(in, out, ...)                                                                                   \
+    haul_nn_conv2d_with(in, out, HAUL__OPTIONS(haul_nn_conv2d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                                           const haul_nn_conv2d_options *options);
 
-/* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var; x is
- * [N, channels, ...]. */
+/* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var [channels] and
+ * num_batches_tracked (i64, 0-d), as in PyTorch; x is [N, channels, ...]. */
 typedef struct haul_nn_batch_norm_options {
     int64_t channels; /* positional */
     double  momentum; /* 0 means 0.1 */
     double  eps;      /* 0 means 1e-5 */
 } haul_nn_batch_norm_options;
-#define haul_nn_batch_norm(...) haul_nn_batch_norm_with(&(haul_nn_batch_norm_options){.channels = __VA_ARGS__})
+#define haul_nn_batch_norm(...)                                                                                        \
+    haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
 
 HAUL_API haul_module *haul_nn_relu(void);
@@ -118,16 +126,26 @@ HAUL_API haul_module *haul_nn_dropout(double p); /* in training only; p is a pro
 HAUL_API haul_module *haul_nn_flatten(int first_axis);
 
 /* haul_nn_max_pool2d(3, .stride = {2, 2}), with the options of haul_max_pool2d. */
-#define haul_nn_max_pool2d(...) haul_nn_max_pool2d_with(&(haul_pool2d_options){.size = __VA_ARGS__})
-#define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(&(haul_pool2d_options){.size = __VA_ARGS__})
+#define haul_nn_max_pool2d(...) haul_nn_max_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
 HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
 
 /* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. */
 HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
+#ifdef __cplusplus
+extern "C++" {
+template <typename... T> haul_module *haul__sequential(T *...children)
+{
+    haul_module *const all[] = {children...};
+    return haul_nn_sequential(all, static_cast<int>(sizeof...(T)));
+}
+}
+#define HAUL_SEQUENTIAL(...) haul__sequential(__VA_ARGS__)
+#else
 #define HAUL_SEQUENTIAL(...)                                                                                           \
-    haul_nn_sequential((haul_module *const[]){__VA_ARGS__},                                                            \
-                       (int)(sizeof((haul_module *const[]){__VA_ARGS__}) / sizeof(haul_module *)))
+    haul_nn_sequential((haul_module *const[]){__VA_ARGS__}, HAUL__COUNT(haul_module *const, __VA_ARGS__))
+#endif
 
 /* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ----
  * The last two want at least two dimensions, [out, in, ...]; sizes after these count as a window. */
@@ -146,7 +164,7 @@ typedef struct haul_model_options {
     haul_shape  input;   /* of one example; ndim 0: as above */
     int64_t     outputs; /* classes or values to predict; 0: as above */
 } haul_model_options;
-#define haul_model_new(...) haul_model_new_with(&(haul_model_options){.name = __VA_ARGS__})
+#define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
 HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);
 
 HAUL_END

@@ -14,7 +14,11 @@
 
 HAUL_BEGIN
 
-/* ---- pointwise: the rows of pointwise.def; formulas and gradients stand there ---- */
+/* ---- pointwise: the rows of pointwise.def; formulas and gradients stand there ----
+ * haul_clamp(x, low, high); haul_threshold(x, t, value): x where x > t, else value; haul_affine(x, scale, shift);
+ * haul_leaky_relu(x, slope, 0). Where pointwise.def says FLOAT or WIDE integers and bool give f32: haul_div and
+ * haul_pow do. haul_remainder has the sign of b, haul_round goes to even numbers from halves, haul_gelu is the exact
+ * one. */
 #define HAUL_UNARY(name, ...)                                                                                          \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x);                                                                 \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x);
@@ -44,7 +48,8 @@ HAUL_API haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double
 /* Set every element of out. */
 HAUL_API haul_status haul_fill_into(haul_tensor *out, double value);
 HAUL_API haul_status haul_zero_into(haul_tensor *out);
-/* out = x, converted and broadcast to out's shape and dtype; x may lie on another device. */
+/* out = x, converted and broadcast to out's shape and dtype; x may lie on another device. Not differentiable: while
+ * gradients are recorded an x that requires one is refused with HAUL_GRAPH. */
 HAUL_API haul_status haul_copy_into(haul_tensor *out, haul_tensor *x);
 
 /* ---- creation, on the thread's current device ---- */
@@ -54,26 +59,30 @@ HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
 HAUL_API haul_tensor *haul_scalar(double value);                                             /* f32, 0-d */
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step); /* stop excluded */
+/* With x's shape, dtype, device and order of dimensions in memory. */
 HAUL_API haul_tensor *haul_zeros_like(haul_tensor *x);
 HAUL_API haul_tensor *haul_ones_like(haul_tensor *x);
 HAUL_API haul_tensor *haul_full_like(haul_tensor *x, double value);
 HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
 
 /* ---- reductions ----
- * haul_sum(x): over all axes. haul_sum(x, .axes = {0, 2}, .count = 2, .keepdim = true): over those. Reducing sums of
- * bool and integers gives i64 (u8 too), of floats the same float; mean needs a float. The order of additions depends on
- * shape and layout only. */
+ * haul_sum(x): over all axes. haul_sum(x, HAUL_AXES(0, 2), .keepdim = true): over those. Sums of bool and integers are
+ * i64 (of u8, too), of floats the same float; mean needs a float. Of no elements the sum is 0 and the mean NaN; max,
+ * min and the index of one are refused with HAUL_SHAPE. The order of additions depends on shape and layout only. */
 typedef struct haul_reduce_options {
     haul_tensor *x; /* positional */
     int          axes[HAUL_MAX_DIMS];
-    int          count;   /* how many of `axes` are given; 0: all */
+    int          count;   /* how many of `axes` are given; 0: over all, whatever `axes` says */
     bool         keepdim; /* keep reduced axes with size 1 */
 } haul_reduce_options;
 
-#define haul_sum(...)  haul_sum_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_mean(...) haul_mean_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_max(...)  haul_max_with(&(haul_reduce_options){.x = __VA_ARGS__})
-#define haul_min(...)  haul_min_with(&(haul_reduce_options){.x = __VA_ARGS__})
+/* The options .axes and .count of a reduction. */
+#define HAUL_AXES(...) .axes = {__VA_ARGS__}, .count = HAUL__COUNT(int, __VA_ARGS__)
+
+#define haul_sum(...)  haul_sum_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_mean(...) haul_mean_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_max(...)  haul_max_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_min(...)  haul_min_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_sum_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_mean_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_max_with(const haul_reduce_options *options); /* NaN wins; a tie shares the gradient */
@@ -117,7 +126,8 @@ HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
 
 /* ---- linear algebra ---- */
-/* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy. */
+/* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
+ * Dtypes promote; integers are multiplied and added as such, bool is refused. haul_linear is the same in this. */
 HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 
 typedef struct haul_linear_options {
@@ -126,7 +136,7 @@ typedef struct haul_linear_options {
 } haul_linear_options;
 
 /* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
-#define haul_linear(x, weight, ...) haul_linear_with(x, weight, &(haul_linear_options){.bias = __VA_ARGS__})
+#define haul_linear(x, weight, ...) haul_linear_with(x, weight, HAUL__OPTIONS(haul_linear_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options);
 
 /* How exact products and convolutions of f32 must be, on this thread; HAUL_PRECISION_HIGHEST unless set; restored when
@@ -150,8 +160,8 @@ typedef struct haul_conv2d_options {
 
 /* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has
  * floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns. It is channels-last where x or
- * the weight is, and where the device's library computes so. */
-#define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, &(haul_conv2d_options){.bias = __VA_ARGS__})
+ * the weight is, and where the device's library computes so. Dtypes promote; x or the weight has a floating one. */
+#define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
 
 typedef struct haul_pool2d_options {
@@ -162,8 +172,10 @@ typedef struct haul_pool2d_options {
     bool    exclude_padding; /* average only: divide by the elements inside x */
 } haul_pool2d_options;
 
-#define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, &(haul_pool2d_options){.size = __VA_ARGS__})
-#define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, &(haul_pool2d_options){.size = __VA_ARGS__})
+/* The largest element, or the mean, of windows of x, which has a floating dtype; the result has
+ * floor((size + 2 padding - window) / stride) + 1 rows and columns. Padding is never the largest; in a mean it is 0. */
+#define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 
@@ -183,14 +195,16 @@ typedef struct haul_batch_norm_options {
     double       eps;      /* 0 means 1e-5 */
 } haul_batch_norm_options;
 
-#define haul_batch_norm(x, ...) haul_batch_norm_with(x, &(haul_batch_norm_options){.weight = __VA_ARGS__})
+#define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
 HAUL_API haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options);
 
-/* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x itself. */
+/* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x, as a fresh handle
+ * that shares its memory. */
 HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
 
 /* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
-/* logits [N, C] against class indices y [N] (i64 or i32; u8 too). On the CPU an index out of range is an error. */
+/* logits [N, C] against class indices y [N] (i64 or i32; u8 too). On the CPU an index out of range is an error,
+ * elsewhere it counts as the nearest class; no index is left out. */
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
 /* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);

@@ -21,7 +21,7 @@ typedef struct haul_sgd_options {
     double       momentum, dampening, weight_decay;
     bool         nesterov; /* needs momentum, no dampening */
 } haul_sgd_options;
-#define haul_sgd(...) haul_sgd_with(&(haul_sgd_options){.module = __VA_ARGS__})
+#define haul_sgd(...) haul_sgd_with(HAUL__OPTIONS(haul_sgd_options, .module = __VA_ARGS__))
 HAUL_API haul_optimizer *haul_sgd_with(const haul_sgd_options *options);
 
 /* Adam (Kingma, Ba 2015); with decoupled weight decay (Loshchilov, Hutter 2019) when .decoupled is set. */
@@ -33,7 +33,7 @@ typedef struct haul_adam_options {
     double       weight_decay;
     bool         decoupled;
 } haul_adam_options;
-#define haul_adam(...) haul_adam_with(&(haul_adam_options){.module = __VA_ARGS__})
+#define haul_adam(...) haul_adam_with(HAUL__OPTIONS(haul_adam_options, .module = __VA_ARGS__))
 HAUL_API haul_optimizer *haul_adam_with(const haul_adam_options *options);
 
 HAUL_API haul_status  haul_optimizer_step(haul_optimizer *optimizer);

@@ -1,10 +1,10 @@
 /* Scopes own objects.
  *
- * Every tensor, module, optimizer, dataset and loader belongs to the scope that was innermost on the calling thread
- * when it was made, and lives until that scope is popped. Objects hold what they need (a view its memory, a result the
- * graph behind it, an optimizer its module), so popping never leaves anything dangling inside the library.
- * Popping also restores the thread's current device, placement policy, grad mode and precision of matrix products, and
- * nothing else. */
+ * Every tensor, module, optimizer, dataset, loader and opened safetensors file belongs to the scope that was innermost
+ * on the calling thread when it was made, and lives until that scope is popped. Objects hold what they need (a view its
+ * memory, a result the graph behind it, an optimizer its module), so popping never leaves anything dangling inside the
+ * library. Popping also restores the thread's current device, placement policy, grad mode, precision of matrix products
+ * and autocast, and nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
@@ -30,7 +30,8 @@ HAUL_API int haul_scope_depth(void);
 /* Give an object up before its scope ends. It must be owned by a scope of this thread; NULL is ignored. */
 HAUL_API haul_status haul_drop(void *object);
 
-/* Hold an object beyond its scope: each haul_keep is undone by one haul_release. haul_keep returns its argument. */
+/* Hold an object beyond its scope: each haul_keep is undone by one haul_release, on any thread. haul_keep returns its
+ * argument. NULL and HAUL_NONE are ignored; releasing what only its scope holds is refused with HAUL_STATE. */
 HAUL_API void *haul_keep(void *object);
 HAUL_API void  haul_release(void *object);
 

@@ -1,8 +1,10 @@
 /* Tensors: shape, dtype, device, and the memory behind them.
  *
  * A tensor is up to eight dimensions over a storage, with a stride (in elements, never negative) for each. Views share
- * a storage. A tensor is immutable in shape and dtype; its elements change only through functions named _into, through
- * haul_map, and through optimizers. */
+ * a storage. Shape and dtype of a tensor never change. Its elements are changed by functions named _into, haul_write,
+ * haul_map, haul_init_..., optimizers, the running statistics of haul_batch_norm, and loading. haul_module_to,
+ * haul_module_place and haul_module_to_memory_format change where and how a module's tensors lie: handles stay valid,
+ * views that were made before keep the old memory. */
 #ifndef HAUL_TENSOR_H
 #define HAUL_TENSOR_H
 
@@ -13,19 +15,18 @@
 
 HAUL_BEGIN
 
-/* A shape as an argument: HAUL_SHAPE(64, 3, 32, 32). HAUL_SCALAR_SHAPE is the shape of a 0-d tensor. */
+/* A shape as an argument: HAUL_SHAPE(64, 3, 32, 32), at most eight sizes. HAUL_SCALAR_SHAPE is the shape of a 0-d
+ * tensor. */
 typedef struct haul_shape {
     int     ndim;
     int64_t dims[HAUL_MAX_DIMS];
 } haul_shape;
 
-#define HAUL__COUNT(...)                             HAUL__COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define HAUL__COUNT_(a, b, c, d, e, f, g, h, n, ...) n
 #ifdef __cplusplus
-#define HAUL_SHAPE(...)   (haul_shape{HAUL__COUNT(__VA_ARGS__), {__VA_ARGS__}})
+#define HAUL_SHAPE(...)   (haul_shape{HAUL__COUNT(int64_t, __VA_ARGS__), {__VA_ARGS__}})
 #define HAUL_SCALAR_SHAPE (haul_shape{0, {0}})
 #else
-#define HAUL_SHAPE(...)   ((haul_shape){HAUL__COUNT(__VA_ARGS__), {__VA_ARGS__}})
+#define HAUL_SHAPE(...)   ((haul_shape){HAUL__COUNT(int64_t, __VA_ARGS__), {__VA_ARGS__}})
 #define HAUL_SCALAR_SHAPE ((haul_shape){0, {0}})
 #endif
 
@@ -38,7 +39,7 @@ HAUL_API int64_t      haul_tensor_dim(const haul_tensor *t, int axis);    /* neg
 HAUL_API int64_t      haul_tensor_stride(const haul_tensor *t, int axis); /* in elements; -1 on failure */
 HAUL_API haul_shape   haul_tensor_shape(const haul_tensor *t);            /* ndim is -1 on failure */
 HAUL_API int64_t      haul_tensor_count(const haul_tensor *t);            /* number of elements; -1 on failure */
-HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);            /* count x size of an element */
+HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);            /* count x size of an element; 0 on failure */
 HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);            /* HAUL_DTYPE_NONE on failure */
 HAUL_API haul_device *haul_tensor_device(const haul_tensor *t);           /* an invalid device on failure */
 HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);    /* row-major, without gaps */
@@ -46,7 +47,7 @@ HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);    /* row
  * both this and contiguous. */
 HAUL_API bool haul_tensor_is_channels_last(const haul_tensor *t);
 
-/* The elements' memory is changed by in-place operations; each change counts one up. */
+/* The elements' memory is changed by in-place operations; each change counts one up. 0 on failure. */
 HAUL_API uint64_t haul_tensor_version(const haul_tensor *t);
 
 /* Write the tensor as text to standard output: values (summarised past 1,000 elements), shape, dtype, device.

@@ -19,19 +19,21 @@ typedef struct haul_to_options {
 
 /* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to
  * change. Differentiable: the gradient is moved back to where x lies. */
-#define haul_to(x, ...) haul_to_with(x, &(haul_to_options){.device = __VA_ARGS__})
+#define haul_to(x, ...) haul_to_with(x, HAUL__OPTIONS(haul_to_options, .device = __VA_ARGS__))
 HAUL_API haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options);
 
-/* A copy of x with memory of its own on `device` (which may be x's own): TensorFlow's tf.identity. */
+/* A copy of x with memory of its own on `device` (which may be x's own): TensorFlow's tf.identity. It is dense, with
+ * its dimensions in memory in x's order (row-major where x repeats elements). Differentiable. */
 HAUL_API haul_tensor *haul_identity(haul_tensor *x, haul_device *device);
 
-/* A copy of x with memory of its own, on its device, contiguous. */
+/* The same on x's device. */
 HAUL_API haul_tensor *haul_clone(haul_tensor *x);
 
 /* x, a tensor on the CPU, in pinned memory, from and to which `device` copies at the speed of the link and without
- * making the host wait or copy: worth while for what is moved again and again. Shares x's memory if that is pinned
- * already, and where the device gains nothing by it; in ordinary memory when none can be pinned any more
- * (haul_pinned_set_limit). Results of haul_to(x, haul_cpu()) are pinned already. */
+ * making the host wait or copy: worth while for what is moved again and again. It lies as haul_clone(x) would. Shares
+ * x's memory if that is pinned already, for whichever device, and where the device gains nothing by it; in ordinary
+ * memory when none can be pinned any more (haul_pinned_set_limit). Results of haul_to(x, haul_cpu()) are pinned
+ * already. Differentiable. */
 HAUL_API haul_tensor *haul_pin(haul_tensor *x, haul_device *device);
 HAUL_API bool         haul_tensor_is_pinned(const haul_tensor *t);
 
@@ -44,7 +46,9 @@ HAUL_API haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype);
 HAUL_API haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data);
 
 /* A CPU tensor over the caller's own memory, nothing copied. `deleter(context)` is called when nothing uses the memory
- * any more, also when this call fails; it may be NULL. data must be aligned for the dtype. */
+ * any more, on whichever thread that is, also when this call fails; it may be NULL. data must be aligned for the dtype.
+ * While a tensor uses the memory, change it through haul_write, haul_map and _into functions only: a move may still be
+ * reading it (haul_device_sync waits), and haul_backward does not notice other changes. */
 HAUL_API haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void (*deleter)(void *context),
                                      void *context);
 
@@ -52,7 +56,8 @@ HAUL_API haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *d
  * fails `out` may hold part of them. */
 HAUL_API haul_status haul_read(const haul_tensor *t, void *out, size_t size);
 
-/* Overwrite all elements of t from `data`, row-major, `size` bytes (exactly haul_tensor_bytes(t)). */
+/* Overwrite all elements of t from `data`, row-major, `size` bytes (exactly haul_tensor_bytes(t)); data may be freed
+ * when the call returns. A change in place, as those of _into functions. */
 HAUL_API haul_status haul_write(haul_tensor *t, const void *data, size_t size);
 
 /* The value of a tensor with one element, converted; NaN (and 0) on failure, with the error set. Waits. */
@@ -60,8 +65,9 @@ HAUL_API double  haul_item(const haul_tensor *t);
 HAUL_API int64_t haul_item_i64(const haul_tensor *t);
 
 /* The elements of t, a contiguous tensor, as host memory until haul_unmap. For the CPU it is the memory itself; for
- * another device a copy, written back by haul_unmap when HAUL_WRITE was asked for. NULL on failure. A tensor can be
- * mapped once at a time. */
+ * another device a copy, written back by haul_unmap when HAUL_WRITE was asked for; elements that are not written keep
+ * their values. NULL on failure. Memory can be mapped once at a time, views of it included; use them in no operation
+ * until haul_unmap. When that fails t stays mapped; a copy that was not unmapped is lost with t. */
 typedef enum haul_map_mode { HAUL_READ = 1, HAUL_WRITE = 2 } haul_map_mode;
 HAUL_API void       *haul_map(haul_tensor *t, int mode);
 HAUL_API haul_status haul_unmap(haul_tensor *t);

@@ -2,6 +2,8 @@
  * list of the thread's. */
 #include "core/object.h"
 
+#include <haul/tensor.h>
+
 #include "core/error.h"
 #include "core/thread.h"
 
@@ -53,13 +55,16 @@ void haul__object_release(void *p)
 
 void *haul_keep(void *object)
 {
-    haul__object_keep(object);
+    if (object != (void *)haul_none)
+        haul__object_keep(object);
     return object;
 }
 
 void haul_release(void *p)
 {
     haul__object *object = p;
+    if (p == (void *)haul_none) /* threads must not meet in its link */
+        return;
     if (object && object->scope && atomic_load_explicit(&object->refs, memory_order_relaxed) == 1) {
         haul__fail(HAUL_STATE, "haul_release", "object",
                    "the %s was released more often than it was kept; its scope still owns it (haul_drop ends it early)",
