@@ -31,6 +31,7 @@ haul_loader *train(haul_module **module, haul_optimizer **optimizer)
     *module = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 8, 3, .padding = {1, 1}), haul_nn_batch_norm(8), haul_nn_flatten(1),
                               haul_nn_linear(8, 10, .no_bias = true), haul_model_new("mlp", .outputs = 3));
     *optimizer = haul_adam(*module, .lr = 0.1, .decoupled = true);
+    haul_grad_scaler_new(*optimizer, .growth_interval = 100);
     return haul_loader_new(haul_cifar10("data", .test = true), .batch = 64, .shuffle = true);
 }
 END

@@ -1,7 +1,8 @@
 /* Optimizers: they hold a module and change its parameters from their gradients.
  *
  * haul_optimizer_step allocates everything it needs before its first write, so that a step that fails changes nothing.
- * Parameters without a gradient are left alone. State lies where the parameter lies. */
+ * Parameters without a gradient are left alone. State lies where the parameter lies. The parameters are those the
+ * module has when the optimizer is made. */
 #ifndef HAUL_OPTIM_H
 #define HAUL_OPTIM_H
 
@@ -43,11 +44,12 @@ HAUL_API haul_status  haul_optimizer_set_lr(haul_optimizer *optimizer, double lr
 HAUL_API const char  *haul_optimizer_kind(const haul_optimizer *optimizer); /* "sgd", "adam" */
 HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
 
-/* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., and the number of steps taken.
- * Reading answers how many tensors there are; writing replaces the state and wants exactly those names and shapes. With
- * a haul_grad_scaler its state is among them, as "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves
- * the scaler as it is where those are missing. After steps with a scaler, reading the state or the number of steps
- * waits for the device. */
+/* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., for Adam "PARAMETER.step", too,
+ * and the number of steps taken. Reading answers how many tensors there are, none before the first step, or -1 on
+ * failure; they belong to the optimizer and are to be used before its next step, reading or writing. Writing replaces
+ * the state and wants exactly those names and shapes. With a haul_grad_scaler its state is among them, as
+ * "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves the scaler as it is where those are missing.
+ * After steps with a scaler, reading the state or the number of steps waits for the device. */
 HAUL_API int         haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity);
 HAUL_API haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                                int64_t steps);
@@ -79,7 +81,8 @@ typedef struct haul_grad_scaler_options {
     double          growth, backoff; /* factors; 0 means 2 and 0.5 */
     int64_t         growth_interval; /* good steps before the scale grows; 0 means 2000 */
 } haul_grad_scaler_options;
-#define haul_grad_scaler_new(...) haul_grad_scaler_new_with(&(haul_grad_scaler_options){.optimizer = __VA_ARGS__})
+#define haul_grad_scaler_new(...)                                                                                      \
+    haul_grad_scaler_new_with(HAUL__OPTIONS(haul_grad_scaler_options, .optimizer = __VA_ARGS__))
 HAUL_API haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *options);
 
 /* loss times the scale; differentiable. */

@@ -1,10 +1,10 @@
 /* Scopes own objects.
  *
- * Every tensor, module, optimizer, dataset, loader and opened safetensors file belongs to the scope that was innermost
- * on the calling thread when it was made, and lives until that scope is popped. Objects hold what they need (a view its
- * memory, a result the graph behind it, an optimizer its module), so popping never leaves anything dangling inside the
- * library. Popping also restores the thread's current device, placement policy, grad mode, precision of matrix products
- * and autocast, and nothing else. */
+ * Every tensor, module, optimizer, loss scaler, dataset, loader and opened safetensors file belongs to the scope that
+ * was innermost on the calling thread when it was made, and lives until that scope is popped. Objects hold what they
+ * need (a view its memory, a result the graph behind it, an optimizer its module), so popping never leaves anything
+ * dangling inside the library. Popping also restores the thread's current device, placement policy, grad mode,
+ * precision of matrix products and autocast, and nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
