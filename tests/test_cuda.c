@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,10 @@ static void test_cuda__nothing_there(void **state)
     IN_CHILD(has_no_gpu, "STANDIN_INIT=803");
     expected = "made for CUDA 11.4, and 12.0 is needed";
     IN_CHILD(has_no_gpu, "STANDIN_DRIVER=11040");
+    expected = "NVRTC 13.0 is newer than the NVIDIA driver, which is made for CUDA 12.8";
+    IN_CHILD(has_no_gpu, "STANDIN_DRIVER=12080");
+    expected = "compute mode \"prohibited\"";
+    IN_CHILD(has_no_gpu, "STANDIN_COMPUTE_MODE=2");
     expected = "compute capability 7.0, and 7.5";
     IN_CHILD(has_no_gpu, "STANDIN_CAPABILITY=7.0");
 }
@@ -174,6 +179,45 @@ static void test_cuda__two_gpus(void **state)
     IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_ORDER=early");
 }
 
+/* A function of the stand-in that is loaded; in a child only. */
+static void *standin_symbol(const char *name)
+{
+    void *library = dlopen(STANDIN "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return library ? dlsym(library, name) : NULL;
+}
+
+/* Listing and comparing GPUs takes nothing of them: a context each would be hundreds of MiB. */
+static bool only_used_gpus_start(void)
+{
+    long (*count)(const char *);
+    haul_device_report reports[8];
+    *(void **)&count = standin_symbol("standin_count");
+    haul_device_list(reports, 8);
+    bool none = count("cuDevicePrimaryCtxRetain") == 0;
+    bool first = haul_device_get("auto") == haul_device_get("cuda:0") && count("cuDevicePrimaryCtxRetain") == 1;
+    return none && first && computes("cuda:1") && count("cuDevicePrimaryCtxRetain") == 2;
+}
+
+static void test_cuda__only_used_gpus_start(void **state)
+{
+    (void)state;
+    IN_CHILD(only_used_gpus_start, "STANDIN_DEVICES=3");
+}
+
+/* The next GPU takes the place of one that cannot be used. */
+static bool takes_the_next(void)
+{
+    haul_device *device = haul_device_get("auto");
+    return strcmp(haul_device_name(device), "cuda:1") == 0 && haul_device_get("gpu") == device &&
+           !haul_device_is_valid(haul_device_get("cuda:0")) && computes("auto");
+}
+
+static void test_cuda__auto_takes_one_that_starts(void **state)
+{
+    (void)state;
+    IN_CHILD(takes_the_next, "STANDIN_DEVICES=2", "STANDIN_FAIL=cuDevicePrimaryCtxRetain:1:46");
+}
+
 /* ---- full ---- */
 
 static bool survives_a_full_gpu(void)
@@ -189,10 +233,33 @@ static bool survives_a_full_gpu(void)
     return refused && computes("cuda:0");
 }
 
+/* The driver has no memory for a kernel's code while our cache holds some. */
+static bool gives_the_cache_back_for_code(void)
+{
+    int (*plan)(const char *);
+    haul_device      *gpu = haul_device_get("cuda:0");
+    haul_memory_stats before, after;
+    *(void **)&plan = standin_symbol("standin_fail");
+    haul_scope  *outer = haul_scope_push();
+    haul_tensor *x = ramp(gpu, 16);
+    haul_scope  *inner = haul_scope_push();
+    ramp(gpu, 1 << 20);
+    haul_scope_pop(inner);
+    haul_memory_stats_get(gpu, &before);
+    if (!plan("cuModuleLoadData:1:2"))
+        return false;
+    haul_tensor *y = haul_sqrt(x);
+    haul_memory_stats_get(gpu, &after);
+    bool good = y && haul_error_status() == HAUL_OK;
+    haul_scope_pop(outer);
+    return good && before.reserved - before.allocated >= 4 << 20 && after.reserved - after.allocated < 4 << 20;
+}
+
 static void test_cuda__full(void **state)
 {
     (void)state;
     IN_CHILD(survives_a_full_gpu, "STANDIN_MEMORY=67108864", "STANDIN_FOREIGN=33554432");
+    IN_CHILD(gives_the_cache_back_for_code, "HAUL_CACHE_DIR=not-made-yet");
 }
 
 /* ---- the cache on disk ---- */
@@ -325,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_cuda__describes_itself),
         cmocka_unit_test(test_cuda__a_gpu_newer_than_the_compiler),
         cmocka_unit_test(test_cuda__two_gpus),
+        cmocka_unit_test(test_cuda__only_used_gpus_start),
+        cmocka_unit_test(test_cuda__auto_takes_one_that_starts),
         cmocka_unit_test(test_cuda__full),
         cmocka_unit_test(test_cuda__cache_in_bad_states),
         cmocka_unit_test(test_cuda__a_kernel_that_does_not_compile),

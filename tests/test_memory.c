@@ -404,6 +404,27 @@ static void test_memory__threads(void **state)
     assert_int_equal(late_held(), others);
 }
 
+/* What an operation can do without costs nobody else's cache, and no error. */
+static void test_memory__scratch_takes_what_is_left(void **state)
+{
+    haul_device *device = late_device(1);
+    (void)state;
+    assert_int_equal(haul_memory_set_limit(device, 1 << 20), HAUL_OK);
+    haul__object_release(haul__storage_alloc(device, 700 << 10, "test"));
+    int64_t cached = stats_of(device).reserved;
+    assert_true(cached >= 700 << 10);
+    assert_null(haul__scratch_alloc(device, 500 << 10));
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_int_equal(stats_of(device).reserved, cached);
+    haul__storage *small = haul__scratch_alloc(device, 100 << 10), *large = haul__scratch_alloc(device, 700 << 10);
+    assert_non_null(small);
+    assert_non_null(large); /* the cached block */
+    haul__object_release(small);
+    haul__object_release(large);
+    haul_memory_release_cached(device);
+    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, reset, reset)
 
 int main(void)
@@ -422,6 +443,7 @@ int main(void)
         TEST(test_memory__reuse_waits_for_reads),
         TEST(test_memory__reuse_waits_on_other_streams),
         TEST(test_memory__memory_in_use_is_not_given_back),
+        TEST(test_memory__scratch_takes_what_is_left),
         TEST(test_memory__threads),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

@@ -87,7 +87,7 @@ HAUL_API haul_status haul_module_to_memory_format(haul_module *module, haul_memo
 typedef struct haul_nn_linear_options {
     int64_t out_features; /* positional */
     bool    no_bias;
-    bool    relu; /* haul_relu of the result */
+    bool    relu; /* as in haul_linear_options */
 } haul_nn_linear_options;
 #define haul_nn_linear(in, ...)                                                                                        \
     haul_nn_linear_with(in, HAUL__OPTIONS(haul_nn_linear_options, .out_features = __VA_ARGS__))
@@ -100,7 +100,7 @@ typedef struct haul_nn_conv2d_options {
     int64_t kernel_w;                                   /* its width, if it is not square */
     int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
     bool    no_bias;
-    bool    relu; /* haul_relu of the result */
+    bool    relu; /* as in haul_linear_options */
 } haul_nn_conv2d_options;
 #define haul_nn_conv2d(in, out, ...)                                                                                   \
     haul_nn_conv2d_with(in, out, HAUL__OPTIONS(haul_nn_conv2d_options, .kernel = __VA_ARGS__))

@@ -132,7 +132,8 @@ HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 
 typedef struct haul_linear_options {
     haul_tensor *bias; /* [out] or HAUL_NONE; positional */
-    bool         relu; /* haul_relu of the result, in the same pass where the device can */
+    bool         relu; /* max(result, 0), in the same pass where the device's library can: of NaN that may make 0, where
+                        * haul_relu keeps it */
 } haul_linear_options;
 
 /* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
@@ -155,7 +156,7 @@ typedef struct haul_conv2d_options {
     int64_t      padding[2];  /* zeros around; both are given */
     int64_t      dilation[2]; /* as stride */
     int64_t      groups;      /* 0 means 1; C_in and C_out are multiples of it */
-    bool         relu;        /* haul_relu of the result, in the same pass where the device can */
+    bool         relu;        /* as in haul_linear_options */
 } haul_conv2d_options;
 
 /* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has

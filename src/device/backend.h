@@ -80,8 +80,11 @@ typedef struct haul__backend {
 
     /* How many devices there are, without opening them. On none: 0, and the reason in `why`. */
     int (*count)(char *why, size_t why_size);
-    /* Fill device->properties and device->impl. A device that cannot be used: an error saying why. */
+    /* Fill device->properties and device->impl, taking nothing of the device yet: devices are opened to be listed and
+     * compared. A device that cannot be used: an error saying why. */
     haul_status (*open)(haul_device *device, int index);
+    /* Optional: what its use takes, once, before its first stream. */
+    haul_status (*start)(haul_device *device);
 
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
     haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);

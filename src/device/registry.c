@@ -116,7 +116,15 @@ static const char *bare_message(void)
     return message;
 }
 
-/* Device `index` of backend b, which has that many. Usable or not, it is kept, unless memory was exhausted. */
+static void not_usable(haul_device *device, haul_status status)
+{
+    device->valid = false;
+    device->why_status = status;
+    snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.380s", device->name, bare_message());
+}
+
+/* Device `index` of backend b, which has that many, described. Usable or not, it is kept, unless memory was exhausted.
+ */
 static haul_device *open_device(int b, int index)
 {
     for (int i = 0; i < registry.device_count; i++)
@@ -130,24 +138,36 @@ static haul_device *open_device(int b, int index)
     haul_device *device = device_new(b, index);
     if (device) {
         haul_status status = backends[b]->open(device, index);
-        if (!status)
-            status = haul__streams_open(device);
         if (status == HAUL_OUT_OF_MEMORY) { /* may be otherwise next time */
             device_free(device);
             haul__error_restore(&before);
             return &no_memory;
         }
-        device->valid = status == HAUL_OK;
-        if (status) {
-            device->why_status = status;
-            snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.380s", device->name,
-                     bare_message());
-        }
+        device->valid = true;
+        if (status)
+            not_usable(device, status);
         device->slot = registry.device_count;
         registry.devices[registry.device_count++] = device;
     }
     haul__error_restore(&before);
     return device ? device : &no_memory;
+}
+
+/* The device, ready for use: nobody is handed one that was only described. When that fails it is not usable any more,
+ * unless memory was exhausted. */
+static haul_device *start_device(haul_device *device)
+{
+    haul__error_record before;
+    if (!device->valid || device->compute)
+        return device;
+    haul__error_save(&before);
+    haul_status status = device->backend->start ? device->backend->start(device) : HAUL_OK;
+    if (!status)
+        status = haul__streams_open(device);
+    if (status && status != HAUL_OUT_OF_MEMORY)
+        not_usable(device, status);
+    haul__error_restore(&before);
+    return status == HAUL_OUT_OF_MEMORY ? &no_memory : device;
 }
 
 /* ---- invalid devices; the registry is locked ---- */
@@ -271,9 +291,12 @@ static haul_device *resolve_gpu(const char *name, const spelling *s, bool else_c
 {
     char         names[160];
     haul_device *gpus[HAUL__MAX_DEVICES];
-    int          index = s->index < 0 ? 0 : s->index, found = find_gpus(gpus);
-    if (index < found)
-        return gpus[index];
+    int          index = s->index < 0 ? 0 : s->index, count = find_gpus(gpus), found = 0;
+    for (int i = 0; i < count; i++) {
+        haul_device *device = start_device(gpus[i]);
+        if (device->valid && found++ == index)
+            return device;
+    }
     if (else_cpu)
         return open_device(0, 0);
     if (found == 0)
@@ -326,7 +349,7 @@ haul_device *haul_device_get(const char *name)
     if (name && strcmp(name, "cpu") == 0)
         return haul_cpu();
     pthread_mutex_lock(&registry.lock);
-    haul_device *device = resolve(name);
+    haul_device *device = start_device(resolve(name));
     pthread_mutex_unlock(&registry.lock);
     return device;
 }
@@ -337,7 +360,7 @@ haul_device *haul_cpu(void)
     if (device)
         return device;
     pthread_mutex_lock(&registry.lock);
-    device = open_device(0, 0);
+    device = start_device(open_device(0, 0));
     pthread_mutex_unlock(&registry.lock);
     if (device->valid)
         atomic_store_explicit(&the_cpu, device, memory_order_release);

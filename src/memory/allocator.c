@@ -223,12 +223,12 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
 
 /* ---- getting blocks ---- */
 
-/* Room for `bytes` more under the limit, at the cost of cached blocks. Counts them as reserved. */
-static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin)
+/* Room for `bytes` more under the limit, at the cost of cached blocks if they are needed. Counts them as reserved. */
+static bool reserve(struct haul__allocator *a, int64_t bytes, bool needed, const char *origin)
 {
     haul__block *taken = NULL;
     pthread_mutex_lock(&a->lock);
-    if (a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
+    if (needed && a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
         taken = take_cached(a, a->stats.reserved + bytes - a->stats.limit);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
     if (fits)
@@ -252,14 +252,14 @@ static haul_status ask(struct haul__allocator *a, haul__block *block, const char
     return haul__device_alloc(a->device, block->bytes, &block->buffer, origin);
 }
 
-/* Memory from the device itself; when it is full, once more after the cache was given back. */
-static haul_status obtain(struct haul__allocator *a, haul__block *block, const char *origin)
+/* Memory from the device itself; when it is full, once more after the cache was given back, if it is needed. */
+static haul_status obtain(struct haul__allocator *a, haul__block *block, bool needed, const char *origin)
 {
     haul__error_record before;
     haul__error_save(&before);
     haul_status  status = ask(a, block, origin);
     haul__block *cached = NULL;
-    if (status == HAUL_OUT_OF_MEMORY) {
+    if (needed && status == HAUL_OUT_OF_MEMORY) {
         pthread_mutex_lock(&a->lock);
         cached = take_cached(a, INT64_MAX);
         pthread_mutex_unlock(&a->lock);
@@ -271,11 +271,12 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, const c
     return ask(a, block, origin);
 }
 
-static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, const char *origin)
+static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     size_t size = bin_bytes(bin);
-    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, origin)) {
-        fail_full(a, bytes, origin);
+    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, needed, origin)) {
+        if (needed)
+            fail_full(a, bytes, origin);
         return NULL;
     }
     haul__block *block = haul__calloc(1, sizeof *block);
@@ -286,11 +287,11 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
         block->pinned = a->pinned;
         block->bytes = size;
         block->bin = bin;
-        status = obtain(a, block, origin);
+        status = obtain(a, block, needed, origin);
     }
     if (status) {
         unreserve(a, (int64_t)size);
-        if (block && status == HAUL_OUT_OF_MEMORY)
+        if (block && needed && status == HAUL_OUT_OF_MEMORY)
             fail_full(a, bytes, origin);
         haul__free(block);
         return NULL;
@@ -331,7 +332,7 @@ static haul__block *take_free(struct haul__allocator *a, int bin)
     return block;
 }
 
-static haul__block *block_get(struct haul__allocator *a, size_t bytes, const char *origin)
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     int bin = bin_of(a->pinned && bytes < LEAST_PINNED ? LEAST_PINNED : bytes);
     if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
@@ -347,7 +348,7 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, const cha
     pthread_mutex_unlock(&a->lock);
     if (block)
         return block;
-    block = block_new(a, bin, bytes, origin);
+    block = block_new(a, bin, bytes, needed, origin);
     if (block) {
         block->origin = origin;
         pthread_mutex_lock(&a->lock);
@@ -378,11 +379,14 @@ static void storage_release(haul__storage *storage)
     block_put(storage->block);
 }
 
-/* A storage of the device in a block of the allocator, which may be another's. */
-static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, const char *origin)
+/* A storage of the device in a block of the allocator, which may be another's. What is not needed costs no cached
+ * blocks and no message. */
+static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, bool needed,
+                                 const char *origin)
 {
     haul__storage *storage = a ? haul__storage_new(device) : NULL;
-    haul__block   *block = storage ? block_get(a, bytes, thread_origin ? thread_origin : origin ? origin : "?") : NULL;
+    const char    *who = thread_origin ? thread_origin : origin ? origin : "?";
+    haul__block   *block = storage ? block_get(a, bytes, needed, who) : NULL;
     if (!block) {
         haul__object_release(storage);
         return NULL;
@@ -403,16 +407,16 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
             storage->bytes = bytes;
         return storage;
     }
-    return storage_in(allocator_of(device, false), device, bytes, origin);
+    return storage_in(allocator_of(device, false), device, bytes, true, origin);
 }
 
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
 {
     haul__error_record before;
-    if (bytes == 0)
+    if (bytes == 0 || device->backend->no_data)
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = haul__storage_alloc(device, bytes, "scratch");
+    haul__storage *storage = storage_in(allocator_of(device, false), device, bytes, false, "scratch");
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -429,7 +433,7 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
     if (bytes == 0 || !haul__device_pins(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = storage_in(allocator_of(device, true), haul_cpu(), bytes, origin);
+    haul__storage *storage = storage_in(allocator_of(device, true), haul_cpu(), bytes, true, origin);
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -528,6 +532,14 @@ haul_status haul_memory_release_cached(haul_device *device)
         free_all(taken, operation);
     }
     return HAUL_OK;
+}
+
+bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before)
+{
+    if (status != HAUL_OUT_OF_MEMORY || haul_memory_release_cached(device))
+        return false;
+    haul__error_restore(before);
+    return true;
 }
 
 int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)

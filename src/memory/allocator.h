@@ -23,9 +23,14 @@ struct haul__block {
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin);
 
 /* Memory for the length of one library call, released with haul__object_release when the call was submitted: the block
- * remembers its use. NULL, with nothing recorded, for 0 bytes and where there is no memory: the call must do without.
- */
+ * remembers its use. NULL, with nothing recorded, for 0 bytes and where there is no memory beside what is cached: the
+ * call must do without. */
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes);
+
+/* After a call that takes memory beside the allocator (a library's, the driver's own for a kernel) answered `status`:
+ * where it ran out of memory, give the cache back, put the error before it in its place, and say that it is worth
+ * another try. */
+bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before);
 
 /* A CPU storage in pinned host memory, which `device` copies from and to at the speed of the link, from a cache like
  * that of device memory. NULL, with nothing recorded, where the device gains nothing by it (it works in the host's

@@ -88,7 +88,11 @@ static haul_status call_widened(haul__conv2d_pass pass, const haul__conv2d *c, h
 static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
+    haul__error_record before;
+    haul__error_save(&before);
     haul_status status = call_library(pass, c, x, weight, bias, y, out);
+    if (haul__room_made(out->storage->device, status, &before))
+        status = call_library(pass, c, x, weight, bias, y, out);
     if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !library_of(out->storage->device, pass))
         return status;
     haul_scope *scope = haul_scope_push();

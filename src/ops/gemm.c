@@ -147,19 +147,14 @@ static int64_t grain_for(int64_t work)
     return work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);
 }
 
-/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
-static haul_status run_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
-                               haul__storage *c)
+static haul_status call_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
+                                haul__storage *c)
 {
-    if (!device->backend->gemm)
-        return HAUL_UNSUPPORTED;
     size_t         bytes = device->backend->gemm_scratch ? device->backend->gemm_scratch(device, call) : 0;
     haul__storage *writes[] = {c, haul__scratch_alloc(device, bytes)};
     int            write_count = writes[1] ? 2 : 1;
-    if (writes[1]) {
-        call->scratch = &writes[1]->buffer;
-        call->scratch_bytes = bytes;
-    }
+    call->scratch = writes[1] ? &writes[1]->buffer : NULL;
+    call->scratch_bytes = writes[1] ? bytes : 0;
     haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
     if (!status) {
         status = device->backend->gemm(device->compute, call);
@@ -167,6 +162,18 @@ static haul_status run_library(haul__gemm *call, haul_device *device, haul__stor
     }
     haul__object_release(writes[1]);
     return status;
+}
+
+/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
+static haul_status run_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
+                               haul__storage *c)
+{
+    haul__error_record before;
+    if (!device->backend->gemm)
+        return HAUL_UNSUPPORTED;
+    haul__error_save(&before);
+    haul_status status = call_library(call, device, reads, read_count, c);
+    return haul__room_made(device, status, &before) ? call_library(call, device, reads, read_count, c) : status;
 }
 
 static haul_status run_plain(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,

@@ -109,7 +109,7 @@ int lt_run(void *data)
                                          load(job->type, job->c.at + (z * job->c.stride + i + j * job->c.ld) * size)));
                 if (job->bias)
                     value = add(job->type, value, load(job->type, job->bias + i * size));
-                if (job->relu && value < 0)
+                if (job->relu && !(value > 0)) /* the library's relu of NaN is 0 */
                     value = 0;
                 store(job->type, job->d.at + (z * job->d.stride + i + j * job->d.ld) * size, value);
             }

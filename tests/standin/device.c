@@ -36,6 +36,7 @@ static __attribute__((constructor)) void read_environment(void)
     standin_set.foreign = number("STANDIN_FOREIGN", 0);
     standin_set.driver = (int)number("STANDIN_DRIVER", STANDIN_VERSION);
     standin_set.peer = number("STANDIN_PEER", 1) != 0;
+    standin_set.compute_mode = (int)number("STANDIN_COMPUTE_MODE", 0);
     standin_set.keep = number("STANDIN_KEEP", 0) != 0;
     standin_set.init = (int)number("STANDIN_INIT", CUDA_SUCCESS);
     if (standin_set.devices < 1 || number("STANDIN_NO_DEVICE", 0) != 0)
@@ -189,7 +190,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = STANDIN_WARP; break;
         case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
         case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = 0; break;
-        case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: *value = 0; break;
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: *value = standin_set.compute_mode; break;
         case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = standin_set.capability / 10; break;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = standin_set.capability % 10; break;

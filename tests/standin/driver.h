@@ -27,6 +27,7 @@ typedef struct standin_settings {
     int      devices, capability, driver, init;
     bool     peer, keep;
     size_t   memory, foreign;
+    int      compute_mode;
     uint64_t seed;
 } standin_settings;
 

@@ -12,7 +12,8 @@ const int standin_capabilities[] = {75, 80, 86, 89, 90, 100, 120};
 const int standin_capability_count = sizeof standin_capabilities / sizeof standin_capabilities[0];
 
 /* Options that make no difference here; those that end in = take any value. */
-static const char *const ignored[] = {"--std=",
+static const char *const ignored[] = {"--modify-stack-limit=",
+                                      "--std=",
                                       "-std=",
                                       "--device-as-default-execution-space",
                                       "-default-device",

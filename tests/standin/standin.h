@@ -23,6 +23,7 @@
  *   STANDIN_FOREIGN=bytes            of them held by another process, 4242
  *   STANDIN_CAPABILITY=9.0           compute capability
  *   STANDIN_DRIVER=13000             the CUDA version of the driver
+ *   STANDIN_COMPUTE_MODE=0|2|3       who may use the devices: all, nobody, one process at a time; default 0
  *   STANDIN_PEER=0|1                 whether devices can access each other, default 1
  *   STANDIN_NO_DEVICE=1              cuInit finds none
  *   STANDIN_INIT=code                what cuInit returns

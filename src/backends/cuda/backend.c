@@ -162,25 +162,20 @@ static void enable_peers(haul__cuda_device *d)
     }
 }
 
-static haul_status prepare(haul_device *device, haul__cuda_device *d)
+/* A context takes some hundred MiB of the GPU: only GPUs that are used get one. */
+static haul_status start_gpu(haul_device *device)
 {
-    haul_status status = choose_target(device, d);
-    CUresult    code;
+    haul__cuda_device *d = haul__cuda_of(device);
+    CUresult           code;
 
-    if (status != HAUL_OK)
-        return status;
-    if (!d->identity) /* else opened once more, after memory was exhausted */
-        d->identity = haul__format("%s\n%s\n", device->driver, d->target);
-    if (!d->identity)
-        return haul__fail_memory(device->name, 256);
-    if (!d->context) {
-        code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
-        if (code != CUDA_SUCCESS) {
-            d->context = NULL;
-            return haul__cuda_check(device, "cuDevicePrimaryCtxRetain", code);
-        }
-        enable_peers(d);
+    if (d->context) /* started once more, after memory was exhausted */
+        return HAUL_OK;
+    code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
+    if (code != CUDA_SUCCESS) {
+        d->context = NULL;
+        return haul__cuda_check(device, "cuDevicePrimaryCtxRetain", code);
     }
+    enable_peers(d);
     return HAUL_OK;
 }
 
@@ -195,14 +190,23 @@ static haul_status open_gpu(haul_device *device, int index)
     status = describe(device, d);
     if (status != HAUL_OK)
         return status;
+    if (attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+        return haul__fail(HAUL_DEVICE, device->name, NULL,
+                          "%s is in compute mode \"prohibited\"; nvidia-smi -c DEFAULT allows programs to use it",
+                          device->model);
     if (d->capability < HAUL__CUDA_LEAST_CAPABILITY)
         return haul__fail(HAUL_DEVICE, device->name, NULL,
                           "%s has compute capability %d.%d, and 7.5 (Turing, 2018) is the least that is supported",
                           device->model, d->capability / 10, d->capability % 10);
-    status = prepare(device, d);
-    if (status == HAUL_OK)
-        device->impl = d;
-    return status;
+    status = choose_target(device, d);
+    if (status != HAUL_OK)
+        return status;
+    if (!d->identity) /* else opened once more, after memory was exhausted */
+        d->identity = haul__format("%s\n%s\n", device->driver, d->target);
+    if (!d->identity)
+        return haul__fail_memory(device->name, 256);
+    device->impl = d;
+    return HAUL_OK;
 }
 
 const haul__backend haul__backend_cuda = {
@@ -210,6 +214,7 @@ const haul__backend haul__backend_cuda = {
     .name = "cuda",
     .count = count_gpus,
     .open = open_gpu,
+    .start = start_gpu,
     .alloc = haul__cuda_alloc,
     .free = haul__cuda_free,
     .memory_left = haul__cuda_memory_left,

@@ -17,10 +17,22 @@ const char *haul__cuda_error_name(CUresult code)
 static bool is_final(CUresult code)
 {
     static const int final[] = {
-        CUDA_ERROR_ECC_UNCORRECTABLE,     CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
-        CUDA_ERROR_LAUNCH_TIMEOUT,        CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_ASSERT,
-        CUDA_ERROR_HARDWARE_STACK_ERROR,  CUDA_ERROR_ILLEGAL_INSTRUCTION,  CUDA_ERROR_MISALIGNED_ADDRESS,
-        CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC,           CUDA_ERROR_LAUNCH_FAILED,
+        CUDA_ERROR_ECC_UNCORRECTABLE,
+        CUDA_ERROR_NVLINK_UNCORRECTABLE,
+        CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUDA_ERROR_ASSERT,
+        CUDA_ERROR_HARDWARE_STACK_ERROR,
+        CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUDA_ERROR_MISALIGNED_ADDRESS,
+        CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUDA_ERROR_INVALID_PC,
+        CUDA_ERROR_LAUNCH_FAILED,
+        CUDA_ERROR_MPS_CLIENT_TERMINATED,
+        CUDA_ERROR_EXTERNAL_DEVICE,
+        226 /* CUDA_ERROR_CONTAINED */,
+        721 /* CUDA_ERROR_TENSOR_MEMORY_LEAK; both are newer than the first headers of CUDA 12 */,
     };
 
     for (size_t i = 0; i < sizeof final / sizeof final[0]; i++)
@@ -34,8 +46,7 @@ static const char *advice(CUresult code)
 {
     if (is_final(code))
         return ": earlier work failed on the GPU, which this process cannot use any more; resume from a checkpoint in "
-               "a "
-               "new one";
+               "a new one";
     if (code == CUDA_ERROR_DEVICE_UNAVAILABLE)
         return ": another process uses the GPU exclusively, or it was lost";
     return "";

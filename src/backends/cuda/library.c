@@ -170,19 +170,36 @@ static struct {
     char           why[256];
 } nvrtc = {.once = PTHREAD_ONCE_INIT};
 
-/* A driver loads machine code of its own major version and older ones. */
+/* NVRTC opens its second library by name only, so that beside an NVRTC that was opened by path it is not found where
+ * the loader does not look: opened beforehand, it is there. What fails here shows when a kernel is compiled. */
+static void open_builtins(int major, int minor)
+{
+    char        path[4200];
+    const char *slash;
+    Dl_info     info;
+    void       *function;
+
+    memcpy(&function, &haul__nvrtc.Version, sizeof function);
+    if (!dladdr(function, &info) || !info.dli_fname || !(slash = strrchr(info.dli_fname, '/')))
+        return;
+    if (snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(slash - info.dli_fname), info.dli_fname,
+                 major, minor) < (int)sizeof path)
+        dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* A driver loads machine code of its own major version and older ones. Without one, any compiler will do. */
 static void load_nvrtc(void)
 {
     static const char *const of_13[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-    static const char *const of_12[] = {"libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so", NULL};
-    void                    *library = haul__cuda_open_library(driver.version >= 13000 ? of_13 : of_12);
-    int                      major = 0, minor = 0;
+    static const char *const of_12[] = {"libnvrtc.so.12", "libnvrtc.so", NULL};
+    int                      newest = driver.version ? driver.version / 1000 : 13, major = 0, minor = 0;
+    void                    *library = haul__cuda_open_library(newest >= 13 ? of_13 : of_12);
 
     if (!library) {
         snprintf(nvrtc.why, sizeof nvrtc.why,
                  "no NVRTC, CUDA's run-time compiler (libnvrtc.so.%d was not found); install the CUDA toolkit, or the "
                  "package cuda-nvrtc, and put its folder in LD_LIBRARY_PATH",
-                 driver.version / 1000);
+                 newest);
         return;
     }
 #define X(name, symbol, arguments)                                                                                     \
@@ -196,6 +213,15 @@ static void load_nvrtc(void)
         snprintf(nvrtc.why, sizeof nvrtc.why, "NVRTC %d.%d is too old; 12.0 is needed", major, minor);
         return;
     }
+    if (driver.version && major > newest) {
+        snprintf(
+            nvrtc.why, sizeof nvrtc.why,
+            "NVRTC %d.%d is newer than the NVIDIA driver, which is made for CUDA %d.%d and does not load its code; "
+            "update the driver, or install NVRTC %d",
+            major, minor, newest, driver.version % 1000 / 10, newest);
+        return;
+    }
+    open_builtins(major, minor);
     nvrtc.usable = true;
 }
 

@@ -81,12 +81,13 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
     return code;
 }
 
-/* --fmad=false: contracted multiply-adds would give other bits than the CPU's. */
+/* --fmad=false: contracted multiply-adds would give other bits than the CPU's. --modify-stack-limit=false: else NVRTC
+ * changes the limit of the whole process while it compiles. */
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
                                     const char *report, haul__cuda_code *out)
 {
     const char  *header = haul__kernel_prelude("prelude_cuda"), *header_name = PRELUDE;
-    const char  *options[] = {target, "--fmad=false", report};
+    const char  *options[] = {target, "--fmad=false", "--modify-stack-limit=false", report};
     nvrtcProgram program = NULL;
     haul_status  status = HAUL_OK;
     nvrtcResult  code = haul__nvrtc.CreateProgram(&program, source, name, 1, &header, &header_name);
@@ -94,7 +95,7 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
     *out = (haul__cuda_code){.image = NULL};
     if (code != NVRTC_SUCCESS)
         return haul__fail(HAUL_BACKEND, place, NULL, "nvrtcCreateProgram failed: NVRTC error %d", (int)code);
-    code = haul__nvrtc.CompileProgram(program, report ? 3 : 2, options);
+    code = haul__nvrtc.CompileProgram(program, report ? 4 : 3, options);
     if (code == NVRTC_SUCCESS)
         code = get_image(target, program, &out->image, &out->size);
     if (code != NVRTC_SUCCESS)
