@@ -37,6 +37,19 @@ static void test_conv__faults_are_told(void **state)
     assert_true(dnn_fail(NULL));
 }
 
+/* Of memory: once more, after the cache was given back. */
+static void test_conv__lack_of_memory_is_tried_again(void **state)
+{
+    int64_t size = 250;
+    (void)state;
+    assert_true(dnn_fail("cudnnBackendExecute:1:4004"));
+    assert_true(is_two(fresh_convolution(&size)));
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_true(dnn_fail("cudnnBackendExecute:0:4003"));
+    assert_refused(fresh_convolution(&size), HAUL_OUT_OF_MEMORY, "error 4003");
+    assert_true(dnn_fail(NULL));
+}
+
 /* An engine that refuses after all, and each step of planning that fails: the kernels serve, and nothing is recorded.
  */
 static void test_conv__what_cannot_be_planned_goes_to_the_kernels(void **state)
@@ -227,6 +240,23 @@ static void test_conv__library_is_missing(void **state)
     in_child(kernels_serve, "HAUL_CUDA_LIBRARIES", "another", NULL, NULL);
 }
 
+/* A library that found no memory to start is started by a later call. */
+static bool starts_later(void)
+{
+    haul_scope *scope = haul_scope_push();
+    bool        first = convolves() && haul_error_status() == HAUL_OK;
+    long        before = runs();
+    bool        later = convolves() && runs() == before + 1;
+    haul_scope_pop(scope);
+    return first && later;
+}
+
+static void test_conv__no_memory_to_start(void **state)
+{
+    (void)state;
+    in_child(starts_later, "STANDIN_FAIL", "cudnnCreate:1:4003", NULL, NULL);
+}
+
 /* It is set once, when the first convolution runs. */
 static bool stream_may_fail(void)
 {
@@ -337,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_conv__other_libraries),
         cmocka_unit_test(test_conv__library_is_missing),
         cmocka_unit_test(test_conv__stream_is_refused),
+        cmocka_unit_test(test_conv__no_memory_to_start),
         cmocka_unit_test(test_conv__any_order_where_it_is_allowed),
         cmocka_unit_test(test_conv__timed_choices_are_kept),
         cmocka_unit_test(test_conv__faults_while_timing),
@@ -344,6 +375,7 @@ int main(void)
     };
     const struct CMUnitTest tests[] = {
         T(test_conv__faults_are_told),
+        T(test_conv__lack_of_memory_is_tried_again),
         T(test_conv__what_cannot_be_planned_goes_to_the_kernels),
         T(test_conv__each_step_may_fail),
         T(test_conv__each_host_allocation_may_fail),

@@ -443,8 +443,8 @@ int main(void)
         TEST(test_memory__reuse_waits_for_reads),
         TEST(test_memory__reuse_waits_on_other_streams),
         TEST(test_memory__memory_in_use_is_not_given_back),
-        TEST(test_memory__scratch_takes_what_is_left),
         TEST(test_memory__threads),
+        TEST(test_memory__scratch_takes_what_is_left),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -67,6 +67,13 @@ static bool is_unsupported(cudnnStatus_t status)
     return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED;
 }
 
+/* May be otherwise next time. */
+static bool is_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
 /* "CUDNN_STATUS_... (error 5000): what the library says of it", in one line. */
 static void explain(cudnnStatus_t status, char *out, size_t size)
 {
@@ -84,7 +91,7 @@ static haul_status fail(const haul_device *device, cudnnStatus_t status)
     char text[700];
 
     explain(status, text, sizeof text);
-    return haul__fail(HAUL_BACKEND, device->name, NULL,
+    return haul__fail(is_memory(status) ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
                       "cuDNN's convolution failed: %s; HAUL_CUDA_WITHOUT=cudnn does without cuDNN", text);
 }
 
@@ -113,6 +120,7 @@ static bool is_usable(gpu *g)
     if (status == CUDNN_STATUS_SUCCESS)
         return true;
     g->target.handle = NULL;
+    g->tried = !is_memory(status);
     snprintf(g->why, sizeof g->why, "cuDNN %s does not start (%s)", version_words(text, sizeof text),
              haul__cudnn.GetErrorString(status));
     return false;
