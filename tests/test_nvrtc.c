@@ -44,8 +44,8 @@ static const struct known {
     {"cos", 40, 0},
     {"random_normal", 40, 0},
     {"random_uniform", 16, 0}, /* words that are taken by number */
-    {"gemm_tile", 384, 0},     /* a tile's rows are laid down there where they are not stored whole */
-    {"conv2d_tile", 384, 0},
+    {"gemm_tile", 8, 32},      /* f16 */
+    {"conv2d_tile", 384, 0},   /* a tile's rows are laid down there before they are stored */
     {"gelu_backward", 8, 16},  /* f64 */
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
     {"max_pool2d", 16, 68},    /* sm_100 */

@@ -146,11 +146,12 @@ typedef struct haul__backend {
      * NULL: no, the hooks above take row-major tensors only. */
     bool (*conv2d_channels_last)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
 
-    bool synchronous; /* commands are done when they return, and may overlap on one stream */
-    bool host_memory; /* buffers have a host address */
-    bool no_data;     /* meta: shapes only; none of the commands is ever called */
-    bool only_one;    /* there is one device, called by the backend's name without a number */
-    bool precompiled; /* compile needs no text */
+    bool synchronous;  /* commands are done when they return, and may overlap on one stream */
+    bool host_memory;  /* buffers have a host address */
+    bool no_data;      /* meta: shapes only; none of the commands is ever called */
+    bool only_one;     /* there is one device, called by the backend's name without a number */
+    bool precompiled;  /* compile needs no text */
+    bool shared_tiles; /* its prelude has SHARED: the matrix product's tiles are made by threads that share memory */
 } haul__backend;
 
 /* Adding a backend is a folder and a line of backends.def. */

@@ -244,4 +244,5 @@ const haul__backend haul__backend_cuda = {
     .conv2d_usable = haul__cuda_conv2d_usable,
     .conv2d_scratch = haul__cuda_conv2d_scratch,
     .conv2d_channels_last = haul__cuda_conv2d_channels_last,
+    .shared_tiles = true,
 };

@@ -70,6 +70,10 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
     HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5, const P p)
 
+/* Memory of a block's threads, and the point that all of them reach before one goes on. */
+#define SHARED        __shared__
+#define BLOCK_BARRIER __syncthreads()
+
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
 #define HAUL_LANE            ((int)(threadIdx.x & 31u))
 #define FOR_ROWS(i)          for (I64 i = ITEMS_BEGIN / 32, haul_step = ITEMS_STEP(1) / 32; i < p.items; i += haul_step)
