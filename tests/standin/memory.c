@@ -103,10 +103,10 @@ static CUresult allocate(CUcontext context, size_t size, bool pinned, char **out
 /* Whether nobody wrote behind it. */
 static bool intact(const standin_allocation *a)
 {
-    for (size_t i = 0; i < GUARDED; i++)
-        if ((unsigned char)a->at[a->size + i] != GUARD_BYTE) {
+    for (const char *at = a->at + a->size, *end = at + GUARDED; at < end; at++)
+        if ((unsigned char)*at != GUARD_BYTE) {
             fprintf(stderr, "standin: something wrote behind an allocation of %zu bytes, at byte %zu\n", a->size,
-                    a->size + i);
+                    (size_t)(at - a->at));
             return false;
         }
     return true;
