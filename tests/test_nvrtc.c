@@ -46,7 +46,12 @@ static const struct known {
     {"random_uniform", 16, 0}, /* words that are taken by number */
     {"gemm_tile", 8, 32},      /* f16 */
     {"conv2d_tile", 384, 0},   /* a tile's rows are laid down there before they are stored */
-    {"gelu_backward", 8, 16},  /* f64 */
+    {"gelu_backward", 16, 32}, /* f64 */
+    {"erf", 16, 80},           /* f64, sm_100 */
+    {"gemm_plain", 8, 16},     /* f64, sm_100 */
+    {"grad_unscale", 8, 8},    /* f16, sm_100 */
+    {"max_rows", 8, 52},       /* i64, sm_80 */
+    {"min_rows", 8, 52},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
     {"max_pool2d", 16, 68},    /* sm_100 */
     // clang-format on
