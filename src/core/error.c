@@ -110,7 +110,12 @@ haul_status haul__fail_memory(const char *operation, size_t bytes)
 
 void haul__error_save(haul__error_record *out)
 {
-    *out = record;
+    if (record.status != HAUL_OK) {
+        *out = record;
+    } else { /* as a rule, on the way of every operation: nothing but ends of texts */
+        out->status = HAUL_OK;
+        out->operation[0] = out->argument[0] = out->message[0] = 0;
+    }
 }
 
 void haul__error_restore(const haul__error_record *saved)

@@ -126,8 +126,6 @@ haul_status haul__streams_open(haul_device *device);
 
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
-/* The same if it is compiled; else NULL, with nothing recorded. */
-const haul__kernel *haul__kernel_find(haul_device *device, int id, haul_dtype dtype);
 
 /* Kernel ids to names; the layer above registers its list once (ops/kernels.c). */
 typedef struct haul__kernel_info {

@@ -36,19 +36,9 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
     return kernel;
 }
 
-static _Atomic(haul__kernel *) *place_of(haul_device *device, int id, haul_dtype dtype)
-{
-    return &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
-}
-
-const haul__kernel *haul__kernel_find(haul_device *device, int id, haul_dtype dtype)
-{
-    return atomic_load_explicit(place_of(device, id, dtype), memory_order_acquire);
-}
-
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype)
 {
-    _Atomic(haul__kernel *) *place = place_of(device, id, dtype);
+    _Atomic(haul__kernel *) *place = &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
     haul__kernel            *kernel = atomic_load_explicit(place, memory_order_acquire);
     if (kernel)
         return kernel;

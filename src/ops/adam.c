@@ -68,7 +68,7 @@ haul_status haul__adam_prepare(const haul_tensor *parameter, bool guarded)
 
     if (device->backend->no_data)
         return HAUL_OK;
-    return haul__kernel_get(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
+    return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
 haul_status haul__adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,

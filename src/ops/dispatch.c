@@ -250,15 +250,11 @@ haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_
 
 /* ---- emit ---- */
 
-/* Drivers take the device's memory for machine code, too. */
-static const haul__kernel *kernel_for(haul_device *device, int id, haul_dtype dtype)
+const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
 {
-    const haul__kernel *kernel = haul__kernel_find(device, id, dtype);
-    haul__error_record  before;
-    if (kernel)
-        return kernel;
+    haul__error_record before;
     haul__error_save(&before);
-    kernel = haul__kernel_get(device, id, dtype);
+    const haul__kernel *kernel = haul__kernel_get(device, id, dtype);
     if (!kernel && haul__room_made(device, haul_error_status(), &before))
         kernel = haul__kernel_get(device, id, dtype);
     return kernel;
@@ -276,7 +272,7 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                              .grain = grain,
                              .lanes = haul__kernel_infos[id].lanes};
     haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
-    launch.kernel = kernel_for(device, id, dtype);
+    launch.kernel = haul__kernel_for(device, id, dtype);
     if (!launch.kernel)
         return haul_error_status();
     for (int i = 0; i < out_count; i++) {

@@ -70,6 +70,10 @@ haul_tensor *haul__result_in_format(const char *operation, haul_device *device, 
 /* A view of x's storage, of the innermost scope, without graph. */
 haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset);
 
+/* The kernel, compiled on first use; once more after the cache was given back, where the driver found no memory for its
+ * code. NULL on failure. */
+const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
+
 /* Launch kernel `id` for `dtype` with the outputs' and then the inputs' buffers. The params carry the element offsets
  * (haul_tensor.offset) of each. Nothing happens on meta, or for items == 0. */
 haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,

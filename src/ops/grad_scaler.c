@@ -96,8 +96,8 @@ haul_status haul__grad_prepare(const haul_tensor *grad)
     haul_device *device = grad->storage->device;
     if (device->backend->no_data)
         return HAUL_OK;
-    return haul__kernel_get(device, HAUL__K_grad_unscale, grad->dtype) &&
-                   haul__kernel_get(device, HAUL__K_grad_found, HAUL_F32)
+    return haul__kernel_for(device, HAUL__K_grad_unscale, grad->dtype) &&
+                   haul__kernel_for(device, HAUL__K_grad_found, HAUL_F32)
                ? HAUL_OK
                : haul_error_status();
 }

@@ -83,7 +83,7 @@ haul_status haul__sgd_prepare(const haul_tensor *parameter, const haul__sgd *set
 
     if (device->backend->no_data)
         return HAUL_OK;
-    return haul__kernel_get(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
+    return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
 haul_status haul__sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad, const haul__sgd *settings,
