@@ -1,14 +1,8 @@
 # The backend's own declarations of cuBLASLt (src/backends/cuda/api_cublaslt.h) agree with the toolkit's header, where that
 # is installed: types of functions, values of constants, sizes of structs. And the stand-in takes and refuses attributes as
 # the library does, where that is installed: descriptors need no GPU.
-for folder in "${CUDA_HOME:+$CUDA_HOME/include}" /usr/local/cuda/include /usr/include; do
-    [ -n "$folder" ] && [ -f "$folder/cublasLt.h" ] && break
-    folder=
-done
-if [ -z "$folder" ]; then
-    echo "cublasLt.h is not in \$CUDA_HOME/include, /usr/local/cuda/include or /usr/include: nothing to compare"
-    exit 77
-fi
+. "$HAUL_SOURCE/tests/support/declarations.sh"
+find_headers cublasLt.h
 
 cat >check.c <<'END'
 #include "backends/cuda/api_cublaslt.h"
@@ -34,18 +28,8 @@ _Static_assert(sizeof(cublasStatus_t) == sizeof(int) && sizeof(cudaDataType) == 
 _Static_assert(sizeof(cublasComputeType_t) == sizeof(int), "");
 int unused;
 END
-flags=(-std=gnu11 -Wall -Wextra -Werror -I "$HAUL_SOURCE/src" -I "$HAUL_SOURCE/include" -isystem "$folder")
-"$HAUL_CC" "${flags[@]}" -DHAUL_CUDA_HEADERS -fsyntax-only check.c || exit 1
-"$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1
-
-# The check can fail: a constant that is wrong is found.
-sed 's/#include "backends\/cuda\/constants_cublaslt.def"/X(CUBLASLT_EPILOGUE_BIAS, 5)/' check.c >wrong.c
-if "$HAUL_CC" "${flags[@]}" -DHAUL_CUDA_HEADERS -fsyntax-only wrong.c 2>messages; then
-    echo "a constant of another value was not noticed" >&2
-    exit 1
-fi
-grep -q 'CUBLASLT_EPILOGUE_BIAS has another value' messages || { cat messages >&2; exit 1; }
-echo "compared with $folder"
+compare_declarations constants_cublaslt.def CUBLASLT_EPILOGUE_BIAS 5
+"$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1 # and by themselves
 
 # What each attribute answers to values of 2, 4 and 8 bytes.
 cat >attributes.c <<'END'

@@ -1,14 +1,8 @@
 # The backend's own declarations of cuDNN (src/backends/cuda/api_cudnn.h) agree with the library's headers, where those
 # are installed: types of functions, values of constants. And the stand-in takes and refuses attributes as the library does,
 # where that is installed: descriptors need no GPU.
-for folder in "${CUDA_HOME:+$CUDA_HOME/include}" /usr/local/cuda/include /usr/include; do
-    [ -n "$folder" ] && [ -f "$folder/cudnn.h" ] && [ -f "$folder/cuda.h" ] && break
-    folder=
-done
-if [ -z "$folder" ]; then
-    echo "cudnn.h is not in \$CUDA_HOME/include, /usr/local/cuda/include or /usr/include: nothing to compare"
-    exit 77
-fi
+. "$HAUL_SOURCE/tests/support/declarations.sh"
+find_headers cudnn.h cuda.h
 
 cat >check.c <<'END'
 #include "backends/cuda/api_cudnn.h"
@@ -30,18 +24,8 @@ _Static_assert(sizeof(cudnnStatus_t) == sizeof(int) && sizeof(cudnnDataType_t) =
 _Static_assert(sizeof(cudnnBackendAttributeName_t) == sizeof(int), "");
 int unused;
 END
-flags=(-std=gnu11 -Wall -Wextra -Werror -I "$HAUL_SOURCE/src" -I "$HAUL_SOURCE/include" -isystem "$folder")
-"$HAUL_CC" "${flags[@]}" -DHAUL_CUDA_HEADERS -fsyntax-only check.c || exit 1
-"$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1
-
-# The check can fail: a constant that is wrong is found.
-sed 's/#include "backends\/cuda\/constants_cudnn.def"/X(CUDNN_TYPE_INT64, 4)/' check.c >wrong.c
-if "$HAUL_CC" "${flags[@]}" -DHAUL_CUDA_HEADERS -fsyntax-only wrong.c 2>messages; then
-    echo "a constant of another value was not noticed" >&2
-    exit 1
-fi
-grep -q 'CUDNN_TYPE_INT64 has another value' messages || { cat messages >&2; exit 1; }
-echo "compared with $folder"
+compare_declarations constants_cudnn.def CUDNN_TYPE_INT64 4
+"$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1 # and by themselves
 
 # What setting each attribute of each kind of descriptor answers, by type and number of values; and what finalizing does.
 cat >attributes.c <<'END'

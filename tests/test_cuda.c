@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dlfcn.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STANDIN HAUL_BUILD "/tests/standin"
+#include "support/standin.h"
 
 /* ---- children ---- */
 
@@ -72,13 +71,12 @@ static bool has_no_gpu(void)
     for (int i = 0; i < count; i++)
         if (strncmp(reports[i].name, "cuda", 4) == 0)
             found = !reports[i].usable && says(reports[i].reason, expected);
-    haul_device *gpu = haul_device_get("cuda:0");
-    haul_scope  *scope = haul_scope_push();
-    bool         refused = haul_set_device(gpu) != HAUL_OK && says(haul_error_message(), expected);
+    haul_scope *scope = haul_scope_push();
+    bool        refused = haul_set_device(gpu()) != HAUL_OK && says(haul_error_message(), expected);
     haul_error_clear();
     bool computes = haul_item(haul_sum(haul_ones(HAUL_F32, HAUL_SHAPE(3)))) == 3;
     haul_scope_pop(scope);
-    return found && refused && computes && !haul_device_is_valid(gpu);
+    return found && refused && computes && !haul_device_is_valid(gpu());
 }
 
 static void test_cuda__nothing_there(void **state)
@@ -179,19 +177,12 @@ static void test_cuda__two_gpus(void **state)
     IN_CHILD(both_compute, "STANDIN_DEVICES=2", "STANDIN_ORDER=early");
 }
 
-/* A function of the stand-in that is loaded; in a child only. */
-static void *standin_symbol(const char *name)
-{
-    void *library = dlopen(STANDIN "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    return library ? dlsym(library, name) : NULL;
-}
-
 /* Listing and comparing GPUs takes nothing of them: a context each would be hundreds of MiB. */
 static bool only_used_gpus_start(void)
 {
     long (*count)(const char *);
     haul_device_report reports[8];
-    *(void **)&count = standin_symbol("standin_count");
+    *(void **)&count = symbol_of("libcuda.so.1", "standin_count");
     haul_device_list(reports, 8);
     bool none = count("cuDevicePrimaryCtxRetain") == 0;
     bool first = haul_device_get("auto") == haul_device_get("cuda:0") && count("cuDevicePrimaryCtxRetain") == 1;
@@ -222,9 +213,8 @@ static void test_cuda__auto_takes_one_that_starts(void **state)
 
 static bool survives_a_full_gpu(void)
 {
-    haul_device *gpu = haul_device_get("cuda:0");
-    haul_scope  *scope = haul_scope_push();
-    haul_set_device(gpu);
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(gpu());
     haul_tensor *large = haul_zeros(HAUL_F32, HAUL_SHAPE(64 << 20));
     bool         refused = !large && haul_error_status() == HAUL_OUT_OF_MEMORY && says(haul_error_message(), "free") &&
                    says(haul_error_message(), "process 4242");
@@ -237,19 +227,18 @@ static bool survives_a_full_gpu(void)
 static bool gives_the_cache_back_for_code(void)
 {
     int (*plan)(const char *);
-    haul_device      *gpu = haul_device_get("cuda:0");
     haul_memory_stats before, after;
-    *(void **)&plan = standin_symbol("standin_fail");
+    *(void **)&plan = symbol_of("libcuda.so.1", "standin_fail");
     haul_scope  *outer = haul_scope_push();
-    haul_tensor *x = ramp(gpu, 16);
+    haul_tensor *x = ramp(gpu(), 16);
     haul_scope  *inner = haul_scope_push();
-    ramp(gpu, 1 << 20);
+    ramp(gpu(), 1 << 20);
     haul_scope_pop(inner);
-    haul_memory_stats_get(gpu, &before);
+    haul_memory_stats_get(gpu(), &before);
     if (!plan("cuModuleLoadData:1:2"))
         return false;
     haul_tensor *y = haul_sqrt(x);
-    haul_memory_stats_get(gpu, &after);
+    haul_memory_stats_get(gpu(), &after);
     bool good = y && haul_error_status() == HAUL_OK;
     haul_scope_pop(outer);
     return good && before.reserved - before.allocated >= 4 << 20 && after.reserved - after.allocated < 4 << 20;
@@ -301,15 +290,14 @@ static void test_cuda__a_kernel_that_does_not_compile(void **state)
 /* A kernel that went wrong takes the GPU with it: every later use says so, and the CPU goes on. */
 static bool is_lost(void)
 {
-    haul_device *gpu = haul_device_get("cuda:0");
-    haul_scope  *scope = haul_scope_push();
-    double       value = haul_item(haul_sum(ramp(gpu, 100)));
-    bool         failed = value != value && haul_error_status() == HAUL_BACKEND &&
+    haul_scope *scope = haul_scope_push();
+    double      value = haul_item(haul_sum(ramp(gpu(), 100)));
+    bool        failed = value != value && haul_error_status() == HAUL_BACKEND &&
                   says(haul_error_message(), "CUDA_ERROR_LAUNCH_FAILED") && says(haul_error_message(), "checkpoint");
     haul_error_clear();
-    bool refused = haul_device_sync(gpu) != HAUL_OK;
+    bool refused = haul_device_sync(gpu()) != HAUL_OK;
     haul_error_clear();
-    bool still = !haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), gpu);
+    bool still = !haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), gpu());
     haul_error_clear();
     haul_scope_pop(scope);
     return failed && refused && still && computes("cpu");

@@ -4,34 +4,18 @@
  *
  * ctest: labels=no-tsan; timeout=300 */
 #include "support/linalg.h"
+#include "support/standin.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ops/gemm.h"
 
-#define STANDIN HAUL_BUILD "/tests/standin"
-
 static long (*lt_count)(const char *);
 static int (*lt_fail)(const char *);
 static long (*driver_count)(const char *);
 static int64_t (*driver_pending)(void);
-
-static void *symbol_of(const char *library, const char *name)
-{
-    char  path[1024];
-    void *opened, *symbol;
-    snprintf(path, sizeof path, "%s/%s", STANDIN, library);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    symbol = opened ? dlsym(opened, name) : NULL;
-    if (!symbol) {
-        printf("%s\n", dlerror());
-        _exit(1);
-    }
-    return symbol;
-}
 
 static void find_standin(void)
 {
@@ -39,11 +23,6 @@ static void find_standin(void)
     *(void **)&lt_fail = symbol_of("libcublasLt.so.13", "standin_fail");
     *(void **)&driver_count = symbol_of("libcuda.so.1", "standin_count");
     *(void **)&driver_pending = symbol_of("libcuda.so.1", "standin_pending");
-}
-
-static haul_device *gpu(void)
-{
-    return haul_device_get("cuda:0");
 }
 
 static int open_scope(void **state)

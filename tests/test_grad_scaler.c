@@ -1,97 +1,12 @@
 /* Loss scaling against the algorithm written out by hand: overflow skips and backs off, good steps grow the scale, on
- * one device and on several, with one optimizer and with two; nothing waits; checkpoints go on bit for bit. Clipping of
- * gradients.
+ * one device and on several, with one optimizer and with two; nothing waits; checkpoints go on bit for bit.
  *
  * ctest: cuda; timeout=300 */
 #include <haul/haul.h>
 #include <math.h>
 
 #include "core/alloc.h"
-#include "support/linalg.h"
-
-enum { SIZE = 5000 }; /* several marks a gradient */
-
-/* ---- a module of two parameters, and a twin ---- */
-
-typedef struct rig {
-    haul_module    *net;
-    haul_tensor    *a, *b; /* [SIZE] and [3] */
-    haul_optimizer *optimizer;
-} rig;
-
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
-{
-    (void)m;
-    return x;
-}
-
-typedef haul_optimizer *new_optimizer(haul_module *net);
-
-static haul_optimizer *new_sgd(haul_module *net)
-{
-    return haul_sgd(net, .lr = 0.25);
-}
-
-static haul_optimizer *new_momentum(haul_module *net)
-{
-    return haul_sgd(net, .lr = 0.25, .momentum = 0.5, .dampening = 0.25, .weight_decay = 0.125);
-}
-
-static haul_optimizer *new_adam(haul_module *net)
-{
-    return haul_adam(net, .lr = 0.125);
-}
-
-static haul_optimizer *new_adamw(haul_module *net)
-{
-    return haul_adam(net, .lr = 0.125, .weight_decay = 0.25, .decoupled = true);
-}
-
-static haul_tensor *parameter(haul_device *device, int64_t count, unsigned seed)
-{
-    return haul_set_requires_grad(sample_tensor(device, HAUL_F32, HAUL_SHAPE(count), seed, NULL), true);
-}
-
-static rig rig_on(haul_device *first, haul_device *second, new_optimizer *make)
-{
-    rig r = {.net = haul_module_new("pair", forward), .a = parameter(first, SIZE, 1), .b = parameter(second, 3, 2)};
-    assert_int_equal(haul_module_add_parameter(r.net, "a", r.a), HAUL_OK);
-    assert_int_equal(haul_module_add_parameter(r.net, "b", r.b), HAUL_OK);
-    r.optimizer = make(r.net);
-    assert_non_null(r.optimizer);
-    return r;
-}
-
-/* Give a parameter the gradient of step `step`, times `scale`; with an element that is not finite if `bad`. */
-static void set_gradient(haul_tensor *p, int step, double scale, double bad)
-{
-    int64_t count = haul_tensor_count(p);
-    float  *g = malloc((size_t)count * sizeof *g);
-    assert_non_null(g);
-    for (int64_t i = 0; i < count; i++)
-        g[i] = (float)((((double)(i % 7) - 3) / 4 + (double)(step % 3)) * scale);
-    if (bad != 0)
-        g[count - 1] = (float)bad;
-    haul_tensor *t = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(count), g), haul_tensor_device(p));
-    free(g);
-    assert_int_equal(haul_set_grad(p, haul_clone(t)), HAUL_OK);
-}
-
-static void set_gradients(const rig *r, int step, double scale, double bad)
-{
-    set_gradient(r->a, step, scale, 0);
-    set_gradient(r->b, step, scale, bad);
-}
-
-static void assert_same(haul_tensor *x, haul_tensor *y, double error, const char *what, int step)
-{
-    double a[SIZE], b[SIZE];
-    assert_int_equal(read_values(x, a, SIZE), HAUL_OK);
-    assert_int_equal(read_values(y, b, SIZE), HAUL_OK);
-    for (int64_t i = 0; i < haul_tensor_count(x); i++)
-        if (!(fabs(a[i] - b[i]) <= error))
-            fail_msg("%s, step %d: element %d is %.9g, not %.9g", what, step, (int)i, a[i], b[i]);
-}
+#include "support/pair.h"
 
 /* What the scale is after each step, by hand. */
 typedef struct model {
@@ -583,120 +498,6 @@ static void test_grad_scaler__refuses_wrong_options(void **state)
     haul_scope_pop(scope);
 }
 
-/* ---- clipping ---- */
-
-static void check_clip(haul_device *first, haul_device *second)
-{
-    rig    r = rig_on(first, second, new_sgd);
-    double sum = 0, g[SIZE], b[3];
-
-    assert_true(haul_item(haul_clip_grad_norm(r.net, 1)) == 0); /* no gradients */
-    set_gradients(&r, 1, 1, 0);
-    assert_int_equal(read_values(haul_tensor_grad(r.a), g, SIZE), HAUL_OK);
-    assert_int_equal(read_values(haul_tensor_grad(r.b), b, 3), HAUL_OK);
-    for (int i = 0; i < SIZE; i++)
-        sum += g[i] * g[i];
-    for (int i = 0; i < 3; i++)
-        sum += b[i] * b[i];
-    double norm = sqrt(sum);
-    assert_true(fabs(haul_item(haul_clip_grad_norm(r.net, 1e6)) - norm) < 1e-5 * norm);
-    assert_close(haul_tensor_grad(r.b), b, 3, 0, "not clipped");
-    assert_true(fabs(haul_item(haul_clip_grad_norm(r.net, 2)) - norm) < 1e-5 * norm);
-    for (int i = 0; i < SIZE; i++)
-        g[i] *= 2 / (norm + 1e-6);
-    for (int i = 0; i < 3; i++)
-        b[i] *= 2 / (norm + 1e-6);
-    assert_close(haul_tensor_grad(r.a), g, SIZE, 1e-7, "clipped");
-    assert_close(haul_tensor_grad(r.b), b, 3, 1e-7, "clipped");
-    assert_true(fabs(haul_item(haul_clip_grad_norm(r.net, 1)) - 2) < 1e-4);
-}
-
-static void check_clip_here(haul_device *device)
-{
-    check_clip(device, device);
-    check_clip(haul_cpu(), device);
-
-    haul_module *net = haul_module_new("half", forward);
-    haul_tensor *p = haul_set_requires_grad(haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(4)), device), true);
-    assert_int_equal(haul_module_add_parameter(net, "p", p), HAUL_OK);
-    assert_int_equal(haul_set_grad(p, haul_full_like(p, 1024)), HAUL_OK); /* whose square f16 does not hold */
-    assert_true(haul_item(haul_clip_grad_norm(net, 4)) == 2048);
-    assert_close(haul_tensor_grad(p), (double[]){2, 2, 2, 2}, 4, 0.01, "f16");
-}
-
-static void test_grad_scaler__gradients_are_clipped_by_their_norm(void **state)
-{
-    (void)state;
-    on_devices(check_clip_here);
-    haul_scope *scope = haul_scope_push();
-    rig         r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
-    assert_refused(haul_clip_grad_norm(NULL, 1), HAUL_INVALID_ARGUMENT, "module");
-    assert_refused(haul_clip_grad_norm(r.net, -1), HAUL_INVALID_ARGUMENT, "max_norm is -1");
-    assert_refused(haul_clip_grad_norm(r.net, NAN), HAUL_INVALID_ARGUMENT, "max_norm is nan");
-    haul_scope_pop(scope);
-}
-
-/* ---- training ---- */
-
-enum { POINTS = 64, TRAINING = 60 };
-
-/* The loss after training a small network to tell two rings of points apart. */
-static double trained(haul_device *device, haul_dtype dtype)
-{
-    float   points[POINTS][2];
-    int64_t labels[POINTS];
-    double  last = NAN;
-    for (int i = 0; i < POINTS; i++) {
-        double angle = 0.41 * i, radius = i % 2 ? 0.5 : 1.5;
-        points[i][0] = (float)(radius * cos(angle));
-        points[i][1] = (float)(radius * sin(angle));
-        labels[i] = i % 2;
-    }
-    haul_scope *scope = haul_scope_push();
-    haul_manual_seed(7);
-    haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 32), haul_nn_relu(), haul_nn_linear(32, 2));
-    haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(POINTS, 2), points), device);
-    haul_tensor *y = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(POINTS), labels), device);
-    assert_int_equal(haul_module_to(net, device), HAUL_OK);
-    haul_optimizer   *adam = haul_adam(net, .lr = 0.03);
-    haul_grad_scaler *scaler = dtype == HAUL_F16 ? haul_grad_scaler_new(adam, .init_scale = 1 << 24) : NULL;
-    for (int step = 0; step < TRAINING; step++) {
-        haul_scope         *inner = haul_scope_push();
-        haul_autocast_state before = haul_autocast_begin("all", dtype);
-        haul_tensor        *logits = haul_call(net, x), *loss = haul_cross_entropy(logits, y);
-        assert_int_equal(haul_tensor_dtype(logits), dtype ? dtype : HAUL_F32);
-        assert_int_equal(haul_autocast_end(before), HAUL_OK);
-        assert_int_equal(haul_optimizer_zero_grad(adam), HAUL_OK);
-        assert_int_equal(haul_backward(scaler ? haul_grad_scaler_scale(scaler, loss) : loss, HAUL_NONE), HAUL_OK);
-        assert_int_equal(scaler ? haul_grad_scaler_step(scaler, adam) : haul_optimizer_step(adam), HAUL_OK);
-        if (scaler)
-            assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
-        if (step == TRAINING - 1)
-            last = haul_item(loss);
-        haul_scope_pop(inner);
-    }
-    if (scaler) { /* it began too high: steps were skipped, and it found a scale that does */
-        assert_true(haul_grad_scaler_factor(scaler) < 1 << 24);
-        assert_true(haul_optimizer_steps(adam) < TRAINING && haul_optimizer_steps(adam) > TRAINING - 20);
-    }
-    haul_scope_pop(scope);
-    return last;
-}
-
-static void check_training(haul_device *device)
-{
-    double full = trained(device, HAUL_DTYPE_NONE), bf16 = trained(device, HAUL_BF16), f16 = trained(device, HAUL_F16);
-    assert_true(full < 0.15);
-    if (!(fabs(bf16 - full) < 0.05 && fabs(f16 - full) < 0.1))
-        fail_msg("the loss is %g in f32, %g in bf16, %g in f16", full, bf16, f16);
-}
-
-static void test_grad_scaler__training_in_halves_is_close_to_f32(void **state)
-{
-    (void)state;
-    on_devices(check_training);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -714,8 +515,6 @@ int main(void)
         cmocka_unit_test(test_grad_scaler__faults_change_no_parameter),
         cmocka_unit_test(test_grad_scaler__refuses_a_wrong_order),
         cmocka_unit_test(test_grad_scaler__refuses_wrong_options),
-        cmocka_unit_test(test_grad_scaler__gradients_are_clipped_by_their_norm),
-        cmocka_unit_test(test_grad_scaler__training_in_halves_is_close_to_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

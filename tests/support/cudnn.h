@@ -3,11 +3,7 @@
 #define HAUL_TESTS_SUPPORT_CUDNN_H
 
 #include "linalg.h"
-
-#include <dlfcn.h>
-#include <unistd.h>
-
-#define STANDIN HAUL_BUILD "/tests/standin"
+#include "standin.h"
 
 /* The stand-in's engines (tests/standin/cudnn.h), by number. */
 enum { PLAIN, TILED, TENSOR_CORE, ATOMIC, HUGE_WORKSPACE, WINOGRAD, REFUSING, HALF_SUMS };
@@ -16,20 +12,6 @@ static long (*dnn_count)(const char *);
 static int (*dnn_fail)(const char *);
 static long (*engine_runs)(int);
 static void (*reset_runs)(void);
-
-static inline void *symbol_of(const char *library, const char *name)
-{
-    char  path[1024];
-    void *opened, *symbol;
-    snprintf(path, sizeof path, "%s/%s", STANDIN, library);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    symbol = opened ? dlsym(opened, name) : NULL;
-    if (!symbol) {
-        printf("%s\n", dlerror());
-        _exit(1);
-    }
-    return symbol;
-}
 
 static inline void find_standin(void)
 {
@@ -42,11 +24,6 @@ static inline void find_standin(void)
 static inline long runs(void)
 {
     return dnn_count("cudnnBackendExecute");
-}
-
-static inline haul_device *gpu(void)
-{
-    return haul_device_get("cuda:0");
 }
 
 static inline int open_scope(void **state)

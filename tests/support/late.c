@@ -366,50 +366,49 @@ haul_device *late_device_new(void)
     return kept[count++] = new_device(0);
 }
 
-void late_set_room(int64_t bytes)
+static int64_t read_locked(const int64_t *variable)
 {
     pthread_mutex_lock(&lock);
-    room = bytes;
+    int64_t value = *variable;
     pthread_mutex_unlock(&lock);
+    return value;
+}
+
+static void write_locked(int64_t *variable, int64_t value)
+{
+    pthread_mutex_lock(&lock);
+    *variable = value;
+    pthread_mutex_unlock(&lock);
+}
+
+void late_set_room(int64_t bytes)
+{
+    write_locked(&room, bytes);
 }
 
 int64_t late_held(void)
 {
-    pthread_mutex_lock(&lock);
-    int64_t bytes = held;
-    pthread_mutex_unlock(&lock);
-    return bytes;
+    return read_locked(&held);
 }
 
 int64_t late_pending(void)
 {
-    pthread_mutex_lock(&lock);
-    int64_t count = pending;
-    pthread_mutex_unlock(&lock);
-    return count;
+    return read_locked(&pending);
 }
 
 void late_set_pinned_room(int64_t bytes)
 {
-    pthread_mutex_lock(&lock);
-    pinned_room = bytes;
-    pthread_mutex_unlock(&lock);
+    write_locked(&pinned_room, bytes);
 }
 
 int64_t late_pinned_held(void)
 {
-    pthread_mutex_lock(&lock);
-    int64_t bytes = pinned_held;
-    pthread_mutex_unlock(&lock);
-    return bytes;
+    return read_locked(&pinned_held);
 }
 
 int64_t late_pageable(void)
 {
-    pthread_mutex_lock(&lock);
-    int64_t count = pageable;
-    pthread_mutex_unlock(&lock);
-    return count;
+    return read_locked(&pageable);
 }
 
 void late_fail_wait(void)
