@@ -17,7 +17,8 @@ add_executable(haul_embed tools/embed.c)
 target_link_libraries(haul_embed PRIVATE haul_warnings)
 
 file(GLOB ops CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/ops/*.c)
-file(GLOB preludes CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/ops/kernel/*.h)
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h)
+list(APPEND headers src/kernels/common.h src/kernels/pointwise.h)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 set(stamp ${HAUL_GENERATED}/kernels.stamp)
 set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h)
@@ -28,9 +29,9 @@ endforeach()
 
 # The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
 list(TRANSFORM ops PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
-list(TRANSFORM preludes PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE more)
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE more)
 add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${written}
-    COMMAND haul_embed ${HAUL_GENERATED} ${ops} ${preludes}
+    COMMAND haul_embed ${HAUL_GENERATED} ${ops} ${headers}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     DEPENDS haul_embed ${inputs} ${more}

@@ -12,7 +12,7 @@ refused() {
     grep -q "$words" message || fail "the message is: $(cat message)"
 }
 
-mkdir -p ops/kernel
+mkdir -p ops kernels backends/some
 cat >ops/b.c <<'END'
 int host;
 #if 0
@@ -33,10 +33,12 @@ first
 /* kernel text ends */
 END
 echo 'int nothing;' >ops/plain.c
-echo 'int nothing;' >ops/prelude.c # beside ops/kernel/prelude.h: allowed, as it has no text
-printf '#define P 1\n' >ops/kernel/prelude.h
+echo 'int nothing;' >ops/common.c # next to kernels/common.h: allowed, as it has no text
+printf '#define C 1\n' >kernels/common.h
+printf '#define P 1\n' >backends/some/prelude.h # named by its folder
 
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h || fail "embed failed"
+sources='ops/b.c ops/plain.c ops/a.c ops/common.c kernels/common.h backends/some/prelude.h'
+"$embed" out $sources || fail "embed failed"
 cat >wanted <<'END'
 #line 4 "ops/b.c"
 K("\n") /* a comment */
@@ -45,13 +47,13 @@ second
 END
 cmp wanted out/kernels/b.k.h || fail "the regions of b.c differ"
 [ -e out/kernels/plain.k.h ] && [ ! -s out/kernels/plain.k.h ] || fail "a file without regions should give an empty header"
-[ ! -s out/kernels/prelude.k.h ] || fail "a prelude should have no header"
+[ ! -s out/kernels/common.k.h ] || fail "a header should have no other header"
 grep include out/kernels/all.k.h >includes
 printf '#include "kernels/a.k.h"\n#include "kernels/b.k.h"\n' | cmp - includes || fail "all.k.h differs"
 
 # The arrays hold the same text.
 cat >main.c <<'END'
-#include "ops/kernel_text.h"
+#include "kernels/text.h"
 #include <stdio.h>
 int main(void)
 {
@@ -63,19 +65,20 @@ int main(void)
 END
 "$HAUL_CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I "$HAUL_SOURCE/src" -o main main.c out/kernels_text.c || fail "does not compile"
 {
-    printf '3\na:\n#line 2 "ops/a.c"\nfirst\nb:\n'
+    printf '4\na:\n#line 2 "ops/a.c"\nfirst\nb:\n'
     cat wanted
-    printf 'prelude:\n#line 1 "ops/kernel/prelude.h"\n#define P 1\n'
+    printf 'common:\n#line 1 "kernels/common.h"\n#define C 1\n'
+    printf 'prelude_some:\n#line 1 "backends/some/prelude.h"\n#define P 1\n'
 } >expected
 ./main | cmp - expected || fail "the table differs"
 
 # A change outside the regions that moves no line touches nothing; one inside touches its header only.
 touch -d '2001-01-01' out/kernels/* out/kernels_text.c
 sed -i 's/int more/int less/' ops/b.c
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h
+"$embed" out $sources
 [ -z "$(find out -type f -newermt 2002-01-01)" ] || fail "files were touched without need"
 sed -i 's/first/FIRST/' ops/a.c
-"$embed" out ops/b.c ops/plain.c ops/a.c ops/prelude.c ops/kernel/prelude.h
+"$embed" out $sources
 [ "$(find out -type f -newermt 2002-01-01 | sort | xargs)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched"
 
 printf '/* kernel text begins */\nx\n' >ops/open.c
@@ -86,8 +89,10 @@ printf '/* kernel text begins */\n/* kernel text begins */\n' >ops/twice.c
 refused 'twice.c:2: kernel text begins inside' ops/twice.c
 printf '/* kernel text begins */\n\303\244\n/* kernel text ends */\n' >ops/letter.c
 refused 'not ASCII' ops/letter.c
-cp ops/a.c ops/prelude.c # now it has
-refused 'have one name' ops/prelude.c ops/kernel/prelude.h
+cp ops/plain.c backends/some/a.c # its empty header would take the place of the other
+refused 'have one name' ops/a.c backends/some/a.c
+cp ops/a.c ops/common.c # now it has text
+refused 'have one name' ops/common.c kernels/common.h
 refused 'missing.c: No such file' ops/missing.c
-refused 'neither' ops/kernel/prelude
+refused 'neither' kernels/common
 exit 0

@@ -19,8 +19,8 @@
 
 #include "core/alloc.h"
 #include "device/stream.h"
+#include "kernels/kernels.h"
 #include "memory/allocator.h"
-#include "ops/kernels.h"
 #include "support/late.h"
 
 /* ---- names ---- */

@@ -36,10 +36,10 @@ static float __uint_as_float(unsigned bits)
 #define HAUL_KERNEL           1
 #define HAUL_KERNEL_DTYPE_f32 1
 #define HAUL_KERNEL_SUFFIX    f32
-#include "ops/kernel/prelude_cuda.h"
+#include "backends/cuda/prelude.h"
 /* the types of the prelude serve the host's side too */
-#define HAUL_OPS_KERNEL_TYPES_H
-#include "ops/kernel/common.h"
+#define HAUL_KERNELS_TYPES_H
+#include "kernels/common.h"
 /* after the types */
 #include "ops/layout.h"
 

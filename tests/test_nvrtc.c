@@ -21,7 +21,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
-#include "ops/kernels.h"
+#include "kernels/kernels.h"
 #include "ops/pointwise.h"
 
 enum { MAX_THREADS = 4, MAX_JOBS = 4096 };
@@ -63,7 +63,7 @@ static const struct known {
 #define KERNEL_NUMBER(unit, name) HAUL__NUMBER,
 #define KERNEL_FLOAT(unit, name)  HAUL__FLOAT,
 static const haul__row_dtypes structured_dtypes[] = {
-#include "ops/kernels.def"
+#include "kernels/kernels.def"
 };
 enum { STRUCTURED = sizeof structured_dtypes / sizeof structured_dtypes[0] };
 
@@ -165,7 +165,7 @@ static void compile(job *j)
     haul__nvrtc.Version(&major, &minor);
     source = haul__cuda_program_text(&unit);
     key =
-        haul__format("test_nvrtc %d.%d %s\n%s\n%s", major, minor, target, haul__kernel_prelude("prelude_cuda"), source);
+        haul__format("test_nvrtc %d.%d %s\n%s\n%s", major, minor, target, haul__kernel_header("prelude_cuda"), source);
     j->log = read_cached(key);
     j->from_cache = j->log != NULL;
     if (!j->log) {
@@ -322,7 +322,7 @@ static void test_nvrtc__a_spill_is_seen(void **unused)
                                "    for (int i = 0; i < 64; i++) x[i] = b0[i];\n"
                                "    for (int i = 0; i < 64; i++) b0[(int)x[i] & 63] = x[(int)b0[i] & 63];\n"
                                "}\n";
-    char             *whole = haul__format("%s\n%s", haul__kernel_prelude("pointwise"), text), *source;
+    char             *whole = haul__format("%s\n%s", haul__kernel_header("pointwise"), text), *source;
     haul__unit        unit = {.name = "spilling", .text = whole, .kernel = "spilling", .dtype = HAUL_F32};
     haul__cuda_code   code;
     usage             u;

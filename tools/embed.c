@@ -1,11 +1,12 @@
 /* Collects kernel text at build time: embed OUT FILE...
  *
  * From each FILE ending in .c it takes the lines between the marker lines BEGIN and END (any number of regions), from
- * each FILE ending in .h everything. It writes
+ * each FILE ending in .h everything. A text has the name of its file, but FOLDER/prelude.h is called prelude_FOLDER. It
+ * writes
  *   OUT/kernels/NAME.k.h   the regions of NAME.c, empty where there are none
  *   OUT/kernels/all.k.h    includes them all, in alphabetical order
  *   OUT/kernels_text.c     every text as an array of numbers (C11 promises string literals of 4095 characters only),
- *                          and the table of src/ops/kernel_text.h
+ *                          and the table of src/kernels/text.h
  * A #line directive before each piece makes diagnostics point at FILE, so FILE should be relative to the tree. A file
  * whose content would not change is not touched: what is compiled from it stays up to date. */
 #include <ctype.h>
@@ -29,7 +30,7 @@ typedef struct buffer {
 typedef struct unit {
     const char *path;
     char       *name;
-    bool        whole; /* a prelude: no .k.h of its own */
+    bool        whole; /* a header: no .k.h of its own */
     bool        empty;
     buffer      text;
 } unit;
@@ -112,19 +113,28 @@ static void make_folder(const char *path)
         fail("%s: %s", path, strerror(errno));
 }
 
-/* The file's name without folder and ending, as part of a C identifier. */
+/* The file's name without folder and ending, as part of a C identifier. Each backend has a prelude.h: those are named
+ * by their folders. */
 static char *name_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char       *name = strdup(slash ? slash + 1 : path);
+    static const char prelude[] = "prelude.h";
+    const char       *end = strrchr(path, '/'), *base = end ? end + 1 : path;
+    buffer            name = {0};
 
-    if (!name)
-        fail("out of memory");
-    *strrchr(name, '.') = '\0';
-    for (char *p = name; *p; p++)
+    if (end && strcmp(base, prelude) == 0) {
+        const char *folder = end;
+
+        while (folder > path && folder[-1] != '/')
+            folder--;
+        appendf(&name, "prelude_%.*s", (int)(end - folder), folder);
+    } else {
+        append(&name, base, strlen(base));
+        *strrchr(name.data, '.') = '\0';
+    }
+    for (char *p = name.data; *p; p++)
         if (!isalnum((unsigned char)*p))
             *p = '_';
-    return name;
+    return name.data;
 }
 
 /* Whether the line holds just this text; indented counts, for that is what formatters do to comments. */
@@ -201,6 +211,14 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const unit *)a)->name, ((const unit *)b)->name);
 }
 
+/* Would one text take the place of the other? A file without text takes nothing but an empty header. */
+static bool collide(const unit *a, const unit *b)
+{
+    bool texts = !a->empty && !b->empty, headers = !a->whole && !b->whole && (!a->empty || !b->empty);
+
+    return strcmp(a->name, b->name) == 0 && (texts || headers);
+}
+
 static void write_array(buffer *out, const unit *u)
 {
     appendf(out, "\nextern const char haul__kernel_text_%s[];\nconst char haul__kernel_text_%s[] = {", u->name,
@@ -216,7 +234,7 @@ static void write_texts(const char *folder, const unit *units, size_t count)
     buffer out = {0};
     size_t rows = 0;
 
-    appendf(&out, "/* Written by tools/embed.c. */\n#include \"ops/kernel_text.h\"\n");
+    appendf(&out, "/* Written by tools/embed.c. */\n#include \"kernels/text.h\"\n");
     for (size_t i = 0; i < count; i++)
         if (!units[i].empty)
             write_array(&out, &units[i]);
@@ -271,7 +289,7 @@ int main(int argc, char **argv)
         take(&units[i], argv[i + 2]);
     qsort(units, count, sizeof *units, by_name);
     for (size_t i = 1; i < count; i++)
-        if (strcmp(units[i - 1].name, units[i].name) == 0 && !units[i - 1].empty && !units[i].empty)
+        if (collide(&units[i - 1], &units[i]))
             fail("%s and %s have one name", units[i - 1].path, units[i].path);
     make_folder(folder);
     write_headers(folder, units, count);

@@ -1,5 +1,5 @@
 /* f16 (IEEE 754 binary16) and bf16 (the upper half of an f32) on the host, a value at a time: for scalars, printing and
- * single elements. Kernels have their own conversions of whole tensors (ops/kernel/common.h). */
+ * single elements. Kernels have their own conversions of whole tensors (kernels/common.h). */
 #ifndef HAUL_CORE_HALF_H
 #define HAUL_CORE_HALF_H
 

@@ -127,19 +127,6 @@ haul_status haul__streams_open(haul_device *device);
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
 
-/* Kernel ids to names; the layer above registers its list once (ops/kernels.c). */
-typedef struct haul__kernel_info {
-    const char *unit, *kernel;
-    bool        lanes; /* as in haul__launch */
-} haul__kernel_info;
-extern const haul__kernel_info haul__kernel_infos[];
-extern const int               haul__kernel_count;
-/* The text of a unit for a kernel; provided by ops. The result is freed with haul__free. */
-char *haul__kernel_unit_text(int id);
-/* An embedded file of src/ops/kernel by its stem ("prelude_opencl", "common"), for backends that compile;
- * NULL if none. */
-const char *haul__kernel_prelude(const char *name);
-
 /* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free
  * or NULL if there is none; a damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else
  * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */

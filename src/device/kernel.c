@@ -1,6 +1,7 @@
 /* Kernels of a device, compiled on first use and kept for as long as the process lives. */
 #include "core/alloc.h"
 #include "device/device.h"
+#include "kernels/kernels.h"
 
 /* Compile and publish; the device's kernels_lock is held. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)

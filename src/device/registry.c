@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "device/device.h"
+#include "kernels/kernels.h"
 
 static const haul__backend *const backends[] = {
 #define X(name) &haul__backend_##name,

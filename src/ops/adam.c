@@ -3,8 +3,8 @@
  *   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
 #include <math.h>
 
+#include "kernels/types.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 #include "ops/optimizer.h"
 
 // clang-format off

@@ -7,8 +7,8 @@
  * stored. */
 #include "ops/conv2d_flat.h"
 
+#include "kernels/types.h"
 #include "ops/gemm.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -1,8 +1,8 @@
 /* Making tensors: uninitialised, filled with a value, or counting up. */
 #include <math.h>
 
+#include "kernels/types.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -26,9 +26,9 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "ops/graph.h"
-#include "ops/kernels.h"
 #include "transfer/transfer.h"
 
 /* Check that no operand is NULL (HAUL_NONE is skipped) and bring them to one device by the thread's policy, replacing

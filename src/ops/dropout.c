@@ -1,9 +1,9 @@
 /* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped when its random word is below p 2^32,
  * and the gradient draws the same words again from the saved seed and offset. Elements are counted as they lie in
  * memory. */
+#include "kernels/types.h"
 #include "ops/dispatch.h"
 #include "ops/generator.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -2,7 +2,7 @@
  */
 #include "ops/gemm.h"
 
-#include "ops/kernel/types.h"
+#include "kernels/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -2,8 +2,8 @@
  * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
 #include "ops/grad_scaler.h"
 
+#include "kernels/types.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -3,8 +3,8 @@
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel, one work item, threads a
  * list through the indices for each row of x, in ascending order; a second one follows the lists, so that each element
  * of the result is the work of one item, in an order that the indices fix. */
+#include "kernels/types.h"
 #include "ops/indices.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

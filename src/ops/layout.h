@@ -3,10 +3,10 @@
 #define HAUL_OPS_LAYOUT_H
 
 #include "core/tensor.h"
-#include "ops/kernel/types.h"
+#include "kernels/types.h"
 
 /* pointwise_params, shared with kernel text */
-#include "ops/kernel/pointwise.h"
+#include "kernels/pointwise.h"
 
 /* Fill dims, strides, offsets, ndim and items for operands broadcast to `shape`; operand 0 is the result, which
  * has that shape. Dimensions are taken in the order in which the result has them in memory; those of size 1 go away and

@@ -3,8 +3,8 @@
  * cross_entropy is log_softmax and nll_loss in one pass each way: forward keeps the logarithm of each row's sum of
  * exponentials, backward is (softmax - onehot) g / N. Where a gradient is to be differentiated again it is composed of
  * operations instead. The binary and squared losses are composed always. */
+#include "kernels/types.h"
 #include "ops/indices.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -7,9 +7,9 @@
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
  * in common.h, in additions and multiplications only, so that devices agree. */
+#include "kernels/types.h"
 #include "ops/dispatch.h"
 #include "ops/generator.h"
-#include "ops/kernel/types.h"
 
 #define FUNC static inline
 

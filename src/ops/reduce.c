@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/types.h"
 #include "ops/autocast.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -1,7 +1,7 @@
 /* One step of stochastic gradient descent. The order of roundings is that of torch.optim.SGD, whose steps are several
  * passes: g += decay p; v = momentum v; v += (1 - dampening) g; p += -lr v. */
+#include "kernels/types.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 #include "ops/optimizer.h"
 
 // clang-format off

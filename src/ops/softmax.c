@@ -2,8 +2,8 @@
  *
  * A row along the axis is the work of one item: its largest element, then the sum of exponentials, in SUM_LANES lanes
  * where the axis is innermost; side by side with neighbouring rows otherwise, each summed in order. */
+#include "kernels/types.h"
 #include "ops/dispatch.h"
-#include "ops/kernel/types.h"
 
 // clang-format off
 /* kernel text begins */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "kernels/kernels.h"
 
 typedef struct late_queue late_queue;
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/kernels.h"
 #include "core/pool.h"
+#include "kernels/kernels.h"
 
 /* The kernels of one level, by dtype. */
 typedef struct level {

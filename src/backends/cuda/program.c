@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "kernels/kernels.h"
 
 /* --- compiling -----------------------------------------------------------------------------------------------------
  */
@@ -21,7 +22,7 @@ char *haul__cuda_program_text(const haul__unit *unit)
                         "#define HAUL_KERNEL_SUFFIX %s\n"
                         "#define CHUNKED 0\n"
                         "#include \"" PRELUDE "\"\n%s\n%s\n",
-                        dtype, dtype, haul__kernel_prelude("common"), unit->text);
+                        dtype, dtype, haul__kernel_header("common"), unit->text);
 }
 
 /* The first line of the compiler's log that tells of an error, else its first line. */
@@ -86,7 +87,7 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
                                     const char *report, haul__cuda_code *out)
 {
-    const char  *header = haul__kernel_prelude("prelude_cuda"), *header_name = PRELUDE;
+    const char  *header = haul__kernel_header("prelude_cuda"), *header_name = PRELUDE;
     const char  *options[] = {target, "--fmad=false", "--modify-stack-limit=false", report};
     nvrtcProgram program = NULL;
     haul_status  status = HAUL_OK;
@@ -112,8 +113,7 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
 /* The prelude is part of the key, for it is not part of the source. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source)
 {
-    return haul__format("cuda\n%s%s\n%s", haul__cuda_of(device)->identity, haul__kernel_prelude("prelude_cuda"),
-                        source);
+    return haul__format("cuda\n%s%s\n%s", haul__cuda_of(device)->identity, haul__kernel_header("prelude_cuda"), source);
 }
 
 static CUresult load(const haul__cuda_device *d, const void *image, CUmodule *out)

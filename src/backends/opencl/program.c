@@ -5,6 +5,7 @@
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "kernels/kernels.h"
 
 /* --- text
  * ---------------------------------------------------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
                             "%s%s\n%s%s\n%s\n",
                             dtype, dtype, haul__cl_of(device)->chunked,
                             device->properties.has_f64 ? "#define HAS_F64 1\n" : "",
-                            haul__kernel_prelude("prelude_opencl"), undefs, haul__kernel_prelude("common"), unit->text);
+                            haul__kernel_header("prelude_opencl"), undefs, haul__kernel_header("common"), unit->text);
     haul__free(undefs);
     return text;
 }

@@ -1,9 +1,9 @@
 /* Conversions between f16 or bf16 and f32 for the matrix products of the CPU, at one instruction level: those of kernel
  * text, so that the bits are the same. */
 #define HAUL_KERNEL_DTYPE_f32 1
-#include "ops/kernel/prelude_c.h"
+#include "backends/cpu/prelude.h"
 /* after the prelude */
-#include "ops/kernel/common.h"
+#include "kernels/common.h"
 
 #include "backends/cpu/halves.h"
 

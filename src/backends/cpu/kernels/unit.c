@@ -3,21 +3,20 @@
  * The kernel text of every operation, under the C prelude, becomes functions over ranges of work items; the table at
  * the end lists them by kernel id. */
 #include "backends/cpu/kernels.h"
+#include "kernels/kernels.h"
 
 #undef bool /* a suffix of names here */
 #define HAUL_KERNEL 1
-#include "ops/kernel/prelude_c.h"
+#include "backends/cpu/prelude.h"
 /* after the prelude */
-#include "ops/kernel/common.h"
+#include "kernels/common.h"
 /* after the types */
-#include "ops/kernel/pointwise.h"
-#include "ops/kernels.h"
+#include "kernels/pointwise.h"
 
 #undef bool /* C11's macro would replace the suffix of that name */
 
 /* ---- pointwise rows: those that accept this dtype ---- */
-#define FOR_ANY(definition)   definition
-#define FOR_LOGIC(definition) definition
+#define FOR_ANY(definition) definition
 #if defined(HAUL_KERNEL_DTYPE_bool)
 #define FOR_NUMBER(definition)
 #else
@@ -48,8 +47,7 @@
 #include "kernels/all.k.h"
 
 /* ---- the table, by kernel id ---- */
-#define ENTRY_ANY(name)   {#name, NAME(name)},
-#define ENTRY_LOGIC(name) {#name, NAME(name)},
+#define ENTRY_ANY(name) {#name, NAME(name)},
 #if defined(HAUL_KERNEL_DTYPE_bool)
 #define ENTRY_NUMBER(name) {#name, NULL},
 #else
@@ -74,5 +72,5 @@
 const haul__cpu_kernel HAUL__CPU_TABLE(HAUL_KERNEL_SUFFIX, HAUL_KERNEL_LEVEL)[HAUL__KERNEL_COUNT] = {
 #include <haul/pointwise.def>
 
-#include "ops/kernels.def"
+#include "kernels/kernels.def"
 };

@@ -1,11 +1,10 @@
-/* What each kernel id stands for: its unit and name, and the text that run-time compilers get. */
-#include "ops/kernels.h"
+/* What each kernel id stands for, made from the pointwise rows and kernels.def. */
+#include "kernels/kernels.h"
 
 #include <string.h>
 
 #include "core/alloc.h"
-#include "device/device.h"
-#include "ops/kernel_text.h"
+#include "kernels/text.h"
 
 /* A pointwise row is a unit of its own, so that a device compiles only the rows a program uses. */
 #define ROW(name)                      {"pointwise_" #name, #name, false},
@@ -24,7 +23,7 @@
 const haul__kernel_info haul__kernel_infos[] = {
 #include <haul/pointwise.def>
 
-#include "ops/kernels.def"
+#include "kernels/kernels.def"
 };
 const int haul__kernel_count = HAUL__KERNEL_COUNT;
 
@@ -34,7 +33,7 @@ const int haul__kernel_count = HAUL__KERNEL_COUNT;
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
 
-/* The rows again, as the macro calls of kernel/pointwise.h. */
+/* The rows again, as the macro calls of pointwise.h. */
 typedef struct row_text {
     int         id;
     const char *text;
@@ -63,7 +62,7 @@ static const char *embedded(const char *name)
     return NULL;
 }
 
-const char *haul__kernel_prelude(const char *name)
+const char *haul__kernel_header(const char *name)
 {
     return embedded(name);
 }

@@ -1,5 +1,6 @@
-/* OpenCL C 1.2 prelude of kernel text; prelude_c.h says what each name means. CHUNKED is given by the backend: on
- * processors a work item takes a run of consecutive items, on GPUs every n-th. */
+/* OpenCL C 1.2 prelude of kernel text; backends/cpu/prelude.h says what each name means. CHUNKED is given by the
+ * backend: on processors a work item takes a run of consecutive items, on GPUs every n-th. */
+// clang-format off
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef HAS_F64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

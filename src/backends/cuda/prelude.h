@@ -1,8 +1,10 @@
-/* CUDA prelude of kernel text, for NVRTC; prelude_c.h says what each name means. A thread takes every n-th work item.
+/* CUDA prelude of kernel text, for NVRTC; backends/cpu/prelude.h says what each name means. A thread takes every n-th
+ * work item.
  *
  * C as well as C++: a compiler of C that is given CUDA's words (threadIdx, __global__, __shfl_down_sync ...) and
- * <math.h> reads it too. No header is included, for NVRTC has none. Buffers are not __restrict__: operations in place pass
- * one buffer twice. */
+ * <math.h> reads it too. No header is included, for NVRTC has none. Buffers are not __restrict__: operations in place
+ * pass one buffer twice. */
+// clang-format off
 #ifdef __cplusplus
 #define HAUL_ENTRY extern "C" __global__
 #else

@@ -2,9 +2,10 @@
  *
  * T: how elements are stored; A: what is computed in; ACC: what sums are kept in; LIT(x): a literal of type A;
  * LOAD / STORE: between T and A; IS_FLOAT; IS_HALF: T holds the bits of an f16 or bf16, so that only LOAD and STORE may
- * give it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD. The functions are our
- * own for f32, written without library calls, so that they are vectorised by compilers and give the same bits on every
- * device; f64 uses the device's library. */
+ * give it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD. The functions are
+ * our own for f32, written without library calls, so that they are vectorised by compilers and give the same bits on
+ * every device; f64 uses the device's library. */
+// clang-format off
 
 /* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
  * To nearest, ties to even, subnormal numbers as such, what is too large infinite, NaN quiet. */

@@ -1,6 +1,6 @@
 /* Types that kernel text shares with the host: fixed widths, the same layout on both sides. */
-#ifndef HAUL_OPS_KERNEL_TYPES_H
-#define HAUL_OPS_KERNEL_TYPES_H
+#ifndef HAUL_KERNELS_TYPES_H
+#define HAUL_KERNELS_TYPES_H
 
 #include <stdint.h>
 

@@ -3,10 +3,11 @@
  * KERNELn(name, params, type0, buffer0, ...) begins a kernel with n buffers; `p` holds the params. Inside,
  * FOR_ITEMS(i) { ... } runs over the work items that are this call's, or ITEMS_BEGIN .. ITEMS_END in steps of
  * ITEMS_STEP(row) for kernels that take a row of consecutive items at once where CHUNKED is 1. */
+// clang-format off
 #include <math.h>
 #include <string.h>
 
-#include "ops/kernel/types.h"
+#include "kernels/types.h"
 
 #define GLOBAL
 #define CONSTANT   static const
