@@ -1,5 +1,5 @@
-/* Choosing between operands element by element: pointwise operations of three operands, over the same loop as the rows
- * of pointwise.def. */
+/* haul_where and what the gradients of maximum, minimum and clamp need: choosing between operands element by element,
+ * over the same loop as the rows of pointwise.def. */
 #include "ops/dispatch.h"
 #include "ops/layout.h"
 
