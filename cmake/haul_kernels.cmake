@@ -1,6 +1,6 @@
 # Kernel text and CPU kernels.
 #
-# The regions of src/ops/*.c between the two marker lines are the kernels of all devices: tools/embed.c writes them as
+# The regions of C files between the two marker lines are the kernels of all devices: tools/embed.c writes them as
 # generated/kernels/NAME.k.h, for the CPU units below, and as arrays in generated/kernels_text.c, for run-time
 # compilers. src/backends/cpu/kernels/unit.c is compiled once per dtype and instruction level.
 
@@ -16,22 +16,22 @@ endif()
 add_executable(haul_embed tools/embed.c)
 target_link_libraries(haul_embed PRIVATE haul_warnings)
 
-file(GLOB ops CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/ops/*.c)
+file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h)
 list(APPEND headers src/kernels/common.h src/kernels/pointwise.h)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 set(stamp ${HAUL_GENERATED}/kernels.stamp)
 set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h)
-foreach(op IN LISTS ops)
-    get_filename_component(name ${op} NAME_WE)
+foreach(file IN LISTS files)
+    get_filename_component(name ${file} NAME_WE)
     list(APPEND written ${HAUL_GENERATED}/kernels/${name}.k.h)
 endforeach()
 
 # The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
-list(TRANSFORM ops PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
+list(TRANSFORM files PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE more)
 add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${written}
-    COMMAND haul_embed ${HAUL_GENERATED} ${ops} ${headers}
+    COMMAND haul_embed ${HAUL_GENERATED} ${files} ${headers}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     DEPENDS haul_embed ${inputs} ${more}

@@ -1,13 +1,130 @@
-/* Adam, and AdamW with .decoupled. */
+/* Adam (Kingma, Ba 2015), and AdamW (Loshchilov, Hutter 2019) with .decoupled, with the order of roundings of
+ * torch.optim: m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g p -= lr / (1 - beta1^t) * m / (sqrt(v) /
+ * sqrt(1 - beta2^t) + eps) */
 #include <math.h>
 
 #include "core/error.h"
-#include "ops/optimizer.h"
+#include "kernels/types.h"
+#include "ops/dispatch.h"
 #include "optim/optimizer.h"
 
-static haul__adam settings_of(const haul_optimizer *o)
+// clang-format off
+/* kernel text begins */
+/* Scalars are bits of type A. decay is added to the gradient, shrink is what the parameter is multiplied by. */
+typedef struct adam_params {
+    I64 items;
+    I64 p_at, m_at, v_at, g_at;
+    I64 found_at, made_at; /* of the guarded form */
+    U64 step_size, beta1, beta2, rest1, rest2, correction, eps, decay, shrink;
+    U64 lr, log_beta1, log_beta2; /* of the guarded form, from which it has step_size and correction */
+    I32 from, reserved;
+} adam_params;
+
+#ifdef HAUL_KERNEL
+#if IS_FLOAT
+#define ADAM                                                                                                           \
+    const A beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2), rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2);         \
+    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);                                   \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i) * shrink;                                                                  \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;                                                     \
+        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;                                              \
+        const A divisor = M_SQRT(v) / correction + eps;                                                                \
+        STORE(exp_avg, p.m_at + i, m);                                                                                 \
+        STORE(exp_avg_sq, p.v_at + i, v);                                                                              \
+        STORE(value, p.p_at + i, w - step_size * m / divisor);                                                         \
+    }
+
+KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
 {
-    haul__adam s = *(const haul__adam *)o->settings;
+    const A step_size = SCALAR(p.step_size), correction = SCALAR(p.correction);
+    ADAM
+}
+
+/* How many steps were made is known here only: 1 - beta^t is -expm1(t log(beta)). The piece that has item 0 counts; all
+ * read the number of before. */
+KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, made, const T, grad, const F32, found)
+{
+    const I64 before = made[p.made_at + p.from];
+    const int skip = found[p.found_at] != 0;
+    if (ITEMS_BEGIN == 0) made[p.made_at + 1 - p.from] = before + !skip;
+    if (!skip) {
+        const A t = (A)(before + 1), step_size = SCALAR(p.lr) / -M_EXPM1(t * SCALAR(p.log_beta1));
+        const A correction = M_SQRT(-M_EXPM1(t * SCALAR(p.log_beta2)));
+        ADAM
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+typedef struct adam_settings {
+    double  lr, beta1, beta2, eps, weight_decay;
+    bool    decoupled;
+    int64_t step; /* from 1; with a guard it is one more than made */
+} adam_settings;
+
+/* ---- a step of one parameter ---- */
+
+static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
+{
+    haul_device *device = parameter->storage->device;
+    int          kernel = guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
+
+    if (device->backend->no_data)
+        return HAUL_OK;
+    return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
+}
+
+static haul_status adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,
+                             const adam_settings *settings, const haul__guard *guard)
+{
+    haul_dtype   dtype = parameter->dtype;
+    double       steps = (double)settings->step, decay = settings->weight_decay;
+    haul_tensor *outs[] = {parameter, exp_avg, exp_avg_sq, guard ? guard->made : NULL};
+    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
+    adam_params  params = {
+         .items = parameter->count,
+         .p_at = parameter->offset,
+         .m_at = exp_avg->offset,
+         .v_at = exp_avg_sq->offset,
+         .g_at = grad->offset,
+         .step_size = haul__scalar_bits(dtype, settings->lr / (1 - pow(settings->beta1, steps))),
+         .beta1 = haul__scalar_bits(dtype, settings->beta1),
+         .beta2 = haul__scalar_bits(dtype, settings->beta2),
+         .rest1 = haul__scalar_bits(dtype, 1 - settings->beta1),
+         .rest2 = haul__scalar_bits(dtype, 1 - settings->beta2),
+         .correction = haul__scalar_bits(dtype, sqrt(1 - pow(settings->beta2, steps))),
+         .eps = haul__scalar_bits(dtype, settings->eps),
+         .decay = haul__scalar_bits(dtype, settings->decoupled ? 0 : decay),
+         .shrink = haul__scalar_bits(dtype, settings->decoupled ? 1 - settings->lr * decay : 1),
+         .lr = haul__scalar_bits(dtype, settings->lr),
+         .log_beta1 = haul__scalar_bits(dtype, log(settings->beta1)),
+         .log_beta2 = haul__scalar_bits(dtype, log(settings->beta2)),
+    };
+    if (guard) {
+        params.found_at = guard->found->offset;
+        params.made_at = guard->made->offset;
+        params.from = guard->from;
+    }
+    haul_status status =
+        haul__run("haul_adam", parameter->storage->device, guard ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, outs,
+                  guard ? 4 : 3, ins, guard ? 2 : 1, &params, sizeof params, params.items, 8192);
+
+    for (int i = 0; i < 3 && !status; i++)
+        haul__written(outs[i]);
+    return status;
+}
+
+/* ---- the optimizer ---- */
+
+static adam_settings settings_of(const haul_optimizer *o)
+{
+    adam_settings s = *(const adam_settings *)o->settings;
 
     s.lr = o->lr;
     return s;
@@ -22,17 +139,17 @@ static bool has_state(const haul_optimizer *o)
 static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
 {
     (void)o;
-    return haul__adam_prepare(e->parameter, guarded);
+    return adam_prepare(e->parameter, guarded);
 }
 
 static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
                           const haul__guard *guard)
 {
-    haul__adam s = settings_of(o);
+    adam_settings s = settings_of(o);
 
     (void)first; /* the moments begin as zero */
     s.step = e->steps;
-    return haul__adam_step(e->parameter, e->states[0], e->states[1], grad, &s, guard);
+    return adam_step(e->parameter, e->states[0], e->states[1], grad, &s, guard);
 }
 
 static const haul__optimizer_kind kind = {
@@ -59,10 +176,10 @@ haul_optimizer *haul_adam_with(const haul_adam_options *options)
         haul__optimizer_number(options->eps, 0, INFINITY, operation, "eps") ||
         haul__optimizer_number(options->weight_decay, 0, INFINITY, operation, "weight_decay"))
         return NULL;
-    haul__adam s = {.beta1 = options->beta1 != 0 ? options->beta1 : 0.9,
-                    .beta2 = options->beta2 != 0 ? options->beta2 : 0.999,
-                    .eps = options->eps != 0 ? options->eps : 1e-8,
-                    .weight_decay = options->weight_decay,
-                    .decoupled = options->decoupled};
+    adam_settings s = {.beta1 = options->beta1 != 0 ? options->beta1 : 0.9,
+                       .beta2 = options->beta2 != 0 ? options->beta2 : 0.999,
+                       .eps = options->eps != 0 ? options->eps : 1e-8,
+                       .weight_decay = options->weight_decay,
+                       .decoupled = options->decoupled};
     return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
 }

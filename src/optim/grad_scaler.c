@@ -13,8 +13,8 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "ops/dispatch.h"
-#include "ops/grad_scaler.h"
 #include "optim/optimizer.h"
+#include "optim/scaling.h"
 
 struct haul_grad_scaler {
     haul__object      object;

@@ -5,9 +5,15 @@
 #include <haul/optim.h>
 
 #include "core/object.h"
-#include "ops/optimizer.h"
 
 #define HAUL__MAX_STATES 2
+
+/* Where a step may be skipped: the kernels read on the device whether it is, and how many were made before. */
+typedef struct haul__guard {
+    haul_tensor *found; /* f32 []: not 0 skips the step */
+    haul_tensor *made;  /* i64 [2]: steps made, in [from]; a step leaves the new number in [1 - from] */
+    int          from;
+} haul__guard;
 
 typedef struct haul__optimizer_entry {
     char        *name;
@@ -26,9 +32,10 @@ typedef struct haul__optimizer_kind {
     bool        saves_steps; /* as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
     /* Does this optimizer keep state at all, with its settings? */
     bool (*has_state)(const haul_optimizer *optimizer);
-    /* Compile what update will launch. */
+    /* Compile what update will launch, so that a step has nothing left that commonly fails. */
     haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry, bool guarded);
-    /* entry->steps counts this step already; first: the states were made for it. guard is NULL where the step is made
+    /* The parameter, its states and `grad` are dense, with the same strides, of one shape, floating dtype and device.
+     * entry->steps counts this step already; first: the states were made for it. guard is NULL where the step is made
      * in any case. */
     haul_status (*update)(haul_optimizer *optimizer, haul__optimizer_entry *entry, haul_tensor *grad, bool first,
                           const haul__guard *guard);

@@ -1,13 +1,144 @@
-/* Stochastic gradient descent. */
+/* Stochastic gradient descent. The order of roundings is that of torch.optim.SGD, whose steps are several passes:
+ * g += decay p; v = momentum v; v += (1 - dampening) g; p += -lr v. */
 #include <math.h>
 
 #include "core/error.h"
-#include "ops/optimizer.h"
+#include "kernels/types.h"
+#include "ops/dispatch.h"
 #include "optim/optimizer.h"
 
-static haul__sgd settings_of(const haul_optimizer *o)
+// clang-format off
+/* kernel text begins */
+/* Scalars are bits of type A; keep is 1 - dampening. */
+typedef struct sgd_params {
+    I64 items;
+    I64 p_at, v_at, g_at;
+    I64 found_at, made_at; /* of the guarded forms */
+    U64 lr, momentum, keep, decay;
+    I32 nesterov, first;
+    I32 from, reserved;
+} sgd_params;
+
+#ifdef HAUL_KERNEL
+#define SGD_PLAIN                                                                                                      \
+    const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);                                                                \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i);                                                                           \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        STORE(value, p.p_at + i, w - lr * g);                                                                          \
+    }
+
+#define SGD_MOMENTUM(is_first)                                                                                         \
+    const A lr = SCALAR(p.lr), momentum = SCALAR(p.momentum), keep = SCALAR(p.keep), decay = SCALAR(p.decay);           \
+    FOR_ITEMS(i)                                                                                                       \
+    {                                                                                                                  \
+        const A w = LOAD(value, p.p_at + i);                                                                           \
+        A g = LOAD(grad, p.g_at + i);                                                                                  \
+        if (decay != 0) g = g + decay * w;                                                                             \
+        const A v = (is_first) ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;                                 \
+        STORE(velocity, p.v_at + i, v);                                                                                \
+        STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));                                        \
+    }
+
+KERNEL2(sgd_plain, sgd_params, T, value, const T, grad)
 {
-    haul__sgd s = *(const haul__sgd *)o->settings;
+    SGD_PLAIN
+}
+
+KERNEL3(sgd_momentum, sgd_params, T, value, T, velocity, const T, grad)
+{
+    SGD_MOMENTUM(p.first)
+}
+
+KERNEL3(sgd_plain_guarded, sgd_params, T, value, const T, grad, const F32, found)
+{
+    if (found[p.found_at] == 0) {
+        SGD_PLAIN
+    }
+}
+
+/* The piece that has item 0 counts; all read the number of before. */
+KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, const T, grad, const F32, found)
+{
+    const I64 before = made[p.made_at + p.from];
+    const int skip = found[p.found_at] != 0;
+    if (ITEMS_BEGIN == 0) made[p.made_at + 1 - p.from] = before + !skip;
+    if (!skip) {
+        SGD_MOMENTUM(before == 0)
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+typedef struct sgd_settings {
+    double lr, momentum, dampening, weight_decay;
+    bool   nesterov;
+    bool   first; /* the velocity begins as the gradient; with a guard that is where no step was made */
+} sgd_settings;
+
+/* ---- a step of one parameter ---- */
+
+static int kernel_of(const sgd_settings *s, bool guarded)
+{
+    if (guarded)
+        return s->momentum != 0 ? HAUL__K_sgd_momentum_guarded : HAUL__K_sgd_plain_guarded;
+    return s->momentum != 0 ? HAUL__K_sgd_momentum : HAUL__K_sgd_plain;
+}
+
+static haul_status sgd_prepare(const haul_tensor *parameter, const sgd_settings *settings, bool guarded)
+{
+    haul_device *device = parameter->storage->device;
+
+    if (device->backend->no_data)
+        return HAUL_OK;
+    return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
+}
+
+static haul_status sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad,
+                            const sgd_settings *settings, const haul__guard *guard)
+{
+    haul_dtype   dtype = parameter->dtype;
+    bool         momentum = settings->momentum != 0;
+    haul_tensor *outs[] = {parameter, velocity, guard ? guard->made : NULL};
+    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
+    sgd_params   params = {.items = parameter->count,
+                           .p_at = parameter->offset,
+                           .v_at = momentum ? velocity->offset : 0,
+                           .g_at = grad->offset,
+                           .lr = haul__scalar_bits(dtype, settings->lr),
+                           .momentum = haul__scalar_bits(dtype, settings->momentum),
+                           .keep = haul__scalar_bits(dtype, 1 - settings->dampening),
+                           .decay = haul__scalar_bits(dtype, settings->weight_decay),
+                           .nesterov = settings->nesterov,
+                           .first = settings->first};
+    if (guard) {
+        params.found_at = guard->found->offset;
+        params.made_at = guard->made->offset;
+        params.from = guard->from;
+    }
+    haul_status status =
+        haul__run("haul_sgd", parameter->storage->device, kernel_of(settings, guard != NULL), dtype, outs,
+                  !momentum ? 1
+                  : guard   ? 3
+                            : 2,
+                  ins, guard ? 2 : 1, &params, sizeof params, params.items, 16384);
+
+    if (status)
+        return status;
+    haul__written(parameter);
+    if (momentum)
+        haul__written(velocity);
+    return HAUL_OK;
+}
+
+/* ---- the optimizer ---- */
+
+static sgd_settings settings_of(const haul_optimizer *o)
+{
+    sgd_settings s = *(const sgd_settings *)o->settings;
 
     s.lr = o->lr;
     return s;
@@ -20,18 +151,18 @@ static bool has_state(const haul_optimizer *o)
 
 static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
 {
-    haul__sgd s = settings_of(o);
+    sgd_settings s = settings_of(o);
 
-    return haul__sgd_prepare(e->parameter, &s, guarded);
+    return sgd_prepare(e->parameter, &s, guarded);
 }
 
 static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
                           const haul__guard *guard)
 {
-    haul__sgd s = settings_of(o);
+    sgd_settings s = settings_of(o);
 
     s.first = first;
-    return haul__sgd_step(e->parameter, e->states[0], grad, &s, guard);
+    return sgd_step(e->parameter, e->states[0], grad, &s, guard);
 }
 
 static const haul__optimizer_kind kind = {
@@ -60,9 +191,9 @@ haul_optimizer *haul_sgd_with(const haul_sgd_options *options)
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "nesterov", "nesterov needs a momentum above 0 and no dampening");
         return NULL;
     }
-    haul__sgd s = {.momentum = options->momentum,
-                   .dampening = options->dampening,
-                   .weight_decay = options->weight_decay,
-                   .nesterov = options->nesterov};
+    sgd_settings s = {.momentum = options->momentum,
+                      .dampening = options->dampening,
+                      .weight_decay = options->weight_decay,
+                      .nesterov = options->nesterov};
     return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
 }

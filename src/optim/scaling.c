@@ -1,13 +1,13 @@
 /* Loss scaling on the device: gradients are divided by the scale and searched for what is not finite, and the scale is
  * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
-#include "ops/grad_scaler.h"
+#include "optim/scaling.h"
 
 #include "kernels/types.h"
 #include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */
-typedef struct grad_scaler_params {
+typedef struct scaling_params {
     I64 items;
     I64 count; /* elements of the gradient; marks */
     I64 piece; /* elements that leave one mark */
@@ -15,11 +15,11 @@ typedef struct grad_scaler_params {
     U64 growth, backoff; /* bits of f32 */
     I64 interval;
     I32 counts, reserved;
-} grad_scaler_params;
+} scaling_params;
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
-KERNEL3(grad_unscale, grad_scaler_params, T, grad, F32, marks, const F32, scale)
+KERNEL3(grad_unscale, scaling_params, T, grad, F32, marks, const F32, scale)
 {
     const A factor = LIT(1.0) / (A)scale[p.offsets[2]];
     FOR_ROWS(i)
@@ -42,7 +42,7 @@ KERNEL3(grad_unscale, grad_scaler_params, T, grad, F32, marks, const F32, scale)
 }
 
 /* One item. */
-KERNEL3(grad_found, grad_scaler_params, F32, found, I64, skipped, const F32, marks)
+KERNEL3(grad_found, scaling_params, F32, found, I64, skipped, const F32, marks)
 {
     FOR_ROWS(i)
     {
@@ -60,7 +60,7 @@ KERNEL3(grad_found, grad_scaler_params, F32, found, I64, skipped, const F32, mar
     }
 }
 
-KERNEL5(grad_scale_update, grad_scaler_params, F32, new_scale, I32, new_tracker, const F32, scale, const I32, tracker,
+KERNEL5(grad_scale_update, scaling_params, F32, new_scale, I32, new_tracker, const F32, scale, const I32, tracker,
         const F32, found)
 {
     FOR_ITEMS(i)
@@ -104,10 +104,10 @@ haul_status haul__grad_prepare(const haul_tensor *grad)
 
 haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tensor *marks, int64_t at)
 {
-    grad_scaler_params p = {.items = haul__grad_marks(grad->count),
-                            .count = grad->count,
-                            .piece = piece_of(grad->count),
-                            .offsets = {grad->offset, marks->offset + at, scale->offset}};
+    scaling_params p = {.items = haul__grad_marks(grad->count),
+                        .count = grad->count,
+                        .piece = piece_of(grad->count),
+                        .offsets = {grad->offset, marks->offset + at, scale->offset}};
     haul_status status = haul__run("haul_grad_scaler_unscale", grad->storage->device, HAUL__K_grad_unscale, grad->dtype,
                                    (haul_tensor *[]){grad, marks}, 2, &scale, 1, &p, sizeof p, p.items, 4);
     if (!status)
@@ -117,11 +117,11 @@ haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tenso
 
 haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tensor *marks)
 {
-    haul_tensor       *count_in = skipped ? skipped : found; /* any buffer will do */
-    grad_scaler_params p = {.items = 1,
-                            .count = marks->count,
-                            .offsets = {found->offset, count_in->offset, marks->offset},
-                            .counts = skipped != NULL};
+    haul_tensor   *count_in = skipped ? skipped : found; /* any buffer will do */
+    scaling_params p = {.items = 1,
+                        .count = marks->count,
+                        .offsets = {found->offset, count_in->offset, marks->offset},
+                        .counts = skipped != NULL};
     return haul__run("haul_grad_scaler_unscale", found->storage->device, HAUL__K_grad_found, HAUL_F32,
                      (haul_tensor *[]){found, count_in}, 2, &marks, 1, &p, sizeof p, p.items, 1);
 }
@@ -129,7 +129,7 @@ haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tens
 haul_status haul__grad_scale_update(haul_tensor *new_scale, haul_tensor *new_tracker, haul_tensor *scale,
                                     haul_tensor *tracker, haul_tensor *found, const haul__grad_growth *how)
 {
-    grad_scaler_params p = {
+    scaling_params p = {
         .items = 1,
         .offsets = {new_scale->offset, new_tracker->offset, scale->offset, tracker->offset, found->offset},
         .growth = haul__scalar_bits(HAUL_F32, how->growth),

@@ -1,6 +1,6 @@
-/* What loss scaling does on a device. For src/optim. */
-#ifndef HAUL_OPS_GRAD_SCALER_H
-#define HAUL_OPS_GRAD_SCALER_H
+/* What loss scaling does on a device. */
+#ifndef HAUL_OPTIM_SCALING_H
+#define HAUL_OPTIM_SCALING_H
 
 #include <haul/tensor.h>
 
