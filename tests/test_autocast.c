@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "core/alloc.h"
-#include "core/thread.h"
+#include "core/object.h"
 #include "ops/pointwise.h"
 #include "support/linalg.h"
 
@@ -332,7 +332,7 @@ static void test_autocast__nests_and_ends_with_the_scope(void **state)
     haul_autocast_begin("all", HAUL_F16);
     assert_int_equal(haul_scope_pop(outer), HAUL_OK);
     assert_int_equal(haul_autocast_dtype(cpu), HAUL_DTYPE_NONE);
-    assert_null(haul__tls.casts);
+    assert_null(haul__thread_kept(HAUL__AUTOCAST));
 }
 
 /* ---- kept casts ---- */
@@ -370,7 +370,7 @@ static void check_cache(haul_device *device)
     assert_int_equal(live_blocks(device), before + 1); /* the outer one still goes on */
     assert_int_equal(haul_autocast_end(outside), HAUL_OK);
     assert_int_equal(live_blocks(device), before);
-    assert_null(haul__tls.casts);
+    assert_null(haul__thread_kept(HAUL__AUTOCAST));
 
     haul_scope *scope = haul_scope_push(); /* a scope ends it, too */
     haul_autocast_begin("all", HAUL_BF16);
@@ -513,7 +513,7 @@ static void *elsewhere(void *context)
     scope = haul_scope_push();
     right = right && haul_tensor_dtype(haul_linear(n->x, n->w1, n->b1)) == HAUL_F16;
     haul_scope_pop(scope);
-    return right && haul__tls.casts ? context : NULL;
+    return right && haul__thread_kept(HAUL__AUTOCAST) ? context : NULL;
 }
 
 static void test_autocast__belongs_to_the_thread(void **state)

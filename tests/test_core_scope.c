@@ -297,23 +297,23 @@ static void test_scope__restores_the_threads_settings(void **state)
     haul_device        *fake = (haul_device *)&alive;
     haul__thread_state *thread = haul__thread();
     haul_scope         *outer = haul_scope_push();
-    thread->policy = 1;
+    thread->words[HAUL__PLACEMENT] = 1;
     haul_scope *inner = haul_scope_push();
     thread->device = fake;
     thread->no_grad = true;
     haul_scope_push();
-    thread->policy = 0;
+    thread->words[HAUL__PLACEMENT] = 0;
     thread->device = NULL;
     haul_scope_pop(inner);
     assert_null(thread->device);
     assert_false(thread->no_grad);
-    assert_int_equal(thread->policy, 1);
+    assert_int_equal(thread->words[HAUL__PLACEMENT], 1);
     inner = haul_scope_push();
     thread->device = fake;
     assert_null(haul_scope_return(inner, NULL));
     assert_null(thread->device);
     haul_scope_pop(outer);
-    assert_int_equal(thread->policy, 0);
+    assert_int_equal(thread->words[HAUL__PLACEMENT], 0);
 }
 
 static void test_scope__million_objects_in_a_chain_do_not_recurse(void **state)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/cache.h"
 #include "device/stream.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"

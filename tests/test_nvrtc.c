@@ -21,6 +21,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
+#include "core/cache.h"
 #include "kernels/kernels.h"
 #include "ops/pointwise.h"
 

@@ -26,6 +26,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
+#include "core/cache.h"
 
 static const haul__backend *const table = &haul__backend_opencl;
 

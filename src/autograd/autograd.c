@@ -1,4 +1,4 @@
-/* Gradients as users see them: leaves, haul_backward, haul_grad, detach, grad mode. */
+/* Gradients as users see them: leaves, haul_backward, haul_grad, detach. */
 #include <haul/haul.h>
 
 #include "autograd/pass.h"
@@ -8,19 +8,7 @@
 #include "core/tensor.h"
 #include "ops/dispatch.h"
 
-/* ---- grad mode and leaves ---- */
-
-bool haul_set_grad_enabled(bool on)
-{
-    bool before = !haul__thread()->no_grad;
-    haul__thread()->no_grad = !on;
-    return before;
-}
-
-bool haul_grad_enabled(void)
-{
-    return !haul__thread()->no_grad;
-}
+/* ---- leaves ---- */
 
 haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
 {

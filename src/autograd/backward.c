@@ -266,7 +266,7 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
     pass p = {.operation = request->operation};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores it */
     if (haul__autocast_begun())
-        haul__thread()->autocast |= HAUL__AUTOCAST_PAUSED;
+        haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
     status = prepare_captures(&p, request->inputs, request->input_count);
     if (!status)
         status = collect(&p, request->y->node);

@@ -37,15 +37,24 @@ void haul__object_release(void *object);                               /* NULL i
  * is said to be exhausted. `operation` names who made it. */
 void *haul__own(void *object, const char *operation);
 
+/* Settings that rooms above keep with a thread, a word each. What a word says is for its room to define; threads begin
+ * with zeros. */
+typedef enum haul__setting { HAUL__PLACEMENT, HAUL__PRECISION, HAUL__AUTOCAST, HAUL__SETTINGS } haul__setting;
+
 /* The thread's settings that a scope restores. */
 typedef struct haul__thread_state {
     haul_device *device; /* NULL: the CPU */
-    int          policy; /* haul_policy */
     bool         no_grad;
-    bool         tf32;     /* HAUL_PRECISION_HIGH */
-    uint32_t     autocast; /* bits of ops/autocast.h; 0: never begun */
+    uint32_t     words[HAUL__SETTINGS];
 } haul__thread_state;
 
 haul__thread_state *haul__thread(void);
+
+/* An object that a room keeps with the thread for as long as the word of its setting is not 0. Keeping takes over a
+ * reference; false, with the reference still the caller's, if the thread can keep nothing. */
+bool  haul__thread_keep(haul__setting setting, void *object);
+void *haul__thread_kept(haul__setting setting); /* NULL: none */
+/* To be called when a word may have become 0, but for scopes, which see to it. */
+void haul__thread_settle(void);
 
 #endif

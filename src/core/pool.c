@@ -16,10 +16,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 enum {
@@ -62,7 +62,7 @@ static pthread_once_t  once = PTHREAD_ONCE_INIT;
 
 /* --- how many --- */
 
-static int core_count(void)
+int haul__core_count(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
@@ -86,7 +86,7 @@ static int default_threads(void)
     long        threads = text ? strtol(text, &end, 10) : 0;
     if (text && end != text && *end == 0 && threads > 0)
         return clamp_threads(threads);
-    return clamp_threads(core_count());
+    return clamp_threads(haul__core_count());
 }
 
 int haul__pool_threads(void)
@@ -130,13 +130,6 @@ static inline void pause_briefly(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static bool work_is_left(void)
 {
     return (atomic_load(&pool.ticket) & LEFT_MASK) != 0 || atomic_load(&pool.quit);
@@ -157,7 +150,7 @@ static bool watch(bool (*happened)(void))
                 return true;
             pause_briefly();
         }
-        int64_t now = now_ns();
+        int64_t now = haul__now_ns();
         if (!end)
             end = now + pool.watch_ns;
         else if (now >= end)
@@ -288,7 +281,8 @@ static void adjust_workers(int threads)
     pthread_once(&once, prepare);
     stop_workers();
     pool.failed_at = 0;
-    pool.watch_ns = threads > core_count() ? 0 : WATCH_NS; /* too many for their cores would take them from others */
+    pool.watch_ns =
+        threads > haul__core_count() ? 0 : WATCH_NS; /* too many for their cores would take them from others */
     pool.threads = malloc((size_t)threads * sizeof *pool.threads);
     for (int i = 0; pool.threads && i < threads - 1; i++) {
         if (start_thread(&pool.threads[i], worker, NULL) != 0)

@@ -20,6 +20,9 @@ typedef struct haul__thread_handle haul__thread_handle;
 haul__thread_handle               *haul__thread_start(void (*run)(void *), void *context);
 void                               haul__thread_join(haul__thread_handle *handle);
 
+/* Cores that this process may use. */
+int haul__core_count(void);
+
 /* Threads that share an operation's work, the caller included. */
 int haul__pool_threads(void);
 int haul__pool_set_threads(int threads); /* 0: one a core; returns what is set */

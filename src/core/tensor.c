@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "core/device.h"
 #include "core/error.h"
 #include "core/shape.h"
 
@@ -12,7 +13,8 @@
 static void storage_destroy(void *object)
 {
     haul__storage *storage = object;
-    haul__object_release(storage->reordered);
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        haul__object_release(storage->attached[i]);
     if (storage->release)
         storage->release(storage);
     if (storage->deleter)
@@ -43,9 +45,8 @@ haul__storage *haul__storage_new(haul_device *device)
     storage->release = NULL;
     storage->deleter = NULL;
     storage->deleter_context = NULL;
-    storage->mapped = NULL;
-    storage->map_mode = 0;
-    storage->reordered = NULL;
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        storage->attached[i] = NULL;
     return storage;
 }
 

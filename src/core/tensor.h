@@ -7,7 +7,7 @@
 
 #include "core/object.h"
 
-typedef struct haul__stream haul__stream; /* device/stream.h */
+typedef struct haul__stream haul__stream; /* core/device.h */
 typedef struct haul__node   haul__node;   /* ops/graph.h */
 typedef struct haul__block  haul__block;  /* memory/allocator.h */
 
@@ -34,6 +34,10 @@ typedef struct haul__buffer {
     void *host;
 } haul__buffer;
 
+/* What rooms above attach to a storage: what it is mapped as in host memory, and copies of its elements in another form
+ * that are right until it changes. Who attaches an object has a lock for it. */
+typedef enum haul__attachment { HAUL__MAPPING, HAUL__DERIVED, HAUL__ATTACHMENTS } haul__attachment;
+
 /* Memory of one device. Shared by views; freed with the last of them. */
 typedef struct haul__storage haul__storage;
 struct haul__storage {
@@ -45,14 +49,12 @@ struct haul__storage {
     atomic_ullong version;  /* counts in-place changes */
     haul__uses   *uses;     /* the block's; never NULL unless meta or empty */
     haul__uses    own_uses; /* used by wrapped memory */
-    /* Called first when the last reference goes, by the layer that knows devices: wait for what `uses` says (wrapped
-     * memory), free haul_map's copy, give the block back. NULL: nothing to do. */
+    /* Called when the last reference goes, by the layer that knows devices: wait for what `uses` says (wrapped memory),
+     * give the block back. NULL: nothing to do. */
     void (*release)(haul__storage *storage);
     void (*deleter)(void *context); /* of wrapped memory; called after `release`; NULL for none */
     void *deleter_context;
-    void *mapped; /* haul_map's host copy */
-    int   map_mode;
-    void *reordered; /* an object: elements of this storage in another memory format (ops/reorder.c); NULL: none */
+    void *attached[HAUL__ATTACHMENTS]; /* objects that rooms above keep with it, released with it; NULL: none */
 };
 
 struct haul_tensor {
@@ -87,9 +89,6 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t);
 /* A storage without a block, buffer, bytes, release or deleter, all of which the caller may set; `uses` are its own.
  * NULL, with the error recorded, when host memory is exhausted. */
 haul__storage *haul__storage_new(haul_device *device);
-
-/* The device that haul_tensor_device answers on failure; every function refuses it. Defined by device/registry.c. */
-haul_device *haul__device_invalid(void);
 
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);

@@ -4,6 +4,7 @@
 #include "core/thread.h"
 
 #include <pthread.h>
+#include <string.h>
 
 _Thread_local haul__context haul__tls;
 
@@ -26,7 +27,7 @@ static void thread_ends(void *p)
 {
     haul__context *context = p;
     haul__scope_pop_all();
-    context->state.autocast = 0;
+    memset(context->state.words, 0, sizeof context->state.words);
     haul__context_settle(context);
     haul__small_release_all();
     pthread_mutex_lock(&lock);
@@ -107,4 +108,44 @@ void haul__context_count_stray(int delta)
 haul__thread_state *haul__thread(void)
 {
     return &haul__tls.state;
+}
+
+/* ---- what is kept with a setting ---- */
+
+void haul__context_release_kept(haul__context *context)
+{
+    void *over[HAUL__SETTINGS] = {NULL};
+    context->keeps = false;
+    for (int i = 0; i < HAUL__SETTINGS; i++) {
+        if (context->kept[i] && context->state.words[i]) {
+            context->keeps = true;
+        } else {
+            over[i] = context->kept[i];
+            context->kept[i] = NULL;
+        }
+    }
+    for (int i = 0; i < HAUL__SETTINGS; i++) /* what this destroys may open scopes */
+        haul__object_release(over[i]);
+}
+
+bool haul__thread_keep(haul__setting setting, void *object)
+{
+    haul__context *context = haul__context_get();
+    if (!context)
+        return false;
+    void *before = context->kept[setting];
+    context->kept[setting] = object;
+    context->keeps = true;
+    haul__object_release(before);
+    return true;
+}
+
+void *haul__thread_kept(haul__setting setting)
+{
+    return haul__tls.kept[setting];
+}
+
+void haul__thread_settle(void)
+{
+    haul__context_settle(&haul__tls);
 }

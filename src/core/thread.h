@@ -17,9 +17,10 @@ typedef struct haul__context haul__context;
 struct haul__context {
     haul__thread_state state;
     haul_scope        *innermost;
-    haul__link        *doomed;     /* objects waiting to be destroyed */
-    bool               destroying; /* they are being destroyed further up the stack */
-    void              *casts;      /* an object: casts of parameters, while autocast lasts (ops/autocast.c) */
+    haul__link        *doomed;               /* objects waiting to be destroyed */
+    bool               destroying;           /* they are being destroyed further up the stack */
+    bool               keeps;                /* some of `kept` are there */
+    void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
     bool           registered;
     atomic_llong   blocks; /* allocated minus freed by this thread; written by this thread only */
@@ -46,14 +47,12 @@ static inline haul__context *haul__context_get(void)
     return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
 }
 
-/* To be called when the context's state was set back: gives up what was kept for a setting that is over. */
+/* To be called when the context's state was set back: gives up what was kept for settings that are over. */
+void               haul__context_release_kept(haul__context *context);
 static inline void haul__context_settle(haul__context *context)
 {
-    void *casts = context->casts;
-    if (!casts || context->state.autocast)
-        return;
-    context->casts = NULL;
-    haul__object_release(casts);
+    if (context->keeps)
+        haul__context_release_kept(context);
 }
 
 /* Sum of `blocks` over all threads, those that have ended included. */

@@ -19,7 +19,7 @@
 /* Nobody but the slot has to do with the memory any more. */
 static bool is_left(const haul__storage *storage)
 {
-    return storage && atomic_load(&storage->object.refs) == 1 && !storage->mapped;
+    return storage && atomic_load(&storage->object.refs) == 1 && !storage->attached[HAUL__MAPPING];
 }
 
 static haul_status renew_host(haul__storage **storage, haul_device *device, size_t bytes)

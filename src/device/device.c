@@ -23,16 +23,6 @@ haul_device *haul__device_current(const char *operation)
     return haul__device_check(device, operation, NULL) ? NULL : device;
 }
 
-const char *haul_device_name(const haul_device *device)
-{
-    return device && device->valid ? device->name : "invalid";
-}
-
-bool haul_device_is_valid(const haul_device *device)
-{
-    return device && device->valid && atomic_load_explicit(&device->lost, memory_order_relaxed) == 0;
-}
-
 /* Looked for when somebody wants to know: opening them can take a while. */
 static void name_libraries(haul_device *device)
 {

@@ -2,48 +2,9 @@
 #ifndef HAUL_DEVICE_DEVICE_H
 #define HAUL_DEVICE_DEVICE_H
 
-#include <pthread.h>
-
+#include "backends/backend.h"
+#include "core/device.h"
 #include "core/error.h"
-#include "device/backend.h"
-
-#define HAUL__MAX_DEVICES 32
-#define HAUL__MAX_STREAMS (3 * HAUL__MAX_DEVICES)
-#define HAUL__MAX_POINTS  8
-
-/* In-order queue of commands. Tickets count its commands. */
-struct haul__stream {
-    haul_device        *device;
-    void               *queue;
-    int                 id;    /* small, unique */
-    bool                eager; /* for copies: every command leaves a point, so that nobody waits for later ones */
-    pthread_mutex_t     lock;
-    atomic_ullong       submitted;                /* ticket of the newest command */
-    atomic_ullong       completed;                /* all tickets up to this are known to be done */
-    atomic_ullong       after[HAUL__MAX_STREAMS]; /* by stream id: new commands here come after that ticket there */
-    struct haul__point *points[HAUL__MAX_POINTS]; /* the newest events recorded; guarded by lock */
-    int                 next_point;
-};
-
-struct haul_device {
-    const haul__backend              *backend;
-    int                               index;        /* in the backend */
-    int                               backend_slot; /* of the backend in backends.def */
-    int                               slot;         /* in the registry: small, unique, stable */
-    bool                              valid;
-    char                              name[32];
-    char                              why[448]; /* of an invalid one */
-    haul_status                       why_status;
-    haul_device_properties            properties;
-    char                              model[128], driver[128], libraries[192];
-    void                             *impl;                        /* the backend's */
-    haul__stream                     *compute, *upload, *download; /* may be one and the same */
-    _Atomic(struct haul__allocator *) allocator;                   /* the memory layer's, made with the first tensor */
-    _Atomic(struct haul__allocator *) pinned;                      /* of host memory pinned for this device */
-    _Atomic(haul__kernel *)          *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
-    pthread_mutex_t                   kernels_lock;
-    atomic_int                        lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
-};
 
 /* The backends of this build, and their names, by backend_slot. */
 int         haul__backend_count(void);
@@ -51,9 +12,6 @@ const char *haul__backend_name(int slot);
 
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
-
-/* A fault that is final was recorded as the last error: the device is refused, with that error, from now on. */
-void haul__device_lose(haul_device *device, haul_status status);
 
 /* The device new tensors go to on this thread; records an error and returns NULL if that one is not usable. */
 haul_device *haul__device_current(const char *operation);
@@ -116,21 +74,14 @@ void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t 
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
                                     const char *operation);
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);
-/* Report a call of a driver that began at start_ns, by haul__now_ns. haul/sync.h lists the actions. */
-void    haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
-                            int64_t start_ns);
-int64_t haul__now_ns(void); /* monotonic */
+/* Report a call of a driver that began at start_ns, by haul__now_ns (core/clock.h). haul/sync.h lists the actions. */
+void haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
+                         int64_t start_ns);
 
 /* Give a device its streams, when it is opened. Where commands are synchronous one stream serves as all three. */
 haul_status haul__streams_open(haul_device *device);
 
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
-
-/* Disk cache of compiled programs: key is any text (source, options, driver, device). Load gives memory to haul__free
- * or NULL if there is none; a damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else
- * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */
-void *haul__cache_load(const char *key, size_t *bytes);
-void  haul__cache_store(const char *key, const void *data, size_t bytes);
 
 #endif

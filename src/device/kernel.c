@@ -1,5 +1,6 @@
 /* Kernels of a device, compiled on first use and kept for as long as the process lives. */
 #include "core/alloc.h"
+#include "core/clock.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
 

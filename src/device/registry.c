@@ -15,7 +15,7 @@
 
 static const haul__backend *const backends[] = {
 #define X(name) &haul__backend_##name,
-#include "device/backends.def"
+#include "backends/backends.def"
 #undef X
 };
 
@@ -34,18 +34,12 @@ static struct {
 
 static _Atomic(haul_device *) the_cpu;
 
-static haul_device no_device = {.name = "invalid", .why = "there is no device", .why_status = HAUL_DEVICE};
 static haul_device no_room = {.name = "invalid",
                               .why = "no such device (nor any of the many other names that were tried)",
                               .why_status = HAUL_DEVICE};
 static haul_device no_memory = {.name = "invalid",
                                 .why = "host memory is exhausted: the device could not be opened",
                                 .why_status = HAUL_OUT_OF_MEMORY};
-
-haul_device *haul__device_invalid(void)
-{
-    return &no_device;
-}
 
 int haul__backend_count(void)
 {
@@ -176,7 +170,7 @@ static haul_device *start_device(haul_device *device)
 HAUL_PRINTF(2, 3)
 static haul_device *invalid(const char *name, const char *format, ...)
 {
-    char    key[sizeof no_device.name];
+    char    key[sizeof no_room.name];
     va_list arguments;
     snprintf(key, sizeof key, "%s", name);
     for (int i = 0; i < registry.invalid_count; i++)
@@ -199,7 +193,7 @@ static haul_device *invalid(const char *name, const char *format, ...)
 /* "cpu, opencl:0, opencl:1": what one can compute on. */
 static const char *existing(char *out, size_t size)
 {
-    char   name[sizeof no_device.name];
+    char   name[sizeof no_room.name];
     size_t at = 0;
     out[0] = '\0';
     for (int b = 0; b < BACKENDS; b++) {

@@ -92,16 +92,6 @@ static void raise_to(atomic_ullong *value, uint64_t least)
         ;
 }
 
-void haul__device_lose(haul_device *device, haul_status status)
-{
-    int fine = 0;
-    if (!atomic_compare_exchange_strong(&device->lost, &fine, 1))
-        return;
-    snprintf(device->why, sizeof device->why, "%s", haul_error_message());
-    device->why_status = status;
-    atomic_store_explicit(&device->lost, 2, memory_order_release);
-}
-
 /* The host waits for a point, or, without one, for all of the stream. */
 static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {

@@ -10,7 +10,6 @@
 #include <haul/sync.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #if defined(__has_include)
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -23,6 +22,7 @@
 #endif
 
 #include "core/call.h"
+#include "core/clock.h"
 
 enum { FRAMES = 32, SHOWN = 8 };
 
@@ -36,13 +36,6 @@ static struct {
     void (*sink)(const haul_sync_event *event, void *context);
     void *context;
 } report = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-int64_t haul__now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- places ---- */
 

@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "io/host.h"
+#include "host/view.h"
 #include "io/safetensors.h"
 
 #define SAVE_WEIGHTS    "haul_save_weights"

@@ -13,8 +13,8 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "host/view.h"
 #include "io/file.h"
-#include "io/host.h"
 
 #define LOAD "haul_load_npy"
 #define SAVE "haul_save_npy"

@@ -10,8 +10,8 @@
 #include "core/object.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "host/view.h"
 #include "io/file.h"
-#include "io/host.h"
 #include "io/safetensors.h"
 
 #define OPEN "haul_open_safetensors"

@@ -7,8 +7,8 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "host/view.h"
 #include "io/file.h"
-#include "io/host.h"
 #include "io/safetensors.h"
 
 #define SAVE "haul_save_safetensors"

@@ -374,8 +374,6 @@ static void block_put(haul__block *block)
 
 static void storage_release(haul__storage *storage)
 {
-    if (storage->mapped && !storage->device->backend->host_memory)
-        haul__free(storage->mapped);
     block_put(storage->block);
 }
 

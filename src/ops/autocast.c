@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/half.h"
-#include "core/thread.h"
 #include "ops/dispatch.h"
 
 /* ---- the thread's setting ---- */
@@ -24,7 +23,7 @@ static uint32_t in_slot(int slot, uint32_t code)
 
 static haul_dtype dtype_on(const haul_device *device)
 {
-    uint32_t bits = haul__thread()->autocast;
+    uint32_t bits = haul__thread()->words[HAUL__AUTOCAST];
     if (!bits || (bits & HAUL__AUTOCAST_PAUSED))
         return HAUL_DTYPE_NONE;
     return dtypes[bits >> (SLOT_BITS * device->backend_slot) & SLOT_MASK];
@@ -57,7 +56,7 @@ static haul_status slots_named(const char *devices, uint32_t *mask)
 
 haul_autocast_state haul_autocast_begin(const char *devices, haul_dtype dtype)
 {
-    haul_autocast_state before = {haul__thread()->autocast};
+    haul_autocast_state before = {haul__thread()->words[HAUL__AUTOCAST]};
     uint32_t            mask, each = 0;
     if (!devices) {
         haul__fail_null("haul_autocast_begin", "devices");
@@ -73,7 +72,7 @@ haul_autocast_state haul_autocast_begin(const char *devices, haul_dtype dtype)
         return before;
     for (int slot = 0; slot < haul__backend_count(); slot++)
         each |= in_slot(slot, code_of(dtype));
-    haul__thread()->autocast = (before.bits & ~mask) | (each & mask) | HAUL__AUTOCAST_BEGUN;
+    haul__thread()->words[HAUL__AUTOCAST] = (before.bits & ~mask) | (each & mask) | HAUL__AUTOCAST_BEGUN;
     return before;
 }
 
@@ -88,8 +87,8 @@ haul_status haul_autocast_end(haul_autocast_state before)
     if ((before.bits & ~known) || (before.bits && !(before.bits & HAUL__AUTOCAST_BEGUN)))
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_autocast_end", "before",
                           "the state is none that haul_autocast_begin returned; hand it back as it was");
-    haul__thread()->autocast = before.bits;
-    haul__context_settle(&haul__tls);
+    haul__thread()->words[HAUL__AUTOCAST] = before.bits;
+    haul__thread_settle();
     return HAUL_OK;
 }
 
@@ -181,15 +180,17 @@ static bool grow(cast_table *table)
 /* The thread's table; NULL where there is none and none can be made. */
 static cast_table *table_get(bool make)
 {
-    haul__context *context = haul__context_get();
-    if (!context || context->casts || !make)
-        return context ? context->casts : NULL;
-    cast_table *table = haul__calloc(1, sizeof *table);
+    cast_table *table = haul__thread_kept(HAUL__AUTOCAST);
+    if (table || !make)
+        return table;
+    table = haul__calloc(1, sizeof *table);
     if (!table)
         return NULL;
     haul__object_init(&table->object, &table_class);
-    context->casts = table;
-    return table;
+    if (haul__thread_keep(HAUL__AUTOCAST, table))
+        return table;
+    haul__object_release(table);
+    return NULL;
 }
 
 static uint64_t version_of(const haul__storage *storage)

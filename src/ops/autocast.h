@@ -6,7 +6,7 @@
 
 #include "core/object.h"
 
-/* haul__thread_state.autocast: two bits for each backend, and these. Zero wherever autocast was not begun. */
+/* The setting HAUL__AUTOCAST: two bits for each backend, and these. Zero wherever autocast was not begun. */
 #define HAUL__AUTOCAST_BEGUN  (1u << 31) /* within begin and end, perhaps with all off */
 #define HAUL__AUTOCAST_PAUSED (1u << 30) /* a backward pass: its operations compute in what they are given */
 
@@ -21,7 +21,7 @@ haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype);
 
 static inline bool haul__autocast_begun(void)
 {
-    return haul__thread()->autocast != 0;
+    return haul__thread()->words[HAUL__AUTOCAST] != 0;
 }
 
 #endif

@@ -112,7 +112,7 @@ static bool choose_format(haul__conv2d *c, haul__conv2d_pass pass, const haul_te
     const haul__backend *backend = device->backend;
     bool                 given = haul__wants_channels_last(a) || haul__wants_channels_last(b);
     c->dtype = a->dtype;
-    c->tf32 = c->dtype == HAUL_F32 && haul__thread()->tf32;
+    c->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     c->channels_last = given;
     c->channels_last = backend->conv2d_channels_last && backend->conv2d_channels_last(a->storage->device, pass, c);
     return c->channels_last || given;

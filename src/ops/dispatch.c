@@ -60,13 +60,13 @@ haul_status haul_set_placement_policy(haul_policy policy)
     if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_placement_policy", "policy",
                           "%d is no policy; there are HAUL_PLACE_STRICT and HAUL_PLACE_MOVE", (int)policy);
-    haul__thread()->policy = policy;
+    haul__thread()->words[HAUL__PLACEMENT] = policy;
     return HAUL_OK;
 }
 
 haul_policy haul_placement_policy(void)
 {
-    return (haul_policy)haul__thread()->policy;
+    return (haul_policy)haul__thread()->words[HAUL__PLACEMENT];
 }
 
 /* ---- place ---- */
@@ -112,7 +112,7 @@ static haul_device *place_mixed(const char *operation, haul_tensor **in, const c
         if (!haul__is_none(in[i]) && !is_loose(in[i]))
             first = i;
     haul_device *device = in[first]->storage->device;
-    if (haul__thread()->policy == HAUL_PLACE_STRICT) {
+    if (haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_STRICT) {
         for (int i = 0; i < count; i++)
             if (!haul__is_none(in[i]) && !is_loose(in[i]) && in[i]->storage->device != device) {
                 refuse_mixed(operation, in, names, first, i);

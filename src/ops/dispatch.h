@@ -80,6 +80,9 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                       int64_t items, int64_t grain);
 
+/* Copy all elements of `from`, which may broadcast, to `to` on the same device: any layouts, any dtypes. */
+haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
+
 /* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient
  * is being recorded through it; then counts its version up once the write was submitted (haul__written). */
 haul_status haul__check_out(const char *operation, const haul_tensor *out, const haul_shape *shape, haul_dtype dtype,

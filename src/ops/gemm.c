@@ -311,7 +311,7 @@ haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_
     call.b_offset += b->offset;
     call.c_offset += c->offset;
     call.bias_offset += bias ? bias->offset : 0;
-    call.tf32 = c->dtype == HAUL_F32 && haul__thread()->tf32;
+    call.tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
 
     /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
     haul_tensor   *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};

@@ -10,11 +10,11 @@ haul_status haul_set_matmul_precision(haul_precision precision)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_matmul_precision", "precision",
                           "%d is no precision; there are HAUL_PRECISION_HIGHEST and HAUL_PRECISION_HIGH",
                           (int)precision);
-    haul__thread()->tf32 = precision == HAUL_PRECISION_HIGH;
+    haul__thread()->words[HAUL__PRECISION] = precision == HAUL_PRECISION_HIGH;
     return HAUL_OK;
 }
 
 haul_precision haul_matmul_precision(void)
 {
-    return haul__thread()->tf32 ? HAUL_PRECISION_HIGH : HAUL_PRECISION_HIGHEST;
+    return haul__thread()->words[HAUL__PRECISION] ? HAUL_PRECISION_HIGH : HAUL_PRECISION_HIGHEST;
 }

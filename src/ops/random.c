@@ -333,8 +333,11 @@ haul_tensor *haul_permutation(int64_t n)
     if (words && !order)
         haul__fail_memory("haul_permutation", (size_t)n * sizeof *order);
     if (order && haul__host_before(words->storage, false, "haul_permutation") == HAUL_OK) {
+        haul_device *device = haul__device_current("haul_permutation");
         shuffle(order, n, words->storage->buffer.host);
-        y = haul_from_host(HAUL_I64, HAUL_SHAPE(n), order);
+        y = device ? haul__result("haul_permutation", device, HAUL_I64, &HAUL_SHAPE(n)) : NULL;
+        if (y && haul__transfer_from_host(y->storage, 0, order, (size_t)n * sizeof *order, true, "haul_permutation"))
+            y = NULL;
     }
     haul__free(order);
     return haul_scope_return(scope, y);

@@ -24,7 +24,7 @@ static void destroy(void *object)
 
 static const haul__class reordered_class = {"reordered weight", destroy};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `reordered` of all storages */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what all storages have */
 
 static bool is_of(const reordered *r, const haul_tensor *t, uint64_t version, const int64_t *strides)
 {
@@ -37,7 +37,7 @@ static bool is_of(const reordered *r, const haul_tensor *t, uint64_t version, co
 static haul_tensor *find(const haul_tensor *t, uint64_t version, const int64_t *strides)
 {
     pthread_mutex_lock(&lock);
-    reordered   *r = t->storage->reordered;
+    reordered   *r = t->storage->attached[HAUL__DERIVED];
     haul_tensor *found = is_of(r, t, version, strides) ? r->tensor : NULL;
     haul__object_keep(found);
     pthread_mutex_unlock(&lock);
@@ -58,8 +58,8 @@ static void keep(const haul_tensor *t, uint64_t version, haul_tensor *copy)
     memcpy(r->strides, t->strides, sizeof r->strides);
     r->offset = t->offset;
     pthread_mutex_lock(&lock);
-    old = t->storage->reordered;
-    t->storage->reordered = r;
+    old = t->storage->attached[HAUL__DERIVED];
+    t->storage->attached[HAUL__DERIVED] = r;
     pthread_mutex_unlock(&lock);
     haul__object_release(old);
 }

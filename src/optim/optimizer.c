@@ -117,8 +117,8 @@ haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_modul
     if (!status)
         status = fill(o, operation);
     if (!status && !o->count)
-        status =
-            haul__fail(HAUL_INVALID_ARGUMENT, operation, "module", "the %s has no parameters to train", module->kind);
+        status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "module", "the %s has no parameters to train",
+                            haul_module_kind(module));
     if (status) {
         haul__object_release(o);
         return NULL;

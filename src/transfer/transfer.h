@@ -15,8 +15,4 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
                                      const char *origin);
 haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin);
 
-/* Copy all elements of `from`, which may broadcast, to `to` on the same device: any layouts, any dtypes. Provided by
- * ops/cast.c, which has the kernels for it. */
-haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
-
 #endif

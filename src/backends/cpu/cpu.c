@@ -1,11 +1,12 @@
 /* The CPU as a device: the host's own memory, and kernels that were compiled with the library. */
 #include "backends/cpu/cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "core/pool.h"
 
 static int cpu_count(char *why, size_t why_size)
 {
@@ -34,22 +35,13 @@ static void find_model(char *out, size_t size)
         fclose(file);
 }
 
-static int count_units(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
-
 static haul_status cpu_open(haul_device *device, int index)
 {
     struct utsname system;
     long           pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     (void)index;
     device->properties.kind = HAUL_KIND_CPU;
-    device->properties.compute_units = count_units();
+    device->properties.compute_units = haul__core_count();
     device->properties.memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;
     device->properties.shares_host_memory = true;
     device->properties.has_f64 = true;

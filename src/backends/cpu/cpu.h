@@ -2,7 +2,8 @@
 #ifndef HAUL_BACKENDS_CPU_CPU_H
 #define HAUL_BACKENDS_CPU_CPU_H
 
-#include "device/device.h"
+#include "backends/backend.h"
+#include "core/error.h"
 
 /* memory.c */
 haul_status haul__cpu_alloc(haul_device *device, size_t bytes, haul__buffer *out);

@@ -6,7 +6,7 @@
 #ifndef HAUL_BACKENDS_CPU_ONEDNN_H
 #define HAUL_BACKENDS_CPU_ONEDNN_H
 
-#include "device/backend.h"
+#include "backends/backend.h"
 
 typedef enum haul__onednn_kind {
     HAUL__ONEDNN_FORWARD,

@@ -8,6 +8,8 @@
 
 #include "backends/cuda/cudnn.h"
 #include "core/alloc.h"
+#include "core/cache.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "device/wait.h"
 

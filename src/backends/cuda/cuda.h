@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
+#include "backends/backend.h"
 #include "backends/cuda/api.h"
-#include "device/device.h"
 
 /* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
 #define HAUL__CUDA_LEAST_DRIVER     12000
@@ -123,7 +123,7 @@ haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul
 /* What the cache on disk knows the compiled text by; to haul__free. NULL when memory is exhausted. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source);
 
-/* queue.c: streams, commands and events, as in device/backend.h. */
+/* queue.c: streams, commands and events, as in backends/backend.h. */
 haul_status haul__cuda_stream_open(haul_device *device, void **queue);
 void        haul__cuda_stream_close(haul_device *device, void *queue);
 haul_status haul__cuda_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
@@ -142,7 +142,7 @@ haul_status haul__cuda_event_sync(haul_device *device, void *event);
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cuda_event_free(haul_device *device, void *event);
 
-/* gemm.c, by cuBLASLt where it is found: as in device/backend.h. */
+/* gemm.c, by cuBLASLt where it is found: as in backends/backend.h. */
 haul_status haul__cuda_gemm(haul__stream *s, const haul__gemm *call);
 size_t      haul__cuda_gemm_scratch(haul_device *device, const haul__gemm *call);
 

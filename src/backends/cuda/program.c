@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
+#include "core/cache.h"
 #include "core/error.h"
 #include "kernels/kernels.h"
 

@@ -2,7 +2,7 @@
  * no command ever reaches it. */
 #include <stdio.h>
 
-#include "device/device.h"
+#include "backends/backend.h"
 
 static int meta_count(char *why, size_t why_size)
 {

@@ -1,7 +1,7 @@
 /* The OpenCL backend of a build without OpenCL headers: no devices, and the reason. */
 #include <stdio.h>
 
-#include "device/backend.h"
+#include "backends/backend.h"
 
 static int count(char *why, size_t why_size)
 {

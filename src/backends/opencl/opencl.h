@@ -7,7 +7,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
-#include "device/device.h"
+#include "backends/backend.h"
 
 /* X(name): the functions taken from the ICD loader, without "cl". All are of OpenCL 1.2. */
 #define HAUL__CL_FUNCTIONS(X)                                                                                          \
@@ -121,7 +121,7 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
 /* What that cache knows it by; to haul__free. NULL when memory is exhausted. */
 char *haul__cl_cache_key(const haul_device *device, const char *source);
 
-/* queue.c: streams, commands and events, as in device/backend.h. */
+/* queue.c: streams, commands and events, as in backends/backend.h. */
 haul_status haul__cl_stream_open(haul_device *device, void **queue);
 void        haul__cl_stream_close(haul_device *device, void *queue);
 haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);

@@ -1,5 +1,5 @@
 /* Between tensors on any device and the plain memory that files are read to and written from. */
-#include "io/host.h"
+#include "host/view.h"
 
 #include <haul/ops.h>
 #include <haul/transfer.h>

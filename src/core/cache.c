@@ -3,8 +3,11 @@
  * An entry's file is named by a 128-bit hash of its key and holds the key, the data and a checksum over both, so that a
  * torn, damaged or foreign file is never taken for an entry. It is written beside its place and renamed into it.
  * Nothing here ever fails aloud: without a cache programs are compiled again. */
+#include "core/cache.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "device/device.h"
 
 /* ---- SipHash-2-4 with 128 bits of result: J.-P. Aumasson, D. J. Bernstein, 2012 ---- */
 

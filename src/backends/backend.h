@@ -1,14 +1,13 @@
-/* The table a backend fills: about twenty functions, known to nobody but src/device.
+/* The table of functions that a backend fills. src/device is made of these tables; other rooms ask src/device.
  *
  * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
  * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and
  * return its status. All may be called from any thread; the device layer makes sure that calls on one stream do not
  * overlap. Unless said otherwise a hook is required. */
-#ifndef HAUL_DEVICE_BACKEND_H
-#define HAUL_DEVICE_BACKEND_H
+#ifndef HAUL_BACKENDS_BACKEND_H
+#define HAUL_BACKENDS_BACKEND_H
 
-#include <haul/device.h>
-
+#include "core/device.h"
 #include "core/tensor.h"
 
 /* A compiled kernel: what the backend needs to launch it. */
@@ -32,7 +31,7 @@ typedef struct haul__launch {
                                   ones work on an item */
 } haul__launch;
 
-/* What to compile: the kernels of one unit (src/ops/NAME.c's kernel text) for one dtype. */
+/* What to compile: the kernels of one unit (the kernel text of one file) for one dtype. */
 typedef struct haul__unit {
     const char *name;   /* "pool": the file's stem; for pointwise rows "pointwise" */
     const char *text;   /* kernel text without preludes; NULL for backends that bring their kernels along */
@@ -156,7 +155,7 @@ typedef struct haul__backend {
 
 /* Adding a backend is a folder and a line of backends.def. */
 #define X(name) extern const haul__backend haul__backend_##name;
-#include "device/backends.def"
+#include "backends/backends.def"
 #undef X
 
 #endif

@@ -1,6 +1,6 @@
 /* The elements of tensors as host memory, for readers and writers. */
-#ifndef HAUL_IO_HOST_H
-#define HAUL_IO_HOST_H
+#ifndef HAUL_HOST_VIEW_H
+#define HAUL_HOST_VIEW_H
 
 #include <haul/scope.h>
 #include <haul/tensor.h>

@@ -7,6 +7,7 @@
 #include "core/half.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
+#include "ops/dispatch.h"
 #include "transfer/transfer.h"
 
 /* ---- checks ---- */
@@ -249,14 +250,25 @@ int64_t haul_item_i64(const haul_tensor *t)
 
 /* ---- mapped memory ---- */
 
-/* What stands before a host copy: which part of the storage it is. */
-typedef struct copy_header {
-    size_t offset, bytes;
-} copy_header;
+/* What a mapped storage has attached: which part of it is mapped, where, and the copy if it is one. */
+typedef struct mapping {
+    haul__object object;
+    int          mode;
+    size_t       offset, bytes;
+    void        *memory;
+    void        *copy; /* NULL: the storage's own memory */
+} mapping;
 
-enum { HEADER = 64 };
+static void destroy_mapping(void *object)
+{
+    mapping *m = object;
+    haul__free(m->copy);
+    haul__free(m);
+}
 
-static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of mapped and map_mode of all storages */
+static const haul__class mapping_class = {"mapping", destroy_mapping};
+
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of the mappings of all storages */
 static char            nothing;                               /* what a tensor without elements maps to */
 
 static haul_status map_check(const haul_tensor *t, int mode)
@@ -275,70 +287,70 @@ static haul_status map_check(const haul_tensor *t, int mode)
 }
 
 /* The memory itself. */
-static void *map_own(const haul_tensor *t, int mode)
+static haul_status map_own(const haul_tensor *t, mapping *m)
 {
-    if (haul__host_before(t->storage, (mode & HAUL_WRITE) != 0, "haul_map"))
-        return NULL;
-    return t->count > 0 ? (char *)t->storage->buffer.host + offset_of(t) : &nothing;
+    haul_status status = haul__host_before(t->storage, (m->mode & HAUL_WRITE) != 0, "haul_map");
+    m->memory = t->count > 0 ? (char *)t->storage->buffer.host + m->offset : &nothing;
+    return status;
 }
 
-/* A copy, behind a header; read also for HAUL_WRITE alone, since not every element need be written. */
-static void *map_copy(const haul_tensor *t)
+/* A copy; read also for HAUL_WRITE alone, since not every element need be written. */
+static haul_status map_copy(const haul_tensor *t, mapping *m)
 {
-    size_t       bytes = haul_tensor_bytes(t);
-    copy_header *copy = haul__malloc(HEADER + bytes);
-    if (!copy) {
-        haul__fail_memory("haul_map", HEADER + bytes);
+    m->memory = m->copy = haul__malloc(m->bytes);
+    if (!m->copy)
+        return haul__fail_memory("haul_map", m->bytes);
+    return haul__transfer_to_host(m->copy, t->storage, m->offset, m->bytes, "haul_map");
+}
+
+static mapping *map_new(const haul_tensor *t, int mode)
+{
+    mapping *m = haul__calloc(1, sizeof *m);
+    if (!m) {
+        haul__fail_memory("haul_map", sizeof *m);
         return NULL;
     }
-    *copy = (copy_header){offset_of(t), bytes};
-    if (haul__transfer_to_host((char *)copy + HEADER, t->storage, copy->offset, bytes, "haul_map")) {
-        haul__free(copy);
-        return NULL;
-    }
-    return copy;
+    haul__object_init(&m->object, &mapping_class);
+    m->mode = mode;
+    m->offset = offset_of(t);
+    m->bytes = haul_tensor_bytes(t);
+    if ((t->storage->device->backend->host_memory ? map_own(t, m) : map_copy(t, m)) == HAUL_OK)
+        return m;
+    haul__object_release(m);
+    return NULL;
 }
 
 void *haul_map(haul_tensor *t, int mode)
 {
-    void *memory = NULL;
+    mapping *m = NULL;
     if (map_check(t, mode))
         return NULL;
-    haul__storage *storage = t->storage;
-    bool           own = storage->device->backend->host_memory;
     pthread_mutex_lock(&maps_lock);
-    if (storage->mapped) {
+    if (t->storage->attached[HAUL__MAPPING])
         haul__fail(HAUL_STATE, "haul_map", "t",
                    "t, or a tensor that shares its memory, is mapped; call haul_unmap first");
-    } else {
-        memory = own ? map_own(t, mode) : map_copy(t);
-        storage->mapped = memory;
-        storage->map_mode = mode;
-    }
+    else
+        t->storage->attached[HAUL__MAPPING] = m = map_new(t, mode);
     pthread_mutex_unlock(&maps_lock);
-    return memory && !own ? (char *)memory + HEADER : memory;
+    return m ? m->memory : NULL;
 }
 
 static haul_status unmap(haul_tensor *t)
 {
     haul__storage *storage = t->storage;
-    bool           own = storage->device->backend->host_memory, write = (storage->map_mode & HAUL_WRITE) != 0;
+    mapping       *m = storage->attached[HAUL__MAPPING];
     haul_status    status = HAUL_OK;
-    if (!storage->mapped)
+    if (!m)
         return haul__fail(HAUL_STATE, "haul_unmap", "t", "t is not mapped");
-    if (!own) {
-        copy_header *copy = storage->mapped;
-        if (write)
-            status = haul__transfer_from_host(storage, copy->offset, (char *)copy + HEADER, copy->bytes, false,
-                                              "haul_unmap");
-        if (status)
-            return status; /* still mapped: what was written is not lost */
-        haul__free(copy);
-    }
+    bool write = (m->mode & HAUL_WRITE) != 0;
+    if (m->copy && write)
+        status = haul__transfer_from_host(storage, m->offset, m->copy, m->bytes, false, "haul_unmap");
+    if (status)
+        return status; /* still mapped: what was written is not lost */
     if (write)
         atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
-    storage->mapped = NULL;
-    storage->map_mode = 0;
+    storage->attached[HAUL__MAPPING] = NULL;
+    haul__object_release(m);
     return HAUL_OK;
 }
 

@@ -1,0 +1,16 @@
+/* Whether operations record a graph: a setting of the thread. */
+#include <haul/autograd.h>
+
+#include "core/object.h"
+
+bool haul_set_grad_enabled(bool on)
+{
+    bool before = !haul__thread()->no_grad;
+    haul__thread()->no_grad = !on;
+    return before;
+}
+
+bool haul_grad_enabled(void)
+{
+    return !haul__thread()->no_grad;
+}
