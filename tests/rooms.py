@@ -1,0 +1,117 @@
+# The folders of src are rooms, and arrows between them point downwards: an object file uses symbols, and a source file
+# includes headers, of its own room and of those below it. A declaration that is written down again hides an arrow from
+# the reader, not from the linker, so the object files of the build are read.
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
+BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
+
+# The rooms, lowest first (docs/architecture.md has the same list).
+ROOMS = """
+    core events kernels backends device memory transfer engine ops host autograd watch nn optim io data cli
+""".split()
+
+# Arrows that still point upwards: (room, symbol), and (file, room whose header it includes).
+ALLOWED = {
+    ("backends", "haul__wait"),
+    ("backends", "haul__driver_called"),
+    ("src/backends/cuda/conv2d.c", "device"),
+}
+
+
+def room_of(path):
+    """The room of src/ROOM/... or cli/..., as part of any path; what the build generates is kernel text."""
+    parts = pathlib.PurePath(path).parts
+    for i, part in enumerate(parts[:-1]):
+        if part == "src" and i + 2 < len(parts):
+            return parts[i + 1]
+        if part in ("cli", "generated"):
+            return "cli" if part == "cli" else "kernels"
+    return None
+
+
+def symbols(objects, kind):
+    """(file, symbol) of every external symbol that is "defined" or "undefined" in the objects."""
+    out = subprocess.run(["nm", "-A", "-g", f"--{kind}-only", *map(str, objects)], check=True, capture_output=True,
+                         text=True).stdout
+    for line in out.splitlines():
+        file, entry = line.rsplit(":", 1)
+        yield file, entry.split()[-1]
+
+
+def points_up(room, other):
+    return ROOMS.index(other) > ROOMS.index(room)
+
+
+def upward_symbols(objects):
+    """(room, symbol, room where it is defined) -> the object files that use it."""
+    home, arrows = {}, {}
+    for file, symbol in symbols(objects, "defined"):
+        home[symbol] = room_of(file)
+    for file, symbol in symbols(objects, "undefined"):
+        room, other = room_of(file), home.get(symbol)
+        if other and points_up(room, other):
+            arrows.setdefault((room, symbol, other), []).append(file)
+    return arrows
+
+
+def upward_includes(files):
+    """(file, room) for each of the files, (path, text), that includes a header of a room above its own."""
+    for path, text in files:
+        for other in re.findall(r'^\s*#\s*include\s+"(\w+)/', text, re.M):
+            if other in ROOMS and points_up(room_of(path), other):
+                yield path, other
+
+
+def sources():
+    for folder in ("src", "cli"):
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".def"):
+                yield str(path.relative_to(SOURCE)), path.read_text()
+
+
+def test_of_the_test():
+    """An arrow that points upwards is found, in objects and in includes."""
+    folder = pathlib.Path("CMakeFiles/src/core")
+    folder.mkdir(parents=True)
+    (folder / "upward.c").write_text("int haul_add(void);\nint upward(void) { return haul_add(); }\n")
+    subprocess.run([os.environ["HAUL_CC"], "-c", "upward.c", "-o", "upward.o"], cwd=folder, check=True)
+    arrows = upward_symbols([folder / "upward.o", *objects()])
+    found = any(arrow[:2] == ("core", "haul_add") for arrow in arrows)
+    included = list(upward_includes([("src/core/upward.c", '#include "ops/layout.h"\n#include "core/shape.h"\n')]))
+    if not found or included != [("src/core/upward.c", "ops")]:
+        sys.exit("an arrow from core to ops was made, and is not found")
+
+
+def objects():
+    """The object files of the build whose sources are there still: a build folder keeps those of files that are gone."""
+    for path in sorted(BUILD.glob("CMakeFiles/*.dir/**/*.o")):
+        source = pathlib.PurePath(*path.relative_to(BUILD).parts[2:]).with_suffix("")
+        if room_of(path.relative_to(BUILD)) and any((folder / source).exists() for folder in (SOURCE, BUILD)):
+            yield path
+
+
+def main():
+    files = list(objects())
+    if not files:
+        sys.exit(f"there are no object files in {BUILD}")
+    test_of_the_test()
+    found = {}
+    for (room, symbol, other), users in sorted(upward_symbols(files).items()):
+        names = ", ".join(sorted({pathlib.PurePath(user).stem for user in users}))
+        found[room, symbol] = f"{room} ({names}) uses {symbol} of {other}, which is above it"
+    for path, other in upward_includes(sources()):
+        found[path, other] = f"{path} includes a header of {other}, which is above it"
+    messages = [message for arrow, message in found.items() if arrow not in ALLOWED]
+    messages += [f"{arrow} is allowed, and is gone" for arrow in sorted(ALLOWED - set(found))]
+    unknown = {room_of(path) for path, _ in sources()} - {None, *ROOMS}
+    messages += [f"{room} is missing in the list of rooms" for room in sorted(unknown)]
+    print(*messages, sep="\n")
+    sys.exit(1 if messages else 0)
+
+
+main()
