@@ -131,7 +131,7 @@ static void test_autocast__rows_compute_in_f32_where_they_say_so(void **state)
         for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
             listed = listed || !strcmp(haul__rows[r].name, wide[i]);
         found += listed;
-        if ((haul__rows[r].dtypes == HAUL__WIDE) != listed)
+        if ((haul__rows[r].dtypes == HAUL__ROW_WIDE) != listed)
             fail_msg("%s is %s", haul__rows[r].name, listed ? "not wide" : "wide");
     }
     assert_int_equal(found, sizeof wide / sizeof *wide);

@@ -141,7 +141,7 @@ typedef struct point {
 
 static bool accepts(const haul__row *row, haul_dtype dtype)
 {
-    return !(row->dtypes == HAUL__NUMBER && dtype == HAUL_BOOL);
+    return !(row->dtypes == HAUL__ROW_NUMBER && dtype == HAUL_BOOL);
 }
 
 /* The dtype the row computes in for tensors of `dtype` (and scalars that are whole numbers). */
@@ -150,7 +150,7 @@ static haul_dtype computes_in(const haul__row *row, haul_dtype dtype, form f)
     bool scalars = f == FORM_SCALAR || row->form == HAUL__UNARY2;
     if (scalars && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
-    bool floats = row->dtypes == HAUL__FLOAT || row->dtypes == HAUL__WIDE;
+    bool floats = row->dtypes == HAUL__ROW_FLOAT || row->dtypes == HAUL__ROW_WIDE;
     return floats && !haul_dtype_is_float(dtype) ? HAUL_F32 : dtype;
 }
 
@@ -439,7 +439,7 @@ static void errors(haul_device *device)
             fail_case("a target of another shape was accepted");
         haul_error_clear();
         haul_tensor *flags = haul_ones(HAUL_BOOL, HAUL_SHAPE(3));
-        if (row->dtypes == HAUL__NUMBER && row->form != HAUL__UNARY2) /* whole scalars make those i64 */
+        if (row->dtypes == HAUL__ROW_NUMBER && row->form != HAUL__UNARY2) /* whole scalars make those i64 */
             expect_error(call(row, FORM_PLAIN, flags, flags, 1, 2), HAUL_DTYPE, "bool");
         if (is_binary(row) && device != haul_cpu()) {
             haul_set_device(haul_cpu());

@@ -60,9 +60,9 @@ static const struct known {
 
 /* ---- what there is to compile ---- */
 
-#define KERNEL_ANY(unit, name)    HAUL__ANY,
-#define KERNEL_NUMBER(unit, name) HAUL__NUMBER,
-#define KERNEL_FLOAT(unit, name)  HAUL__FLOAT,
+#define KERNEL_ANY(unit, name)    HAUL__ROW_ANY,
+#define KERNEL_NUMBER(unit, name) HAUL__ROW_NUMBER,
+#define KERNEL_FLOAT(unit, name)  HAUL__ROW_FLOAT,
 static const haul__row_dtypes structured_dtypes[] = {
 #include "kernels/kernels.def"
 };
@@ -81,11 +81,11 @@ static bool has_dtype(int id, haul_dtype dtype)
 {
     haul__row_dtypes which = dtypes_of(id);
     switch (which) {
-    case HAUL__FLOAT:
-    case HAUL__WIDE: return haul_dtype_is_float(dtype);
-    case HAUL__NUMBER: return dtype != HAUL_BOOL;
+    case HAUL__ROW_FLOAT:
+    case HAUL__ROW_WIDE: return haul_dtype_is_float(dtype);
+    case HAUL__ROW_NUMBER: return dtype != HAUL_BOOL;
     case HAUL__LOGIC: return !haul_dtype_is_float(dtype);
-    case HAUL__ANY: break;
+    case HAUL__ROW_ANY: break;
     }
     return true;
 }

@@ -156,6 +156,7 @@ static haul_tensor *fresh_handle(haul_tensor *g)
     haul_tensor *handle = haul__tensor_alias(g);
     if (handle && g->node) {
         handle->node = g->node;
+        handle->node_result = g->node_result;
         haul__object_keep(handle->node);
     }
     return haul__own(handle, "haul_grad");

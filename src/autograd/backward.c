@@ -8,14 +8,14 @@
 #include "autograd/pass.h"
 #include "core/alloc.h"
 #include "core/error.h"
-#include "ops/autocast.h"
+#include "engine/autocast.h"
 #include "ops/dispatch.h"
 
 /* ---- a map from pointers (nodes, leaves) to gradients ---- */
 
 typedef struct slot {
     void        *key;
-    haul_tensor *gradient; /* kept */
+    haul_tensor *gradients[HAUL__MAX_RESULTS]; /* kept; of the node's results; of a leaf the first */
 } slot;
 
 struct haul__gradients {
@@ -69,7 +69,8 @@ static slot *insert(struct haul__gradients *map, void *key, bool *is_new)
 static void release_gradients(struct haul__gradients *map)
 {
     for (size_t i = 0; i < map->capacity; i++)
-        haul__object_release(map->slots[i].gradient);
+        for (int k = 0; k < HAUL__MAX_RESULTS; k++)
+            haul__object_release(map->slots[i].gradients[k]);
     haul__free(map->slots);
 }
 
@@ -115,20 +116,22 @@ static haul_status collect(pass *p, haul__node *root)
     return HAUL_OK;
 }
 
-/* Add a gradient to a slot. Sums are out of place: several places may hold the same tensor. */
-static haul_status accumulate(pass *p, struct haul__gradients *map, void *key, haul_tensor *gradient, bool *is_new)
+/* Add a gradient of result `which` to a slot. Sums are out of place: several places may hold the same tensor. */
+static haul_status accumulate(pass *p, struct haul__gradients *map, void *key, int which, haul_tensor *gradient,
+                              bool *is_new)
 {
     slot *s = insert(map, key, is_new);
     if (!s)
         return haul__fail_memory(p->operation, sizeof(slot));
-    if (s->gradient) {
-        gradient = haul_add(s->gradient, gradient);
+    haul_tensor **sum = &s->gradients[which];
+    if (*sum) {
+        gradient = haul_add(*sum, gradient);
         if (!gradient)
             return haul_error_status();
     }
     haul__object_keep(gradient);
-    haul__object_release(s->gradient);
-    s->gradient = gradient;
+    haul__object_release(*sum);
+    *sum = gradient;
     return HAUL_OK;
 }
 
@@ -151,8 +154,8 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     if (!gradient)
         return haul_error_status();
     if (edge->node)
-        return accumulate(p, &p->of_nodes, edge->node, gradient, &is_new);
-    haul_status status = accumulate(p, &p->of_leaves, edge->leaf, gradient, &is_new);
+        return accumulate(p, &p->of_nodes, edge->node, edge->result, gradient, &is_new);
+    haul_status status = accumulate(p, &p->of_leaves, edge->leaf, 0, gradient, &is_new);
     if (status || !is_new)
         return status;
     if (!haul__grow(&p->leaves, &p->leaf_capacity, p->leaf_count + 1, sizeof(haul_tensor *)))
@@ -163,51 +166,62 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
 
 #define MAX_INPUTS_ON_STACK 16
 
-static haul_status run_node(pass *p, haul__node *node, haul_tensor *g)
+static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *results)
 {
-    haul_tensor *local[MAX_INPUTS_ON_STACK] = {NULL}, **out = local;
+    haul_tensor *local[MAX_INPUTS_ON_STACK], **out = local;
     if (node->edge_count > MAX_INPUTS_ON_STACK) {
-        out = haul__calloc((size_t)node->edge_count, sizeof *out);
+        out = haul__malloc((size_t)node->edge_count * sizeof *out);
         if (!out)
             return haul__fail_memory(p->operation, (size_t)node->edge_count * sizeof *out);
     }
-    haul_status status = node->backward(node, g, out);
+    haul_status status = haul__node_gradient(node, results, out);
     for (int i = 0; !status && i < node->edge_count; i++)
-        if (haul__needs(node, i) && out[i] && !haul__is_none(out[i]))
+        if (haul__needs(node, i) && !haul__is_none(out[i]))
             status = deliver(p, &node->edges[i], out[i]);
     if (out != local)
         haul__free(out);
     return status;
 }
 
-/* Remember what arrived at a node if its result was asked for. */
-static void capture(pass *p, haul__node *node, haul_tensor *g)
+/* Remember what arrived at a node if one of its results was asked for. */
+static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
     slot *s = find(&p->captured, node);
-    if (s && s->key) {
-        haul__object_keep(g);
-        s->gradient = g;
+    for (int k = 0; s && s->key && k < HAUL__MAX_RESULTS; k++) {
+        haul__object_keep(arrived[k]);
+        s->gradients[k] = arrived[k];
     }
+}
+
+/* What arrived at the node is complete, since newer nodes are done. */
+static haul_status visit(pass *p, haul__node *node)
+{
+    slot        *s = find(&p->of_nodes, node);
+    haul_tensor *arrived[HAUL__MAX_RESULTS], *results[HAUL__MAX_RESULTS];
+    bool         any = false;
+    for (int k = 0; k < HAUL__MAX_RESULTS; k++) {
+        arrived[k] = s->gradients[k];
+        s->gradients[k] = NULL;
+        results[k] = arrived[k] ? arrived[k] : HAUL_NONE;
+        any = any || arrived[k];
+    }
+    if (!any)
+        return HAUL_OK;
+    capture(p, node, arrived);
+    haul_scope *scope = haul_scope_push();
+    haul_status status = scope ? run_node(p, node, results) : haul_error_status();
+    if (scope)
+        haul_scope_pop(scope);
+    for (int k = 0; k < HAUL__MAX_RESULTS; k++)
+        haul__object_release(arrived[k]);
+    return status;
 }
 
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
-    for (size_t i = 0; !status && i < p->count; i++) {
-        slot        *s = find(&p->of_nodes, p->nodes[i]);
-        haul_tensor *g = s->gradient; /* what arrived is complete: newer nodes are done */
-        s->gradient = NULL;
-        if (!g)
-            continue;
-        capture(p, p->nodes[i], g);
-        haul_scope *scope = haul_scope_push();
-        status = scope ? HAUL_OK : haul_error_status();
-        if (!status)
-            status = run_node(p, p->nodes[i], g);
-        if (scope)
-            haul_scope_pop(scope);
-        haul__object_release(g);
-    }
+    for (size_t i = 0; !status && i < p->count; i++)
+        status = visit(p, p->nodes[i]);
     return status;
 }
 
@@ -231,7 +245,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
     seed = seed ? fit(seed, &as_edge) : NULL;
     if (!seed)
         return haul_error_status();
-    return accumulate(p, &p->of_nodes, y->node, seed, &is_new);
+    return accumulate(p, &p->of_nodes, y->node, y->node_result, seed, &is_new);
 }
 
 static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor *seed)
@@ -289,5 +303,5 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t)
 {
     const slot *s = t->node ? find(result->of_nodes, t->node) : find(result->of_leaves, t);
-    return s && s->key ? s->gradient : NULL;
+    return s && s->key ? s->gradients[t->node ? t->node_result : 0] : NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/half.h"
 #include "core/tensor.h"
 
 typedef struct dtype_info {
@@ -107,4 +108,32 @@ void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most)
         *least = 0;
         *most = dtype == HAUL_U8 ? UINT8_MAX : dtype == HAUL_BOOL ? 1 : 0;
     }
+}
+
+haul_dtype haul__float_dtype(haul_dtype dtype)
+{
+    return haul_dtype_is_float(dtype) ? dtype : HAUL_F32;
+}
+
+haul_dtype haul__sum_dtype(haul_dtype dtype)
+{
+    return haul__is_half(dtype) ? HAUL_F32 : dtype;
+}
+
+uint64_t haul__scalar_bits(haul_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    if (haul__sum_dtype(dtype) == HAUL_F32) {
+        float f = (float)value;
+        memcpy(&bits, &f, sizeof f);
+    } else if (dtype == HAUL_F64) {
+        memcpy(&bits, &value, sizeof value);
+    } else {
+        /* out of range is undefined in C: clamp first; NaN becomes 0 */
+        int64_t i = !(value > -9.2233720368547758e18) ? (value == value ? INT64_MIN : 0)
+                    : value >= 9.2233720368547758e18  ? INT64_MAX
+                                                      : (int64_t)value;
+        memcpy(&bits, &i, sizeof i);
+    }
+    return bits;
 }

@@ -2,19 +2,13 @@
  *
  * Owning is linking into the ring, so it cannot fail, and an object can leave its scope early at no cost. A scope's
  * address is compared with those of the open scopes before it is looked at, so a stale one is refused, not followed. */
+#include "core/scope.h"
+
 #include <haul/tensor.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/thread.h"
-
-struct haul_scope {
-    haul__link         owned; /* the newest object is owned.next */
-    haul_scope        *outer;
-    haul__context     *thread;
-    haul__thread_state saved;
-    int                depth; /* 1 for the outermost */
-};
 
 static void unlink_object(haul__object *object)
 {
@@ -32,6 +26,17 @@ static void link_object(haul_scope *scope, haul__object *object)
     scope->owned.next = &object->link;
 }
 
+static void enter(haul_scope *scope, haul__context *context, bool local)
+{
+    scope->owned.next = scope->owned.prev = &scope->owned;
+    scope->outer = context->innermost;
+    scope->thread = context;
+    scope->saved = context->state;
+    scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
+    scope->local = local;
+    context->innermost = scope;
+}
+
 haul_scope *haul_scope_push(void)
 {
     haul__context *context = haul__context_get();
@@ -40,13 +45,17 @@ haul_scope *haul_scope_push(void)
         haul__fail_memory("haul_scope_push", sizeof *scope);
         return NULL;
     }
-    scope->owned.next = scope->owned.prev = &scope->owned;
-    scope->outer = context->innermost;
-    scope->thread = context;
-    scope->saved = context->state;
-    scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
-    context->innermost = scope;
+    enter(scope, context, false);
     return scope;
+}
+
+haul_status haul__scope_open(haul_scope *scope, const char *operation)
+{
+    haul__context *context = haul__context_get();
+    if (!context)
+        return haul__fail_memory(operation, sizeof *scope);
+    enter(scope, context, true);
+    return HAUL_OK;
 }
 
 /* Close the innermost scope. What its objects do when they are destroyed may open scopes or make objects: the latter
@@ -61,7 +70,8 @@ static void pop_innermost(haul__context *context)
     }
     context->state = scope->saved;
     context->innermost = scope->outer;
-    haul__small_free(scope, sizeof *scope);
+    if (!scope->local)
+        haul__small_free(scope, sizeof *scope);
     haul__context_settle(context);
 }
 
@@ -89,6 +99,11 @@ static void pop_to(haul_scope *scope)
         pop_innermost(&haul__tls);
 }
 
+void haul__scope_close(haul_scope *scope)
+{
+    pop_to(scope);
+}
+
 haul_status haul_scope_pop(haul_scope *scope)
 {
     if (!scope)
@@ -114,6 +129,14 @@ static bool owned_within(const haul__object *object, const haul_scope *scope)
         if (s == object->scope)
             return true;
     return false;
+}
+
+bool haul__scope_take(haul_scope *scope, void *object)
+{
+    if (!owned_within(object, scope))
+        return false;
+    unlink_object(object);
+    return true;
 }
 
 haul_tensor *haul_scope_return(haul_scope *scope, haul_tensor *result)

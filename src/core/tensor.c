@@ -99,19 +99,25 @@ static int64_t element_count(const haul_shape *shape)
     return count;
 }
 
-haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
-                               const int64_t *strides, int64_t offset)
+haul_tensor *haul__tensor_new(void)
 {
-    if (!storage)
-        return NULL;
     haul_tensor *t = haul__small_alloc(sizeof *t);
     if (!t) {
         haul__fail_memory(NULL, sizeof *t);
         return NULL;
     }
     haul__object_init(&t->object, &tensor_class);
-    haul__object_keep(storage);
-    t->storage = storage;
+    t->storage = NULL;
+    t->requires_grad = false;
+    t->node = NULL;
+    t->node_result = 0;
+    t->grad = NULL;
+    return t;
+}
+
+void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
+                           int64_t offset)
+{
     t->dtype = dtype;
     t->shape = *shape;
     t->offset = offset;
@@ -122,9 +128,17 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
     else
         haul__shape_strides(shape, t->strides);
     t->contiguous = t->contiguous || t->count == 0;
-    t->requires_grad = false;
-    t->node = NULL;
-    t->grad = NULL;
+}
+
+haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
+                               const int64_t *strides, int64_t offset)
+{
+    haul_tensor *t = storage ? haul__tensor_new() : NULL;
+    if (!t)
+        return NULL;
+    haul__object_keep(storage);
+    t->storage = storage;
+    haul__tensor_describe(t, dtype, shape, strides, offset);
     return t;
 }
 

@@ -8,7 +8,7 @@
 #include "core/object.h"
 
 typedef struct haul__stream haul__stream; /* core/device.h */
-typedef struct haul__node   haul__node;   /* ops/graph.h */
+typedef struct haul__node   haul__node;   /* engine/node.h */
 typedef struct haul__block  haul__block;  /* memory/allocator.h */
 
 /* A point on a stream: reached when `ticket` commands of it are done. stream == NULL: reached already. */
@@ -68,6 +68,7 @@ struct haul_tensor {
     bool           contiguous;    /* row-major, dense */
     bool           requires_grad; /* a leaf that asks for one */
     haul__node    *node;          /* what made it, when a gradient can flow through it */
+    int            node_result;   /* which of the node's results it is */
     haul_tensor   *grad;          /* of a leaf */
 };
 
@@ -76,6 +77,14 @@ struct haul_tensor {
  * must have passed haul__shape_count. NULL, with the error recorded, when host memory is exhausted. */
 haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
                                const int64_t *strides, int64_t offset);
+
+/* A tensor of no scope without storage, dtype and shape yet, which the caller sets. NULL, with the error recorded, when
+ * host memory is exhausted. */
+haul_tensor *haul__tensor_new(void);
+
+/* Set dtype, shape, strides and what follows from them. As in haul__tensor_wrap. */
+void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
+                           int64_t offset);
 
 /* Do the elements fill their memory without gaps, in whatever order of dimensions? */
 bool haul__tensor_is_dense(const haul_tensor *t);
@@ -92,6 +101,15 @@ haul__storage *haul__storage_new(haul_device *device);
 
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);
+
+/* `dtype` if it is a float, else f32. */
+haul_dtype haul__float_dtype(haul_dtype dtype);
+
+/* What sums of a floating dtype are kept in, ACC of kernel text: f32 for f16 and bf16. */
+haul_dtype haul__sum_dtype(haul_dtype dtype);
+
+/* Scalars travel to kernels as the bits of type A: f32 and f64 as such, f32 for f16 and bf16, integers as i64. */
+uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
 /* The integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);

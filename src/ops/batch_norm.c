@@ -441,7 +441,7 @@ static haul_tensor *per_channel(haul_tensor *t, int ndim)
 
 static haul_tensor *saved_or_none(haul__node *node, int i)
 {
-    return node->saved[i].alias ? haul__saved(node, i) : HAUL_NONE;
+    return node->legacy[i].alias ? haul__saved(node, i) : HAUL_NONE;
 }
 
 /* Are the gradients there that are needed? */

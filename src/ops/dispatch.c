@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/half.h"
-#include "ops/autocast.h"
+#include "engine/autocast.h"
 
 /* ---- placement log ---- */
 
@@ -160,7 +160,7 @@ haul_device *haul__place(const char *operation, haul_tensor **in, const char *co
     }
     if (mixed && !(device = place_mixed(operation, in, names, count)))
         return NULL;
-    if (haul__autocast_begun() && haul__autocast_operands(operation, device, in, count))
+    if (haul__autocast_begun() && haul__autocast_named(operation, device, in, count))
         return NULL;
     return device;
 }
@@ -249,16 +249,6 @@ haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_
 }
 
 /* ---- emit ---- */
-
-const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
-{
-    haul__error_record before;
-    haul__error_save(&before);
-    const haul__kernel *kernel = haul__kernel_get(device, id, dtype);
-    if (!kernel && haul__room_made(device, haul_error_status(), &before))
-        kernel = haul__kernel_get(device, id, dtype);
-    return kernel;
-}
 
 haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
@@ -351,16 +341,6 @@ haul_tensor *haul__dense(haul_tensor *x)
     return haul_contiguous(x);
 }
 
-haul_dtype haul__float_dtype(haul_dtype dtype)
-{
-    return haul_dtype_is_float(dtype) ? dtype : HAUL_F32;
-}
-
-haul_dtype haul__sum_dtype(haul_dtype dtype)
-{
-    return haul__is_half(dtype) ? HAUL_F32 : dtype;
-}
-
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)
 {
     char have[80];
@@ -371,22 +351,4 @@ haul_status haul__fail_shape(const char *operation, const char *argument, const 
 haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted)
 {
     return haul__fail(HAUL_DTYPE, operation, argument, "%s is %s, but %s", argument, haul_dtype_name(t->dtype), wanted);
-}
-
-uint64_t haul__scalar_bits(haul_dtype dtype, double value)
-{
-    uint64_t bits = 0;
-    if (haul__sum_dtype(dtype) == HAUL_F32) {
-        float f = (float)value;
-        memcpy(&bits, &f, sizeof f);
-    } else if (dtype == HAUL_F64) {
-        memcpy(&bits, &value, sizeof value);
-    } else {
-        /* out of range is undefined in C: clamp first; NaN becomes 0 */
-        int64_t i = !(value > -9.2233720368547758e18) ? (value == value ? INT64_MIN : 0)
-                    : value >= 9.2233720368547758e18  ? INT64_MAX
-                                                      : (int64_t)value;
-        memcpy(&bits, &i, sizeof i);
-    }
-    return bits;
 }

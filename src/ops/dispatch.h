@@ -26,6 +26,8 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "engine/copy.h"
+#include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "ops/graph.h"
@@ -70,10 +72,6 @@ haul_tensor *haul__result_in_format(const char *operation, haul_device *device, 
 /* A view of x's storage, of the innermost scope, without graph. */
 haul_tensor *haul__view_of(haul_tensor *x, const haul_shape *shape, const int64_t *strides, int64_t offset);
 
-/* The kernel, compiled on first use; once more after the cache was given back, where the driver found no memory for its
- * code. NULL on failure. */
-const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
-
 /* Launch kernel `id` for `dtype` with the outputs' and then the inputs' buffers. The params carry the element offsets
  * (haul_tensor.offset) of each. Nothing happens on meta, or for items == 0. */
 haul_status haul__run(const char *operation, haul_device *device, int id, haul_dtype dtype, haul_tensor *const *outs,
@@ -92,12 +90,6 @@ void        haul__written(haul_tensor *out);
 /* x itself if it is row-major, else a row-major copy; always a handle of the innermost scope; differentiable. */
 haul_tensor *haul__dense(haul_tensor *x);
 
-/* Dtype of `x` if floating, else f32. */
-haul_dtype haul__float_dtype(haul_dtype dtype);
-
-/* What a floating dtype's sums are kept in, ACC of kernel text: f32 for f16 and bf16. */
-haul_dtype haul__sum_dtype(haul_dtype dtype);
-
 /* Errors with the usual wording. */
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
 haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
@@ -105,8 +97,5 @@ haul_status haul__fail_dtype(const char *operation, const char *argument, const 
 /* Placement log line, if logging is on. */
 void haul__place_log(const char *format, ...) HAUL_PRINTF(1, 2);
 bool haul__place_logging(void);
-
-/* Scalars travel in kernels as the bits of type A: f32 and f64 as such, f32 for f16 and bf16, integers as i64. */
-uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
 #endif

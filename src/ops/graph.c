@@ -5,30 +5,6 @@
 
 #include "ops/dispatch.h"
 
-static void destroy_node(void *object)
-{
-    haul__node *node = object;
-    for (int i = 0; i < node->edge_count; i++) {
-        haul__object_release(node->edges[i].node);
-        haul__object_release(node->edges[i].leaf);
-    }
-    for (int i = 0; i < node->saved_count; i++)
-        haul__object_release(node->saved[i].alias);
-    haul__free(node);
-}
-
-static const haul__class node_class = {"graph node", destroy_node};
-
-bool haul__records(haul_tensor *const *inputs, int count)
-{
-    if (haul__thread()->no_grad)
-        return false;
-    for (int i = 0; i < count; i++)
-        if (inputs[i] && !haul__is_none(inputs[i]) && haul__tracks(inputs[i]))
-            return true;
-    return false;
-}
-
 static size_t align_up(size_t n)
 {
     return (n + 15) & ~(size_t)15;
@@ -42,11 +18,11 @@ static haul__node *new_node(const haul__record *record)
     haul__node *node = haul__calloc(1, attributes + record->attributes_size);
     if (!node)
         return NULL;
-    static atomic_ullong order;
-    haul__object_init(&node->object, &node_class);
+    haul__object_init(&node->object, &haul__node_class);
     node->name = record->name;
+    node->result_count = 1;
     node->backward = record->backward;
-    node->order = atomic_fetch_add_explicit(&order, 1, memory_order_relaxed) + 1;
+    node->order = atomic_fetch_add_explicit(&haul__node_order, 1, memory_order_relaxed) + 1;
     node->edge_count = record->input_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
     if (record->attributes_size) {
@@ -65,6 +41,7 @@ static void fill_edge(haul__edge *edge, haul_tensor *input)
     edge->device = input->storage->device;
     if (input->node) {
         edge->node = input->node;
+        edge->result = input->node_result;
         haul__object_keep(edge->node);
     } else if (input->requires_grad) {
         edge->leaf = input;
@@ -90,12 +67,12 @@ static bool fill_saved(haul__node *node, const haul__record *record, const haul_
         haul_tensor *t = record->saves[i];
         if (!t || haul__is_none(t))
             continue;
-        haul__saved_tensor *saved = &node->saved[i];
+        haul__saved_tensor *saved = &node->legacy[i];
         saved->alias = haul__tensor_alias(t);
         if (!saved->alias)
             return false;
         saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-        saved->from = origin_of(record, t, result);
+        node->legacy_from[i] = origin_of(record, t, result);
     }
     return true;
 }
@@ -121,19 +98,20 @@ haul_tensor *haul__finish(haul_tensor *y, const haul__record *record)
 }
 
 /* The alias with the graph of what it is an alias of: for gradients that are differentiated again. */
-static haul_tensor *with_graph(haul__node *node, const haul__saved_tensor *saved)
+static haul_tensor *with_graph(haul__node *node, const haul__saved_tensor *saved, int from)
 {
     haul_tensor *t = haul__tensor_alias(saved->alias);
     if (!t)
         return NULL;
-    t->node = saved->from == HAUL__FROM_RESULT ? node : saved->from >= 0 ? node->edges[saved->from].node : NULL;
+    t->node = from == HAUL__FROM_RESULT ? node : from >= 0 ? node->edges[from].node : NULL;
+    t->node_result = from >= 0 ? node->edges[from].result : 0;
     haul__object_keep(t->node);
     return t;
 }
 
 haul_tensor *haul__saved(haul__node *node, int i)
 {
-    const haul__saved_tensor *saved = &node->saved[i];
+    const haul__saved_tensor *saved = &node->legacy[i];
     uint64_t                  now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
     if (now != saved->version) {
         haul__fail(HAUL_GRAPH, node->name, NULL,
@@ -145,9 +123,10 @@ haul_tensor *haul__saved(haul__node *node, int i)
     /* The node's own handles, which may be another scope's already: the node outlives the call of its gradient. */
     if (haul__thread()->no_grad)
         return saved->alias;
-    if (saved->from >= 0 && node->edges[saved->from].leaf)
-        return node->edges[saved->from].leaf;
-    haul_tensor *t = with_graph(node, saved);
+    int from = node->legacy_from[i];
+    if (from >= 0 && node->edges[from].leaf)
+        return node->edges[from].leaf;
+    haul_tensor *t = with_graph(node, saved, from);
     if (!t) {
         haul__fail_memory(node->name, sizeof *t);
         return NULL;

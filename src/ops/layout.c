@@ -156,3 +156,17 @@ haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, 
             return haul__result_like(operation, device, dtype, shape, operands[k]);
     return haul__result(operation, device, dtype, shape);
 }
+
+haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype)
+{
+    haul_shape shape = c->operands[0]->shape;
+    for (int k = 1; k < c->count; k++)
+        if (haul__shape_broadcast(&shape, &c->operands[k]->shape, c->operation->name, &shape))
+            return haul_error_status();
+    for (int k = 0; k < c->count; k++) {
+        const haul_tensor *t = c->operands[k];
+        if (haul__shape_equal(&t->shape, &shape) && (t->contiguous || !repeats(t)))
+            return haul__describe_like(c, 0, dtype, &shape, t);
+    }
+    return haul__describe(c, 0, dtype, &shape);
+}

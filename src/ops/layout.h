@@ -2,7 +2,7 @@
 #ifndef HAUL_OPS_LAYOUT_H
 #define HAUL_OPS_LAYOUT_H
 
-#include "core/tensor.h"
+#include "engine/operation.h"
 #include "kernels/types.h"
 
 /* pointwise_params, shared with kernel text */
@@ -21,5 +21,8 @@ void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dty
  * that has its shape and repeats no element, else they are row-major. NULL on failure. */
 haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,
                                     const haul_shape *shape, haul_tensor *const *operands, int count);
+
+/* Describe result 0 of a pointwise operation: the operands broadcast, and in memory it is as above. */
+haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype);
 
 #endif

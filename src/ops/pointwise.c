@@ -1,10 +1,11 @@
-/* Pointwise operations: every row of pointwise.def goes through `compute` below. */
+/* Pointwise operations: a row of pointwise.def becomes a descriptor, or two where the second operand may be a number.
+ */
 #include "ops/pointwise.h"
 
 #include <math.h>
 
-#include "ops/autocast.h"
-#include "ops/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "ops/layout.h"
 
 /* Elements below which a loop is not worth splitting among threads. */
@@ -70,19 +71,29 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
 
 #define FN(name) (void (*)(void))(name)
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
-    {"haul_" #name,           #formula, HAUL__UNARY, HAUL__##dtypes,  HAUL__K_##name, saves,                           \
-     {gradient_##name, NULL}, low,      high,        FN(haul_##name), NULL,           FN(haul_##name##_into)},
+    {"haul_" #name,           #formula, HAUL__UNARY, HAUL__ROW_##dtypes, HAUL__K_##name, saves,                        \
+     {gradient_##name, NULL}, low,      high,        FN(haul_##name),    NULL,           FN(haul_##name##_into)},
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
-    {"haul_" #name,           #formula, HAUL__UNARY2, HAUL__##dtypes,  HAUL__K_##name, saves,                          \
-     {gradient_##name, NULL}, low,      high,         FN(haul_##name), NULL,           FN(haul_##name##_into)},
+    {"haul_" #name,           #formula, HAUL__UNARY2, HAUL__ROW_##dtypes, HAUL__K_##name, saves,                       \
+     {gradient_##name, NULL}, low,      high,         FN(haul_##name),    NULL,           FN(haul_##name##_into)},
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
-    {"haul_" #name, #formula, HAUL__UNARY_TO_BOOL, HAUL__##dtypes, HAUL__K_##name,        NOTHING, {NULL, NULL},       \
-     low,           high,     FN(haul_##name),     NULL,           FN(haul_##name##_into)},
+    {"haul_" #name,                                                                                                    \
+     #formula,                                                                                                         \
+     HAUL__UNARY_TO_BOOL,                                                                                              \
+     HAUL__ROW_##dtypes,                                                                                               \
+     HAUL__K_##name,                                                                                                   \
+     NOTHING,                                                                                                          \
+     {NULL, NULL},                                                                                                     \
+     low,                                                                                                              \
+     high,                                                                                                             \
+     FN(haul_##name),                                                                                                  \
+     NULL,                                                                                                             \
+     FN(haul_##name##_into)},
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
     {"haul_" #name,                                                                                                    \
      #formula,                                                                                                         \
      HAUL__BINARY,                                                                                                     \
-     HAUL__##dtypes,                                                                                                   \
+     HAUL__ROW_##dtypes,                                                                                               \
      HAUL__K_##name,                                                                                                   \
      saves,                                                                                                            \
      {gradient_a_##name, gradient_b_##name},                                                                           \
@@ -95,7 +106,7 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
     {"haul_" #name,                                                                                                    \
      #formula,                                                                                                         \
      HAUL__COMPARE,                                                                                                    \
-     HAUL__ANY,                                                                                                        \
+     HAUL__ROW_ANY,                                                                                                    \
      HAUL__K_##name,                                                                                                   \
      NOTHING,                                                                                                          \
      {NULL, NULL},                                                                                                     \
@@ -130,69 +141,28 @@ enum row_index {
 #undef HAUL_COMPARE
 };
 
-/* ---- one call ---- */
+/* ---- calls ---- */
 
-typedef struct row_call {
+/* What a descriptor's `extra` says: its row, and the form. */
+typedef struct row_form {
     const haul__row *row;
-    bool             scalar; /* the scalar form of a binary row */
-    double           s0, s1;
-    int              arity; /* tensors */
-    haul_tensor     *in[2];
-} row_call;
+    int              kernel;
+    bool             scalar; /* the second operand is a number */
+} row_form;
 
 typedef struct row_attributes {
-    const haul__row *row;
-    bool             scalar;
-    double           s0, s1;
+    double s0, s1;
 } row_attributes;
 
-static haul_status row_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static const row_form *form_of(const haul__call *c)
 {
-    const row_attributes *at = node->attributes;
-    const haul__row      *row = at->row;
-    haul__row_context     c = {.g = g, .s0 = at->s0, .s1 = at->s1};
-    haul_tensor         **slots[3] = {&c.a, &c.b, &c.y};
-    for (int i = 0; i < 3; i++)
-        if (node->saved[i].alias && !(*slots[i] = haul__saved(node, i)))
-            return haul_error_status();
-    if (at->scalar && (row->saves & HAUL__SAVE_B)) {
-        c.b = haul_full(g->dtype, HAUL_SCALAR_SHAPE, at->s0);
-        if (c.b)
-            c.b = haul_to(c.b, g->storage->device);
-        if (!c.b)
-            return haul_error_status();
-    }
-    for (int i = 0; i < node->edge_count; i++)
-        if (haul__needs(node, i) && !(out[i] = row->gradient[i](&c)))
-            return haul_error_status();
-    return HAUL_OK;
+    return c->operation->extra;
 }
 
-static bool is_integral(double s)
+static row_attributes attributes_of(const haul__call *c)
 {
-    return s - s == 0 && floor(s) == s;
-}
-
-/* The dtype the row computes in; HAUL_DTYPE_NONE with an error when it does not take the operands'. */
-static haul_dtype compute_dtype(const row_call *c)
-{
-    haul_dtype dtype = c->in[0]->dtype;
-    if (c->arity == 2)
-        dtype = haul_dtype_promote(dtype, c->in[1]->dtype);
-    bool integral = is_integral(c->s0) && is_integral(c->s1);
-    bool takes_scalars = c->scalar || c->row->form == HAUL__UNARY2;
-    if (takes_scalars && !integral && !haul_dtype_is_float(dtype))
-        dtype = HAUL_F32;
-    else if (takes_scalars && dtype == HAUL_BOOL && c->row->form != HAUL__COMPARE)
-        dtype = HAUL_I64;
-    if (c->row->dtypes == HAUL__FLOAT || c->row->dtypes == HAUL__WIDE)
-        dtype = haul__float_dtype(dtype);
-    if (c->row->dtypes == HAUL__NUMBER && dtype == HAUL_BOOL) {
-        haul__fail(HAUL_DTYPE, c->row->name, c->arity == 2 ? "a" : "x",
-                   "bool operands are not accepted; cast them first, or use haul_logical_not and friends");
-        return HAUL_DTYPE_NONE;
-    }
-    return dtype;
+    return c->operation->attributes_size ? *(const row_attributes *)(const void *)c->attributes
+                                         : (row_attributes){0, 0};
 }
 
 static bool to_bool(const haul__row *row)
@@ -200,198 +170,155 @@ static bool to_bool(const haul__row *row)
     return row->form == HAUL__COMPARE || row->form == HAUL__UNARY_TO_BOOL;
 }
 
-/* Does writing `out` disturb reading `in`, other than element by element at the same place? */
-static bool disturbs(const haul_tensor *out, const haul_tensor *in)
+static bool is_integral(double s)
 {
-    if (out->storage != in->storage)
-        return false;
-    if (out->offset != in->offset || out->dtype != in->dtype || !haul__shape_equal(&out->shape, &in->shape))
-        return true;
-    for (int d = 0; d < out->shape.ndim; d++)
-        if (out->shape.dims[d] > 1 && out->strides[d] != in->strides[d])
-            return true;
-    return false;
+    return s - s == 0 && floor(s) == s;
 }
 
-static haul_status launch(const row_call *c, haul_device *device, haul_dtype dtype, haul_tensor *y)
+static haul_dtype common_dtype(const haul__call *c)
 {
-    pointwise_params p;
-    haul_tensor     *operands[3] = {y, c->in[0], c->in[1]};
-    haul__layout(&p, &y->shape, operands, 1 + c->arity);
-    haul__layout_packs(&p, device, dtype, 1 + c->arity);
-    p.scalars[0] = haul__scalar_bits(dtype, c->s0);
-    p.scalars[1] = haul__scalar_bits(dtype, c->s1);
-    return haul__run(c->row->name, device, c->row->kernel + (c->scalar ? 1 : 0), dtype, &y, 1, c->in, c->arity, &p,
-                     sizeof p, p.items, GRAIN);
-}
-
-static haul_status broadcast(const row_call *c, haul_shape *shape)
-{
-    *shape = c->in[0]->shape;
-    return c->arity == 2 ? haul__shape_broadcast(&c->in[0]->shape, &c->in[1]->shape, c->row->name, shape) : HAUL_OK;
-}
-
-static haul_tensor *record(const row_call *c, haul_tensor *y)
-{
-    if (to_bool(c->row) || !haul__records(c->in, c->arity))
-        return y;
-    unsigned     saves = c->row->saves;
-    haul_tensor *keep[3] = {saves & HAUL__SAVE_A ? c->in[0] : NULL,
-                            saves & HAUL__SAVE_B && c->arity == 2 ? c->in[1] : NULL, saves & HAUL__SAVE_Y ? y : NULL};
-    row_attributes at = {c->row, c->scalar, c->s0, c->s1};
-    return haul__finish(y, &(haul__record){.name = c->row->name,
-                                           .backward = row_backward,
-                                           .inputs = c->in,
-                                           .input_count = c->arity,
-                                           .saves = keep,
-                                           .save_count = 3,
-                                           .attributes = &at,
-                                           .attributes_size = sizeof at});
-}
-
-static haul_tensor *compute_in_dtype(row_call *c, haul_device *device, haul_dtype dtype)
-{
-    haul_shape shape;
-    if (broadcast(c, &shape))
-        return NULL;
-    haul_tensor *y =
-        haul__pointwise_result(c->row->name, device, to_bool(c->row) ? HAUL_BOOL : dtype, &shape, c->in, c->arity);
-    if (!y || launch(c, device, dtype, y))
-        return NULL;
-    return record(c, y);
-}
-
-static bool cast_operands(row_call *c, haul_dtype dtype)
-{
-    for (int i = 0; i < c->arity; i++)
-        if (c->in[i]->dtype != dtype && !(c->in[i] = haul_cast(c->in[i], dtype)))
-            return false;
-    return true;
-}
-
-static const char *const unary_names[] = {"x"};
-static const char *const binary_names[] = {"a", "b"};
-
-static haul_device *place(row_call *c)
-{
-    bool         binary = c->row->form == HAUL__BINARY || c->row->form == HAUL__COMPARE;
-    haul_device *device = haul__place(c->row->name, c->in, binary ? binary_names : unary_names, c->arity);
-    for (int i = 0; device && i < c->arity; i++)
-        if (haul__is_none(c->in[i])) {
-            haul__fail(HAUL_INVALID_ARGUMENT, c->row->name, binary ? binary_names[i] : unary_names[i],
-                       "%s is HAUL_NONE, but a tensor is needed here", binary ? binary_names[i] : unary_names[i]);
-            return NULL;
-        }
-    return device;
-}
-
-static haul_tensor *compute_steps(row_call *c)
-{
-    haul_device *device = place(c);
-    if (!device)
-        return NULL;
-    haul_dtype dtype = compute_dtype(c);
-    if (c->row->dtypes == HAUL__WIDE && haul__autocast_begun())
-        dtype = haul__autocast_wide(device, dtype);
-    if (dtype == HAUL_DTYPE_NONE || !cast_operands(c, dtype))
-        return NULL;
-    return compute_in_dtype(c, device, dtype);
-}
-
-/* Nothing has to be moved or cast: true for almost every call. Within autocast nobody knows yet. */
-static bool is_direct(const row_call *c)
-{
-    const haul_tensor *a = c->in[0], *b = c->in[c->arity - 1];
-    return a && b && a != haul_none && b != haul_none && haul_dtype_is_float(a->dtype) && a->dtype == b->dtype &&
-           a->storage->device == b->storage->device && !(c->row->dtypes == HAUL__WIDE && haul__autocast_begun());
-}
-
-static haul_tensor *compute(row_call *c)
-{
-    if (is_direct(c))
-        return compute_steps(c);
-    haul_scope *scope = haul_scope_push(); /* takes the moved and cast operands with it */
-    return scope ? haul_scope_return(scope, compute_steps(c)) : NULL;
-}
-
-static haul_status compute_into_placed(row_call *c, haul_device *device, haul_tensor *out)
-{
-    haul_dtype dtype = compute_dtype(c);
-    haul_shape shape;
-    if (dtype == HAUL_DTYPE_NONE || broadcast(c, &shape))
-        return haul_error_status();
-    haul_status status = haul__check_out(c->row->name, out, &shape, to_bool(c->row) ? HAUL_BOOL : dtype, device);
-    if (status)
-        return status;
-    if (haul__records(c->in, c->arity))
-        return haul__fail(HAUL_GRAPH, c->row->name, "out",
-                          "an operand requires a gradient, and writing into out cannot be differentiated; detach it or "
-                          "turn recording off with haul_set_grad_enabled(false)");
-    if (!cast_operands(c, dtype))
-        return haul_error_status();
-    bool indirect = false;
-    for (int i = 0; i < c->arity; i++)
-        indirect = indirect || disturbs(out, c->in[i]);
-    if (indirect) {
-        haul_tensor *y = compute_in_dtype(c, device, dtype);
-        return y ? haul_copy_into(out, y) : haul_error_status();
+    const haul__row *row = form_of(c)->row;
+    row_attributes   at = attributes_of(c);
+    bool             takes_numbers = c->operation->attributes_size > 0;
+    haul_dtype       dtype = c->operands[0]->dtype;
+    if (c->count == 2)
+        dtype = haul_dtype_promote(dtype, c->operands[1]->dtype);
+    if (takes_numbers && !haul_dtype_is_float(dtype) && !(is_integral(at.s0) && is_integral(at.s1)))
+        dtype = HAUL_F32;
+    else if (takes_numbers && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
+        dtype = HAUL_I64;
+    if ((row->dtypes == HAUL__ROW_FLOAT || row->dtypes == HAUL__ROW_WIDE) && !haul_dtype_is_float(dtype))
+        dtype = HAUL_F32;
+    if (row->dtypes == HAUL__ROW_NUMBER && dtype == HAUL_BOOL) {
+        const char *name = c->operation->operands[0].name;
+        haul__fail(HAUL_DTYPE, c->operation->name, name,
+                   "bool operands are not accepted; cast them first, or use haul_logical_not and friends");
+        return HAUL_DTYPE_NONE;
     }
-    status = launch(c, device, dtype, out);
-    if (status == HAUL_OK)
-        haul__written(out);
-    return status;
+    return dtype;
 }
 
-static haul_status compute_into(row_call *c, haul_tensor *out)
+static haul_status infer(haul__call *c)
 {
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
-    haul_device *device = place(c);
-    haul_status  status = device ? compute_into_placed(c, device, out) : haul_error_status();
-    haul_scope_pop(scope);
-    return status;
+    haul_dtype dtype = to_bool(form_of(c)->row) ? HAUL_BOOL : c->operands[0]->dtype;
+    return haul__describe_pointwise(c, dtype);
 }
 
-/* ---- the public functions ---- */
+static haul_status compute(haul__call *c)
+{
+    const row_form  *form = form_of(c);
+    row_attributes   at = attributes_of(c);
+    haul_dtype       dtype = c->operands[0]->dtype;
+    pointwise_params p;
+    haul_tensor     *operands[3] = {c->results[0], c->operands[0], c->operands[c->count - 1]};
+    haul__layout(&p, &c->results[0]->shape, operands, 1 + c->count);
+    haul__layout_packs(&p, c->device, dtype, 1 + c->count);
+    p.scalars[0] = haul__scalar_bits(dtype, at.s0);
+    p.scalars[1] = haul__scalar_bits(dtype, at.s1);
+    return haul__launch_kernel(c, form->kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p, p.items,
+                               GRAIN);
+}
 
-#define HAUL_UNARY(name, ...)                                                                                          \
+static void gradient(haul__gradient *g)
+{
+    const row_form       *form = g->operation->extra;
+    const haul__row      *row = form->row;
+    const row_attributes *at = g->attributes;
+    bool                  numbers = g->operation->attributes_size > 0;
+    haul__row_context     c = {.g = g->results[0],
+                               .a = g->saved[0],
+                               .b = g->saved[1],
+                               .y = g->saved_results[0],
+                               .s0 = numbers ? at->s0 : 0,
+                               .s1 = numbers ? at->s1 : 0};
+    if (form->scalar && (row->saves & HAUL__SAVE_B))
+        c.b = haul_to(haul_full(c.g->dtype, HAUL_SCALAR_SHAPE, c.s0), c.g->storage->device);
+    for (int i = 0; i < g->count; i++)
+        if (haul__wanted(g, i))
+            g->operands[i] = c.b ? row->gradient[i](&c) : NULL;
+}
+
+/* ---- descriptors and public functions ---- */
+
+#define SAVED(saves, what) ((saves)&HAUL__SAVE_##what ? HAUL__FOR_ALL : 0)
+#define AUTOCAST_ANY       HAUL__KEEP
+#define AUTOCAST_NUMBER    HAUL__KEEP
+#define AUTOCAST_FLOAT     HAUL__KEEP
+#define AUTOCAST_WIDE      HAUL__WIDE
+
+#define ROW_FORM(id, row_id, is_scalar)                                                                                \
+    static const row_form form_##id = {&haul__rows[ROW_##row_id], HAUL__K_##id, is_scalar};
+#define ROW_OPERATION(id, kind, saves, last, size, ...)                                                                \
+    HAUL__OPERATION(id) = {.name = "haul_" #id,                                                                        \
+                           .operands = {__VA_ARGS__},                                                                  \
+                           .results = {{"y", .saved_for = SAVED(saves, Y)}},                                           \
+                           .autocast = AUTOCAST_##kind,                                                                \
+                           .elementwise = true,                                                                        \
+                           .attributes_size = size,                                                                    \
+                           .extra = &form_##id,                                                                        \
+                           .common_dtype = common_dtype,                                                               \
+                           .infer = infer,                                                                             \
+                           .compute = compute,                                                                         \
+                           .gradient = last,                                                                           \
+                           .flops = 1};
+#define ROW_OPERAND(name, saves, which)                                                                                \
+    {                                                                                                                  \
+        name, .layout = HAUL__ANY_STRIDES, .saved_for = SAVED(saves, which)                                            \
+    }
+#define NUMBERS HAUL__ATTRIBUTES(row_attributes)
+
+#define UNARY_FUNCTIONS(name)                                                                                          \
     haul_tensor *haul_##name(haul_tensor *x)                                                                           \
     {                                                                                                                  \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}});                            \
+        return HAUL__APPLY(name, NULL, x);                                                                             \
     }                                                                                                                  \
     haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x)                                                   \
     {                                                                                                                  \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 1, .in = {x}}, out);                  \
+        return HAUL__APPLY_INTO(out, name, NULL, x);                                                                   \
     }
-#define HAUL_UNARY_TO_BOOL(name, ...) HAUL_UNARY(name, __VA_ARGS__)
-#define HAUL_UNARY2(name, ...)                                                                                         \
-    haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                     \
-    {                                                                                                                  \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}});        \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1)                             \
-    {                                                                                                                  \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .s0 = s0, .s1 = s1, .arity = 1, .in = {x}},    \
-                            out);                                                                                      \
-    }
-#define HAUL_BINARY(name, ...)                                                                                         \
+#define BINARY_FUNCTIONS(name)                                                                                         \
     haul_tensor *haul_##name(haul_tensor *a, haul_tensor *b)                                                           \
     {                                                                                                                  \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}});                         \
-    }                                                                                                                  \
-    haul_tensor *haul_##name##_scalar(haul_tensor *a, double s)                                                        \
-    {                                                                                                                  \
-        return compute(&(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}});   \
+        return HAUL__APPLY(name, NULL, a, b);                                                                          \
     }                                                                                                                  \
     haul_status haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)                                   \
     {                                                                                                                  \
-        return compute_into(&(row_call){.row = &haul__rows[ROW_##name], .arity = 2, .in = {a, b}}, out);               \
+        return HAUL__APPLY_INTO(out, name, NULL, a, b);                                                                \
+    }                                                                                                                  \
+    haul_tensor *haul_##name##_scalar(haul_tensor *a, double s)                                                        \
+    {                                                                                                                  \
+        return HAUL__APPLY(name##_scalar, (&(row_attributes){s, 0}), a);                                               \
     }                                                                                                                  \
     haul_status haul_##name##_scalar_into(haul_tensor *out, haul_tensor *a, double s)                                  \
     {                                                                                                                  \
-        return compute_into(                                                                                           \
-            &(row_call){.row = &haul__rows[ROW_##name], .scalar = true, .s0 = s, .arity = 1, .in = {a}}, out);         \
+        return HAUL__APPLY_INTO(out, name##_scalar, (&(row_attributes){s, 0}), a);                                     \
     }
-#define HAUL_COMPARE(name, ...) HAUL_BINARY(name, __VA_ARGS__)
+
+#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_OPERATION(name, dtypes, saves, gradient, 0, ROW_OPERAND("x", saves, A))                                        \
+    UNARY_FUNCTIONS(name)
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_OPERATION(name, dtypes, NOTHING, NULL, 0, ROW_OPERAND("x", NOTHING, A))                                        \
+    UNARY_FUNCTIONS(name)
+#define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_OPERATION(name, dtypes, saves, gradient, NUMBERS, ROW_OPERAND("x", saves, A))                                  \
+    haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                     \
+    {                                                                                                                  \
+        return HAUL__APPLY(name, (&(row_attributes){s0, s1}), x);                                                      \
+    }                                                                                                                  \
+    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1)                             \
+    {                                                                                                                  \
+        return HAUL__APPLY_INTO(out, name, (&(row_attributes){s0, s1}), x);                                            \
+    }
+#define BINARY_OPERATIONS(name, dtypes, saves, last)                                                                   \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_FORM(name##_scalar, name, true)                                                                                \
+    ROW_OPERATION(name, dtypes, saves, last, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))                \
+    ROW_OPERATION(name##_scalar, dtypes, saves, last, NUMBERS, ROW_OPERAND("a", saves, A))                             \
+    BINARY_FUNCTIONS(name)
+#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high) BINARY_OPERATIONS(name, dtypes, saves, gradient)
+#define HAUL_COMPARE(name, formula)                                  BINARY_OPERATIONS(name, ANY, NOTHING, NULL)
 #include <haul/pointwise.def>

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/autocast.h"
 #include "kernels/types.h"
-#include "ops/autocast.h"
 #include "ops/dispatch.h"
 
 // clang-format off

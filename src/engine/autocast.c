@@ -3,12 +3,12 @@
  * A kept cast is the cast of its parameter in the graph too: the gradients of all its uses are added up in the lower
  * dtype and then cast once. The parameter's version tells when it was changed, so that a step of an optimizer within
  * autocast is seen. */
-#include "ops/autocast.h"
+#include "engine/autocast.h"
 
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/half.h"
-#include "ops/dispatch.h"
 
 /* ---- the thread's setting ---- */
 
@@ -97,26 +97,6 @@ haul_dtype haul_autocast_dtype(const haul_device *device)
     if (haul__device_check(device, "haul_autocast_dtype", "device"))
         return HAUL_DTYPE_NONE;
     return dtype_on(device);
-}
-
-/* ---- rules ---- */
-
-typedef enum rule { NO_RULE, LOWER, WIDE, WIDE_RESULT } rule;
-
-static rule rule_of(const char *operation)
-{
-    static const struct {
-        const char *operation;
-        rule        how;
-    } rules[] = {
-#define X(operation, how) {#operation, how},
-#include "ops/autocast.def"
-#undef X
-    };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (!strcmp(rules[i].operation, operation))
-            return rules[i].how;
-    return NO_RULE;
 }
 
 /* ---- casts of parameters ---- */
@@ -249,6 +229,45 @@ static haul_tensor *lowered(haul_tensor *t, haul_dtype dtype)
     return cast;
 }
 
+haul_status haul__autocast_operands(haul__call *c)
+{
+    haul_dtype dtype = dtype_on(c->device);
+    if (!dtype || c->operation->autocast != HAUL__LOWER)
+        return HAUL_OK;
+    for (int i = 0; i < c->count; i++)
+        if (!haul__is_none(c->operands[i]) && c->operands[i]->dtype == HAUL_F64)
+            return HAUL_OK;
+    for (int i = 0; i < c->count; i++) {
+        haul_tensor *t = c->operands[i];
+        if (haul__is_none(t) || !haul_dtype_is_float(t->dtype) || t->dtype == dtype)
+            continue;
+        c->operands[i] = lowered(t, dtype);
+        if (!c->operands[i])
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+/* ---- rules ---- */
+
+typedef enum rule { NO_RULE, LOWER, WIDE, WIDE_RESULT } rule;
+
+static rule rule_of(const char *operation)
+{
+    static const struct {
+        const char *operation;
+        rule        how;
+    } rules[] = {
+#define X(operation, how) {#operation, how},
+#include "ops/autocast.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!strcmp(rules[i].operation, operation))
+            return rules[i].how;
+    return NO_RULE;
+}
+
 static haul_tensor *cast_by(rule how, haul_tensor *t, haul_dtype dtype)
 {
     if (how == LOWER && haul_dtype_is_float(t->dtype) && t->dtype != dtype)
@@ -258,7 +277,7 @@ static haul_tensor *cast_by(rule how, haul_tensor *t, haul_dtype dtype)
     return t;
 }
 
-haul_status haul__autocast_operands(const char *operation, const haul_device *device, haul_tensor **in, int count)
+haul_status haul__autocast_named(const char *operation, const haul_device *device, haul_tensor **in, int count)
 {
     haul_dtype dtype = dtype_on(device);
     rule       how = dtype ? rule_of(operation) : NO_RULE;

@@ -1,0 +1,292 @@
+/* The driver: every operation goes through here.
+ *
+ * A call lies on the C stack, and so does the scope that takes what is made on the way: moved, cast and copied
+ * operands, and the temporaries of `compute`. Results belong to nobody until the call has succeeded; then they go to
+ * the innermost scope of the caller. */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/scope.h"
+#include "engine/copy.h"
+#include "engine/driver.h"
+#include "engine/node.h"
+
+static int count_results(const haul__operation *operation)
+{
+    int count = 0;
+    while (count < HAUL__MAX_RESULTS && operation->results[count].name)
+        count++;
+    return count;
+}
+
+/* Room for more operands than the call has; haul__free is to be called with what is returned. */
+static haul_status begin(haul__call *c, const haul__operation *operation, const void *attributes, int count,
+                         void **room)
+{
+    *room = NULL;
+    c->operation = operation;
+    c->count = count;
+    c->result_count = count_results(operation);
+    c->into = false;
+    c->records = false;
+    c->wanted = 0;
+    c->saves = c->saves_results = 0;
+    c->view_of = -1;
+    c->partner = NULL;
+    c->operands = c->own_operands;
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
+        c->results[i] = NULL;
+    if (operation->attributes_size)
+        memcpy(c->attributes, attributes, operation->attributes_size);
+    if (count <= HAUL__MAX_OPERANDS)
+        return HAUL_OK;
+    c->operands = *room = haul__malloc((size_t)count * sizeof *c->operands);
+    return *room ? HAUL_OK : haul__fail_memory(operation->name, (size_t)count * sizeof *c->operands);
+}
+
+/* Handles without storage, for infer. */
+static haul_status make_handles(haul__call *c)
+{
+    for (int i = 0; i < c->result_count; i++) {
+        if (c->operation->results[i].hidden && !c->records)
+            continue;
+        c->results[i] = haul__tensor_new();
+        if (!c->results[i])
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+/* Is there anything to compute? Not on meta, nor where all results are empty. */
+static bool has_work(const haul__call *c)
+{
+    if (!c->operation->compute || c->view_of >= 0 || c->device->backend->no_data)
+        return false;
+    for (int i = 0; i < c->result_count; i++)
+        if (c->results[i] && c->results[i]->count)
+            return true;
+    return c->result_count == 0;
+}
+
+/* What `compute` calls is not recorded: the call's own node says how it is differentiated. */
+static haul_status compute(haul__call *c)
+{
+    if (!has_work(c))
+        return HAUL_OK;
+    haul__thread()->no_grad = true; /* the scope restores it */
+    return c->operation->compute(c);
+}
+
+static void count_versions(const haul__call *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (haul__operand_spec(c, i)->written && !haul__is_none(c->operands[i]))
+            atomic_fetch_add_explicit(&c->operands[i]->storage->version, 1, memory_order_relaxed);
+}
+
+/* A result of an operation that is written in operations: a tensor of `scope`, or somebody else's handle. */
+static haul_tensor *taken(haul_scope *scope, haul_tensor *t)
+{
+    if (haul__scope_take(scope, t))
+        return t;
+    haul_tensor *handle = haul__tensor_alias(t);
+    if (!handle)
+        return NULL;
+    handle->node = t->node;
+    handle->node_result = t->node_result;
+    haul__object_keep(t->node);
+    return handle;
+}
+
+static haul_status compose(haul__call *c, haul_scope *scope)
+{
+    haul_tensor *made[HAUL__MAX_RESULTS];
+    if (c->operation->gradient)
+        haul__thread()->no_grad = true; /* the scope restores it */
+    haul_status status = c->operation->compose(c);
+    for (int i = 0; i < c->result_count; i++) {
+        made[i] = c->results[i];
+        c->results[i] = NULL;
+    }
+    for (int i = 0; i < c->result_count && !status; i++) {
+        c->results[i] = made[i] ? taken(scope, made[i]) : NULL;
+        if (!c->results[i])
+            status = haul_error_status();
+    }
+    return status;
+}
+
+/* Everything up to the results, which are nobody's. */
+static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
+{
+    haul_status status = haul__take_operands(c, operands);
+    if (!status)
+        status = haul__pack_operands(c);
+    if (status)
+        return status;
+    if (c->operation->compose) {
+        status = compose(c, scope);
+    } else {
+        status = make_handles(c);
+        if (!status)
+            status = c->operation->infer(c);
+        if (!status)
+            status = haul__allocate_results(c);
+        if (!status)
+            status = compute(c);
+    }
+    if (!status && c->records && c->operation->gradient)
+        status = haul__node_record(c);
+    if (!status)
+        count_versions(c);
+    return status;
+}
+
+static void release_results(haul__call *c)
+{
+    for (int i = 0; i < c->result_count; i++)
+        haul__object_release(c->results[i]);
+}
+
+/* Hand the results to the innermost scope; hidden ones live on where the graph keeps them. */
+static haul_status deliver(haul__call *c, haul_tensor **results)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < c->result_count; i++) {
+        bool given = !c->operation->results[i].hidden && results && !status;
+        if (!given)
+            haul__object_release(c->results[i]);
+        else if (!(results[i] = haul__own(c->results[i], c->operation->name)))
+            status = haul_error_status();
+    }
+    return status;
+}
+
+haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                        int count, haul_tensor **results)
+{
+    haul__call  c;
+    haul_scope  scope;
+    void       *room;
+    haul_status status = begin(&c, operation, attributes, count, &room);
+    if (!status)
+        status = haul__scope_open(&scope, operation->name);
+    if (!status) {
+        status = run(&c, operands, &scope);
+        haul__scope_close(&scope);
+        if (status)
+            release_results(&c);
+        else
+            status = deliver(&c, results);
+    }
+    haul__free(room);
+    return status;
+}
+
+haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                          int count)
+{
+    haul_tensor *results[HAUL__MAX_RESULTS];
+    return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
+}
+
+/* ---- into given tensors ---- */
+
+static haul_status refuse_recording(const haul__call *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (!haul__is_none(c->operands[i]) && haul__tracks(c->operands[i]))
+            return haul__fail(
+                HAUL_GRAPH, c->operation->name, "out",
+                "%s requires a gradient, and writing into out cannot be differentiated; detach it or turn "
+                "recording off with haul_set_grad_enabled(false)",
+                haul__operand_name(c, i));
+    return HAUL_OK;
+}
+
+/* Let the targets take the place of the described results where they can; the others get storage of their own. */
+static haul_status take_targets(haul__call *c, haul_tensor *const *outs)
+{
+    for (int i = 0; i < c->result_count; i++)
+        if (c->results[i] && haul__check_target(c, i, outs[i]))
+            return haul_error_status();
+    for (int i = 0; i < c->result_count; i++) {
+        if (!c->results[i] || haul__needs_detour(c, i, outs[i]))
+            continue;
+        haul__object_release(c->results[i]);
+        c->results[i] = outs[i];
+        haul__object_keep(outs[i]);
+    }
+    return HAUL_OK;
+}
+
+/* Copy what was computed elsewhere. */
+static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < c->result_count && !status; i++) {
+        if (!c->results[i])
+            continue;
+        if (c->results[i] != outs[i])
+            status = haul__copy_elements(outs[i], c->results[i], c->operation->name);
+        if (!status)
+            atomic_fetch_add_explicit(&outs[i]->storage->version, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_tensor *const *outs, haul_scope *scope)
+{
+    c->into = true;
+    haul_status status = haul__take_operands(c, operands);
+    if (!status && c->records)
+        status = refuse_recording(c);
+    if (!status)
+        status = haul__pack_operands(c);
+    if (status)
+        return status;
+    if (c->operation->compose) {
+        status = compose(c, scope);
+        for (int i = 0; i < c->result_count && !status; i++)
+            status = haul__check_target(c, i, outs[i]);
+    } else {
+        status = make_handles(c);
+        if (!status)
+            status = c->operation->infer(c);
+        if (!status)
+            status = take_targets(c, outs);
+        if (!status)
+            status = haul__allocate_results(c);
+        if (!status)
+            status = compute(c);
+    }
+    if (!status)
+        status = finish_targets(c, outs);
+    if (!status)
+        count_versions(c);
+    return status;
+}
+
+haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
+                             haul_tensor *const *operands, int count)
+{
+    haul__call  c;
+    haul_scope  scope;
+    void       *room;
+    haul_status status = begin(&c, operation, attributes, count, &room);
+    if (!status)
+        status = haul__scope_open(&scope, operation->name);
+    if (!status) {
+        status = run_into(&c, operands, outs, &scope);
+        haul__scope_close(&scope);
+        release_results(&c);
+    }
+    haul__free(room);
+    return status;
+}
+
+haul_tensor *haul__no_options(const haul__operation *operation)
+{
+    haul__fail_null(operation->name, "options");
+    return NULL;
+}

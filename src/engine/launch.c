@@ -1,0 +1,75 @@
+/* From a call to commands, and what a call costs. */
+#include "engine/driver.h"
+#include "kernels/kernels.h"
+#include "memory/allocator.h"
+
+/* Compiled on first use; once more after the cache was given back, where the driver found no memory for its code. */
+const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    const haul__kernel *kernel = haul__kernel_get(device, id, dtype);
+    if (!kernel && haul__room_made(device, haul_error_status(), &before))
+        kernel = haul__kernel_get(device, id, dtype);
+    return kernel;
+}
+
+haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                int64_t items, int64_t grain)
+{
+    haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
+    haul__launch   launch;
+    if (items == 0 || c->device->backend->no_data)
+        return HAUL_OK;
+    launch.kernel = haul__kernel_for(c->device, id, dtype);
+    if (!launch.kernel)
+        return haul_error_status();
+    launch.buffer_count = 0;
+    for (int i = 0; i < out_count; i++) {
+        writes[i] = outs[i]->storage;
+        launch.buffers[launch.buffer_count++] = &outs[i]->storage->buffer;
+    }
+    for (int i = 0; i < in_count; i++) {
+        reads[i] = ins[i]->storage;
+        launch.buffers[launch.buffer_count++] = &ins[i]->storage->buffer;
+    }
+    launch.params = params;
+    launch.params_size = params_size;
+    launch.items = items;
+    launch.grain = grain;
+    launch.lanes = haul__kernel_infos[id].lanes;
+    return haul__submit_launch(c->device, &launch, reads, in_count, writes, out_count, c->operation->name);
+}
+
+/* ---- cost ---- */
+
+static int64_t bytes_of(const haul_tensor *t)
+{
+    return t && !haul__is_none(t) ? t->count * (int64_t)haul__dtype_size(t->dtype) : 0;
+}
+
+static int64_t elements_of(const haul_tensor *t)
+{
+    return t && !haul__is_none(t) ? t->count : 0;
+}
+
+haul__cost haul__cost_of(const haul__call *c)
+{
+    haul__cost cost = {0, 0};
+    int64_t    most = 0;
+    if (c->view_of >= 0 || c->operation->compose)
+        return cost;
+    if (c->operation->cost)
+        return c->operation->cost(c);
+    for (int i = 0; i < c->count; i++) {
+        cost.bytes += bytes_of(c->operands[i]);
+        most = elements_of(c->operands[i]) > most ? elements_of(c->operands[i]) : most;
+    }
+    for (int i = 0; i < c->result_count; i++) {
+        cost.bytes += bytes_of(c->results[i]);
+        most = elements_of(c->results[i]) > most ? elements_of(c->results[i]) : most;
+    }
+    cost.flops = c->operation->flops * (double)most;
+    return cost;
+}

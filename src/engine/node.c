@@ -1,0 +1,223 @@
+/* Nodes of the autograd graph: recording, saved tensors, gradients of one node, lifetime. */
+#include "engine/node.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+
+static void destroy_node(void *object)
+{
+    haul__node *node = object;
+    for (int i = 0; i < node->edge_count; i++) {
+        haul__object_release(node->edges[i].node);
+        haul__object_release(node->edges[i].leaf);
+    }
+    for (int i = 0; i < HAUL__MAX_OPERANDS; i++)
+        haul__object_release(node->saved[i].alias);
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
+        haul__object_release(node->saved_results[i].alias);
+    for (int i = 0; i < HAUL__MAX_SAVED; i++)
+        haul__object_release(node->legacy[i].alias);
+    haul__free(node);
+}
+
+const haul__class haul__node_class = {"graph node", destroy_node};
+
+bool haul__records(haul_tensor *const *inputs, int count)
+{
+    if (haul__thread()->no_grad)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (inputs[i] && !haul__is_none(inputs[i]) && haul__tracks(inputs[i]))
+            return true;
+    return false;
+}
+
+/* ---- recording ---- */
+
+static size_t align_up(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+atomic_ullong haul__node_order;
+
+/* One block: the node, its edges, its attributes. */
+static haul__node *new_node(const haul__call *c)
+{
+    size_t edges = align_up(sizeof(haul__node)), size = c->operation->attributes_size,
+           attributes = edges + align_up((size_t)c->count * sizeof(haul__edge));
+    haul__node *node = haul__calloc(1, attributes + size);
+    if (!node)
+        return NULL;
+    haul__object_init(&node->object, &haul__node_class);
+    node->operation = c->operation;
+    node->name = c->operation->name;
+    node->order = atomic_fetch_add_explicit(&haul__node_order, 1, memory_order_relaxed) + 1;
+    node->edge_count = c->count;
+    node->result_count = c->result_count;
+    node->edges = (haul__edge *)(void *)((char *)node + edges);
+    node->attributes = (char *)node + attributes;
+    memcpy(node->attributes, c->attributes, size);
+    return node;
+}
+
+static void fill_edge(haul__edge *edge, haul_tensor *input)
+{
+    if (haul__is_none(input))
+        return;
+    edge->shape = input->shape;
+    edge->dtype = input->dtype;
+    edge->device = input->storage->device;
+    if (input->node) {
+        edge->node = input->node;
+        edge->result = input->node_result;
+        haul__object_keep(edge->node);
+    } else if (input->requires_grad) {
+        edge->leaf = input;
+        haul__object_keep(edge->leaf);
+    }
+}
+
+static bool save(haul__saved_tensor *saved, const haul_tensor *t)
+{
+    if (!t || haul__is_none(t))
+        return true;
+    saved->alias = haul__tensor_alias(t);
+    saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return saved->alias != NULL;
+}
+
+static bool save_all(haul__node *node, const haul__call *c)
+{
+    bool fine = true;
+    for (int i = 0; i < c->count && i < HAUL__MAX_OPERANDS; i++)
+        fine = fine && (!(c->saves >> i & 1) || save(&node->saved[i], c->operands[i]));
+    for (int i = 0; i < c->result_count; i++)
+        fine = fine && (!(c->saves_results >> i & 1) || save(&node->saved_results[i], c->results[i]));
+    return fine;
+}
+
+haul_status haul__node_record(haul__call *c)
+{
+    haul__node *node = new_node(c);
+    if (!node)
+        return haul__fail_memory(c->operation->name, sizeof *node);
+    for (int i = 0; i < c->count; i++)
+        fill_edge(&node->edges[i], c->inputs[i]);
+    if (!save_all(node, c)) {
+        haul__object_release(node);
+        return haul__fail_memory(c->operation->name, sizeof(haul_tensor));
+    }
+    for (int i = 0; i < c->result_count; i++) {
+        haul_tensor *y = c->results[i];
+        if (!y || !haul_dtype_is_float(y->dtype))
+            continue;
+        haul__object_keep(node);
+        y->node = node;
+        y->node_result = i;
+    }
+    haul__object_release(node);
+    return HAUL_OK;
+}
+
+/* ---- gradients ---- */
+
+/* A saved tensor, valid until the gradient returns; with grad mode on it carries the graph of what it is an alias of:
+ * `node` and `result`, or the leaf. NULL with HAUL_GRAPH if its elements were changed in place since. */
+static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *saved, haul__node *from, int result,
+                            haul_tensor *leaf)
+{
+    uint64_t now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
+    if (now != saved->version) {
+        haul__fail(HAUL_GRAPH, node->operation->name, NULL,
+                   "a tensor that the gradient needs was changed in place %llu time(s) since; work on a copy made by "
+                   "haul_clone, or change it after haul_backward",
+                   (unsigned long long)(now - saved->version));
+        return NULL;
+    }
+    /* The node's own handles, which may be another scope's already: the node outlives the call of its gradient. */
+    if (haul__thread()->no_grad || (!from && !leaf))
+        return saved->alias;
+    if (leaf)
+        return leaf;
+    haul_tensor *t = haul__tensor_alias(saved->alias);
+    if (t) {
+        t->node = from;
+        t->node_result = result;
+        haul__object_keep(from);
+    }
+    return haul__own(t, node->operation->name);
+}
+
+static haul_status restore_all(haul__node *node, haul__gradient *g)
+{
+    for (int i = 0; i < HAUL__MAX_OPERANDS; i++) {
+        g->saved[i] = haul_none;
+        if (!node->saved[i].alias)
+            continue;
+        const haul__edge *edge = &node->edges[i];
+        g->saved[i] = restore(node, &node->saved[i], edge->node, edge->result, edge->leaf);
+        if (!g->saved[i])
+            return haul_error_status();
+    }
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++) {
+        g->saved_results[i] = haul_none;
+        if (!node->saved_results[i].alias)
+            continue;
+        bool tracks = haul_dtype_is_float(node->saved_results[i].alias->dtype);
+        g->saved_results[i] = restore(node, &node->saved_results[i], tracks ? node : NULL, i, NULL);
+        if (!g->saved_results[i])
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, haul_tensor **out)
+{
+    if (node->backward) {
+        for (int i = 0; i < node->edge_count; i++)
+            out[i] = NULL;
+        haul_status status = node->backward(node, results[0], out);
+        for (int i = 0; i < node->edge_count; i++)
+            out[i] = out[i] ? out[i] : haul_none;
+        return status;
+    }
+    haul__gradient g = {.operation = node->operation,
+                        .attributes = node->attributes,
+                        .node = node,
+                        .count = node->edge_count,
+                        .operands = out};
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
+        g.results[i] = i < node->result_count ? results[i] : haul_none;
+    for (int i = 0; i < node->edge_count; i++)
+        out[i] = haul_none;
+    if (restore_all(node, &g))
+        return haul_error_status();
+    node->operation->gradient(&g);
+    for (int i = 0; i < node->edge_count; i++)
+        if (haul__needs(node, i) && !out[i])
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+bool haul__wanted(const haul__gradient *g, int i)
+{
+    return haul__needs(g->node, i);
+}
+
+bool haul__differentiated(const haul__gradient *g)
+{
+    return haul__records(g->results, HAUL__MAX_RESULTS) || haul__records(g->saved, HAUL__MAX_OPERANDS) ||
+           haul__records(g->saved_results, HAUL__MAX_RESULTS);
+}
+
+const haul_shape *haul__operand_shape(const haul__gradient *g, int i)
+{
+    return &g->node->edges[i].shape;
+}
+
+haul_dtype haul__operand_dtype(const haul__gradient *g, int i)
+{
+    return g->node->edges[i].dtype;
+}

@@ -1,0 +1,208 @@
+/* The driver's first step: operands are checked and brought to one device, dtype and layout. Almost every call passes
+ * through here without any change, so each of the three is asked for by one look at the operands. */
+#include "engine/autocast.h"
+#include "engine/copy.h"
+#include "engine/driver.h"
+#include "engine/placement.h"
+
+/* ---- dtypes ---- */
+
+static bool autocasts(const haul__call *c)
+{
+    return haul__autocast_begun() && !c->into;
+}
+
+static const char *wanted_text(uint32_t dtypes)
+{
+    if (dtypes == HAUL__FLOATS)
+        return "a floating dtype is expected; convert it with haul_cast";
+    if (dtypes == HAUL__INTEGERS)
+        return "indices are integers: i64, i32 or u8";
+    if (dtypes == HAUL__ONLY(HAUL_BOOL))
+        return "a bool is expected, as comparisons give";
+    return "numbers are expected; convert it with haul_cast";
+}
+
+static haul_status check_accepted(const haul__call *c, int i, uint32_t dtypes)
+{
+    if (!dtypes || (dtypes >> c->operands[i]->dtype & 1))
+        return HAUL_OK;
+    return haul__refuse_dtype(c, i, wanted_text(dtypes));
+}
+
+/* Operands outside the rule. */
+static haul_status fix_own(haul__call *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        const haul__operand *spec = haul__operand_spec(c, i);
+        if (!spec->accepts || haul__is_none(c->operands[i]))
+            continue;
+        if (check_accepted(c, i, spec->accepts))
+            return haul_error_status();
+        if (spec->becomes && c->operands[i]->dtype != spec->becomes &&
+            !(c->operands[i] = haul_cast(c->operands[i], spec->becomes)))
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+static bool follows_rule(const haul__call *c, int i)
+{
+    return !haul__is_none(c->operands[i]) && !haul__operand_spec(c, i)->accepts;
+}
+
+/* What the operands promote to; HAUL_DTYPE_NONE where none follows the rule. */
+static haul_dtype promoted(const haul__call *c)
+{
+    haul_dtype dtype = HAUL_DTYPE_NONE;
+    for (int i = 0; i < c->count; i++)
+        if (follows_rule(c, i))
+            dtype = dtype ? haul_dtype_promote(dtype, c->operands[i]->dtype) : c->operands[i]->dtype;
+    return dtype;
+}
+
+static haul_status check_rule(const haul__call *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (follows_rule(c, i) && check_accepted(c, i, c->operation->dtypes))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+/* Cast what follows the rule to the one dtype that it asks for. */
+static haul_status follow_rule(haul__call *c)
+{
+    const haul__operation *operation = c->operation;
+    haul_dtype             dtype;
+    if (operation->common_dtype) {
+        dtype = operation->common_dtype(c);
+        if (!dtype)
+            return haul_error_status();
+    } else if (operation->rule == HAUL__AS_GIVEN && operation->autocast != HAUL__WIDE) {
+        return check_rule(c);
+    } else {
+        dtype = promoted(c);
+    }
+    if (dtype && operation->rule == HAUL__FLOATED && !haul_dtype_is_float(dtype))
+        dtype = HAUL_F32;
+    if (dtype && operation->autocast == HAUL__WIDE && autocasts(c))
+        dtype = haul__autocast_wide(c->device, dtype);
+    for (int i = 0; i < c->count; i++)
+        if (follows_rule(c, i) && c->operands[i]->dtype != dtype &&
+            !(c->operands[i] = haul_cast(c->operands[i], dtype)))
+            return haul_error_status();
+    return check_rule(c);
+}
+
+/* Has every operand a dtype that the rule leaves as it is? */
+static bool dtypes_fit(const haul__call *c)
+{
+    haul_dtype dtype = HAUL_DTYPE_NONE;
+    if (autocasts(c))
+        return false;
+    for (int i = 0; i < c->count; i++) {
+        const haul_tensor *t = c->operands[i];
+        if (haul__is_none(t))
+            continue;
+        if (haul__operand_spec(c, i)->accepts || (dtype && t->dtype != dtype) || !haul_dtype_is_float(t->dtype))
+            return false;
+        dtype = t->dtype;
+    }
+    return true;
+}
+
+/* ---- what is recorded ---- */
+
+/* Which operands carry gradients, and what is to be saved for them. */
+static haul_status find_gradients(haul__call *c)
+{
+    const haul__operation *operation = c->operation;
+    for (int i = 0; i < c->count; i++) {
+        if (haul__is_none(c->operands[i]) || !haul__tracks(c->operands[i]))
+            continue;
+        c->wanted |= 1u << (i < 31 ? i : 31);
+    }
+    if (!c->wanted)
+        return HAUL_OK;
+    c->records = !operation->not_recorded && c->result_count && (operation->gradient || operation->compose);
+    if (!c->result_count)
+        return haul__fail(HAUL_GRAPH, operation->name, NULL,
+                          "an operand requires a gradient, and writing in place cannot be differentiated; detach it or "
+                          "turn recording off with haul_set_grad_enabled(false)");
+    if (!c->records || !operation->gradient || operation->variadic)
+        return HAUL_OK;
+    for (int i = 0; i < c->count; i++)
+        if (operation->operands[i].saved_for & c->wanted)
+            c->saves |= 1u << i;
+    for (int i = 0; i < c->result_count; i++)
+        if (operation->results[i].saved_for & c->wanted)
+            c->saves_results |= 1u << i;
+    return HAUL_OK;
+}
+
+/* ---- all of it ---- */
+
+/* Refuse what is missing; says if the operands are on several devices. */
+static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool *mixed)
+{
+    const char *name = c->operation->name;
+    *mixed = false;
+    c->device = NULL;
+    for (int i = 0; i < c->count; i++) {
+        haul_tensor *t = c->operands[i] = operands[i];
+        if (!t)
+            return haul__fail_null(name, haul__operand_name(c, i));
+        if (haul__is_none(t)) {
+            if (!haul__operand_spec(c, i)->optional)
+                return haul__fail(HAUL_INVALID_ARGUMENT, name, haul__operand_name(c, i),
+                                  "%s is HAUL_NONE, but a tensor is needed here", haul__operand_name(c, i));
+            continue;
+        }
+        if (haul__operand_spec(c, i)->written && haul__check_writable(name, haul__operand_name(c, i), t))
+            return haul_error_status();
+        if (!c->device)
+            c->device = t->storage->device;
+        else if (c->device != t->storage->device)
+            *mixed = true;
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
+{
+    bool        mixed;
+    haul_status status = check_given(c, operands, &mixed);
+    if (!status && mixed && !c->operation->any_device)
+        status = haul__place_operands(c);
+    if (!status && !dtypes_fit(c)) {
+        if (autocasts(c))
+            status = haul__autocast_operands(c);
+        if (!status)
+            status = fix_own(c);
+        if (!status)
+            status = follow_rule(c);
+    }
+    c->inputs = c->operands;
+    if (!status && !haul__thread()->no_grad)
+        status = find_gradients(c);
+    return status;
+}
+
+haul_status haul__pack_operands(haul__call *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        haul_tensor *t = c->operands[i];
+        if (haul__is_none(t) || t->contiguous || haul__operand_spec(c, i)->layout == HAUL__ANY_STRIDES ||
+            haul__operand_spec(c, i)->written)
+            continue;
+        if (c->inputs == c->operands) {
+            for (int k = 0; k < c->count; k++)
+                c->own_inputs[k] = c->operands[k];
+            c->inputs = c->own_inputs;
+        }
+        c->operands[i] = haul__temporary(c, t->dtype, &t->shape);
+        if (!c->operands[i] || haul__copy_elements(c->operands[i], t, c->operation->name))
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}

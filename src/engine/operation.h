@@ -1,0 +1,257 @@
+/* An operation as a value: what it takes and gives, how it is computed and differentiated, and what it costs.
+ *
+ * A descriptor is a static haul__operation, defined with HAUL__OPERATION. The driver (apply.c) applies it: it checks
+ * the operands, brings them to one device, dtype and layout, lets `infer` describe the results, allocates them, lets
+ * `compute` submit commands, and records the graph. `infer` never reads data, so it works on meta and without memory.
+ *
+ *     HAUL__OPERATION(softmax) = {
+ *         .name = "haul_softmax",
+ *         .operands = {{"x"}},
+ *         .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+ *         .dtypes = HAUL__ALL, .rule = HAUL__FLOATED, .autocast = HAUL__WIDE,
+ *         .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+ *         .infer = infer, .compute = compute, .gradient = gradient,
+ *     };
+ *
+ *     haul_tensor *haul_softmax(haul_tensor *x, int axis)
+ *     {
+ *         return HAUL__APPLY(softmax, &(softmax_attributes){axis}, x);
+ *     }
+ */
+#ifndef HAUL_ENGINE_OPERATION_H
+#define HAUL_ENGINE_OPERATION_H
+
+#include <haul/haul.h>
+
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "device/device.h"
+
+enum { HAUL__MAX_OPERANDS = 6, HAUL__MAX_RESULTS = 3, HAUL__MAX_ATTRIBUTES = 256 };
+
+_Static_assert((int)HAUL__MAX_OPERANDS + (int)HAUL__MAX_RESULTS <= (int)HAUL__MAX_BUFFERS + 1, "a launch takes them");
+
+/* The size of an attributes struct; does not compile where a call has no room for it. */
+#define HAUL__ATTRIBUTES(type) (sizeof(type) + 0 * sizeof(char[sizeof(type) <= HAUL__MAX_ATTRIBUTES ? 1 : -1]))
+
+typedef struct haul__operation haul__operation;
+typedef struct haul__call      haul__call;
+
+/* ---- descriptors ---- */
+
+/* Sets of dtypes. */
+#define HAUL__ONLY(dtype) (1u << (dtype))
+#define HAUL__FLOATS      (HAUL__ONLY(HAUL_F16) | HAUL__ONLY(HAUL_BF16) | HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64))
+#define HAUL__INTEGERS                                                                                                 \
+    (HAUL__ONLY(HAUL_U8) | HAUL__ONLY(HAUL_I8) | HAUL__ONLY(HAUL_I16) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64))
+#define HAUL__NUMBERS (HAUL__FLOATS | HAUL__INTEGERS)
+#define HAUL__ALL     (HAUL__NUMBERS | HAUL__ONLY(HAUL_BOOL))
+
+/* How an operand must be laid out in memory; the driver copies one that is not. */
+typedef enum haul__layout_rule {
+    HAUL__ROW_MAJOR,  /* row-major, without gaps */
+    HAUL__ANY_STRIDES /* as it comes */
+} haul__layout_rule;
+
+/* Which gradients read a saved tensor: bits of operands. Only what a wanted gradient reads is saved. */
+enum { HAUL__FOR_0 = 1, HAUL__FOR_1 = 2, HAUL__FOR_2 = 4, HAUL__FOR_3 = 8, HAUL__FOR_ALL = 0xff };
+
+typedef struct haul__operand {
+    const char       *name;
+    bool              optional; /* may be HAUL_NONE */
+    bool              written;  /* changed in place: its version counts up, and it may not be part of a graph */
+    haul__layout_rule layout;
+    uint32_t          accepts; /* dtypes of its own, outside the operation's rule; 0: the rule's */
+    haul_dtype        becomes; /* with `accepts`: cast to this one; HAUL_DTYPE_NONE: left as it is */
+    uint8_t           saved_for;
+} haul__operand;
+
+typedef struct haul__result_spec {
+    const char *name;
+    bool        hidden; /* for the gradient only: NULL where none is recorded, and never given to the user */
+    uint8_t     saved_for;
+} haul__result_spec;
+
+/* What happens to the dtypes of the operands that have none of their own. */
+typedef enum haul__dtype_rule {
+    HAUL__AS_GIVEN, /* nothing */
+    HAUL__PROMOTED, /* cast to the dtype they promote to */
+    HAUL__FLOATED   /* the same; integers and bool count as f32 */
+} haul__dtype_rule;
+
+/* What autocast does with the same operands. */
+typedef enum haul__autocast_rule {
+    HAUL__KEEP,       /* nothing */
+    HAUL__LOWER,      /* casts floats to its dtype */
+    HAUL__WIDE,       /* casts f16 and bf16 to f32 */
+    HAUL__WIDE_RESULT /* makes the results f32 of f16 and bf16 operands: infer asks haul__wide_result */
+} haul__autocast_rule;
+
+typedef struct haul__cost {
+    double  flops;
+    int64_t bytes; /* read and written */
+} haul__cost;
+
+/* The gradient of one call. */
+typedef struct haul__gradient {
+    const haul__operation *operation;
+    const void            *attributes;
+    haul__node            *node;
+    int                    count;                      /* operands */
+    haul_tensor           *results[HAUL__MAX_RESULTS]; /* gradients of the results; HAUL_NONE where none arrived */
+    haul_tensor          **operands;                   /* to be set; they begin as HAUL_NONE, which means zero */
+    haul_tensor           *saved[HAUL__MAX_OPERANDS];  /* saved operands; HAUL_NONE where one is absent or not saved */
+    haul_tensor           *saved_results[HAUL__MAX_RESULTS];
+} haul__gradient;
+
+struct haul__operation {
+    const char         *name; /* "haul_softmax": the public function's */
+    haul__operand       operands[HAUL__MAX_OPERANDS];
+    haul__result_spec   results[HAUL__MAX_RESULTS];
+    uint32_t            dtypes; /* those that operands may have after the rule was followed; 0: all */
+    haul__dtype_rule    rule;
+    haul__autocast_rule autocast;
+    bool                variadic;     /* operand 0 stands for any number of operands */
+    bool                elementwise;  /* a result may overwrite an operand of its layout, and may have any strides */
+    bool                any_device;   /* operands stay where they are: infer sets the call's device */
+    bool                not_recorded; /* results never require a gradient, though operands may */
+    size_t              attributes_size;
+    const void         *extra; /* the file's own: what several operations of a family differ in */
+    /* In place of the rule: the dtype that operands without one of their own are cast to; HAUL_DTYPE_NONE with the
+     * error recorded. Not asked where they share a floating dtype, which stays. NULL: the rule decides. */
+    haul_dtype (*common_dtype)(const haul__call *c);
+    /* Check the operands and attributes, complete the attributes (axis -1 becomes the last), describe each result
+     * with one of the haul__describe functions. */
+    haul_status (*infer)(haul__call *c);
+    /* Submit the commands. NULL: there are none, since results are views. Not called on meta. */
+    haul_status (*compute)(haul__call *c);
+    /* In place of both: set c->results by calling operations. Without `gradient` these are recorded by themselves. */
+    haul_status (*compose)(haul__call *c);
+    /* Set g->operands[i], for those wanted at least; NULL is a failure whose error is recorded. Written in operations,
+     * so that it can be differentiated again. A gradient may have the broadcast shape, the dtype or the device of the
+     * call: the caller sums, casts and moves it to what the operand was. NULL: results do not depend on operands in
+     * a differentiable way. */
+    void (*gradient)(haul__gradient *g);
+    /* Without touching data. NULL: `flops` for each element of the largest operand or result, and every byte of
+     * operands and results once. */
+    haul__cost (*cost)(const haul__call *c);
+    double flops;
+};
+
+/* Defines a descriptor. The build collects these lines: they make the list of all operations. */
+#define HAUL__OPERATION(id) const haul__operation haul__operation_##id
+
+/* ---- calls ---- */
+
+/* One use of an operation. */
+struct haul__call {
+    const haul__operation *operation;
+    haul_device           *device; /* where it computes and where results are; set by the driver, or by infer where
+                                      operands may be on any device */
+    int                 count;     /* operands */
+    int                 result_count;
+    haul_tensor *const *inputs;                     /* operands as they are in the graph */
+    haul_tensor       **operands;                   /* the same in the layouts that are wanted */
+    haul_tensor        *results[HAUL__MAX_RESULTS]; /* handles without storage until infer has described them; NULL
+                                                       for a hidden one that nobody reads */
+    bool         into;                              /* results have targets: autocast leaves dtypes alone */
+    bool         records;                           /* a gradient flows through an operand, and is recorded */
+    uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
+    uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
+    int          view_of;              /* the operand whose storage result 0 shares; -1: none */
+    haul_device *partner; /* results on the CPU will be copied from or to it: pinned memory pays; or NULL */
+    _Alignas(16) unsigned char attributes[HAUL__MAX_ATTRIBUTES];
+    haul_tensor *own_inputs[HAUL__MAX_OPERANDS], *own_operands[HAUL__MAX_OPERANDS];
+};
+
+/* The attributes of a call, of the type that the operation names in attributes_size. */
+static inline void *haul__attributes(haul__call *c)
+{
+    return c->attributes;
+}
+
+/* Apply an operation to operands, NULL among which is a failure, and give the results, which are fresh tensors of the
+ * innermost scope, to `results`, which has room for those that are not hidden. On failure nothing has changed. */
+haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                        int count, haul_tensor **results);
+/* The same for one result. NULL on failure. */
+haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                          int count);
+/* The same into given tensors, one for each result that is not hidden, with the results' shapes, dtypes and device. */
+haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
+                             haul_tensor *const *operands, int count);
+
+#define HAUL__OPERANDS(...)                                                                                            \
+    (haul_tensor *const[]){__VA_ARGS__}, (int)(sizeof((haul_tensor *[]){__VA_ARGS__}) / sizeof(haul_tensor *))
+#define HAUL__APPLY(id, attributes, ...) haul__apply1(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
+#define HAUL__APPLY_INTO(out, id, attributes, ...)                                                                     \
+    haul__apply_into(&(haul_tensor *){out}, &haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
+/* An operation without results, or one of which they are not needed by themselves. */
+#define HAUL__APPLY_STATUS(id, attributes, ...)                                                                        \
+    haul__apply(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__), NULL)
+
+/* The options of a public function are NULL: records that. */
+haul_tensor *haul__no_options(const haul__operation *operation);
+
+/* What a call costs, after infer. */
+haul__cost haul__cost_of(const haul__call *c);
+
+/* ---- for infer ---- */
+
+/* Describe result i: its dtype and shape, and its layout: row-major; dimensions in memory in the order in which `like`,
+ * which has as many, has them; or with strides that leave no gaps. Nothing happens for a hidden result that is not
+ * wanted. Refuses shapes that are too large. */
+haul_status haul__describe(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape);
+haul_status haul__describe_like(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape,
+                                const haul_tensor *like);
+haul_status haul__describe_strided(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape,
+                                   const int64_t *strides);
+/* [N, C, ...] channels-last or row-major. */
+haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape, bool channels_last);
+/* Result 0 is a view of an operand's storage; offset in elements. */
+haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
+                                int64_t offset);
+/* Results of WIDE_RESULT over x have this dtype. */
+haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
+
+/* An axis of operand i, made positive; the error names the operation. */
+haul_status haul__call_axis(const haul__call *c, int i, int *axis);
+
+/* Errors with the usual wording: "x has shape [2,3], but `wanted`", "x is i32, but `wanted`". */
+haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted);
+haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wanted);
+
+/* Is operand i there? */
+static inline bool haul__has(const haul__call *c, int i)
+{
+    return c->operands[i] != haul_none;
+}
+
+/* ---- for compute ---- */
+
+/* A fresh row-major tensor of the call's device, which goes with the call; its elements are not set. NULL on failure.
+ */
+haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape);
+
+/* The kernel, compiled on first use; once more after the cache was given back, where the driver found no memory for its
+ * code. NULL on failure. */
+const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
+
+/* Launch kernel `id`, compiled for `dtype`, with the buffers of `outs` and then of `ins`. The params begin with the
+ * number of work items and carry the offsets of the buffers in elements. Nothing happens for 0 items. */
+haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                int64_t items, int64_t grain);
+
+/* ---- for gradients ---- */
+
+/* Does a gradient flow to operand i? */
+bool haul__wanted(const haul__gradient *g, int i);
+/* Will the gradient itself be differentiated? Then it must consist of differentiable operations. */
+bool haul__differentiated(const haul__gradient *g);
+/* What operand i was. */
+const haul_shape *haul__operand_shape(const haul__gradient *g, int i);
+haul_dtype        haul__operand_dtype(const haul__gradient *g, int i);
+
+#endif

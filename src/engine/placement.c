@@ -1,0 +1,87 @@
+/* Operands on several devices are refused with the fix, or moved to the device that holds most bytes of them. */
+#include "engine/placement.h"
+
+#include "engine/driver.h"
+#include "ops/dispatch.h"
+
+/* A 0-d tensor on the CPU goes anywhere, as a scalar would. */
+static bool is_loose(const haul_tensor *t)
+{
+    return haul__is_none(t) || (t->shape.ndim == 0 && t->storage->device == haul_cpu());
+}
+
+static haul_status refuse_mixed(const haul__call *c, int i, int j)
+{
+    char               a[96], b[96];
+    const haul_tensor *x = c->operands[i], *y = c->operands[j];
+    bool               x_is_smaller = haul_tensor_bytes(x) < haul_tensor_bytes(y);
+    return haul__fail(HAUL_PLACEMENT, c->operation->name, haul__operand_name(c, j),
+                      "%s is %s, %s is %s; move one with haul_to(%s, haul_device_get(\"%s\")), or allow it with "
+                      "haul_set_placement_policy(HAUL_PLACE_MOVE)",
+                      haul__operand_name(c, i), haul__tensor_text(x, a, sizeof a), haul__operand_name(c, j),
+                      haul__tensor_text(y, b, sizeof b), haul__operand_name(c, x_is_smaller ? i : j),
+                      x_is_smaller ? y->storage->device->name : x->storage->device->name);
+}
+
+static haul_status refuse_if_mixed(const haul__call *c, int first)
+{
+    for (int i = first + 1; i < c->count; i++)
+        if (!is_loose(c->operands[i]) && c->operands[i]->storage->device != c->operands[first]->storage->device)
+            return refuse_mixed(c, first, i);
+    return HAUL_OK;
+}
+
+/* An operand on the device that holds most bytes of them; the first of equals. */
+static int heaviest(const haul__call *c)
+{
+    size_t bytes[HAUL__MAX_DEVICES] = {0}, most = 0;
+    int    which = -1;
+    for (int i = 0; i < c->count; i++)
+        if (!haul__is_none(c->operands[i]))
+            bytes[c->operands[i]->storage->device->slot] += haul_tensor_bytes(c->operands[i]);
+    for (int i = 0; i < c->count; i++) {
+        if (haul__is_none(c->operands[i]))
+            continue;
+        size_t here = bytes[c->operands[i]->storage->device->slot];
+        if (which < 0 || here > most) {
+            most = here;
+            which = i;
+        }
+    }
+    return which;
+}
+
+static haul_status move_to(haul__call *c, haul_device *device)
+{
+    for (int i = 0; i < c->count; i++) {
+        haul_tensor *t = c->operands[i];
+        if (haul__is_none(t) || t->storage->device == device)
+            continue;
+        if (haul__place_logging())
+            haul__place_log("%s: %s moves from %s to %s, %zu bytes", c->operation->name, haul__operand_name(c, i),
+                            t->storage->device->name, device->name, haul_tensor_bytes(t));
+        c->operands[i] = haul_to(t, device);
+        if (!c->operands[i])
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__place_operands(haul__call *c)
+{
+    int first = 0;
+    while (first < c->count - 1 && is_loose(c->operands[first]))
+        first++;
+    c->device = c->operands[first]->storage->device;
+    if (haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_STRICT) {
+        if (refuse_if_mixed(c, first))
+            return haul_error_status();
+    } else {
+        int which = heaviest(c);
+        c->device = c->operands[which]->storage->device;
+        if (haul__place_logging())
+            haul__place_log("%s: runs on %s (holds %s, %zu bytes)", c->operation->name, c->device->name,
+                            haul__operand_name(c, which), haul_tensor_bytes(c->operands[which]));
+    }
+    return move_to(c, c->device);
+}

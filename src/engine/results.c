@@ -1,0 +1,223 @@
+/* The driver's middle: results as infer describes them, their storage, and targets that are given. */
+#include <string.h>
+
+#include "engine/autocast.h"
+#include "engine/driver.h"
+#include "memory/allocator.h"
+
+/* ---- descriptions ---- */
+
+haul_status haul__describe_strided(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape,
+                                   const int64_t *strides)
+{
+    int64_t count;
+    if (haul__shape_count(shape, c->operation->name, &count))
+        return haul_error_status();
+    if (c->results[i])
+        haul__tensor_describe(c->results[i], dtype, shape, strides, 0);
+    return HAUL_OK;
+}
+
+haul_status haul__describe(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape)
+{
+    return haul__describe_strided(c, i, dtype, shape, NULL);
+}
+
+/* A row-major tensor of another one's shape, which was checked when that was made. */
+static haul_status describe_same(haul_tensor *result, haul_dtype dtype, const haul_tensor *like)
+{
+    if (!result)
+        return HAUL_OK;
+    result->dtype = dtype;
+    result->shape = like->shape;
+    memcpy(result->strides, like->strides, sizeof result->strides);
+    result->offset = 0;
+    result->count = like->count;
+    result->contiguous = true;
+    return HAUL_OK;
+}
+
+haul_status haul__describe_like(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape,
+                                const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (like->contiguous && haul__shape_equal(shape, &like->shape))
+        return describe_same(c->results[i], dtype, like);
+    if (like->contiguous)
+        return haul__describe_strided(c, i, dtype, shape, NULL);
+    haul__shape_strides_like(shape, like->strides, strides);
+    return haul__describe_strided(c, i, dtype, shape, strides);
+}
+
+haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (!channels_last)
+        return haul__describe_strided(c, i, dtype, shape, NULL);
+    haul__shape_strides_channels_last(shape, strides);
+    return haul__describe_strided(c, i, dtype, shape, strides);
+}
+
+haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
+                                int64_t offset)
+{
+    haul_tensor *x = c->operands[operand];
+    haul__tensor_describe(c->results[0], x->dtype, shape, strides, offset);
+    c->view_of = operand;
+    return HAUL_OK;
+}
+
+haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x)
+{
+    return c->operation->autocast == HAUL__WIDE_RESULT && haul__autocast_begun()
+               ? haul__autocast_wide(c->device, x->dtype)
+               : x->dtype;
+}
+
+/* ---- errors ---- */
+
+haul_status haul__call_axis(const haul__call *c, int i, int *axis)
+{
+    return haul__axis(*axis, c->operands[i]->shape.ndim, c->operation->name, axis);
+}
+
+haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted)
+{
+    char        have[80];
+    const char *name = haul__operand_name(c, operand);
+    return haul__fail(HAUL_SHAPE, c->operation->name, name, "%s has shape %s, but %s", name,
+                      haul__shape_text(&c->operands[operand]->shape, have, sizeof have), wanted);
+}
+
+haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wanted)
+{
+    const char *name = haul__operand_name(c, operand);
+    return haul__fail(HAUL_DTYPE, c->operation->name, name, "%s is %s, but %s", name,
+                      haul_dtype_name(c->operands[operand]->dtype), wanted);
+}
+
+/* ---- storage ---- */
+
+static haul_status check_dtype(const haul__call *c, haul_dtype dtype)
+{
+    if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END)
+        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype",
+                          "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, "
+                          "f64",
+                          haul_dtype_name(dtype));
+    if (dtype == HAUL_F64 && !c->device->properties.has_f64)
+        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype", "%s has no f64; use f32 there", c->device->name);
+    return HAUL_OK;
+}
+
+static haul__storage *new_storage(const haul__call *c, const haul_tensor *t)
+{
+    size_t bytes = (size_t)t->count * haul__dtype_size(t->dtype);
+    if (c->partner && c->device->backend->host_memory)
+        return haul__host_alloc_for(c->partner, bytes, c->operation->name);
+    return haul__storage_alloc(c->device, bytes, c->operation->name);
+}
+
+haul_status haul__allocate_results(haul__call *c)
+{
+    if (c->view_of >= 0) {
+        haul__storage *shared = c->operands[c->view_of]->storage;
+        haul__object_keep(shared);
+        c->results[0]->storage = shared;
+        return HAUL_OK;
+    }
+    for (int i = 0; i < c->result_count; i++) {
+        haul_tensor *t = c->results[i];
+        if (!t || t->storage)
+            continue;
+        if (check_dtype(c, t->dtype))
+            return haul_error_status();
+        t->storage = new_storage(c, t);
+        if (!t->storage)
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape)
+{
+    int64_t count;
+    if (haul__shape_count(shape, c->operation->name, &count))
+        return NULL;
+    haul__storage *storage =
+        haul__storage_alloc(c->device, (size_t)count * haul__dtype_size(dtype), c->operation->name);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
+    haul__object_release(storage);
+    return haul__own(t, c->operation->name);
+}
+
+/* ---- given targets ---- */
+
+/* Two indices of `t` may be one element. Exact for what views can produce here (expand). */
+static bool overlaps_itself(const haul_tensor *t)
+{
+    for (int d = 0; d < t->shape.ndim; d++)
+        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
+            return true;
+    return false;
+}
+
+static haul_status check_like(const char *operation, const haul_tensor *out, const haul_tensor *result,
+                              const haul_device *device)
+{
+    char have[80], want[80];
+    if (out->storage->device != device)
+        return haul__fail(HAUL_PLACEMENT, operation, "out", "out is on %s, the result is on %s",
+                          out->storage->device->name, device->name);
+    if (out->dtype != result->dtype)
+        return haul__fail(HAUL_DTYPE, operation, "out", "out is %s, the result is %s; cast the operands first",
+                          haul_dtype_name(out->dtype), haul_dtype_name(result->dtype));
+    if (!haul__shape_equal(&out->shape, &result->shape))
+        return haul__fail(HAUL_SHAPE, operation, "out", "out has shape %s, the result has %s",
+                          haul__shape_text(&out->shape, have, sizeof have),
+                          haul__shape_text(&result->shape, want, sizeof want));
+    return HAUL_OK;
+}
+
+haul_status haul__check_writable(const char *operation, const char *name, const haul_tensor *out)
+{
+    if (overlaps_itself(out))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, name,
+                          "several elements of %s share memory (it was expanded); write to a tensor of its own", name);
+    if (haul__tracks(out) && haul_grad_enabled())
+        return haul__fail(HAUL_GRAPH, operation, name,
+                          "%s is part of a graph being recorded; turn that off with haul_set_grad_enabled(false), or "
+                          "use the form that returns a new tensor",
+                          name);
+    return HAUL_OK;
+}
+
+haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *out)
+{
+    haul_status status = haul__check_tensor(c->operation->name, "out", out);
+    if (!status)
+        status = check_like(c->operation->name, out, c->results[i], c->device);
+    return status ? status : haul__check_writable(c->operation->name, "out", out);
+}
+
+/* Does writing `out` disturb reading `in`, other than element by element at the same place? */
+static bool disturbs(const haul_tensor *out, const haul_tensor *in, bool elementwise)
+{
+    if (out->storage != in->storage)
+        return false;
+    if (!elementwise || out->offset != in->offset || out->dtype != in->dtype ||
+        !haul__shape_equal(&out->shape, &in->shape))
+        return true;
+    return !haul__shape_same_strides(&out->shape, out->strides, in->strides);
+}
+
+bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out)
+{
+    bool elementwise = c->operation->elementwise;
+    if (c->view_of >= 0 || (!elementwise && !haul__tensor_same_layout(out, c->results[i])))
+        return true;
+    for (int k = 0; k < c->count; k++)
+        if (!haul__is_none(c->operands[k]) && disturbs(out, c->operands[k], elementwise))
+            return true;
+    return false;
+}
