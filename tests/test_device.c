@@ -22,6 +22,7 @@
 #include "device/stream.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
+#include "support/commands.h"
 #include "support/late.h"
 
 /* ---- names ---- */
@@ -256,9 +257,9 @@ static void test_device__threads_get_the_same(void **state)
 
 /* ---- waiting and marking ---- */
 
-static void submit_write(haul__storage *to, const void *from, haul__storage *owner, size_t bytes)
+static void write_to(haul__storage *to, const void *from, haul__storage *owner, size_t bytes)
 {
-    assert_int_equal(haul__submit_write(to, 0, from, owner, bytes, "test"), HAUL_OK);
+    assert_int_equal(submit_write(to, from, owner, bytes), HAUL_OK);
 }
 
 static void test_stream__synchronous_devices_leave_no_marks(void **state)
@@ -266,7 +267,7 @@ static void test_stream__synchronous_devices_leave_no_marks(void **state)
     haul__storage *s = haul__storage_alloc(haul_cpu(), 64, "test");
     char           data[64] = {1};
     (void)state;
-    submit_write(s, data, NULL, sizeof data);
+    write_to(s, data, NULL, sizeof data);
     assert_false(s->uses->any);
     haul__object_release(s);
 }
@@ -278,9 +279,9 @@ static void test_stream__reads_wait_for_the_write(void **state)
     char back[64] = {0};
     (void)state;
     memset(host->buffer.host, 5, 64);
-    submit_write(s, host->buffer.host, host, 64);
+    write_to(s, host->buffer.host, host, 64);
     assert_true(late_pending() > 0); /* it was submitted, not run */
-    assert_int_equal(haul__submit_read(back, NULL, s, 0, 64, "test"), HAUL_OK);
+    assert_int_equal(submit_read(back, NULL, s, 64), HAUL_OK);
     assert_int_equal(back[63], 5);
     haul__object_release(s);
     haul__object_release(host);
@@ -293,13 +294,13 @@ static void test_stream__host_writes_wait_for_reads(void **state)
     char back[64] = {0};
     (void)state;
     memset(host->buffer.host, 1, 64);
-    submit_write(s, host->buffer.host, host, 64);
+    write_to(s, host->buffer.host, host, 64);
     assert_int_equal(haul__host_before(host, false, "test"), HAUL_OK);
     assert_true(late_pending() > 0); /* reading beside a reader needs no wait */
     assert_int_equal(haul__host_before(host, true, "test"), HAUL_OK);
     assert_int_equal(late_pending(), 0);
     memset(host->buffer.host, 2, 64);
-    assert_int_equal(haul__submit_read(back, NULL, s, 0, 64, "test"), HAUL_OK);
+    assert_int_equal(submit_read(back, NULL, s, 64), HAUL_OK);
     assert_int_equal(back[0], 1);
     haul__object_release(s);
     haul__object_release(host);
@@ -311,14 +312,14 @@ static void test_stream__devices_wait_for_each_other(void **state)
     haul__storage *host = haul__storage_alloc(haul_cpu(), 64, "t");
     char           back[64] = {0};
     (void)state;
-    assert_int_equal(haul__submit_fill(a, 0, 64, "\7", 1, "test"), HAUL_OK); /* late:0's compute stream */
-    assert_int_equal(haul__submit_read(host->buffer.host, host, a, 0, 64, "test"), HAUL_OK); /* its download stream */
-    submit_write(b, host->buffer.host, host, 64);                             /* late:1's upload stream */
-    assert_int_equal(haul__submit_fill(a, 0, 64, "\10", 1, "test"), HAUL_OK); /* must not overtake the read */
+    assert_int_equal(submit_fill(a, 64, 7), HAUL_OK);                       /* late:0's compute stream */
+    assert_int_equal(submit_read(host->buffer.host, host, a, 64), HAUL_OK); /* its download stream */
+    write_to(b, host->buffer.host, host, 64);                               /* late:1's upload stream */
+    assert_int_equal(submit_fill(a, 64, 8), HAUL_OK);                       /* must not overtake the read */
     assert_true(late_pending() >= 4);
-    assert_int_equal(haul__submit_read(back, NULL, b, 0, 64, "test"), HAUL_OK);
+    assert_int_equal(submit_read(back, NULL, b, 64), HAUL_OK);
     assert_int_equal(back[0], 7);
-    assert_int_equal(haul__submit_read(back, NULL, a, 0, 64, "test"), HAUL_OK);
+    assert_int_equal(submit_read(back, NULL, a, 64), HAUL_OK);
     assert_int_equal(back[0], 8);
     haul__object_release(a);
     haul__object_release(b);
@@ -334,12 +335,12 @@ static void test_stream__many_readers(void **state)
     memset(host->buffer.host, 3, 64);
     for (int i = 0; i < 7; i++) {
         copies[i] = haul__storage_alloc(late_device_new(), 64, "t");
-        submit_write(copies[i], host->buffer.host, host, 64);
+        write_to(copies[i], host->buffer.host, host, 64);
     }
     assert_int_equal(haul__host_before(host, true, "test"), HAUL_OK);
     memset(host->buffer.host, 4, 64);
     for (int i = 0; i < 7; i++) {
-        assert_int_equal(haul__submit_read(back, NULL, copies[i], 0, 64, "test"), HAUL_OK);
+        assert_int_equal(submit_read(back, NULL, copies[i], 64), HAUL_OK);
         assert_int_equal(back[0], 3);
         haul__object_release(copies[i]);
     }
@@ -353,8 +354,8 @@ static void test_stream__uploads_are_waited_for_one_by_one(void **state)
     haul__storage *host = haul__storage_alloc(haul_cpu(), 64, "t"), *a = haul__storage_alloc(device, 64, "t");
     haul__storage *b = haul__storage_alloc(device, 64, "t");
     (void)state;
-    submit_write(a, host->buffer.host, host, 64);
-    submit_write(b, host->buffer.host, host, 64);
+    write_to(a, host->buffer.host, host, 64);
+    write_to(b, host->buffer.host, host, 64);
     assert_int_equal(haul__uses_wait(a->uses, NULL, false, "test"), HAUL_OK);
     assert_true(haul__use_done(a->uses->write));
     assert_false(haul__use_done(b->uses->write));
@@ -371,7 +372,7 @@ static void test_stream__same_stream_needs_no_event(void **state)
     haul__storage *a = haul__storage_alloc(device, 64, "t");
     (void)state;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(haul__submit_fill(a, 0, 64, "\1", 1, "test"), HAUL_OK);
+        assert_int_equal(submit_fill(a, 64, 1), HAUL_OK);
     for (int i = 0; i < HAUL__MAX_POINTS; i++)
         assert_null(device->compute->points[i]);
     assert_int_equal(haul_device_sync(device), HAUL_OK);
@@ -386,11 +387,11 @@ static void test_stream__a_fault_is_final(void **state)
     char           back[64];
     (void)state;
     late_fail_wait();
-    assert_int_equal(haul__submit_read(back, NULL, a, 0, 64, "test"), HAUL_BACKEND);
+    assert_int_equal(submit_read(back, NULL, a, 64), HAUL_BACKEND);
     assert_non_null(strstr(haul_error_message(), "fell off the bus"));
     haul_error_clear();
     assert_false(haul_device_is_valid(device));
-    assert_int_equal(haul__submit_fill(a, 0, 64, "\1", 1, "test"), HAUL_BACKEND);
+    assert_int_equal(submit_fill(a, 64, 1), HAUL_BACKEND);
     assert_non_null(strstr(haul_error_message(), "cannot be used again"));
     assert_int_equal(haul_device_sync(device), HAUL_BACKEND);
     haul_error_clear();

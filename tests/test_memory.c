@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "device/stream.h"
 #include "memory/allocator.h"
+#include "support/commands.h"
 #include "support/late.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
@@ -301,7 +302,7 @@ static void test_memory__reuse_waits_for_reads(void **state)
         assert_ptr_equal(host->device, haul_cpu());
         assert_int_equal(haul__host_before(host, true, "t"), HAUL_OK);
         memset(host->buffer.host, k, BYTES);
-        assert_int_equal(haul__submit_write(there[k], 0, host->buffer.host, host, BYTES, "t"), HAUL_OK);
+        assert_int_equal(submit_write(there[k], host->buffer.host, host, BYTES), HAUL_OK);
         haul__object_release(host);
     }
     assert_int_equal(haul_pinned_stats_get(device, &after), HAUL_OK);
@@ -311,7 +312,7 @@ static void test_memory__reuse_waits_for_reads(void **state)
     assert_int_equal(after.live_blocks, before.live_blocks);
     assert_int_equal(late_pinned_held(), after.reserved);
     for (int k = 0; k < MANY; k++) {
-        assert_int_equal(haul__submit_read(back, NULL, there[k], 0, BYTES, "t"), HAUL_OK);
+        assert_int_equal(submit_read(back, NULL, there[k], BYTES), HAUL_OK);
         for (int i = 0; i < BYTES; i++)
             assert_int_equal(back[i], (char)k);
         haul__object_release(there[k]);
@@ -326,14 +327,14 @@ static void test_memory__reuse_waits_on_other_streams(void **state)
     haul__storage *host = haul__storage_alloc(haul_cpu(), 256, "t"), *more = haul__storage_alloc(haul_cpu(), 256, "t");
     haul__storage *a = haul__storage_alloc(late_device(0), 256, "a");
     (void)state;
-    assert_int_equal(haul__submit_fill(a, 0, 256, "\1", 1, "t"), HAUL_OK);
-    assert_int_equal(haul__submit_read(host->buffer.host, host, a, 0, 256, "t"), HAUL_OK);
+    assert_int_equal(submit_fill(a, 256, 1), HAUL_OK);
+    assert_int_equal(submit_read(host->buffer.host, host, a, 256), HAUL_OK);
     haul__block *block = a->block;
     haul__object_release(a);
     haul__storage *b = haul__storage_alloc(late_device(0), 256, "b");
     assert_ptr_equal(b->block, block);
     memset(more->buffer.host, 2, 256);
-    assert_int_equal(haul__submit_write(b, 0, more->buffer.host, more, 256, "t"), HAUL_OK);
+    assert_int_equal(submit_write(b, more->buffer.host, more, 256), HAUL_OK);
     assert_true(late_pending() >= 3);
     assert_int_equal(haul__uses_wait(b->uses, late_device(0)->compute, true, "test"), HAUL_OK);
     assert_int_equal(haul_device_sync(late_device(0)), HAUL_OK);
@@ -350,7 +351,7 @@ static void test_memory__memory_in_use_is_not_given_back(void **state)
                   *a = haul__storage_alloc(late_device(0), 4096, "t");
     (void)state;
     memset(host->buffer.host, 6, 4096);
-    assert_int_equal(haul__submit_write(a, 0, host->buffer.host, host, 4096, "t"), HAUL_OK);
+    assert_int_equal(submit_write(a, host->buffer.host, host, 4096), HAUL_OK);
     assert_true(late_pending() > 0);
     haul__object_release(host);
     assert_int_equal(haul_memory_release_cached(haul_cpu()), HAUL_OK);

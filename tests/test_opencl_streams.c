@@ -83,6 +83,29 @@ static void kernel_free(haul__kernel *kernel)
 /* --- launches
  * ------------------------------------------------------------------------------------------------------------- */
 
+static haul_status launch(haul__stream *stream, const haul__kernel *kernel, const haul__buffer *const *buffers,
+                          int count, const axpy_params *params, int64_t grain)
+{
+    haul__storage storages[3] = {{.device = NULL}};
+    haul__region  regions[3];
+
+    for (int i = 0; i < count; i++) {
+        storages[i].buffer = *buffers[i];
+        regions[i] = (haul__region){&storages[i], 0};
+    }
+    return table->launch(stream, &(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+                                                  .operation = "test",
+                                                  .device = stream->device,
+                                                  .buffers = regions,
+                                                  .write_count = 1,
+                                                  .buffer_count = count,
+                                                  .params = params,
+                                                  .params_size = sizeof *params,
+                                                  .kernel = kernel,
+                                                  .items = params->items,
+                                                  .grain = grain});
+}
+
 /* Every item is done once whatever the number of items, on grids for processors and for GPUs. */
 static void test_opencl_streams__launches_do_each_item_once(void **state)
 {
@@ -94,7 +117,7 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
     haul__stream        s = {.device = device};
     haul__buffer        z;
     int32_t            *got = malloc(ROOM * sizeof *got);
-    const haul__buffer *buffers[] = {&z, &z, &z};
+    const haul__buffer *buffers[] = {&z};
 
     (void)state;
     assert_non_null(got);
@@ -110,17 +133,10 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
         d->chunked = !gpu;
         OK(table->compile(device, &unit, &kernel));
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
-            axpy_params  params = {.items = sizes[k], .scale = 3};
-            haul__launch launch = {.kernel = &kernel,
-                                   .buffers = {buffers[0]},
-                                   .buffer_count = 1,
-                                   .params = &params,
-                                   .params_size = sizeof params,
-                                   .items = sizes[k],
-                                   .grain = k % 2 ? 1 : 1000};
+            axpy_params params = {.items = sizes[k], .scale = 3};
 
             OK(table->fill(&s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
-            OK(table->launch(&s, &launch));
+            OK(launch(&s, &kernel, buffers, 1, &params, k % 2 ? 1 : 1000));
             OK(table->read(&s, got, &z, 0, ROOM * sizeof *got));
             OK(table->sync(&s));
             for (int64_t i = 0; i < ROOM; i++)
@@ -157,16 +173,9 @@ static void *race(void *context)
         return NULL;
     r->status = table->alloc(r->device, sizeof r->got, &z);
     for (int k = 0; k < LAUNCHES && !r->status; k++) {
-        axpy_params  params = {.items = PLACES, .scale = r->first + k, .offset = k * PLACES};
-        haul__launch launch = {.kernel = r->kernel,
-                               .buffers = {&z},
-                               .buffer_count = 1,
-                               .params = &params,
-                               .params_size = sizeof params,
-                               .items = PLACES,
-                               .grain = PLACES};
+        axpy_params params = {.items = PLACES, .scale = r->first + k, .offset = k * PLACES};
 
-        r->status = table->launch(&s, &launch);
+        r->status = launch(&s, r->kernel, (const haul__buffer *[]){&z}, 1, &params, PLACES);
     }
     if (!r->status)
         r->status = table->read(&s, r->got, &z, 0, sizeof r->got);
@@ -274,18 +283,12 @@ static void step(schedule *s)
         OK(table->peer_copy(&l->stream, &to->buffer, 0, s->devices[1 - own], &far->buffer, 0, sizeof to->model));
         memcpy(to->model, far->model, sizeof to->model);
     } else {
-        axpy_params  params = {.items = ITEMS, .scale = 1 + value % 3};
-        haul__launch launch = {.kernel = &l->kernel,
-                               .buffers = {&to->buffer, &a->buffer, &to->buffer},
-                               .buffer_count = 3,
-                               .params = &params,
-                               .params_size = sizeof params,
-                               .items = ITEMS,
-                               .grain = 512};
+        axpy_params params = {.items = ITEMS, .scale = 1 + value % 3};
 
         order(s, stream, a, false);
         order(s, stream, to, true);
-        OK(table->launch(&l->stream, &launch));
+        OK(launch(&l->stream, &l->kernel, (const haul__buffer *[]){&to->buffer, &a->buffer, &to->buffer}, 3, &params,
+                  512));
         for (int i = 0; i < ITEMS; i++)
             to->model[i] = (int32_t)((uint32_t)a->model[i] * (uint32_t)params.scale + (uint32_t)to->model[i]);
     }

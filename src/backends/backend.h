@@ -16,20 +16,11 @@ typedef struct haul__kernel {
     void *extra; /* the backend's own */
 } haul__kernel;
 
-/* One launch. Every params struct begins with int64_t items: the number of work items, which the backend may spread
- * over its processors in any way; each is done once. */
+/* What the backend is asked to do; backends/command.h. */
+typedef struct haul__command haul__command;
+
+/* Of a launch. Kernels have six at most (KERNEL6 of the preludes). */
 #define HAUL__MAX_BUFFERS 8
-typedef struct haul__launch {
-    const haul__kernel *kernel;
-    const haul__buffer *buffers[HAUL__MAX_BUFFERS];
-    int                 buffer_count;
-    const void         *params;
-    size_t              params_size;
-    int64_t             items;
-    int64_t             grain; /* work items below which splitting does not pay */
-    bool                lanes; /* a kernel of the lanes form: where its prelude makes lanes threads, 32 neighbouring
-                                  ones work on an item */
-} haul__launch;
 
 /* What to compile: the kernels of one unit (the kernel text of one file) for one dtype. */
 typedef struct haul__unit {
@@ -109,7 +100,8 @@ typedef struct haul__backend {
     haul_status (*fill)(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
                         size_t pattern_size);
     haul_status (*compile)(haul_device *device, const haul__unit *unit, haul__kernel *out);
-    haul_status (*launch)(haul__stream *s, const haul__launch *launch);
+    /* The command's kernel, params, items, grain and lanes; its buffers' offsets are 0. */
+    haul_status (*launch)(haul__stream *s, const haul__command *launch);
 
     /* Waiting. Optional for a synchronous backend, whose commands are done when they return. */
     haul_status (*sync)(haul__stream *s);                       /* the host waits for all of the stream */

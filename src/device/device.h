@@ -3,6 +3,7 @@
 #define HAUL_DEVICE_DEVICE_H
 
 #include "backends/backend.h"
+#include "backends/command.h"
 #include "core/device.h"
 #include "core/error.h"
 
@@ -15,31 +16,6 @@ haul_status haul__device_check(const haul_device *device, const char *operation,
 
 /* The device new tensors go to on this thread; records an error and returns NULL if that one is not usable. */
 haul_device *haul__device_current(const char *operation);
-
-/* Commands. Each waits for what the storages' uses demand, runs, and leaves its mark on them. `origin` names the
- * operation for messages. */
-haul_status haul__submit_launch(haul_device *device, const haul__launch *launch, haul__storage *const *reads,
-                                int read_count, haul__storage *const *writes, int write_count, const char *origin);
-haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, const void *pattern, size_t pattern_size,
-                              const char *origin);
-/* Within one device. */
-haul_status haul__submit_copy(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                              size_t bytes, const char *origin);
-/* Across a link; called by src/transfer only. host_owner: storage whose memory the host side is (its uses are honoured
- * and marked), or NULL for memory of the caller's: then the call returns when the copy is done. */
-haul_status haul__submit_write(haul__storage *to, size_t offset, const void *host, haul__storage *host_owner,
-                               size_t bytes, const char *origin);
-haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__storage *from, size_t offset, size_t bytes,
-                              const char *origin);
-haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                              size_t bytes, const char *origin); /* HAUL_UNSUPPORTED: not recorded, go by the host */
-
-/* Library calls of the backend (gemm, convolutions) run between these two: begin waits for the storages, end marks
- * them. */
-haul_status haul__submit_begin(haul_device *device, haul__storage *const *reads, int read_count,
-                               haul__storage *const *writes, int write_count);
-haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, int read_count,
-                             haul__storage *const *writes, int write_count, haul_status status);
 
 /* The host is about to read / write the storage's memory itself (CPU tensors): wait for whoever must come first. */
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin);
@@ -83,5 +59,11 @@ haul_status haul__streams_open(haul_device *device);
 
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
+
+/* Check the command, wait for what its buffers' uses demand, hand it to the backend, and leave its mark on them. A
+ * command that is refused leaves its storages unmarked and untouched. Nothing happens on meta, nor for a command
+ * without items or bytes. HAUL_UNSUPPORTED, with nothing recorded: a peer copy between devices that do not reach each
+ * other, or what `run` answers. */
+haul_status haul__submit(const haul__command *command);
 
 #endif

@@ -1,166 +1,179 @@
-/* Commands: wait for what the storages' uses demand, hand the command to the backend, leave a mark.
+/* Commands on their way to a device: wait for what the storages' uses demand, hand over, leave a mark.
  *
- * A command that is refused leaves its storages unmarked and untouched. Nothing is ever submitted to a device without
- * data. Streams of synchronous backends are not locked: their commands run on the calling threads, side by side. */
+ * Nothing is ever submitted to a device without data. Streams of synchronous backends are not locked: their commands
+ * run on the calling threads, side by side. */
 #include "core/alloc.h"
+#include "device/device.h"
 #include "device/stream.h"
 
-/* A command under way: where it runs and what it touches. */
-typedef struct command {
-    haul__stream         *stream;
-    haul__storage *const *reads, *const *writes;
-    int read_count, write_count;
-} command;
+/* ---- kinds ---- */
 
-static haul_status command_begin(const command *c, const char *origin)
+static haul_status give_launch(haul__stream *s, const haul__command *c)
 {
-    haul_status status = haul__device_check(c->stream->device, NULL, "device");
-    for (int i = 0; i < c->read_count && !status; i++)
-        status = haul__uses_wait(c->reads[i]->uses, c->stream, false, origin);
-    for (int i = 0; i < c->write_count && !status; i++)
-        status = haul__uses_wait(c->writes[i]->uses, c->stream, true, origin);
-    if (!status && !c->stream->device->backend->synchronous)
-        pthread_mutex_lock(&c->stream->lock);
+    return s->device->backend->launch(s, c);
+}
+
+static haul_status give_run(haul__stream *s, const haul__command *c)
+{
+    return c->run(s, c);
+}
+
+static haul_status give_copy(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
+    return s->device->backend->copy(s, &to->storage->buffer, to->offset, &from->storage->buffer, from->offset,
+                                    c->bytes);
+}
+
+static char *host_of(const haul__region *r)
+{
+    return (char *)r->storage->buffer.host + r->offset;
+}
+
+static haul_status give_write(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0];
+    const void         *from = c->buffer_count > 1 ? host_of(&c->buffers[1]) : c->from_host;
+    return s->device->backend->write(s, &to->storage->buffer, to->offset, from, c->bytes);
+}
+
+static haul_status give_read(haul__stream *s, const haul__command *c)
+{
+    const haul__region *from = &c->buffers[c->buffer_count - 1];
+    void               *to = c->buffer_count > 1 ? host_of(&c->buffers[0]) : c->to_host;
+    return s->device->backend->read(s, to, &from->storage->buffer, from->offset, c->bytes);
+}
+
+static bool peers_reach(const haul__command *c)
+{
+    const haul__backend *backend = c->device->backend;
+    return backend->peer_copy && backend == c->buffers[1].storage->device->backend;
+}
+
+static haul_status give_peer(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
+    return s->device->backend->peer_copy(s, &to->storage->buffer, to->offset, from->storage->device,
+                                         &from->storage->buffer, from->offset, c->bytes);
+}
+
+static haul_status give_fill(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0];
+    return s->device->backend->fill(s, &to->storage->buffer, to->offset, c->bytes, &c->pattern, c->pattern_size);
+}
+
+typedef struct traits {
+    haul_status (*give)(haul__stream *s, const haul__command *c);
+    haul__fault fault; /* the fault point it passes; 0: none */
+    const char *name;  /* in the fault's message */
+    bool        moves; /* bytes say how much there is to do */
+    bool        waits; /* the caller's memory on the host's side is free again when haul__submit returns */
+    bool        on_host;
+} traits;
+
+static const traits kinds[] = {
+    [HAUL__COMMAND_LAUNCH] = {give_launch, HAUL__FAULT_LAUNCH, "launch"},
+    [HAUL__COMMAND_LIBRARY] = {give_run, HAUL__FAULT_LAUNCH, "launch"},
+    [HAUL__COMMAND_COPY] = {give_copy, HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_WRITE] = {give_write, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
+    [HAUL__COMMAND_READ] = {give_read, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
+    [HAUL__COMMAND_PEER] = {give_peer, HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_FILL] = {give_fill, HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_CALLBACK] = {give_run, .on_host = true},
+};
+
+/* ---- before and after ---- */
+
+static haul_status check(const haul__command *c, const traits *kind)
+{
+    if (kind->fault && haul__fault_point(kind->fault))
+        return haul__fail(HAUL_BACKEND, c->operation, NULL, "%s refused a %s (a fault injected by a test)",
+                          c->device->name, kind->name);
+    bool fine = c->device->valid && atomic_load_explicit(&c->device->lost, memory_order_acquire) == 0;
+    return fine ? HAUL_OK : haul__device_check(c->device, NULL, "device");
+}
+
+static haul_status wait_for(const haul__command *c, int first, int last, haul__stream *waiter, bool write)
+{
+    haul_status status = HAUL_OK;
+    for (int i = first; i < last && !status; i++) {
+        haul__uses *uses = c->buffers[i].storage->uses;
+        if (uses && atomic_load_explicit(&uses->any, memory_order_acquire))
+            status = haul__uses_wait(uses, waiter, write, c->operation);
+    }
     return status;
 }
 
-/* After a successful begin. `status` is the backend's answer; *done says when the command will be done. */
-static haul_status command_end(const command *c, haul_status status, haul__use *done)
+static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 {
-    haul__use use = {0};
-    if (!c->stream->device->backend->synchronous) {
-        if (!status)
-            use = haul__stream_advance(c->stream);
-        pthread_mutex_unlock(&c->stream->lock);
-    }
-    if (use.stream) {
-        for (int i = 0; i < c->read_count; i++)
-            haul__uses_mark(c->reads[i]->uses, use, false);
-        for (int i = 0; i < c->write_count; i++)
-            haul__uses_mark(c->writes[i]->uses, use, true);
-    }
-    if (done)
-        *done = use;
-    return status;
+    haul_status status = wait_for(c, c->write_count, c->buffer_count, waiter, false);
+    return status ? status : wait_for(c, 0, c->write_count, waiter, true);
 }
 
-static haul_status fault(haul__fault kind, const char *origin, const haul_device *device)
+/* Reads first: of memory that is read and written the write is the mark that must stay. */
+static void mark_all(const haul__command *c, haul__use use)
 {
-    if (!haul__fault_point(kind))
-        return HAUL_OK;
-    return haul__fail(HAUL_BACKEND, origin, NULL, "%s refused a %s (a fault injected by a test)", device->name,
-                      kind == HAUL__FAULT_LAUNCH ? "launch" : "copy");
+    for (int i = c->write_count; i < c->buffer_count; i++)
+        haul__uses_mark(c->buffers[i].storage->uses, use, false);
+    for (int i = 0; i < c->write_count; i++)
+        haul__uses_mark(c->buffers[i].storage->uses, use, true);
 }
 
-haul_status haul__submit_launch(haul_device *device, const haul__launch *launch, haul__storage *const *reads,
-                                int read_count, haul__storage *const *writes, int write_count, const char *origin)
+/* ---- handing over ---- */
+
+/* The only place from which commands reach backends: before it a command is submitted, after it, on a synchronous
+ * stream, it is done. */
+static haul_status hand_over(haul__stream *s, const haul__command *c, const traits *kind)
 {
-    if (device->backend->no_data || launch->items == 0)
-        return HAUL_OK;
-    command     c = {device->compute, reads, writes, read_count, write_count};
-    haul_status status = fault(HAUL__FAULT_LAUNCH, origin, device);
+    return kind->give(s, c);
+}
+
+static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind)
+{
+    haul__use done = {0};
+    pthread_mutex_lock(&s->lock);
+    haul_status status = hand_over(s, c, kind);
     if (!status)
-        status = command_begin(&c, origin);
+        done = haul__stream_advance(s);
+    pthread_mutex_unlock(&s->lock);
     if (status)
         return status;
-    return command_end(&c, device->backend->launch(c.stream, launch), NULL);
+    mark_all(c, done);
+    return kind->waits && c->buffer_count == 1 ? haul__use_wait_host(done, c->operation) : HAUL_OK;
 }
 
-haul_status haul__submit_begin(haul_device *device, haul__storage *const *reads, int read_count,
-                               haul__storage *const *writes, int write_count)
+/* The stream's order holds because the host waits for the stream: what is submitted next comes after the callback. */
+static haul_status call_back(haul__stream *s, const haul__command *c, const traits *kind)
 {
-    command     c = {device->compute, reads, writes, read_count, write_count};
-    haul_status status = fault(HAUL__FAULT_LAUNCH, NULL, device);
-    return status ? status : command_begin(&c, NULL);
-}
-
-haul_status haul__submit_end(haul_device *device, haul__storage *const *reads, int read_count,
-                             haul__storage *const *writes, int write_count, haul_status status)
-{
-    command c = {device->compute, reads, writes, read_count, write_count};
-    return command_end(&c, status, NULL);
-}
-
-haul_status haul__submit_fill(haul__storage *to, size_t offset, size_t bytes, const void *pattern, size_t pattern_size,
-                              const char *origin)
-{
-    haul_device *device = to->device;
-    if (device->backend->no_data || bytes == 0)
-        return HAUL_OK;
-    command     c = {device->compute, NULL, &to, 0, 1};
-    haul_status status = fault(HAUL__FAULT_COPY, origin, device);
+    haul_status status = haul__use_wait_host((haul__use){s, atomic_load(&s->submitted)}, c->operation);
     if (!status)
-        status = command_begin(&c, origin);
-    if (status)
-        return status;
-    return command_end(&c, device->backend->fill(c.stream, &to->buffer, offset, bytes, pattern, pattern_size), NULL);
+        status = wait_all(c, NULL);
+    return status ? status : hand_over(s, c, kind);
 }
 
-haul_status haul__submit_copy(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                              size_t bytes, const char *origin)
+static haul__stream *stream_of(const haul__command *c)
 {
-    haul_device *device = to->device;
-    if (device->backend->no_data || bytes == 0)
-        return HAUL_OK;
-    command     c = {device->compute, &from, &to, 1, 1};
-    haul_status status = fault(HAUL__FAULT_COPY, origin, device);
-    if (!status)
-        status = command_begin(&c, origin);
-    if (status)
-        return status;
-    status = device->backend->copy(c.stream, &to->buffer, to_offset, &from->buffer, from_offset, bytes);
-    return command_end(&c, status, NULL);
+    const haul_device *d = c->device;
+    return c->stream == HAUL__STREAM_COMPUTE ? d->compute : c->stream == HAUL__STREAM_UPLOAD ? d->upload : d->download;
 }
 
-haul_status haul__submit_write(haul__storage *to, size_t offset, const void *host, haul__storage *host_owner,
-                               size_t bytes, const char *origin)
+haul_status haul__submit(const haul__command *c)
 {
-    haul_device *device = to->device;
-    haul__use    done;
-    if (device->backend->no_data || bytes == 0)
-        return HAUL_OK;
-    command     c = {device->upload, &host_owner, &to, host_owner ? 1 : 0, 1};
-    haul_status status = fault(HAUL__FAULT_COPY, origin, device);
-    if (!status)
-        status = command_begin(&c, origin);
-    if (status)
-        return status;
-    status = command_end(&c, device->backend->write(c.stream, &to->buffer, offset, host, bytes), &done);
-    return status || host_owner ? status : haul__use_wait_host(done, origin);
-}
-
-haul_status haul__submit_read(void *host, haul__storage *host_owner, haul__storage *from, size_t offset, size_t bytes,
-                              const char *origin)
-{
-    haul_device *device = from->device;
-    haul__use    done;
-    if (device->backend->no_data || bytes == 0)
-        return HAUL_OK;
-    command     c = {device->download, &from, &host_owner, 1, host_owner ? 1 : 0};
-    haul_status status = fault(HAUL__FAULT_COPY, origin, device);
-    if (!status)
-        status = command_begin(&c, origin);
-    if (status)
-        return status;
-    status = command_end(&c, device->backend->read(c.stream, host, &from->buffer, offset, bytes), &done);
-    return status || host_owner ? status : haul__use_wait_host(done, origin);
-}
-
-haul_status haul__submit_peer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                              size_t bytes, const char *origin)
-{
-    haul_device *device = to->device;
-    if (device->backend != from->device->backend || !device->backend->peer_copy)
+    const traits        *kind = &kinds[c->kind];
+    const haul__backend *backend = c->device->backend;
+    if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
         return HAUL_UNSUPPORTED;
-    if (bytes == 0)
+    if (backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;
-    command     c = {device->upload, &from, &to, 1, 1};
-    haul_status status = fault(HAUL__FAULT_COPY, origin, device);
-    if (!status)
-        status = command_begin(&c, origin);
+    haul_status status = check(c, kind);
     if (status)
         return status;
-    status =
-        device->backend->peer_copy(c.stream, &to->buffer, to_offset, from->device, &from->buffer, from_offset, bytes);
-    return command_end(&c, status, NULL);
+    haul__stream *s = stream_of(c);
+    if (kind->on_host)
+        return call_back(s, c, kind);
+    status = wait_all(c, s);
+    if (status)
+        return status;
+    return backend->synchronous ? hand_over(s, c, kind) : submit_queued(s, c, kind);
 }

@@ -18,28 +18,28 @@ haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, h
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain)
 {
-    haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
-    haul__launch   launch;
+    haul__region buffers[HAUL__MAX_BUFFERS];
     if (items == 0 || c->device->backend->no_data)
         return HAUL_OK;
-    launch.kernel = haul__kernel_for(c->device, id, dtype);
-    if (!launch.kernel)
+    const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
+    if (!kernel)
         return haul_error_status();
-    launch.buffer_count = 0;
-    for (int i = 0; i < out_count; i++) {
-        writes[i] = outs[i]->storage;
-        launch.buffers[launch.buffer_count++] = &outs[i]->storage->buffer;
-    }
-    for (int i = 0; i < in_count; i++) {
-        reads[i] = ins[i]->storage;
-        launch.buffers[launch.buffer_count++] = &ins[i]->storage->buffer;
-    }
-    launch.params = params;
-    launch.params_size = params_size;
-    launch.items = items;
-    launch.grain = grain;
-    launch.lanes = haul__kernel_infos[id].lanes;
-    return haul__submit_launch(c->device, &launch, reads, in_count, writes, out_count, c->operation->name);
+    for (int i = 0; i < out_count; i++)
+        buffers[i] = (haul__region){outs[i]->storage, 0};
+    for (int i = 0; i < in_count; i++)
+        buffers[out_count + i] = (haul__region){ins[i]->storage, 0};
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+                                         .operation = c->operation->name,
+                                         .device = c->device,
+                                         .buffers = buffers,
+                                         .write_count = out_count,
+                                         .buffer_count = out_count + in_count,
+                                         .params = params,
+                                         .params_size = params_size,
+                                         .kernel = kernel,
+                                         .items = items,
+                                         .grain = grain,
+                                         .lanes = haul__kernel_infos[id].lanes});
 }
 
 /* ---- cost ---- */

@@ -180,8 +180,14 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
         return HAUL_OK;
     if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
         haul__tensor_is_dense(to))
-        return haul__submit_copy(to->storage, (size_t)to->offset * size, from->storage, (size_t)from->offset * size,
-                                 (size_t)to->count * size, origin);
+        return haul__submit(&(haul__command){.kind = HAUL__COMMAND_COPY,
+                                             .operation = origin,
+                                             .device = to->storage->device,
+                                             .buffers = (haul__region[]){{to->storage, (size_t)to->offset * size},
+                                                                         {from->storage, (size_t)from->offset * size}},
+                                             .write_count = 1,
+                                             .buffer_count = 2,
+                                             .bytes = (size_t)to->count * size});
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     haul__layout_packs(&p, to->storage->device, to->dtype, 2);
     return haul__run(origin, to->storage->device, kernels[from->dtype], to->dtype, &to, 1, &from, 1, &p, sizeof p,

@@ -16,52 +16,65 @@ static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul_
 
 typedef haul_status library_call(haul__stream *, const haul__conv2d *);
 
-/* NULL where there is none. */
-static library_call *library_of(haul_device *device, haul__conv2d_pass pass)
+static library_call *hook_of(const haul__backend *backend, haul__conv2d_pass pass)
+{
+    library_call *const calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
+                                   backend->conv2d_backward_weight};
+    return calls[pass];
+}
+
+static bool has_library(haul_device *device, haul__conv2d_pass pass)
 {
     const haul__backend *backend = device->backend;
-    library_call *const  calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
-                                    backend->conv2d_backward_weight};
-    return backend->conv2d_usable && !backend->conv2d_usable(device) ? NULL : calls[pass];
+    return hook_of(backend, pass) && (!backend->conv2d_usable || backend->conv2d_usable(device));
+}
+
+typedef struct library_params {
+    haul__conv2d      call;
+    haul__conv2d_pass pass;
+} library_params;
+
+/* The buffers are those of the command: the result, perhaps scratch memory, then the others in this order. */
+static haul_status convolve(haul__stream *s, const haul__command *c)
+{
+    static const int     out_of[] = {[HAUL__CONV2D_FORWARD] = 2, [HAUL__CONV2D_DATA] = 0, [HAUL__CONV2D_WEIGHT] = 1};
+    library_params       p = *(const library_params *)c->params;
+    const haul__buffer **places[] = {&p.call.x, &p.call.weight, &p.call.y, &p.call.bias};
+    for (int i = 0, next = c->write_count; i < 4; i++) {
+        int from = i == out_of[p.pass] ? 0 : next++;
+        *places[i] = from < c->buffer_count ? &c->buffers[from].storage->buffer : NULL;
+    }
+    if (c->write_count > 1) {
+        p.call.scratch = &c->buffers[1].storage->buffer;
+        p.call.scratch_bytes = c->buffers[1].storage->bytes;
+    }
+    return hook_of(s->device->backend, p.pass)(s, &p.call);
 }
 
 /* HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. `out` is one of the others. */
 static haul_status call_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
                                 haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
-    haul_device         *device = out->storage->device;
-    const haul__backend *backend = device->backend;
-    library_call        *run = library_of(device, pass);
-    if (!run)
+    haul_device   *device = out->storage->device;
+    haul_tensor   *all[] = {x, weight, y, bias}, *in[3];
+    int            in_count = 0;
+    library_params p = {.call = *c, .pass = pass};
+    if (!has_library(device, pass))
         return HAUL_UNSUPPORTED;
-    haul__conv2d   call = *c;
-    haul_tensor   *all[] = {x, weight, y, bias};
-    haul__storage *reads[4];
-    int            read_count = 0;
+    p.call.dtype = out->dtype;
+    p.call.x = &x->storage->buffer;
+    p.call.weight = &weight->storage->buffer;
+    p.call.y = &y->storage->buffer;
+    p.call.bias = bias ? &bias->storage->buffer : NULL;
+    p.call.x_offset = x->offset;
+    p.call.weight_offset = weight->offset;
+    p.call.y_offset = y->offset;
+    p.call.bias_offset = bias ? bias->offset : 0;
     for (int i = 0; i < 4; i++)
         if (all[i] && all[i] != out)
-            reads[read_count++] = all[i]->storage;
-    call.dtype = out->dtype;
-    call.x = &x->storage->buffer;
-    call.weight = &weight->storage->buffer;
-    call.y = &y->storage->buffer;
-    call.bias = bias ? &bias->storage->buffer : NULL;
-    call.x_offset = x->offset;
-    call.weight_offset = weight->offset;
-    call.y_offset = y->offset;
-    call.bias_offset = bias ? bias->offset : 0;
-    size_t         bytes = backend->conv2d_scratch ? backend->conv2d_scratch(device, pass, &call) : 0;
-    haul__storage *writes[] = {out->storage, haul__scratch_alloc(device, bytes)};
-    int            write_count = writes[1] ? 2 : 1;
-    if (writes[1]) {
-        call.scratch = &writes[1]->buffer;
-        call.scratch_bytes = bytes;
-    }
-    haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
-    if (!status)
-        status = haul__submit_end(device, reads, read_count, writes, write_count, run(device->compute, &call));
-    haul__object_release(writes[1]);
-    return status;
+            in[in_count++] = all[i];
+    size_t scratch = device->backend->conv2d_scratch ? device->backend->conv2d_scratch(device, pass, &p.call) : 0;
+    return haul__run_library(operation, device, convolve, &p, sizeof p, out, in, in_count, scratch);
 }
 
 /* The f32 form of an operand; of the one that is `out`, room for it. */
@@ -93,7 +106,7 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
     haul_status status = call_library(pass, c, x, weight, bias, y, out);
     if (haul__room_made(out->storage->device, status, &before))
         status = call_library(pass, c, x, weight, bias, y, out);
-    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !library_of(out->storage->device, pass))
+    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !has_library(out->storage->device, pass))
         return status;
     haul_scope *scope = haul_scope_push();
     if (!scope)

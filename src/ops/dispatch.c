@@ -254,26 +254,53 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                       int64_t items, int64_t grain)
 {
+    haul__region buffers[HAUL__MAX_BUFFERS];
+    int          count = out_count + in_count;
     if (items <= 0 || device->backend->no_data)
         return HAUL_OK;
-    haul__launch   launch = {.params = params,
-                             .params_size = params_size,
-                             .items = items,
-                             .grain = grain,
-                             .lanes = haul__kernel_infos[id].lanes};
-    haul__storage *writes[HAUL__MAX_BUFFERS], *reads[HAUL__MAX_BUFFERS];
-    launch.kernel = haul__kernel_for(device, id, dtype);
-    if (!launch.kernel)
+    if (count > HAUL__MAX_BUFFERS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, NULL, "a kernel with %d buffers; there is room for %d",
+                          count, HAUL__MAX_BUFFERS);
+    const haul__kernel *kernel = haul__kernel_for(device, id, dtype);
+    if (!kernel)
         return haul_error_status();
-    for (int i = 0; i < out_count; i++) {
-        writes[i] = outs[i]->storage;
-        launch.buffers[launch.buffer_count++] = &outs[i]->storage->buffer;
-    }
-    for (int i = 0; i < in_count; i++) {
-        reads[i] = ins[i]->storage;
-        launch.buffers[launch.buffer_count++] = &ins[i]->storage->buffer;
-    }
-    return haul__submit_launch(device, &launch, reads, in_count, writes, out_count, operation);
+    for (int i = 0; i < count; i++)
+        buffers[i] = (haul__region){(i < out_count ? outs[i] : ins[i - out_count])->storage, 0};
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+                                         .operation = operation,
+                                         .device = device,
+                                         .buffers = buffers,
+                                         .write_count = out_count,
+                                         .buffer_count = count,
+                                         .params = params,
+                                         .params_size = params_size,
+                                         .kernel = kernel,
+                                         .items = items,
+                                         .grain = grain,
+                                         .lanes = haul__kernel_infos[id].lanes});
+}
+
+haul_status haul__run_library(const char *operation, haul_device                                    *device,
+                              haul_status (*run)(haul__stream *, const haul__command *), const void *params,
+                              size_t params_size, haul_tensor *out, haul_tensor *const *ins, int in_count,
+                              size_t scratch_bytes)
+{
+    haul__storage *scratch = haul__scratch_alloc(device, scratch_bytes);
+    haul__region   buffers[HAUL__MAX_BUFFERS] = {{out->storage, 0}, {scratch, 0}};
+    int            write_count = scratch ? 2 : 1;
+    for (int i = 0; i < in_count; i++)
+        buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
+    haul_status status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
+                                                       .operation = operation,
+                                                       .device = device,
+                                                       .buffers = buffers,
+                                                       .write_count = write_count,
+                                                       .buffer_count = write_count + in_count,
+                                                       .params = params,
+                                                       .params_size = params_size,
+                                                       .run = run});
+    haul__object_release(scratch);
+    return status;
 }
 
 /* ---- writing in place ---- */

@@ -78,8 +78,13 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                       int64_t items, int64_t grain);
 
-/* Copy all elements of `from`, which may broadcast, to `to` on the same device: any layouts, any dtypes. */
-haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
+/* Call a library by `run`. Its command's buffers are out's, then, where write_count is 2, scratch memory, then those of
+ * ins, six at most; whatever buffers the params name are not used. Without memory for the scratch the call is made
+ * without. HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. */
+haul_status haul__run_library(const char *operation, haul_device                                    *device,
+                              haul_status (*run)(haul__stream *, const haul__command *), const void *params,
+                              size_t params_size, haul_tensor *out, haul_tensor *const *ins, int in_count,
+                              size_t scratch_bytes);
 
 /* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient
  * is being recorded through it; then counts its version up once the write was submitted (haul__written). */

@@ -41,11 +41,18 @@ static haul_status fill(const char *operation, haul_tensor *out, double value)
         return status;
     if (!haul__tensor_is_dense(out))
         return fill_strided(operation, out, value);
-    unsigned char pattern[8];
     size_t        size = haul__dtype_size(out->dtype);
-    encode(out->dtype, value, pattern);
-    status = haul__submit_fill(out->storage, (size_t)out->offset * size, (size_t)out->count * size, pattern, size,
-                               operation);
+    haul__region  to = {out->storage, (size_t)out->offset * size};
+    haul__command command = {.kind = HAUL__COMMAND_FILL,
+                             .operation = operation,
+                             .device = out->storage->device,
+                             .buffers = &to,
+                             .write_count = 1,
+                             .buffer_count = 1,
+                             .bytes = (size_t)out->count * size,
+                             .pattern_size = size};
+    encode(out->dtype, value, (unsigned char *)&command.pattern);
+    status = haul__submit(&command);
     if (status == HAUL_OK)
         haul__written(out);
     return status;

@@ -210,33 +210,39 @@ static int64_t grain_for(int64_t work)
     return work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);
 }
 
-static haul_status call_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
-                                haul__storage *c)
+/* The buffers are those of the command: C, perhaps scratch memory, A, B, perhaps the bias. */
+static haul_status multiply(haul__stream *s, const haul__command *c)
 {
-    size_t         bytes = device->backend->gemm_scratch ? device->backend->gemm_scratch(device, call) : 0;
-    haul__storage *writes[] = {c, haul__scratch_alloc(device, bytes)};
-    int            write_count = writes[1] ? 2 : 1;
-    call->scratch = writes[1] ? &writes[1]->buffer : NULL;
-    call->scratch_bytes = writes[1] ? bytes : 0;
-    haul_status status = haul__submit_begin(device, reads, read_count, writes, write_count);
-    if (!status) {
-        status = device->backend->gemm(device->compute, call);
-        status = haul__submit_end(device, reads, read_count, writes, write_count, status);
+    haul__gemm          call = *(const haul__gemm *)c->params;
+    const haul__region *in = c->buffers + c->write_count;
+    call.c = &c->buffers[0].storage->buffer;
+    if (c->write_count > 1) {
+        call.scratch = &c->buffers[1].storage->buffer;
+        call.scratch_bytes = c->buffers[1].storage->bytes;
     }
-    haul__object_release(writes[1]);
-    return status;
+    call.a = &in[0].storage->buffer;
+    call.b = &in[1].storage->buffer;
+    call.bias = c->buffer_count - c->write_count > 2 ? &in[2].storage->buffer : NULL;
+    return s->device->backend->gemm(s, &call);
+}
+
+static haul_status call_library(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
+                                haul_tensor *const *in, int in_count)
+{
+    size_t scratch = device->backend->gemm_scratch ? device->backend->gemm_scratch(device, call) : 0;
+    return haul__run_library(operation, device, multiply, call, sizeof *call, c, in, in_count, scratch);
 }
 
 /* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
-static haul_status run_library(haul__gemm *call, haul_device *device, haul__storage *const *reads, int read_count,
-                               haul__storage *c)
+static haul_status run_library(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
+                               haul_tensor *const *in, int in_count)
 {
     haul__error_record before;
     if (!device->backend->gemm)
         return HAUL_UNSUPPORTED;
     haul__error_save(&before);
-    haul_status status = call_library(call, device, reads, read_count, c);
-    return haul__room_made(device, status, &before) ? call_library(call, device, reads, read_count, c) : status;
+    haul_status status = call_library(operation, call, device, c, in, in_count);
+    return haul__room_made(device, status, &before) ? call_library(operation, call, device, c, in, in_count) : status;
 }
 
 static haul_status run_plain(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
@@ -314,12 +320,11 @@ haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_
     call.tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
 
     /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
-    haul_tensor   *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};
-    haul__storage *reads[] = {in[0]->storage, in[1]->storage, in[2]->storage};
-    haul_status    status = run_library(&call, device, reads, bias ? 3 : 2, c->storage);
+    haul_tensor *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};
+    haul_status  status = run_library(operation, &call, device, c, in, bias ? 3 : 2);
     if (status == HAUL_UNSUPPORTED && call.relu) {
         call.relu = false;
-        status = run_library(&call, device, reads, bias ? 3 : 2, c->storage);
+        status = run_library(operation, &call, device, c, in, bias ? 3 : 2);
     }
     if (status == HAUL_UNSUPPORTED)
         status = run_kernels(operation, &call, device, c, in);

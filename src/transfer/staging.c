@@ -13,6 +13,7 @@
 
 #include "core/object.h"
 #include "core/pool.h"
+#include "device/device.h"
 #include "memory/allocator.h"
 
 /* Chunks are an eighth of the copy, so that little of it is not overlapped, within bounds: each costs the host some
@@ -120,16 +121,28 @@ static size_t size_of(const ring *r, int64_t chunk)
 
 static haul_status write_chunk(const ring *r, int64_t chunk, haul__storage *to, size_t offset, const char *origin)
 {
-    haul__storage *slot = slot_of(r, chunk);
-    return haul__submit_write(to, offset + (size_t)chunk * r->chunk, slot->buffer.host, slot, size_of(r, chunk),
-                              origin);
+    return haul__submit(
+        &(haul__command){.kind = HAUL__COMMAND_WRITE,
+                         .stream = HAUL__STREAM_UPLOAD,
+                         .operation = origin,
+                         .device = to->device,
+                         .buffers = (haul__region[]){{to, offset + (size_t)chunk * r->chunk}, {slot_of(r, chunk), 0}},
+                         .write_count = 1,
+                         .buffer_count = 2,
+                         .bytes = size_of(r, chunk)});
 }
 
 static haul_status read_chunk(const ring *r, int64_t chunk, haul__storage *from, size_t offset, const char *origin)
 {
-    haul__storage *slot = slot_of(r, chunk);
-    return haul__submit_read(slot->buffer.host, slot, from, offset + (size_t)chunk * r->chunk, size_of(r, chunk),
-                             origin);
+    return haul__submit(
+        &(haul__command){.kind = HAUL__COMMAND_READ,
+                         .stream = HAUL__STREAM_DOWNLOAD,
+                         .operation = origin,
+                         .device = from->device,
+                         .buffers = (haul__region[]){{slot_of(r, chunk), 0}, {from, offset + (size_t)chunk * r->chunk}},
+                         .write_count = 1,
+                         .buffer_count = 2,
+                         .bytes = size_of(r, chunk)});
 }
 
 /* ---- the three directions ---- */

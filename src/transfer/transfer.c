@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/object.h"
+#include "device/device.h"
 #include "memory/allocator.h"
 #include "transfer/staging.h"
 
@@ -62,16 +63,48 @@ static haul_status refuse_meta(const char *origin)
                       "a tensor on meta has a shape and no data to copy; make it on another device");
 }
 
-static haul_status write_from(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                              size_t bytes, const char *origin)
+/* Between storages: a copy, a peer copy, or, with one of them in host memory, a write or a read. */
+static haul_status move(haul__command_kind kind, haul__region to, haul__region from, size_t bytes, const char *origin)
 {
-    return haul__submit_write(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, origin);
+    static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
+                                                  [HAUL__COMMAND_WRITE] = HAUL__STREAM_UPLOAD,
+                                                  [HAUL__COMMAND_READ] = HAUL__STREAM_DOWNLOAD,
+                                                  [HAUL__COMMAND_PEER] = HAUL__STREAM_UPLOAD};
+    return haul__submit(&(haul__command){.kind = kind,
+                                         .stream = streams[kind],
+                                         .operation = origin,
+                                         .device = (kind == HAUL__COMMAND_READ ? from : to).storage->device,
+                                         .buffers = (haul__region[]){to, from},
+                                         .write_count = 1,
+                                         .buffer_count = 2,
+                                         .bytes = bytes});
 }
 
-static haul_status read_into(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                             const char *origin)
+/* From memory of the caller's. */
+static haul_status write_from(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
-    return haul__submit_read((char *)to->buffer.host + to_offset, to, from, from_offset, bytes, origin);
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_WRITE,
+                                         .stream = HAUL__STREAM_UPLOAD,
+                                         .operation = origin,
+                                         .device = to->device,
+                                         .buffers = &(haul__region){to, offset},
+                                         .write_count = 1,
+                                         .buffer_count = 1,
+                                         .bytes = bytes,
+                                         .from_host = host});
+}
+
+/* To memory of the caller's. */
+static haul_status read_into(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
+{
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_READ,
+                                         .stream = HAUL__STREAM_DOWNLOAD,
+                                         .operation = origin,
+                                         .device = from->device,
+                                         .buffers = &(haul__region){from, offset},
+                                         .buffer_count = 1,
+                                         .bytes = bytes,
+                                         .to_host = host});
 }
 
 /* Several commands on their way to memory that somebody knows go to another place first, from where one command brings
@@ -104,15 +137,15 @@ static haul_status landing_end(landing *l, haul__storage *to, size_t offset, siz
                                const char *origin)
 {
     if (l->apart && !status)
-        status = haul__submit_copy(to, offset, l->apart, 0, bytes, origin);
+        status = move(HAUL__COMMAND_COPY, (haul__region){to, offset}, (haul__region){l->apart, 0}, bytes, origin);
     haul__object_release(l->apart);
     return status;
 }
 
 /* ---- from the host ---- */
 
-/* From memory that is not pinned. Waits until it may be changed, where the device copies from it directly and `owner`,
- * whose memory it is, is NULL. */
+/* From memory that is not pinned: of `owner`, or, where that is NULL, of the caller, which may change it again when the
+ * function returns. */
 static haul_status up(haul__storage *to, size_t offset, const void *host, haul__storage *owner, size_t bytes,
                       bool fresh, const char *origin)
 {
@@ -124,9 +157,12 @@ static haul_status up(haul__storage *to, size_t offset, const void *host, haul__
             status = haul__stage_up(l.to, l.offset, host, bytes, origin);
         status = landing_end(&l, to, offset, bytes, status, origin);
     }
-    if (status == HAUL_UNSUPPORTED)
-        status = haul__submit_write(to, offset, host, owner, bytes, origin);
-    return status;
+    if (status != HAUL_UNSUPPORTED)
+        return status;
+    if (!owner)
+        return write_from(to, offset, host, bytes, origin);
+    haul__region from = {owner, (size_t)((const char *)host - (const char *)owner->buffer.host)};
+    return move(HAUL__COMMAND_WRITE, (haul__region){to, offset}, from, bytes, origin);
 }
 
 /* Small arrays for devices that copy from anywhere: by way of memory of ours, which is kept until the device has read
@@ -137,7 +173,7 @@ static haul_status up_small(haul__storage *to, size_t offset, const void *host, 
     haul_status    status = staged ? haul__host_before(staged, true, origin) : haul_error_status();
     if (!status) {
         memcpy(staged->buffer.host, host, bytes);
-        status = write_from(to, offset, staged, 0, bytes, origin);
+        status = move(HAUL__COMMAND_WRITE, (haul__region){to, offset}, (haul__region){staged, 0}, bytes, origin);
     }
     haul__object_release(staged);
     return status;
@@ -151,7 +187,7 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     if (bytes == 0 || to->device->backend->no_data)
         return HAUL_OK;
     if (to->device->backend->host_memory)
-        return haul__submit_write(to, offset, host, NULL, bytes, origin);
+        return write_from(to, offset, host, bytes, origin);
     haul__wait_group_begin(&group, origin, bytes);
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
         status = up_small(to, offset, host, bytes, origin);
@@ -176,7 +212,8 @@ static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from
         status = landing_end(&l, to, to_offset, bytes, status, origin);
     }
     if (status == HAUL_UNSUPPORTED)
-        status = read_into(to, to_offset, from, from_offset, bytes, origin);
+        status =
+            move(HAUL__COMMAND_READ, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes, origin);
     return status;
 }
 
@@ -193,7 +230,7 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     if (haul__device_pins(from->device))
         status = haul__stage_down(host, from, offset, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
-        status = haul__submit_read(host, NULL, from, offset, bytes, origin);
+        status = read_into(host, from, offset, bytes, origin);
     haul__wait_group_end(&group);
     return source->host_memory ? status : counted(status, &d2h, bytes);
 }
@@ -219,22 +256,23 @@ static haul_status across(haul__storage *to, size_t to_offset, haul__storage *fr
 static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                             bool fresh, const char *origin)
 {
-    haul_status status;
+    haul__region at = {to, to_offset}, source = {from, from_offset};
+    haul_status  status;
     if (from->device->backend->host_memory) {
         if (haul__storage_pinned(from) || !haul__device_pins(to->device))
-            status = write_from(to, to_offset, from, from_offset, bytes, origin);
+            status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
             status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
         return counted(status, &h2d, bytes);
     }
     if (to->device->backend->host_memory) {
         if (haul__storage_pinned(to) || !haul__device_pins(from->device))
-            status = read_into(to, to_offset, from, from_offset, bytes, origin);
+            status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
         else
             status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
         return counted(status, &d2h, bytes);
     }
-    status = haul__submit_peer(to, to_offset, from, from_offset, bytes, origin);
+    status = move(HAUL__COMMAND_PEER, at, source, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
         return across(to, to_offset, from, from_offset, bytes, fresh, origin);
     return counted(status, &d2d, bytes);
@@ -249,7 +287,8 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
     if (from->device->backend->no_data)
         return refuse_meta(origin);
     if (to->device == from->device)
-        return haul__submit_copy(to, to_offset, from, from_offset, bytes, origin);
+        return move(HAUL__COMMAND_COPY, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes,
+                    origin);
     haul__wait_group_begin(&group, origin, bytes);
     haul_status status = transfer(to, to_offset, from, from_offset, bytes, fresh, origin);
     haul__wait_group_end(&group);

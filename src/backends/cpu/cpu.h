@@ -3,6 +3,7 @@
 #define HAUL_BACKENDS_CPU_CPU_H
 
 #include "backends/backend.h"
+#include "backends/command.h"
 #include "core/error.h"
 
 /* memory.c */
@@ -18,7 +19,7 @@ haul_status haul__cpu_fill(haul__stream *s, const haul__buffer *to, size_t offse
 /* launch.c */
 const char *haul__cpu_level(void); /* of the instructions in use: "base", "v3" */
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
-haul_status haul__cpu_launch(haul__stream *s, const haul__launch *launch);
+haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch);
 
 /* gemm.c and conv2d.c, the optional hooks; gemm_half.c, products of f16 and bf16 */
 haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call);

@@ -79,13 +79,13 @@ static void run_range(void *context, int64_t first, int64_t last)
     r->fn(r->buffers, r->params, first, last);
 }
 
-haul_status haul__cpu_launch(haul__stream *s, const haul__launch *launch)
+haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch)
 {
     const haul__cpu_kernel *kernel = launch->kernel->handle;
     run                     r = {.fn = kernel->fn, .params = launch->params};
     (void)s;
     for (int i = 0; i < launch->buffer_count; i++)
-        r.buffers[i] = launch->buffers[i]->host;
+        r.buffers[i] = launch->buffers[i].storage->buffer.host;
     if (launch->items <= launch->grain)
         r.fn(r.buffers, r.params, 0, launch->items);
     else

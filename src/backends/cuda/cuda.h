@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/api.h"
+#include "backends/command.h"
 
 /* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
 #define HAUL__CUDA_LEAST_DRIVER     12000
@@ -134,7 +135,7 @@ haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offs
                             size_t pattern_size);
 haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
                                  const haul__buffer *from, size_t from_offset, size_t bytes);
-haul_status haul__cuda_launch(haul__stream *s, const haul__launch *launch);
+haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch);
 haul_status haul__cuda_sync(haul__stream *s);
 haul_status haul__cuda_event_record(haul__stream *s, void **event);
 haul_status haul__cuda_event_wait(haul__stream *s, void *event);

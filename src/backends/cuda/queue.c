@@ -133,7 +133,7 @@ haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offs
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 
-static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__launch *launch,
+static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__command *launch,
                         unsigned *grid, unsigned *block)
 {
     uint64_t threads = (uint64_t)launch->items * (launch->lanes ? WARP : 1), blocks;
@@ -145,7 +145,7 @@ static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *ker
     *grid = blocks < (uint64_t)d->units * BLOCKS_PER_UNIT ? (unsigned)blocks : d->units * BLOCKS_PER_UNIT;
 }
 
-haul_status haul__cuda_launch(haul__stream *s, const haul__launch *launch)
+haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch)
 {
     const haul__cuda_device *d = haul__cuda_of(s->device);
     const haul__cuda_kernel *kernel = launch->kernel->handle;
@@ -157,7 +157,7 @@ haul_status haul__cuda_launch(haul__stream *s, const haul__launch *launch)
     if (launch->items <= 0)
         return HAUL_OK;
     for (int i = 0; i < launch->buffer_count; i++) {
-        addresses[i] = haul__cuda_address(launch->buffers[i]);
+        addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
         arguments[i] = &addresses[i];
     }
     memcpy(&params, &launch->params, sizeof params); /* the driver only reads it */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "backends/backend.h"
+#include "backends/command.h"
 
 /* X(name): the functions taken from the ICD loader, without "cl". All are of OpenCL 1.2. */
 #define HAUL__CL_FUNCTIONS(X)                                                                                          \
@@ -130,7 +131,7 @@ haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_off
                           size_t from_offset, size_t bytes);
 haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
                           size_t pattern_size);
-haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch);
+haul_status haul__cl_launch(haul__stream *s, const haul__command *launch);
 haul_status haul__cl_sync(haul__stream *s);
 haul_status haul__cl_event_record(haul__stream *s, void **event);
 haul_status haul__cl_event_wait(haul__stream *s, void *event);

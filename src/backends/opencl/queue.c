@@ -101,7 +101,7 @@ haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t t
  * elements for neighbouring items. The local size is always given and the same, the grid is small and has no offset:
  * PoCL, which compiles a kernel again where these differ, then does so once, without its environment variables being
  * set. GPUs: as many groups as keep all units busy, smaller ones when there is little to do. */
-static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__launch *launch,
+static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__command *launch,
                         size_t *global, size_t *local)
 {
     size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
@@ -121,14 +121,14 @@ static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel,
 }
 
 /* Buffers in order, then the params. */
-static cl_int set_arguments(cl_kernel kernel, const haul__launch *launch, const char **call)
+static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const char **call)
 {
     cl_int code = CL_SUCCESS;
     int    count = launch->buffer_count;
 
     *call = "clSetKernelArg";
     for (int i = 0; i < count && code == CL_SUCCESS; i++) {
-        cl_mem memory = memory_of(launch->buffers[i]);
+        cl_mem memory = memory_of(&launch->buffers[i].storage->buffer);
 
         code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
     }
@@ -137,7 +137,7 @@ static cl_int set_arguments(cl_kernel kernel, const haul__launch *launch, const 
     return code;
 }
 
-haul_status haul__cl_launch(haul__stream *s, const haul__launch *launch)
+haul_status haul__cl_launch(haul__stream *s, const haul__command *launch)
 {
     haul__cl_kernel *kernel = launch->kernel->handle;
     const char      *call;
