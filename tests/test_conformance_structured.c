@@ -11,71 +11,7 @@
 #include <string.h>
 
 #include "support/conformance.h"
-
-#define MAX_INPUTS   5
-#define MAX_ELEMENTS 8192
-
-typedef struct input_spec {
-    char   kind; /* V: values of the dtype under test; C: the same, constant; X: i64 indices; B: bool */
-    double low, high;
-    int    ndim;
-    int    dims[6];
-} input_spec;
-
-typedef struct sample {
-    const char *name;
-    char        dtypes; /* F, N, A */
-    bool        differentiable;
-    haul_tensor *(*run)(haul_tensor *const *in);
-    int        count;
-    input_spec inputs[MAX_INPUTS];
-} sample;
-
-#define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
-    static haul_tensor *run_##name(haul_tensor *const *in)                                                             \
-    {                                                                                                                  \
-        return expression;                                                                                             \
-    }
-#include "samples.def"
-#undef SAMPLE
-
-#define NDIMS(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
-#define V(low, high, ...)                                                                                              \
-    {                                                                                                                  \
-        'V', low, high, NDIMS(__VA_ARGS__),                                                                            \
-        {                                                                                                              \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-#define C(low, high, ...)                                                                                              \
-    {                                                                                                                  \
-        'C', low, high, NDIMS(__VA_ARGS__),                                                                            \
-        {                                                                                                              \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-#define X(below, ...)                                                                                                  \
-    {                                                                                                                  \
-        'X', -0.5, below - 0.5, NDIMS(__VA_ARGS__),                                                                    \
-        {                                                                                                              \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-#define B(...)                                                                                                         \
-    {                                                                                                                  \
-        'B', -1, 1, NDIMS(__VA_ARGS__),                                                                                \
-        {                                                                                                              \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-#define INPUT_COUNT(...) (int)(sizeof((input_spec[]){__VA_ARGS__}) / sizeof(input_spec))
-#define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
-    {#name, #dtypes[0], differentiable, run_##name, INPUT_COUNT(__VA_ARGS__), {__VA_ARGS__}},
-static const sample samples[] = {
-#include "samples.def"
-};
-#undef X
-#define SAMPLE_COUNT (int)(sizeof samples / sizeof samples[0])
+#include "support/samples.h"
 
 /* ---- one run of a sample ---- */
 
@@ -88,32 +24,6 @@ typedef struct outcome {
     double     grads[MAX_INPUTS][MAX_ELEMENTS];
 } outcome;
 
-static haul_shape shape_of(const input_spec *spec)
-{
-    haul_shape shape = {.ndim = spec->ndim};
-    for (int d = 0; d < spec->ndim; d++)
-        shape.dims[d] = spec->dims[d];
-    return shape;
-}
-
-static int64_t fill_values(const input_spec *spec, int index, haul_dtype dtype, double *values)
-{
-    int64_t count = 1;
-    for (int d = 0; d < spec->ndim; d++)
-        count *= spec->dims[d];
-    haul_dtype as = spec->kind == 'X' ? HAUL_I64 : spec->kind == 'B' ? HAUL_BOOL : dtype;
-    sample_values(values, count, as, spec->low, spec->high, (unsigned)index + 1);
-    if (spec->kind == 'X')
-        for (int64_t i = 0; i < count; i++)
-            values[i] = fabs(values[i]);
-    return count;
-}
-
-static haul_dtype dtype_of(const input_spec *spec, haul_dtype dtype)
-{
-    return spec->kind == 'X' ? HAUL_I64 : spec->kind == 'B' ? HAUL_BOOL : dtype;
-}
-
 /* `as` is the dtype whose values are used, `in` the one computed in: f32's values in f64 for the reference. */
 static bool run(const sample *s, haul_device *device, haul_dtype as, haul_dtype in, layout how, outcome *out)
 {
@@ -123,8 +33,9 @@ static bool run(const sample *s, haul_device *device, haul_dtype as, haul_dtype 
     bool          differentiate = s->differentiable && haul_dtype_is_float(in) && s->dtypes;
     haul_error_clear();
     for (int i = 0; i < s->count; i++) {
-        fill_values(&s->inputs[i], i, as, values);
-        inputs[i] = leaves[i] = make_operand(device, dtype_of(&s->inputs[i], in), shape_of(&s->inputs[i]), how, values);
+        input_values(&s->inputs[i], i, as, values);
+        inputs[i] = leaves[i] =
+            make_operand(device, input_dtype(&s->inputs[i], in), input_shape(&s->inputs[i]), how, values);
         if (differentiate && s->inputs[i].kind == 'V')
             inputs[i] = haul_set_requires_grad(haul_detach(leaves[i]), true), leaves[i] = inputs[i];
     }
@@ -242,19 +153,14 @@ static void against_golden(const sample *s, const cJSON *golden, haul_dtype dtyp
     compare_outcomes(s, &got, &want, dtype);
 }
 
-static bool takes(const sample *s, haul_dtype dtype)
-{
-    return haul_dtype_is_float(dtype) || s->dtypes == 'A' || (s->dtypes == 'N' && dtype != HAUL_BOOL);
-}
-
 static void against_cpu(const sample *s, haul_device *device)
 {
     static outcome got, want;
     for (int t = 0; t < test_dtype_count; t++)
         for (int how = 0; how < LAYOUT_COUNT; how++) {
             haul_dtype dtype = test_dtypes[t], wide = haul_dtype_is_float(dtype) ? HAUL_F64 : dtype;
-            if (!takes(s, dtype) || !begin_case("%s/%s/%s/%s", s->name, haul_dtype_name(dtype), layout_names[how],
-                                                haul_device_name(device)))
+            if (!sample_takes(s, dtype) || !begin_case("%s/%s/%s/%s", s->name, haul_dtype_name(dtype),
+                                                       layout_names[how], haul_device_name(device)))
                 continue;
             if (run(s, haul_cpu(), dtype, wide, (layout)how, &want) && run(s, device, dtype, dtype, (layout)how, &got))
                 compare_outcomes(s, &got, &want, dtype);
@@ -272,7 +178,7 @@ static void on_meta(const sample *s)
     haul_set_device(haul_device_get("meta"));
     haul_tensor *inputs[MAX_INPUTS];
     for (int i = 0; i < s->count; i++)
-        inputs[i] = haul_empty(dtype_of(&s->inputs[i], HAUL_F32), shape_of(&s->inputs[i]));
+        inputs[i] = haul_empty(input_dtype(&s->inputs[i], HAUL_F32), input_shape(&s->inputs[i]));
     haul_tensor *y = s->run(inputs);
     haul_shape   shape = y ? haul_tensor_shape(y) : (haul_shape){.ndim = -1};
     if (!y)
@@ -299,9 +205,9 @@ static haul_tensor *first_gradients(haul_tensor *const *leaves, int count, void 
             in[i] = leaves[next++];
             continue;
         }
-        fill_values(&s->inputs[i], i, HAUL_F64, values);
-        in[i] = make_operand(haul_cpu(), dtype_of(&s->inputs[i], HAUL_F64), shape_of(&s->inputs[i]), LAYOUT_contiguous,
-                             values);
+        input_values(&s->inputs[i], i, HAUL_F64, values);
+        in[i] = make_operand(haul_cpu(), input_dtype(&s->inputs[i], HAUL_F64), input_shape(&s->inputs[i]),
+                             LAYOUT_contiguous, values);
     }
     /* squared, so that the first gradients are not constant */
     haul_tensor *y = haul_sum(haul_square(s->run(in)));
@@ -326,8 +232,8 @@ static void second_gradients(const sample *s)
     haul_scope *scope = haul_scope_push();
     for (int i = 0; i < s->count; i++)
         if (s->inputs[i].kind == 'V') {
-            elements += fill_values(&s->inputs[i], i, HAUL_F64, values);
-            leaves[count++] = make_operand(haul_cpu(), HAUL_F64, shape_of(&s->inputs[i]), LAYOUT_contiguous, values);
+            elements += input_values(&s->inputs[i], i, HAUL_F64, values);
+            leaves[count++] = make_operand(haul_cpu(), HAUL_F64, input_shape(&s->inputs[i]), LAYOUT_contiguous, values);
         }
     /* differences cost two runs for each element */
     if (elements <= 700 && begin_case("%s/second/f64/cpu", s->name)) {
@@ -360,11 +266,11 @@ int main(void)
         printf("tests/golden/samples.json cannot be read\n");
         return 1;
     }
-    for (int i = 0; i < SAMPLE_COUNT; i++) {
+    for (int i = 0; i < sample_count; i++) {
         against_golden(&samples[i], golden, HAUL_F64);
         for (int t = 0; t < 3; t++) {
             static const haul_dtype whole[] = {HAUL_I64, HAUL_U8, HAUL_BOOL};
-            if (takes(&samples[i], whole[t]))
+            if (sample_takes(&samples[i], whole[t]))
                 against_golden(&samples[i], golden, whole[t]);
         }
         for (int d = 0; d < count; d++)

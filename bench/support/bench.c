@@ -110,6 +110,17 @@ static int by_wall(const void *a, const void *b)
     return (x->wall > y->wall) - (x->wall < y->wall);
 }
 
+static void print_json(const bench_case *c, const timing *t)
+{
+    static int printed;
+
+    printf("%s\n  {\"name\": \"%s\", ", printed++ ? "," : "", c->name);
+    if (t)
+        printf("\"ns\": %.9g, \"cpu_ns\": %.9g}", t->wall * 1e9, t->cpu * 1e9);
+    else
+        printf("\"ns\": null, \"cpu_ns\": null}");
+}
+
 static void print_line(const bench_case *c, const timing *t)
 {
     static const struct {
@@ -140,7 +151,7 @@ static bool begins_with_any(const char *name, int count, char **prefixes)
     return count == 0;
 }
 
-static void measure_alone(const bench_case *c)
+static void measure_alone(const bench_case *c, bool json)
 {
     timing  rounds[ROUNDS];
     int     done = 0;
@@ -150,7 +161,9 @@ static void measure_alone(const bench_case *c)
         done++;
     if (done == ROUNDS) {
         qsort(rounds, ROUNDS, sizeof rounds[0], by_wall);
-        print_line(c, &rounds[ROUNDS / 2]);
+        (json ? print_json : print_line)(c, &rounds[ROUNDS / 2]);
+    } else if (json) {
+        print_json(c, NULL);
     } else {
         printf("%-28s left out: %s\n", c->name, reason);
     }
@@ -204,9 +217,12 @@ int bench_main(int argc, char **argv, const bench_case *cases, int count)
     } else if (argc == 2 && strcmp(argv[1], "--serve") == 0) {
         serve(cases, count);
     } else {
+        bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
+        printf("%s", json ? "[" : "");
         for (int i = 0; i < count; i++)
-            if (begins_with_any(cases[i].name, argc - 1, argv + 1))
-                measure_alone(&cases[i]);
+            if (begins_with_any(cases[i].name, argc - 1 - json, argv + 1 + json))
+                measure_alone(&cases[i], json);
+        printf("%s", json ? "\n]\n" : "");
     }
     return 0;
 }

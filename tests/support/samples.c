@@ -1,0 +1,81 @@
+#include "support/samples.h"
+
+#include <math.h>
+
+#include "support/conformance.h"
+
+#define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
+    static haul_tensor *run_##name(haul_tensor *const *in)                                                             \
+    {                                                                                                                  \
+        return expression;                                                                                             \
+    }
+#include "samples.def"
+#undef SAMPLE
+
+#define NDIMS(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
+#define V(low, high, ...)                                                                                              \
+    {                                                                                                                  \
+        'V', low, high, NDIMS(__VA_ARGS__),                                                                            \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define C(low, high, ...)                                                                                              \
+    {                                                                                                                  \
+        'C', low, high, NDIMS(__VA_ARGS__),                                                                            \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define X(below, ...)                                                                                                  \
+    {                                                                                                                  \
+        'X', -0.5, below - 0.5, NDIMS(__VA_ARGS__),                                                                    \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define B(...)                                                                                                         \
+    {                                                                                                                  \
+        'B', -1, 1, NDIMS(__VA_ARGS__),                                                                                \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define INPUT_COUNT(...) (int)(sizeof((input_spec[]){__VA_ARGS__}) / sizeof(input_spec))
+#define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
+    {#name, #dtypes[0], differentiable, run_##name, INPUT_COUNT(__VA_ARGS__), {__VA_ARGS__}},
+const sample samples[] = {
+#include "samples.def"
+};
+#undef X
+const int sample_count = sizeof samples / sizeof samples[0];
+
+bool sample_takes(const sample *s, haul_dtype dtype)
+{
+    return haul_dtype_is_float(dtype) || s->dtypes == 'A' || (s->dtypes == 'N' && dtype != HAUL_BOOL);
+}
+
+haul_shape input_shape(const input_spec *spec)
+{
+    haul_shape shape = {.ndim = spec->ndim};
+    for (int d = 0; d < spec->ndim; d++)
+        shape.dims[d] = spec->dims[d];
+    return shape;
+}
+
+haul_dtype input_dtype(const input_spec *spec, haul_dtype dtype)
+{
+    return spec->kind == 'X' ? HAUL_I64 : spec->kind == 'B' ? HAUL_BOOL : dtype;
+}
+
+int64_t input_values(const input_spec *spec, int index, haul_dtype dtype, double *values)
+{
+    int64_t count = 1;
+    for (int d = 0; d < spec->ndim; d++)
+        count *= spec->dims[d];
+    sample_values(values, count, input_dtype(spec, dtype), spec->low, spec->high, (unsigned)index + 1);
+    if (spec->kind == 'X')
+        for (int64_t i = 0; i < count; i++)
+            values[i] = fabs(values[i]);
+    return count;
+}
