@@ -230,9 +230,21 @@ static inline bool haul__has(const haul__call *c, int i)
 
 /* ---- for compute ---- */
 
-/* A fresh row-major tensor of the call's device, which goes with the call; its elements are not set. NULL on failure.
- */
+/* A fresh tensor of the call's device, which goes with the call; its elements are not set. Row-major, or with strides
+ * that leave no gaps. NULL on failure. */
 haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape);
+haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
+                                     const int64_t *strides);
+/* A view of t's storage, which goes with the call. */
+haul_tensor *haul__view_as(const haul__call *c, haul_tensor *t, const haul_shape *shape, const int64_t *strides,
+                           int64_t offset);
+/* x itself if it is so already, else a copy that goes with the call: with these strides; [N, C, ...] channels-last or
+ * row-major; with its dimensions in memory in the order in which `like`, which has as many, has them; of a dtype, then
+ * row-major. NULL on failure. */
+haul_tensor *haul__as_strided(const haul__call *c, haul_tensor *x, const int64_t *strides);
+haul_tensor *haul__as_format(const haul__call *c, haul_tensor *x, bool channels_last);
+haul_tensor *haul__as_like(const haul__call *c, haul_tensor *x, const haul_tensor *like);
+haul_tensor *haul__as_dtype(const haul__call *c, haul_tensor *x, haul_dtype dtype);
 
 /* The kernel, compiled on first use; once more after the cache was given back, where the driver found no memory for its
  * code. NULL on failure. */

@@ -139,18 +139,6 @@ haul_status haul__allocate_results(haul__call *c)
     return HAUL_OK;
 }
 
-haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape)
-{
-    int64_t count;
-    if (haul__shape_count(shape, c->operation->name, &count))
-        return NULL;
-    haul__storage *storage =
-        haul__storage_alloc(c->device, (size_t)count * haul__dtype_size(dtype), c->operation->name);
-    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
-    haul__object_release(storage);
-    return haul__own(t, c->operation->name);
-}
-
 /* ---- given targets ---- */
 
 /* Two indices of `t` may be one element. Exact for what views can produce here (expand). */

@@ -2,8 +2,9 @@
  *
  * A row along the axis is the work of one item: its largest element, then the sum of exponentials, in SUM_LANES lanes
  * where the axis is innermost; side by side with neighbouring rows otherwise, each summed in order. */
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */
@@ -141,142 +142,152 @@ SOFTMAX_BACKWARD_COLUMNS(log_softmax_backward_columns, b,     b - M_EXP(c) * sum
 /* kernel text ends */
 // clang-format on
 
-/* The two operations. Behind each kernel for rows comes that for other axes. */
-typedef struct softmax_kind {
-    const char        *name, *gradient_name;
-    int                kernel, backward_kernel;
-    haul__backward_fn *backward, *second;
-} softmax_kind;
+/* The kernel for rows along the innermost axis, and the one for rows along another. */
+typedef struct softmax_kernels {
+    int rows, columns;
+} softmax_kernels;
 
-static const softmax_kind softmax_plain, softmax_log;
+#define KERNELS(name) (&(const softmax_kernels){HAUL__K_##name, HAUL__K_##name##_columns})
 
 typedef struct softmax_attributes {
     int axis;
 } softmax_attributes;
 
-/* Launch over rows along `axis` of row-major operands; y is the result. `kernel` is the one for rows. */
-static haul_status launch(const char *name, int kernel, haul_tensor *y, haul_tensor **in, int in_count, int axis)
+static haul_status infer(haul__call *c)
 {
-    softmax_params p = {
-        .length = 1, .inner = 1, .offsets = {y->offset, in[0]->offset, in_count > 1 ? in[1]->offset : 0}};
+    haul_tensor        *x = c->operands[0];
+    softmax_attributes *a = haul__attributes(c);
+    bool                scalar = x->shape.ndim == 0 && (a->axis == 0 || a->axis == -1);
+    if (!scalar && haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    return haul__describe(c, 0, x->dtype, &x->shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    const softmax_kernels *kernels = c->operation->extra;
+    const haul_tensor     *y = c->results[0];
+    int                    axis = ((const softmax_attributes *)haul__attributes(c))->axis;
+    softmax_params         p = {.length = 1, .inner = 1, .offsets = {y->offset}};
+    for (int i = 0; i < c->count; i++)
+        p.offsets[1 + i] = c->operands[i]->offset;
     if (y->shape.ndim) {
         p.length = y->shape.dims[axis];
         for (int d = axis + 1; d < y->shape.ndim; d++)
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
-    p.items = y->count ? y->count / p.length : 0;
+    p.items = y->count / p.length;
     int64_t width = p.inner < 256 ? p.inner : 256; /* rows that are taken side by side */
-    if (p.inner > 1)
-        kernel++;
-    return haul__run(name, y->storage->device, kernel, y->dtype, &y, 1, in, in_count, &p, sizeof p, p.items,
-                     width * (1 + 4096 / (p.length * width + 1)));
+    return haul__launch_kernel(c, p.inner > 1 ? kernels->columns : kernels->rows, y->dtype, c->results, 1, c->operands,
+                               c->count, &p, sizeof p, p.items, width * (1 + 4096 / (p.length * width + 1)));
 }
 
-/* dx from g and the result. An operation too, so that gradients of gradients work. */
-static haul_tensor *softmax_gradient(const softmax_kind *kind, haul_tensor *g, haul_tensor *y, int axis)
-{
-    haul_tensor *in[] = {g, y};
-    if (g && !g->contiguous)
-        in[0] = haul_contiguous(g);
-    if (!in[0] || !in[1])
-        return NULL;
-    haul_tensor *dx = haul__result(kind->gradient_name, y->storage->device, y->dtype, &y->shape);
-    if (!dx || launch(kind->gradient_name, kind->backward_kernel, dx, in, 2, axis))
-        return NULL;
-    return haul__finish(dx, &(haul__record){.name = kind->gradient_name,
-                                            .backward = kind->second,
-                                            .inputs = in,
-                                            .input_count = 2,
-                                            .saves = in,
-                                            .save_count = 2,
-                                            .attributes = &(softmax_attributes){axis},
-                                            .attributes_size = sizeof(softmax_attributes)});
-}
+/* ---- gradients of gradients ---- */
 
 static haul_tensor *sum_axis(haul_tensor *x, int axis)
 {
     return x && x->shape.ndim ? haul_sum(x, .axes = {axis}, .count = 1, .keepdim = true) : x;
 }
 
+static void softmax_second(haul__gradient *c);
+static void log_softmax_second(haul__gradient *c);
+
+HAUL__OPERATION(softmax_backward) = {
+    .name = "haul_softmax_backward",
+    .operands = {{"g", .saved_for = HAUL__FOR_1}, {"y", .saved_for = HAUL__FOR_ALL}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .extra = KERNELS(softmax_backward),
+    .infer = infer,
+    .compute = compute,
+    .gradient = softmax_second,
+    .flops = 4,
+};
+
+HAUL__OPERATION(log_softmax_backward) = {
+    .name = "haul_log_softmax_backward",
+    .operands = {{"g", .saved_for = HAUL__FOR_1}, {"y", .saved_for = HAUL__FOR_ALL}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .extra = KERNELS(log_softmax_backward),
+    .infer = infer,
+    .compute = compute,
+    .gradient = log_softmax_second,
+    .flops = 4,
+};
+
 /* f(g, y) = y (g - sum(g y)): df/dg and df/dy, applied to u. */
-static haul_status softmax_second(haul__node *node, haul_tensor *u, haul_tensor **out)
+static void softmax_second(haul__gradient *c)
 {
-    int          axis = ((const softmax_attributes *)node->attributes)->axis;
-    haul_tensor *g = haul__saved(node, 0), *y = haul__saved(node, 1);
-    out[0] = softmax_gradient(&softmax_plain, u, y, axis);
-    haul_tensor *direct = haul_mul(u, haul_sub(g, sum_axis(haul_mul(g, y), axis)));
-    out[1] = haul_sub(direct, haul_mul(g, sum_axis(haul_mul(u, y), axis)));
-    return out[0] && out[1] ? HAUL_OK : haul_error_status();
+    int          axis = ((const softmax_attributes *)c->attributes)->axis;
+    haul_tensor *u = c->results[0], *g = c->saved[0], *y = c->saved[1];
+    if (haul__wanted(c, 0))
+        c->operands[0] = HAUL__APPLY(softmax_backward, c->attributes, u, y);
+    if (haul__wanted(c, 1)) {
+        haul_tensor *direct = haul_mul(u, haul_sub(g, sum_axis(haul_mul(g, y), axis)));
+        c->operands[1] = haul_sub(direct, haul_mul(g, sum_axis(haul_mul(u, y), axis)));
+    }
 }
 
 /* f(g, y) = g - exp(y) sum(g). */
-static haul_status log_softmax_second(haul__node *node, haul_tensor *u, haul_tensor **out)
+static void log_softmax_second(haul__gradient *c)
 {
-    int          axis = ((const softmax_attributes *)node->attributes)->axis;
-    haul_tensor *g = haul__saved(node, 0), *ue = haul_mul(u, haul_exp(haul__saved(node, 1)));
-    out[0] = haul_sub(u, sum_axis(ue, axis));
-    out[1] = haul_neg(haul_mul(ue, sum_axis(g, axis)));
-    return out[0] && out[1] ? HAUL_OK : haul_error_status();
+    int          axis = ((const softmax_attributes *)c->attributes)->axis;
+    haul_tensor *u = c->results[0], *ue = haul_mul(u, haul_exp(c->saved[1]));
+    if (haul__wanted(c, 0))
+        c->operands[0] = haul_sub(u, sum_axis(ue, axis));
+    if (haul__wanted(c, 1))
+        c->operands[1] = haul_neg(haul_mul(ue, sum_axis(c->saved[0], axis)));
 }
 
-static haul_status backward(const softmax_kind *kind, haul__node *node, haul_tensor *g, haul_tensor **out)
+/* ---- the operations ---- */
+
+static void softmax_gradient(haul__gradient *c)
 {
-    int axis = ((const softmax_attributes *)node->attributes)->axis;
-    out[0] = softmax_gradient(kind, g, haul__saved(node, 0), axis);
-    return out[0] ? HAUL_OK : haul_error_status();
+    c->operands[0] = HAUL__APPLY(softmax_backward, c->attributes, c->results[0], c->saved_results[0]);
 }
 
-static haul_status softmax_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static void log_softmax_gradient(haul__gradient *c)
 {
-    return backward(&softmax_plain, node, g, out);
+    c->operands[0] = HAUL__APPLY(log_softmax_backward, c->attributes, c->results[0], c->saved_results[0]);
 }
 
-static haul_status log_softmax_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    return backward(&softmax_log, node, g, out);
-}
+HAUL__OPERATION(softmax) = {
+    .name = "haul_softmax",
+    .operands = {{"x"}},
+    .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .extra = KERNELS(softmax),
+    .infer = infer,
+    .compute = compute,
+    .gradient = softmax_gradient,
+    .flops = 5,
+};
 
-static const softmax_kind softmax_plain = {"haul_softmax",           "haul_softmax_backward", HAUL__K_softmax,
-                                           HAUL__K_softmax_backward, softmax_backward,        softmax_second};
-static const softmax_kind softmax_log = {"haul_log_softmax",           "haul_log_softmax_backward", HAUL__K_log_softmax,
-                                         HAUL__K_log_softmax_backward, log_softmax_backward,        log_softmax_second};
-
-static haul_tensor *compute(const softmax_kind *kind, haul_tensor *x, int axis)
-{
-    haul_device *device = haul__place(kind->name, &x, (const char *const[]){"x"}, 1);
-    if (!device)
-        return NULL;
-    bool scalar = x->shape.ndim == 0 && (axis == 0 || axis == -1);
-    if (scalar)
-        axis = 0;
-    else if (haul__axis(axis, x->shape.ndim, kind->name, &axis))
-        return NULL;
-    haul_dtype dtype = haul__float_dtype(x->dtype);
-    if (x->dtype != dtype && !(x = haul_cast(x, dtype)))
-        return NULL;
-    if (!x->contiguous && !(x = haul_contiguous(x)))
-        return NULL;
-    haul_tensor *y = haul__result(kind->name, device, dtype, &x->shape);
-    if (!y || launch(kind->name, kind->kernel, y, &x, 1, axis))
-        return NULL;
-    return haul__finish(y, &(haul__record){.name = kind->name,
-                                           .backward = kind->backward,
-                                           .inputs = &x,
-                                           .input_count = 1,
-                                           .saves = &y,
-                                           .save_count = 1,
-                                           .attributes = &(softmax_attributes){axis},
-                                           .attributes_size = sizeof(softmax_attributes)});
-}
+HAUL__OPERATION(log_softmax) = {
+    .name = "haul_log_softmax",
+    .operands = {{"x"}},
+    .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .extra = KERNELS(log_softmax),
+    .infer = infer,
+    .compute = compute,
+    .gradient = log_softmax_gradient,
+    .flops = 5,
+};
 
 haul_tensor *haul_softmax(haul_tensor *x, int axis)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, compute(&softmax_plain, x, axis)) : NULL;
+    return HAUL__APPLY(softmax, &(softmax_attributes){axis}, x);
 }
 
 haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, compute(&softmax_log, x, axis)) : NULL;
+    return HAUL__APPLY(log_softmax, &(softmax_attributes){axis}, x);
 }

@@ -1,0 +1,63 @@
+/* Tensors that go with a call: results of intermediate steps, and operands in another layout or dtype. No graph. */
+#include "engine/copy.h"
+#include "engine/operation.h"
+#include "memory/allocator.h"
+
+haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
+                                     const int64_t *strides)
+{
+    int64_t count;
+    if (haul__shape_count(shape, c->operation->name, &count))
+        return NULL;
+    haul__storage *storage =
+        haul__storage_alloc(c->device, (size_t)count * haul__dtype_size(dtype), c->operation->name);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
+    haul__object_release(storage);
+    return haul__own(t, c->operation->name);
+}
+
+haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape)
+{
+    return haul__temporary_strided(c, dtype, shape, NULL);
+}
+
+haul_tensor *haul__view_as(const haul__call *c, haul_tensor *t, const haul_shape *shape, const int64_t *strides,
+                           int64_t offset)
+{
+    return haul__own(haul__tensor_wrap(t->storage, t->dtype, shape, strides, offset), c->operation->name);
+}
+
+static haul_tensor *copied(const haul__call *c, haul_tensor *x, haul_dtype dtype, const int64_t *strides)
+{
+    haul_tensor *y = haul__temporary_strided(c, dtype, &x->shape, strides);
+    return y && haul__copy_elements(y, x, c->operation->name) == HAUL_OK ? y : NULL;
+}
+
+haul_tensor *haul__as_strided(const haul__call *c, haul_tensor *x, const int64_t *strides)
+{
+    if (x->count == 0 || haul__shape_same_strides(&x->shape, x->strides, strides))
+        return x;
+    return copied(c, x, x->dtype, strides);
+}
+
+haul_tensor *haul__as_format(const haul__call *c, haul_tensor *x, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&x->shape, strides);
+    else
+        haul__shape_strides(&x->shape, strides);
+    return haul__as_strided(c, x, strides);
+}
+
+haul_tensor *haul__as_like(const haul__call *c, haul_tensor *x, const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    haul__shape_strides_like(&x->shape, like->strides, strides);
+    return haul__as_strided(c, x, strides);
+}
+
+haul_tensor *haul__as_dtype(const haul__call *c, haul_tensor *x, haul_dtype dtype)
+{
+    return x->dtype == dtype ? x : copied(c, x, dtype, NULL);
+}
