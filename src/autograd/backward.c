@@ -11,86 +11,44 @@
 #include "engine/autocast.h"
 #include "ops/dispatch.h"
 
-/* ---- a map from pointers (nodes, leaves) to gradients ---- */
+/* ---- gradients of nodes and leaves, kept ---- */
 
-typedef struct slot {
-    void        *key;
-    haul_tensor *gradients[HAUL__MAX_RESULTS]; /* kept; of the node's results; of a leaf the first */
-} slot;
-
-struct haul__gradients {
-    slot  *slots;
-    size_t capacity, count; /* capacity is a power of two */
-};
-
-static size_t hash(const void *key, size_t capacity)
+/* A result of a node as a key: nodes are aligned to more bytes than they have results. */
+static const void *key_of(const haul__node *node, int result)
 {
-    uint64_t h = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
-    return (size_t)(h >> 32) & (capacity - 1);
+    return (const char *)node + result;
 }
 
-static slot *find(const struct haul__gradients *map, const void *key)
+static haul_tensor *gradient_in(const haul__map *map, const void *key)
 {
-    if (!map->capacity)
-        return NULL;
-    for (size_t i = hash(key, map->capacity);; i = (i + 1) & (map->capacity - 1))
-        if (map->slots[i].key == key || !map->slots[i].key)
-            return &map->slots[i];
+    const haul__map_entry *e = haul__map_find(map, key);
+    return e ? e->value : NULL;
 }
 
-static bool grow(struct haul__gradients *map)
-{
-    struct haul__gradients larger = {.capacity = map->capacity ? map->capacity * 2 : 64, .count = map->count};
-    larger.slots = haul__calloc(larger.capacity, sizeof(slot));
-    if (!larger.slots)
-        return false;
-    for (size_t i = 0; i < map->capacity; i++)
-        if (map->slots[i].key)
-            *find(&larger, map->slots[i].key) = map->slots[i];
-    haul__free(map->slots);
-    *map = larger;
-    return true;
-}
-
-/* The slot of a key, made if it is new; NULL when memory is exhausted. */
-static slot *insert(struct haul__gradients *map, void *key, bool *is_new)
-{
-    if (map->count * 2 >= map->capacity && !grow(map))
-        return NULL;
-    slot *s = find(map, key);
-    *is_new = !s->key;
-    if (!s->key) {
-        s->key = key;
-        map->count++;
-    }
-    return s;
-}
-
-static void release_gradients(struct haul__gradients *map)
+static void release_gradients(haul__map *map)
 {
     for (size_t i = 0; i < map->capacity; i++)
-        for (int k = 0; k < HAUL__MAX_RESULTS; k++)
-            haul__object_release(map->slots[i].gradients[k]);
-    haul__free(map->slots);
+        haul__object_release(map->entries[i].value);
+    haul__map_free(map);
 }
 
 /* ---- the pass ---- */
 
 typedef struct pass {
-    const char            *operation;
-    haul__node           **nodes; /* reachable ones, newest first; not kept: the result holds them */
-    size_t                 count, capacity;
-    struct haul__gradients of_nodes, of_leaves;
-    struct haul__gradients captured; /* of nodes whose results were asked for */
-    haul_tensor          **leaves;   /* in the order they were met; kept by the graph */
-    size_t                 leaf_count, leaf_capacity;
+    const char   *operation;
+    haul__node  **nodes; /* reachable ones, newest first; not kept: the result holds them */
+    size_t        count, capacity;
+    haul__map     of_nodes, of_leaves;
+    haul__map     captured; /* of nodes whose results were asked for */
+    haul_tensor **leaves;   /* in the order they were met; kept by the graph */
+    size_t        leaf_count, leaf_capacity;
 } pass;
 
 static bool add_node(pass *p, haul__node *node)
 {
-    bool  is_new;
-    slot *s = insert(&p->of_nodes, node, &is_new);
-    if (!s || (is_new && !haul__grow(&p->nodes, &p->capacity, p->count + 1, sizeof(haul__node *))))
+    bool is_new;
+    if (!haul__map_insert(&p->of_nodes, node, &is_new) ||
+        (is_new && !haul__grow(&p->nodes, &p->capacity, p->count + 1, sizeof(haul__node *))))
         return false;
     if (is_new)
         p->nodes[p->count++] = node;
@@ -116,22 +74,20 @@ static haul_status collect(pass *p, haul__node *root)
     return HAUL_OK;
 }
 
-/* Add a gradient of result `which` to a slot. Sums are out of place: several places may hold the same tensor. */
-static haul_status accumulate(pass *p, struct haul__gradients *map, void *key, int which, haul_tensor *gradient,
-                              bool *is_new)
+/* Add a gradient to an entry. Sums are out of place: several places may hold the same tensor. */
+static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_tensor *gradient, bool *is_new)
 {
-    slot *s = insert(map, key, is_new);
-    if (!s)
-        return haul__fail_memory(p->operation, sizeof(slot));
-    haul_tensor **sum = &s->gradients[which];
-    if (*sum) {
-        gradient = haul_add(*sum, gradient);
+    haul__map_entry *e = haul__map_insert(map, key, is_new);
+    if (!e)
+        return haul__fail_memory(p->operation, sizeof *e);
+    if (e->value) {
+        gradient = haul_add(e->value, gradient);
         if (!gradient)
             return haul_error_status();
     }
     haul__object_keep(gradient);
-    haul__object_release(*sum);
-    *sum = gradient;
+    haul__object_release(e->value);
+    e->value = gradient;
     return HAUL_OK;
 }
 
@@ -154,8 +110,8 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     if (!gradient)
         return haul_error_status();
     if (edge->node)
-        return accumulate(p, &p->of_nodes, edge->node, edge->result, gradient, &is_new);
-    haul_status status = accumulate(p, &p->of_leaves, edge->leaf, 0, gradient, &is_new);
+        return accumulate(p, &p->of_nodes, key_of(edge->node, edge->result), gradient, &is_new);
+    haul_status status = accumulate(p, &p->of_leaves, edge->leaf, gradient, &is_new);
     if (status || !is_new)
         return status;
     if (!haul__grow(&p->leaves, &p->leaf_capacity, p->leaf_count + 1, sizeof(haul_tensor *)))
@@ -186,22 +142,25 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
 /* Remember what arrived at a node if one of its results was asked for. */
 static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
-    slot *s = find(&p->captured, node);
-    for (int k = 0; s && s->key && k < HAUL__MAX_RESULTS; k++) {
-        haul__object_keep(arrived[k]);
-        s->gradients[k] = arrived[k];
+    for (int k = 0; k < node->result_count; k++) {
+        haul__map_entry *e = haul__map_find(&p->captured, key_of(node, k));
+        if (e) {
+            haul__object_keep(arrived[k]);
+            e->value = arrived[k];
+        }
     }
 }
 
 /* What arrived at the node is complete, since newer nodes are done. */
 static haul_status visit(pass *p, haul__node *node)
 {
-    slot        *s = find(&p->of_nodes, node);
     haul_tensor *arrived[HAUL__MAX_RESULTS], *results[HAUL__MAX_RESULTS];
     bool         any = false;
-    for (int k = 0; k < HAUL__MAX_RESULTS; k++) {
-        arrived[k] = s->gradients[k];
-        s->gradients[k] = NULL;
+    for (int k = 0; k < node->result_count; k++) {
+        haul__map_entry *e = haul__map_find(&p->of_nodes, key_of(node, k));
+        arrived[k] = e ? e->value : NULL;
+        if (e)
+            e->value = NULL;
         results[k] = arrived[k] ? arrived[k] : HAUL_NONE;
         any = any || arrived[k];
     }
@@ -212,7 +171,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_status status = scope ? run_node(p, node, results) : haul_error_status();
     if (scope)
         haul_scope_pop(scope);
-    for (int k = 0; k < HAUL__MAX_RESULTS; k++)
+    for (int k = 0; k < node->result_count; k++)
         haul__object_release(arrived[k]);
     return status;
 }
@@ -245,7 +204,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
     seed = seed ? fit(seed, &as_edge) : NULL;
     if (!seed)
         return haul_error_status();
-    return accumulate(p, &p->of_nodes, y->node, y->node_result, seed, &is_new);
+    return accumulate(p, &p->of_nodes, key_of(y->node, y->node_result), seed, &is_new);
 }
 
 static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor *seed)
@@ -266,8 +225,8 @@ static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int cou
 {
     bool is_new;
     for (int i = 0; i < count; i++)
-        if (inputs[i]->node && !insert(&p->captured, inputs[i]->node, &is_new))
-            return haul__fail_memory(p->operation, sizeof(slot));
+        if (inputs[i]->node && !haul__map_insert(&p->captured, key_of(inputs[i]->node, inputs[i]->node_result), &is_new))
+            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
     return HAUL_OK;
 }
 
@@ -302,6 +261,5 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
 
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t)
 {
-    const slot *s = t->node ? find(result->of_nodes, t->node) : find(result->of_leaves, t);
-    return s && s->key ? s->gradients[t->node ? t->node_result : 0] : NULL;
+    return t->node ? gradient_in(result->of_nodes, key_of(t->node, t->node_result)) : gradient_in(result->of_leaves, t);
 }

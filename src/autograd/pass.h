@@ -4,11 +4,13 @@
 
 #include <haul/autograd.h>
 
+#include "core/map.h"
+
 /* What a complete pass found. */
 typedef struct haul__pass_result {
-    const struct haul__gradients *of_leaves, *of_nodes;
-    haul_tensor *const           *leaves;
-    size_t                        leaf_count;
+    const haul__map    *of_leaves, *of_nodes;
+    haul_tensor *const *leaves;
+    size_t              leaf_count;
 } haul__pass_result;
 
 typedef struct haul__pass_request {

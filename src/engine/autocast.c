@@ -9,6 +9,7 @@
 
 #include "core/alloc.h"
 #include "core/half.h"
+#include "core/map.h"
 
 /* ---- the thread's setting ---- */
 
@@ -102,7 +103,7 @@ haul_dtype haul_autocast_dtype(const haul_device *device)
 /* ---- casts of parameters ---- */
 
 typedef struct kept_cast {
-    haul_tensor   *leaf;    /* kept; NULL: the slot is free */
+    haul_tensor   *leaf;    /* kept */
     haul__storage *storage; /* the leaf's when it was cast, kept */
     uint64_t       version; /* its */
     haul_tensor   *cast;    /* kept */
@@ -110,52 +111,29 @@ typedef struct kept_cast {
 
 typedef struct cast_table {
     haul__object object;
-    kept_cast   *slots;
-    size_t       capacity, count; /* capacity is a power of two */
+    haul__map    casts; /* of leaves */
 } cast_table;
 
-static void release_cast(kept_cast *k)
+static void free_cast(kept_cast *k)
 {
+    if (!k)
+        return;
     haul__object_release(k->leaf);
     haul__object_release(k->storage);
     haul__object_release(k->cast);
-    *k = (kept_cast){0};
+    haul__small_free(k, sizeof *k);
 }
 
 static void destroy_table(void *object)
 {
     cast_table *table = object;
-    for (size_t i = 0; i < table->capacity; i++)
-        release_cast(&table->slots[i]);
-    haul__free(table->slots);
+    for (size_t i = 0; i < table->casts.capacity; i++)
+        free_cast(table->casts.entries[i].value);
+    haul__map_free(&table->casts);
     haul__free(table);
 }
 
 static const haul__class table_class = {"autocast's casts", destroy_table};
-
-/* The slot of a leaf, or the free one where it belongs. */
-static kept_cast *slot_of(kept_cast *slots, size_t capacity, const haul_tensor *leaf)
-{
-    size_t at = (size_t)((uint64_t)(uintptr_t)leaf * 0x9E3779B97F4A7C15u >> 32);
-    while (slots[at & (capacity - 1)].leaf && slots[at & (capacity - 1)].leaf != leaf)
-        at++;
-    return &slots[at & (capacity - 1)];
-}
-
-static bool grow(cast_table *table)
-{
-    size_t     capacity = table->capacity ? 2 * table->capacity : 32;
-    kept_cast *slots = haul__calloc(capacity, sizeof *slots);
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < table->capacity; i++)
-        if (table->slots[i].leaf)
-            *slot_of(slots, capacity, table->slots[i].leaf) = table->slots[i];
-    haul__free(table->slots);
-    table->slots = slots;
-    table->capacity = capacity;
-    return true;
-}
 
 /* The thread's table; NULL where there is none and none can be made. */
 static cast_table *table_get(bool make)
@@ -182,11 +160,10 @@ static uint64_t version_of(const haul__storage *storage)
  */
 static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
 {
-    cast_table *table = table_get(false);
-    if (!table || !table->capacity)
-        return NULL;
-    const kept_cast *k = slot_of(table->slots, table->capacity, leaf);
-    bool             right = k->leaf && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
+    const cast_table      *table = table_get(false);
+    const haul__map_entry *e = table ? haul__map_find(&table->casts, leaf) : NULL;
+    const kept_cast       *k = e ? e->value : NULL;
+    bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
                  (k->cast->node || haul__thread()->no_grad);
     return right ? k->cast : NULL;
@@ -195,18 +172,18 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
 /* Keep it if there is memory for that. */
 static void keep_cast(haul_tensor *leaf, haul_tensor *cast)
 {
-    cast_table *table = table_get(true);
-    if (!table || (2 * table->count >= table->capacity && !grow(table)))
+    bool             is_new;
+    cast_table      *table = table_get(true);
+    haul__map_entry *e = table ? haul__map_insert(&table->casts, leaf, &is_new) : NULL;
+    kept_cast       *k = e ? haul__small_alloc(sizeof *k) : NULL, *old = e ? e->value : NULL;
+    if (!k)
         return;
-    kept_cast *k = slot_of(table->slots, table->capacity, leaf);
-    if (!k->leaf)
-        table->count++;
-    kept_cast old = *k;
     *k = (kept_cast){leaf, leaf->storage, version_of(leaf->storage), cast};
     haul__object_keep(k->leaf);
     haul__object_keep(k->storage);
     haul__object_keep(k->cast);
-    release_cast(&old);
+    e->value = k;
+    free_cast(old);
 }
 
 /* ---- casting ---- */

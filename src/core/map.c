@@ -1,0 +1,56 @@
+/* Open addressing with linear probing; at least half of the entries are free. */
+#include "core/map.h"
+
+#include <stdint.h>
+
+#include "core/alloc.h"
+
+enum { LEAST = 64 };
+
+/* The entry that has the key, or the free one where it belongs; the map has free ones. */
+static haul__map_entry *place_of(const haul__map *map, const void *key)
+{
+    size_t at = (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> 32);
+    for (;; at++) {
+        haul__map_entry *e = &map->entries[at & (map->capacity - 1)];
+        if (e->key == key || !e->key)
+            return e;
+    }
+}
+
+static bool grow(haul__map *map)
+{
+    haul__map larger = {.capacity = map->capacity ? 2 * map->capacity : LEAST, .count = map->count};
+    larger.entries = haul__calloc(larger.capacity, sizeof *larger.entries);
+    if (!larger.entries)
+        return false;
+    for (size_t i = 0; i < map->capacity; i++)
+        if (map->entries[i].key)
+            *place_of(&larger, map->entries[i].key) = map->entries[i];
+    haul__free(map->entries);
+    *map = larger;
+    return true;
+}
+
+haul__map_entry *haul__map_find(const haul__map *map, const void *key)
+{
+    haul__map_entry *e = map->capacity ? place_of(map, key) : NULL;
+    return e && e->key ? e : NULL;
+}
+
+haul__map_entry *haul__map_insert(haul__map *map, const void *key, bool *is_new)
+{
+    if (2 * map->count >= map->capacity && !grow(map))
+        return NULL;
+    haul__map_entry *e = place_of(map, key);
+    *is_new = !e->key;
+    e->key = key;
+    map->count += *is_new;
+    return e;
+}
+
+void haul__map_free(haul__map *map)
+{
+    haul__free(map->entries);
+    *map = (haul__map){0};
+}
