@@ -134,7 +134,7 @@ bool trainer_open(trainer *t, bool resuming)
         complain_error();
         return false;
     }
-    t->waits = !strcmp(haul_device_name(t->device), "cpu");
+    t->waits = t->device == haul_cpu();
     if (!open_data(t))
         return false;
     if (!o->model)

@@ -84,7 +84,6 @@ static bool has_dtype(int id, haul_dtype dtype)
     case HAUL__ROW_FLOAT:
     case HAUL__ROW_WIDE: return haul_dtype_is_float(dtype);
     case HAUL__ROW_NUMBER: return dtype != HAUL_BOOL;
-    case HAUL__LOGIC: return !haul_dtype_is_float(dtype);
     case HAUL__ROW_ANY: break;
     }
     return true;

@@ -54,7 +54,7 @@ typedef struct haul__conv2d {
     bool       channels_last;
     bool relu; /* forward only: y = max(result, 0); a hook without it answers HAUL_UNSUPPORTED and is asked again */
     /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x
-     * (dx); backward_weight reads x and y (dy) and writes weight (dw) and bias (db, may be NULL). */
+     * (dx); backward_weight reads x and y (dy) and writes weight (dw). bias is NULL in both backward passes. */
     const haul__buffer *x, *weight, *bias, *y;
     int64_t             x_offset, weight_offset, bias_offset, y_offset;
     bool                tf32;    /* as in haul__gemm */

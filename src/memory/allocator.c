@@ -30,15 +30,6 @@ struct haul__allocator {
     haul_memory_stats stats;
 };
 
-static _Thread_local const char *thread_origin;
-
-const char *haul__origin_set(const char *name)
-{
-    const char *before = thread_origin;
-    thread_origin = name;
-    return before;
-}
-
 /* ---- size classes: 64, 80, 96, 112, 128, 160, ... ---- */
 
 /* The smallest class that holds `bytes`; -1 if none does. */
@@ -383,8 +374,7 @@ static haul__storage *storage_in(struct haul__allocator *a, haul_device *device,
                                  const char *origin)
 {
     haul__storage *storage = a ? haul__storage_new(device) : NULL;
-    const char    *who = thread_origin ? thread_origin : origin ? origin : "?";
-    haul__block   *block = storage ? block_get(a, bytes, needed, who) : NULL;
+    haul__block   *block = storage ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
     if (!block) {
         haul__object_release(storage);
         return NULL;

@@ -41,7 +41,4 @@ haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const cha
 bool           haul__storage_pinned(const haul__storage *storage);
 bool           haul__device_pins(const haul_device *device);
 
-/* Name what is being done on this thread, for memory_by_origin: returns the name before. */
-const char *haul__origin_set(const char *name);
-
 #endif

@@ -203,11 +203,6 @@ static int64_t at_least_one(int64_t v)
     return v > 1 ? v : 1;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a > 0 ? (a - 1) / b + 1 : 0;
-}
-
 /* ---- planes ---- */
 
 /* How images lie in a workspace: planes of rows x columns, phases of them for each channel. */
@@ -281,12 +276,12 @@ static haul_status run_tiles(const haul__conv2d *c, conv2d_tile_params *p, const
     p->image = from->image;
     p->phases_h = from->phases_h;
     p->phases_w = from->phases_w;
-    p->tiles = ceil_div((p->h - 1) * p->columns + p->w, width);
+    p->tiles = haul__ceil_div((p->h - 1) * p->columns + p->w, width);
     p->weight_offset += weight->offset;
     p->y_offset = y->offset + first * c->groups * p->m * p->h * p->w;
     p->bias_offset = bias ? bias->offset : 0;
     p->has_bias = bias != NULL;
-    p->items = images * c->groups * p->tiles * ceil_div(p->m, TILE_ROWS);
+    p->items = images * c->groups * p->tiles * haul__ceil_div(p->m, TILE_ROWS);
     return haul__run(operation, device, HAUL__K_conv2d_tile, y->dtype, &y, 1, in, 3, p, sizeof *p, p->items,
                      at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
 }
@@ -408,9 +403,9 @@ static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_te
     haul_device *device = x->storage->device;
     int64_t      lanes = haul__kernel_lanes(device, x->dtype), channels = c->c_in / c->groups, m = c->c_out / c->groups;
     planes       from = planes_of_x(c);
-    int64_t      span = ceil_div((c->out_h - 1) * from.columns + c->out_w, lanes) * lanes;
-    planes       dy_planes = planes_of(c->c_out, ceil_div(span, from.columns), from.columns, 1, 1);
-    haul_shape   shape = HAUL_SHAPE(ceil_div(c->n, per_piece), c->c_out, channels, c->kh, c->kw);
+    int64_t      span = haul__ceil_div((c->out_h - 1) * from.columns + c->out_w, lanes) * lanes;
+    planes       dy_planes = planes_of(c->c_out, haul__ceil_div(span, from.columns), from.columns, 1, 1);
+    haul_shape   shape = HAUL_SHAPE(haul__ceil_div(c->n, per_piece), c->c_out, channels, c->kh, c->kw);
     haul_tensor *padded = pad_x(x, &from, c, lanes, 0, c->n);
     haul_tensor *spread =
         pad(dy, &dy_planes,
@@ -440,7 +435,8 @@ static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_te
         .phases_h = from.phases_h,
         .phases_w = from.phases_w,
     };
-    p.items = shape.dims[0] * c->groups * ceil_div(m, CONV2D_ROWS) * ceil_div(channels * c->kh * c->kw, CONV2D_ROWS);
+    p.items = shape.dims[0] * c->groups * haul__ceil_div(m, CONV2D_ROWS) *
+              haul__ceil_div(channels * c->kh * c->kw, CONV2D_ROWS);
     int64_t work = at_least_one(per_piece * span);
     if (haul__run(operation, device, HAUL__K_conv2d_weight, x->dtype, &sums, 1, (haul_tensor *[]){spread, padded}, 2,
                   &p, sizeof p, p.items, at_least_one(GRAIN / work)))
@@ -451,7 +447,7 @@ static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_te
 haul_tensor *haul__conv2d_flat_weight(const haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
 {
     int64_t      count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
-    bool         pieces = c->n > PIECE && count <= PARTIAL_SUMS / ceil_div(c->n, PIECE);
+    bool         pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
     haul_tensor *sums = weight_pieces(c, x, dy, pieces ? PIECE : c->n);
     haul_tensor *sum = sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
     return sum && sum->dtype != x->dtype ? haul_cast(sum, x->dtype) : sum;

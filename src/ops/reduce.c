@@ -195,11 +195,6 @@ typedef struct axis_run {
     int64_t dim, stride;
 } axis_run;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* The dims of x that are (not) reduced, outermost first, neighbours that step alike merged. Reduced ones are sorted by
  * stride first, for the order in which they are walked is free. */
 static int collapse(const haul_tensor *x, const bool *reduced, bool which, axis_run *runs)
@@ -262,7 +257,7 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     p->units = elements;
     if (rows) {
         p->piece = run.dim < ROW_PIECE ? run.dim : ROW_PIECE;
-        p->pieces = p->piece ? ceil_div(run.dim, p->piece) : 1;
+        p->pieces = p->piece ? haul__ceil_div(run.dim, p->piece) : 1;
         p->units = p->piece ? elements / run.dim * p->pieces : 0;
     }
     p->chunk = p->units;
@@ -271,7 +266,7 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     if (!rows && outputs < COLUMN_ITEMS && elements > 2 * (COLUMN_WORK / outputs) && elements > 64)
         p->chunk = COLUMN_WORK / outputs > 32 ? COLUMN_WORK / outputs : 32;
     if (p->chunk < p->units)
-        p->chunks = ceil_div(p->units, p->chunk);
+        p->chunks = haul__ceil_div(p->units, p->chunk);
     p->items = p->outputs * p->chunks;
     return rows;
 }

@@ -27,14 +27,9 @@
 
 static const char *const operation = "haul_conv2d";
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t round_up(int64_t a, int64_t b)
 {
-    return ceil_div(a, b) * b;
+    return haul__ceil_div(a, b) * b;
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -94,12 +89,12 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
     memset(to, 0, (size_t)(p->columns * size));
     /* Every mul-th element, or elements div apart: one of the two is 1. */
     int64_t mul = p->mul[1], div = p->div[1];
-    int64_t first = shift < 0 ? ceil_div(-shift, mul) : 0, at = first * mul + shift;
+    int64_t first = shift < 0 ? haul__ceil_div(-shift, mul) : 0, at = first * mul + shift;
     if (at % div) {
         first += div - at % div;
         at += div - at % div;
     }
-    int64_t left_to = ceil_div(p->columns - first, div), left_from = ceil_div(p->w - at / div, mul);
+    int64_t left_to = haul__ceil_div(p->columns - first, div), left_from = haul__ceil_div(p->w - at / div, mul);
     int64_t count = smaller(left_to, left_from);
     if (size == 4)
         spread_4(to + first * size, div, from + at / div * size, mul, count);
@@ -259,9 +254,9 @@ static haul_status run_convolution(convolution *v, const haul__conv2d *c)
     v->span = (v->out_h - 1) * v->planes.columns + v->out_w;
     v->pitch = round_up(v->span, v->tiles->lanes);
     /* A few images: their rows are shared out as well. */
-    int64_t wanted = c->n * c->groups < 16 ? ceil_div(16, c->n * c->groups) : 1;
-    v->rows = round_up(ceil_div(v->m, wanted), v->tiles->rows);
-    v->blocks = ceil_div(v->m, v->rows);
+    int64_t wanted = c->n * c->groups < 16 ? haul__ceil_div(16, c->n * c->groups) : 1;
+    v->rows = round_up(haul__ceil_div(v->m, wanted), v->tiles->rows);
+    v->blocks = haul__ceil_div(v->m, v->rows);
     v->offsets = tap_offsets(c, &v->planes, v->channels);
     int64_t tasks = c->n * c->groups * v->blocks, elements;
     if (!haul__mul_size(v->rows, v->pitch, &elements) || !v->offsets ||
@@ -435,18 +430,6 @@ static void add_pieces(void *context, int64_t first, int64_t last)
         v->tiles->add(out, v->sums + (p * count + first) * size, last - first);
 }
 
-/* The bias's gradient, [c_out]: sums of dy's planes, a range of channels a call. */
-static void bias_gradient(void *context, int64_t first, int64_t last)
-{
-    const weight_gradient *v = context;
-    const haul__conv2d    *c = v->c;
-    int64_t                plane = c->out_h * c->out_w, size = v->size;
-    char                  *out = address(c->bias, c->bias_offset + first, size);
-    memset(out, 0, (size_t)((last - first) * size));
-    for (int64_t n = 0; n < c->n; n++)
-        v->tiles->add_rows(out, address(c->y, c->y_offset + (n * c->c_out + first) * plane, size), last - first, plane);
-}
-
 static haul_status run_gradient(weight_gradient *v)
 {
     const haul__conv2d *c = v->c;
@@ -466,8 +449,6 @@ static haul_status run_gradient(weight_gradient *v)
     haul__cpu_scratch_close(&v->scratch);
     if (partial)
         haul__parallel_for(count, 1 << 14, add_pieces, v);
-    if (c->bias)
-        haul__parallel_for(c->c_out, grain_for((double)c->n * (double)(c->out_h * c->out_w)), bias_gradient, v);
 out:
     haul__free(v->offsets);
     haul__free(sums);
@@ -496,17 +477,17 @@ haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d
     v.dy = (planes){
         .h = c->out_h,
         .w = c->out_w,
-        .rows = ceil_div(v.length, v.x.columns),
+        .rows = haul__ceil_div(v.length, v.x.columns),
         .columns = v.x.columns,
         .phases = {1, 1},
         .mul = {1, 1},
         .div = {1, 1},
         .size = size,
     };
-    v.per_piece = c->n > PIECE && count <= PARTIAL_SUMS / ceil_div(c->n, PIECE) ? PIECE : c->n;
-    v.pieces = ceil_div(c->n, v.per_piece);
-    v.row_blocks = ceil_div(v.m, BLOCK_ROWS);
+    v.per_piece = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE) ? PIECE : c->n;
+    v.pieces = haul__ceil_div(c->n, v.per_piece);
+    v.row_blocks = haul__ceil_div(v.m, BLOCK_ROWS);
     v.channels_each = smaller(v.channels, v.taps < BLOCK_TAPS ? BLOCK_TAPS / v.taps : 1);
-    v.channel_blocks = ceil_div(v.channels, v.channels_each);
+    v.channel_blocks = haul__ceil_div(v.channels, v.channels_each);
     return run_gradient(&v);
 }

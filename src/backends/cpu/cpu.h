@@ -17,7 +17,7 @@ haul_status haul__cpu_fill(haul__stream *s, const haul__buffer *to, size_t offse
                            size_t pattern_size);
 
 /* launch.c */
-const char *haul__cpu_level(void); /* of the instructions in use: "base", "v3" */
+const char *haul__cpu_level(void); /* instruction level of the kernels in use: "base", "v3" */
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch);
 

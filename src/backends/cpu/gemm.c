@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/tiles.h"
 #include "core/pool.h"
+#include "core/shape.h"
 
 /* Multiplications worth a piece of their own; most pieces; rows of A below which packing B does not pay, and below
  * which dot products take the place of packing a transposed B. */
@@ -23,11 +24,6 @@ typedef struct product {
     int64_t                size;                                     /* of an element */
     int64_t                row_pieces, column_pieces, rows, columns; /* of a matrix; of a piece */
 } product;
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -144,11 +140,11 @@ static void cut(product *p)
     const haul__gemm *g = p->call;
     double            work = (double)g->batch * (double)g->m * (double)g->n * (double)g->k / PIECE_WORK;
     int64_t           pieces = work > MOST_PIECES ? MOST_PIECES : work > 1 ? (int64_t)work : 1;
-    int64_t           each = ceil_div(pieces, g->batch);
-    p->column_pieces = smaller(each, ceil_div(g->n, p->tiles->width));
-    p->row_pieces = smaller(ceil_div(each, p->column_pieces), ceil_div(g->m, BLOCK_ROWS));
-    p->columns = ceil_div(ceil_div(g->n, p->column_pieces), p->tiles->lanes) * p->tiles->lanes;
-    p->rows = ceil_div(ceil_div(g->m, p->row_pieces), p->tiles->rows) * p->tiles->rows;
+    int64_t           each = haul__ceil_div(pieces, g->batch);
+    p->column_pieces = smaller(each, haul__ceil_div(g->n, p->tiles->width));
+    p->row_pieces = smaller(haul__ceil_div(each, p->column_pieces), haul__ceil_div(g->m, BLOCK_ROWS));
+    p->columns = haul__ceil_div(haul__ceil_div(g->n, p->column_pieces), p->tiles->lanes) * p->tiles->lanes;
+    p->rows = haul__ceil_div(haul__ceil_div(g->m, p->row_pieces), p->tiles->rows) * p->tiles->rows;
 }
 
 /* A few multiplications: a loop is done before anything else has begun. */
@@ -185,6 +181,6 @@ haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call)
     }
     cut(&p);
     int64_t pieces = call->batch * p.row_pieces * p.column_pieces;
-    haul__parallel_for(pieces, ceil_div(pieces, MOST_PIECES), run_pieces, &p);
+    haul__parallel_for(pieces, haul__ceil_div(pieces, MOST_PIECES), run_pieces, &p);
     return HAUL_OK;
 }

@@ -493,7 +493,7 @@ static int64_t piece_of(haul__onednn_kind kind, const haul__conv2d *c)
 haul_status haul__cpu_onednn_conv2d(haul__onednn_kind kind, const haul__conv2d *c)
 {
     bool pays = c->c_in / c->groups >= MANY_CHANNELS && c->c_out / c->groups >= MANY_CHANNELS;
-    if (c->dtype != HAUL_F32 || !pays || (c->bias && kind != HAUL__ONEDNN_FORWARD))
+    if (c->dtype != HAUL_F32 || !pays)
         return HAUL_UNSUPPORTED;
     pthread_once(&once, open_library);
     if (!dnnl.usable)

@@ -54,8 +54,6 @@ typedef struct haul__cpu_tiles {
     void (*fold)(void *out, const void *sums, int64_t count);
     /* out[i] += x[i] */
     void (*add)(void *out, const void *x, int64_t count);
-    /* out[i] += the sum of row i of x [rows, count] */
-    void (*add_rows)(void *out, const void *x, int64_t rows, int64_t count);
 } haul__cpu_tiles;
 
 /* NULL for dtypes other than f32 and f64. */

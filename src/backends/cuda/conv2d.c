@@ -513,8 +513,7 @@ haul_status haul__cuda_conv2d_backward_data(haul__stream *s, const haul__conv2d 
     return convolve(s, HAUL__CONV2D_DATA, call);
 }
 
-/* The gradient of a bias is not part of cuDNN's operation. */
 haul_status haul__cuda_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call)
 {
-    return call->bias ? HAUL_UNSUPPORTED : convolve(s, HAUL__CONV2D_WEIGHT, call);
+    return convolve(s, HAUL__CONV2D_WEIGHT, call);
 }

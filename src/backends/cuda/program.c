@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/compiler_log.h"
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
 #include "core/cache.h"
@@ -26,18 +27,6 @@ char *haul__cuda_program_text(const haul__unit *unit)
                         dtype, dtype, haul__kernel_header("common"), unit->text);
 }
 
-/* The first line of the compiler's log that tells of an error, else its first line. */
-static void pick_line(const char *log, char *out, size_t size)
-{
-    const char *line = strstr(log, "error");
-
-    while (line && line > log && line[-1] != '\n')
-        line--;
-    if (!line)
-        line = log + strspn(log, " \r\n\t");
-    snprintf(out, size, "%.*s", (int)strcspn(line, "\r\n"), line);
-}
-
 /* All the compiler said, to haul__free; NULL if that cannot be had. */
 static char *read_log(nvrtcProgram program)
 {
@@ -58,7 +47,7 @@ static haul_status fail_compile(const char *place, const char *name, nvrtcProgra
         return haul__fail_memory(place, 0);
     log = read_log(program);
     if (log)
-        pick_line(log, line, sizeof line);
+        haul__compiler_line(log, line, sizeof line);
     haul__free(log);
     return haul__fail(HAUL_BACKEND, place, NULL, "kernel %s does not compile: NVRTC error %d%s%s", name, (int)code,
                       line[0] ? ": " : "", line);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/compiler_log.h"
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
 #include "core/cache.h"
@@ -51,18 +52,6 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
 /* --- building
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* The line of a compiler's log that says most: the first with an error, else the first that is not blank. */
-static void pick_line(const char *log, char *out, size_t size)
-{
-    const char *line = strstr(log, "error");
-
-    while (line && line > log && line[-1] != '\n')
-        line--;
-    if (!line)
-        line = log + strspn(log, " \r\n\t");
-    snprintf(out, size, "%.*s", (int)strcspn(line, "\r\n"), line);
-}
-
 static haul_status fail_build(const haul_device *device, const char *name, cl_program program, cl_int code)
 {
     haul__cl_device *d = haul__cl_of(device);
@@ -72,7 +61,7 @@ static haul_status fail_build(const haul_device *device, const char *name, cl_pr
     if (haul__cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS)
         log = haul__calloc(size + 1, 1);
     if (log && haul__cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
-        pick_line(log, line, sizeof line);
+        haul__compiler_line(log, line, sizeof line);
     haul__free(log);
     return haul__fail(HAUL_BACKEND, device->name, NULL, "kernel %s does not compile: %s%s%s", name,
                       haul__cl_error_name(code), line[0] ? ": " : "", line);

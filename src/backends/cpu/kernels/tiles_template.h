@@ -298,22 +298,6 @@ static void NAME(add)(void *out, const void *x, int64_t count)
         y[i] += from[i];
 }
 
-static void NAME(add_rows)(void *out, const void *x, int64_t rows, int64_t count)
-{
-    REAL *y = out;
-
-    for (int64_t r = 0; r < rows; r++) {
-        const REAL *row = (const REAL *)x + r * count;
-        VECTOR      sum = {0};
-        int64_t     i = 0;
-        for (; i + LANES <= count; i += LANES)
-            sum += NAME(load)(row + i);
-        if (i < count)
-            sum += NAME(load_part)(row + i, count - i);
-        y[r] += NAME(lanes_sum)(sum);
-    }
-}
-
 const haul__cpu_tiles NAME(haul__cpu_tiles) = {
     .lanes = LANES,
     .width = WIDTH,
@@ -324,7 +308,6 @@ const haul__cpu_tiles NAME(haul__cpu_tiles) = {
     .gather = NAME(gather),
     .fold = NAME(fold),
     .add = NAME(add),
-    .add_rows = NAME(add_rows),
 };
 
 #undef TILE_OF

@@ -1,0 +1,10 @@
+/* What the logs of run-time compilers say. */
+#ifndef HAUL_BACKENDS_COMPILER_LOG_H
+#define HAUL_BACKENDS_COMPILER_LOG_H
+
+#include <stddef.h>
+
+/* The line of a compiler's log for an error's message: the first with an error, else the first that is not blank. */
+void haul__compiler_line(const char *log, char *out, size_t size);
+
+#endif
