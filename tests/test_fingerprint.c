@@ -384,7 +384,7 @@ static const network networks[] = {
     {"train_dropout", build_dropout, by_nesterov, {2, {16, 20}}, 20, HAUL_DTYPE_NONE},
     {"train_batch_norm", build_batch_norm, by_adamw, PICTURES(8, 12), 20, HAUL_DTYPE_NONE},
     {"train_wide", build_wide, by_sgd, PICTURES(8, 12), 6, HAUL_DTYPE_NONE},
-    {"train_resnet18", build_resnet, by_sgd, PICTURES(2, 16), 2, HAUL_DTYPE_NONE},
+    {"train_resnet18", build_resnet, by_sgd, PICTURES(2, 8), 2, HAUL_DTYPE_NONE},
 };
 
 typedef struct training {

@@ -5,7 +5,8 @@
  *   PROGRAM --list           NAME TAB UNIT TAB AMOUNT TAB PEERS, a line for each case
  *   PROGRAM --serve          for each name read, one measurement: "ok WALL CPU", seconds a run, or "out REASON"
  *   PROGRAM NAME ...         only cases whose names begin so
- *   PROGRAM --json [NAME ...]   an array of objects with "name", "ns" and "cpu_ns" for a run; null for a case left out
+ *   PROGRAM --json [NAME ...]
+ *                            an array of objects: "name", "ns" and "cpu_ns" of a run, null for a case left out
  * Cases run on the CPU; BENCH_DEVICE=opencl:0 moves those that leave the device open. */
 #ifndef BENCH_H
 #define BENCH_H

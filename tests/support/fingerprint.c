@@ -269,9 +269,11 @@ golden_outcome golden_compare(const char *path, const fingerprint_list *list)
     if (own && !getenv("HAUL_CASE"))
         find_lost(&g, list);
     if (differ)
-        printf("%d fingerprints differ from %s\n", differ, path);
+        printf("%d fingerprints differ from %s;\n%s/fingerprints.txt has a line for each kind, to be compared with "
+               "another commit's\n",
+               differ, path, HAUL_BUILD);
     if (!own && differ) {
-        printf("which was made on  %s\nwhile this machine is  %s\n", g.origin, origin);
+        printf("nothing fails, because the golden file was made on\n    %s\nand this is\n    %s\n", g.origin, origin);
         outcome = GOLDEN_FOREIGN;
     }
     fingerprint_free(&g.list);
