@@ -1,4 +1,6 @@
-/* Commands: what reaches a device, in which order, and for whose sake. */
+/* Commands: what reaches a device, in which order, and for whose sake; recordings and their replay.
+ *
+ * ctest: cuda */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,11 +8,14 @@
 
 #include <cmocka.h>
 #include <haul/haul.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "device/recording.h"
 #include "memory/allocator.h"
+#include "ops/optimizer.h"
 #include "support/commands.h"
 #include "support/late.h"
 
@@ -149,6 +154,351 @@ static void test_command__peers_that_do_not_reach_each_other_are_refused_quietly
     haul__object_release(b);
 }
 
+/* ---- recordings ---- */
+
+enum { COUNT = 1000, STEPS = 10 };
+
+/* A parameter that learns to be a target, by SGD with momentum. */
+typedef struct model {
+    haul_tensor *parameter, *velocity, *target;
+} model;
+
+static haul_tensor *ramp(double from, double by)
+{
+    float values[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)(from + by * i);
+    return haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), values);
+}
+
+static model model_new(void)
+{
+    return (model){ramp(-1, 0.003), haul_zeros(HAUL_F32, HAUL_SHAPE(COUNT)), ramp(0.5, -0.001)};
+}
+
+static haul_status step(const model *m, double lr, bool first)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul__sgd    settings = {.lr = lr, .momentum = 0.9, .weight_decay = 0.01, .first = first};
+    haul_tensor *grad = haul_sub(m->parameter, m->target);
+    haul_status  status = grad ? haul__sgd_step(m->parameter, m->velocity, grad, &settings, NULL) : haul_error_status();
+    haul_scope_pop(scope);
+    return status;
+}
+
+static double rate_of(int i)
+{
+    return 0.1 / (1 + i);
+}
+
+static haul__slot_values rate(double lr)
+{
+    haul__slot_values values = {.given = {false}};
+    assert_int_equal(haul__slot_set_real(&values, HAUL__SLOT_learning_rate, lr), HAUL_OK);
+    return values;
+}
+
+static void assert_same(haul_tensor *a, haul_tensor *b)
+{
+    float x[COUNT], y[COUNT];
+    assert_int_equal(haul_read(a, x, sizeof x), HAUL_OK);
+    assert_int_equal(haul_read(b, y, sizeof y), HAUL_OK);
+    assert_memory_equal(x, y, sizeof x);
+}
+
+/* Of a step, after one that was not recorded: then there is a velocity. */
+static haul__recording *record_step(const model *m, double lr)
+{
+    assert_int_equal(step(m, rate_of(0), true), HAUL_OK);
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    assert_int_equal(step(m, lr, false), HAUL_OK);
+    haul__recording *r = haul__recording_end();
+    assert_non_null(r);
+    return r;
+}
+
+static void replay_equals_eager(haul_device *device)
+{
+    haul_scope *scope = haul_scope_push();
+    assert_int_equal(haul_set_device(device), HAUL_OK);
+    haul_set_grad_enabled(false);
+    model            eager = model_new(), replayed = model_new();
+    haul__recording *r = record_step(&replayed, rate_of(1));
+    assert_int_equal(haul__recording_captured(r), device == haul_cpu());
+    assert_int_equal(haul__recording_count(r), 2);
+    assert_string_equal(haul__recording_command(r, 0)->operation, "haul_sub");
+    assert_string_equal(haul__recording_command(r, 1)->operation, "haul_sgd");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(step(&eager, rate_of(i), i == 0), HAUL_OK);
+    for (int i = 2; i < STEPS + 2; i++) {
+        haul__slot_values values = rate(rate_of(i));
+        uint64_t          version = atomic_load(&replayed.parameter->storage->version);
+        assert_int_equal(step(&eager, rate_of(i), false), HAUL_OK);
+        assert_int_equal(haul__recording_replay(r, &values), HAUL_OK);
+        assert_true(atomic_load(&replayed.parameter->storage->version) > version);
+        assert_same(eager.parameter, replayed.parameter);
+    }
+    assert_same(eager.velocity, replayed.velocity);
+    /* without values it is the recorded step */
+    assert_int_equal(step(&eager, rate_of(1), false), HAUL_OK);
+    assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+    assert_same(eager.parameter, replayed.parameter);
+    haul__recording_free(r);
+    haul_scope_pop(scope);
+}
+
+static haul_device *second_device(void)
+{
+    haul_device *device = haul_device_get("opencl:0");
+    if (!haul_device_is_valid(device))
+        device = haul_device_get("cuda:0");
+    if (!haul_device_is_valid(device))
+        skip();
+    return device;
+}
+
+static void test_command__replay_equals_eager_on_the_cpu(void **state)
+{
+    (void)state;
+    replay_equals_eager(haul_cpu());
+}
+
+static void test_command__replay_equals_eager_on_a_queued_device(void **state)
+{
+    (void)state;
+    replay_equals_eager(second_device());
+}
+
+/* Draws move on by what the steps in between took. */
+static void test_command__random_offsets_move_on(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    haul_set_grad_enabled(false);
+    haul_tensor *x = ramp(1, 0), *dropped = haul_zeros(HAUL_F32, HAUL_SHAPE(COUNT));
+    haul_tensor *noise = haul_zeros(HAUL_F32, HAUL_SHAPE(COUNT));
+    haul_manual_seed(7);
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    haul_scope *inner = haul_scope_push();
+    assert_int_equal(haul_copy_into(dropped, haul_dropout(x, 0.5, true)), HAUL_OK);
+    assert_int_equal(haul_copy_into(noise, haul_normal(HAUL_F32, HAUL_SHAPE(COUNT), 0, 1)), HAUL_OK);
+    haul_scope_pop(inner);
+    haul__recording *r = haul__recording_end();
+    assert_non_null(r);
+    int64_t used = (int64_t)haul_random_state_get().offset;
+    assert_true(used > 0);
+    for (int i = 1; i < 4; i++) {
+        haul__slot_values values = {.given = {false}};
+        assert_int_equal(haul__slot_set_integer(&values, HAUL__SLOT_random_offset, i * used), HAUL_OK);
+        assert_int_equal(haul__recording_replay(r, &values), HAUL_OK);
+        haul_random_state_set((haul_random_state){.seed = 7, .offset = (uint64_t)(i * used)});
+        assert_same(haul_dropout(x, 0.5, true), dropped);
+        assert_same(haul_normal(HAUL_F32, HAUL_SHAPE(COUNT), 0, 1), noise);
+    }
+    haul__recording_free(r);
+    haul_scope_pop(scope);
+}
+
+/* Library calls, fills and copies, with f64 slots of Adam. */
+static void test_command__all_kinds_are_replayed(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    haul_set_grad_enabled(false);
+    haul_tensor *a = haul_normal(HAUL_F64, HAUL_SHAPE(16, 16), 0, 1), *w = haul_zeros(HAUL_F64, HAUL_SHAPE(16, 16));
+    haul_tensor *m = haul_zeros(HAUL_F64, HAUL_SHAPE(16, 16)), *v = haul_zeros(HAUL_F64, HAUL_SHAPE(16, 16));
+    haul__adam   settings = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .step = 1};
+    double       got[256], wanted[256];
+    for (int round = 0; round < 2; round++) { /* as commands, then replayed */
+        haul__recording *r = NULL;
+        haul_zero_into(w);
+        haul_zero_into(m);
+        haul_zero_into(v);
+        for (int i = 1; i <= 3; i++) {
+            settings.step = i;
+            if (round == 1 && i > 1) {
+                haul__slot_values values = {.given = {false}};
+                double            size = 0.01 / (1 - (i == 2 ? 0.9 * 0.9 : 0.9 * 0.9 * 0.9));
+                double            squares = 1 - (i == 2 ? 0.99 * 0.99 : 0.99 * 0.99 * 0.99);
+                assert_int_equal(haul__slot_set_real(&values, HAUL__SLOT_step_size, size), HAUL_OK);
+                assert_int_equal(haul__slot_set_real(&values, HAUL__SLOT_bias_correction, sqrt(squares)), HAUL_OK);
+                assert_int_equal(haul__recording_replay(r, &values), HAUL_OK);
+                continue;
+            }
+            haul_scope *inner = haul_scope_push();
+            if (round == 1)
+                assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+            haul_tensor *sum = haul_full(HAUL_F64, HAUL_SHAPE(16, 16), 0.25);
+            haul_tensor *product = haul_add(haul_matmul(a, haul_contiguous(haul_transpose(w, 0, 1))), sum);
+            assert_int_equal(haul_copy_into(sum, product), HAUL_OK);
+            assert_int_equal(haul__adam_step(w, m, v, sum, &settings, NULL), HAUL_OK);
+            if (round == 1)
+                assert_non_null(r = haul__recording_end());
+            haul_scope_pop(inner);
+        }
+        assert_int_equal(haul_read(w, round ? got : wanted, sizeof got), HAUL_OK);
+        haul__recording_free(r);
+    }
+    for (int i = 0; i < 256; i++)
+        assert_true(fabs(got[i] - wanted[i]) <= 1e-12 * fabs(wanted[i]));
+    haul_scope_pop(scope);
+}
+
+static void test_command__recordings_hold_their_storages(void **state)
+{
+    haul_memory_stats before, during, after;
+    haul_scope       *scope = haul_scope_push();
+    (void)state;
+    haul_set_grad_enabled(false);
+    haul__recording *r;
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &before), HAUL_OK);
+    haul_scope *inner = haul_scope_push();
+    model       m = model_new();
+    r = record_step(&m, 0.1);
+    haul_scope_pop(inner);
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &during), HAUL_OK);
+    assert_int_equal(during.live_blocks - before.live_blocks, 4); /* with the gradient's */
+    haul_zeros(HAUL_F32, HAUL_SHAPE(COUNT));                      /* must not be given the gradient's memory */
+    assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+    haul__recording_free(r);
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &after), HAUL_OK);
+    assert_int_equal(after.live_blocks - before.live_blocks, 1);
+    haul_scope_pop(scope);
+}
+
+static void refused(haul_status status, const char *operation, const char *what)
+{
+    assert_int_equal(status, HAUL_STATE);
+    assert_string_equal(haul_error_operation(), operation);
+    assert_non_null(strstr(haul_error_message(), what));
+    assert_non_null(strstr(haul_error_message(), "end the recording (test) first"));
+    haul_error_clear();
+}
+
+static void test_command__what_cannot_be_repeated_is_refused(void **state)
+{
+    haul_device *devices[] = {haul_cpu(), late_device(0)};
+    float        value = 1;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        haul_scope *scope = haul_scope_push();
+        haul_set_device(devices[i]);
+        haul_tensor *t = haul_zeros(HAUL_F32, HAUL_SHAPE(1));
+        assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+        refused(haul__recording_begin("again"), "again", "making a recording already");
+        refused(haul_read(t, &value, sizeof value), "haul_read", "cannot be recorded");
+        refused(haul_write(t, &value, sizeof value), "haul_write", "cannot be recorded");
+        refused(haul_device_sync(devices[i]), "haul_device_sync", "waiting for a device cannot be recorded");
+        assert_null(haul_map(t, HAUL_READ));
+        refused(haul_error_status(), "haul_map", "cannot be recorded");
+        assert_int_equal(haul_fill_into(t, 2), HAUL_OK); /* the recording goes on */
+        haul__recording *r = haul__recording_end();
+        assert_int_equal(haul__recording_count(r), 1);
+        assert_int_equal(haul_zero_into(t), HAUL_OK);
+        assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+        assert_int_equal(haul_read(t, &value, sizeof value), HAUL_OK);
+        assert_true(value == 2);
+        haul__recording_free(r);
+        haul_scope_pop(scope);
+    }
+    assert_null(haul__recording_end());
+    assert_int_equal(haul_error_status(), HAUL_STATE);
+    haul_error_clear();
+}
+
+/* A command that fails is not collected; a replay that fails says so, and the next one runs. */
+static void fails_and_goes_on(haul_device *device, int64_t nth)
+{
+    haul_scope *scope = haul_scope_push();
+    assert_int_equal(haul_set_device(device), HAUL_OK);
+    haul_set_grad_enabled(false);
+    model m = model_new();
+    assert_int_equal(step(&m, 0.1, true), HAUL_OK);
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    haul__fault_plan(HAUL__FAULT_LAUNCH, 2);
+    assert_int_equal(step(&m, 0.1, false), HAUL_BACKEND);
+    haul_error_clear();
+    haul__recording *r = haul__recording_end();
+    assert_int_equal(haul__recording_count(r), 1);
+    haul__recording_free(r);
+
+    r = record_step(&m, 0.1);
+    haul__fault_plan(HAUL__FAULT_LAUNCH, nth);
+    assert_int_equal(haul__recording_replay(r, NULL), HAUL_BACKEND);
+    assert_non_null(strstr(haul_error_message(), "refused a launch"));
+    haul_error_clear();
+    haul__fault_plan(0, 0);
+    assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+    assert_int_equal(step(&m, 0.1, false), HAUL_OK);
+    assert_int_equal(haul_device_sync(device), HAUL_OK);
+    haul__recording_free(r);
+    haul_scope_pop(scope);
+}
+
+static void test_command__a_failed_replay_leaves_nothing_locked(void **state)
+{
+    (void)state;
+    fails_and_goes_on(haul_cpu(), 1);
+    fails_and_goes_on(second_device(), 2);
+}
+
+/* Uses are left by a replay as by the commands: a read on another stream waits for it. */
+static void test_command__replays_mark_their_storages(void **state)
+{
+    haul__storage *a = haul__storage_alloc(late_device(0), 64, "test");
+    int64_t        before = late_pending();
+    char           back[64];
+    (void)state;
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    assert_int_equal(submit_fill(a, 64, 3), HAUL_OK);
+    haul__recording *r = haul__recording_end();
+    assert_int_equal(submit_fill(a, 64, 4), HAUL_OK);
+    assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+    assert_int_equal(late_pending() - before, 3);
+    assert_int_equal(submit_read(back, NULL, a, 64), HAUL_OK);
+    assert_int_equal(back[63], 3);
+    haul__recording_free(r);
+    haul__object_release(a);
+}
+
+static void test_command__recordings_fail_where_memory_does(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    haul_set_grad_enabled(false);
+    model m = model_new();
+    assert_int_equal(step(&m, 0.1, true), HAUL_OK);
+    for (int64_t nth = 1, failed = 1; failed; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        haul_status      status = haul__recording_begin("test");
+        haul__recording *r = NULL;
+        if (!status) {
+            status = step(&m, 0.1, false);
+            r = haul__recording_end();
+        }
+        failed = haul__fault_count() >= nth;
+        haul__fault_plan(0, 0);
+        assert_true(failed || (status == HAUL_OK && r));
+        haul_error_clear();
+        if (r)
+            assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
+        haul__recording_free(r);
+    }
+    haul_scope_pop(scope);
+}
+
+static void test_command__slots_have_types(void **state)
+{
+    haul__slot_values values = {.given = {false}};
+    (void)state;
+    assert_int_equal(haul__slot_set_real(&values, HAUL__SLOT_random_offset, 0.5), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "random_offset holds an integer"));
+    assert_int_equal(haul__slot_set_integer(&values, HAUL__SLOT_learning_rate, 1), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "learning_rate holds a real number"));
+    haul_error_clear();
+    assert_false(values.given[HAUL__SLOT_random_offset] || values.given[HAUL__SLOT_learning_rate]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +509,16 @@ int main(void)
         cmocka_unit_test(test_command__nothing_is_called_on_meta),
         cmocka_unit_test(test_command__library_calls_name_their_operation),
         cmocka_unit_test(test_command__peers_that_do_not_reach_each_other_are_refused_quietly),
+        cmocka_unit_test(test_command__replay_equals_eager_on_the_cpu),
+        cmocka_unit_test(test_command__replay_equals_eager_on_a_queued_device),
+        cmocka_unit_test(test_command__random_offsets_move_on),
+        cmocka_unit_test(test_command__all_kinds_are_replayed),
+        cmocka_unit_test(test_command__recordings_hold_their_storages),
+        cmocka_unit_test(test_command__what_cannot_be_repeated_is_refused),
+        cmocka_unit_test(test_command__a_failed_replay_leaves_nothing_locked),
+        cmocka_unit_test(test_command__replays_mark_their_storages),
+        cmocka_unit_test(test_command__recordings_fail_where_memory_does),
+        cmocka_unit_test(test_command__slots_have_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "core/device.h"
 #include "core/tensor.h"
+#include "backends/slot.h"
 
 /* A compiled kernel: what the backend needs to launch it. */
 typedef struct haul__kernel {
@@ -116,6 +117,14 @@ typedef struct haul__backend {
     /* Optional: direct copy between two devices of this backend; HAUL_UNSUPPORTED sends it through the host. */
     haul_status (*peer_copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
                              const haul__buffer *from, size_t from_offset, size_t bytes);
+
+    /* Optional, all three or none: a list of commands of the compute stream as one. capture keeps copies of what it
+     * needs of the commands; their storages stay as long as the handle. HAUL_UNSUPPORTED (nothing recorded): they are
+     * submitted one by one. replay runs them in order with the slots' bytes replaced; values == NULL: as captured.
+     * Calls for one handle do not overlap. NULL: lists are submitted one by one. */
+    haul_status (*capture)(haul_device *device, const haul__command *commands, int count, void **handle);
+    haul_status (*replay)(haul__stream *s, void *handle, const haul__slot_values *values);
+    void (*capture_free)(haul_device *device, void *handle);
 
     /* Optional library calls: HAUL_UNSUPPORTED (nothing recorded) hands the work to the next implementation. */
     haul_status (*gemm)(haul__stream *s, const haul__gemm *call);

@@ -33,14 +33,16 @@ typedef struct haul__region {
 
 /* Fields that a kind does not name stay 0. */
 struct haul__command {
-    haul__command_kind  kind;
-    haul__stream_choice stream;
-    const char         *operation; /* for whose sake: "haul_add"; never NULL */
-    haul_device        *device;
-    const haul__region *buffers; /* the written ones first; a launch has at most HAUL__MAX_BUFFERS */
-    int                 write_count, buffer_count;
-    const void         *params; /* of launches, library calls and callbacks; without pointers that matter */
-    size_t              params_size;
+    haul__command_kind    kind;
+    haul__stream_choice   stream;
+    const char           *operation; /* for whose sake: "haul_add"; never NULL */
+    haul_device          *device;
+    const haul__region   *buffers; /* the written ones first; a launch has at most HAUL__MAX_BUFFERS */
+    int                   write_count, buffer_count;
+    const void           *params; /* of launches, library calls and callbacks; without pointers that matter */
+    size_t                params_size;
+    const haul__slot_use *slots; /* what in the params changes from step to step */
+    int                   slot_count;
 
     /* launch: every params struct begins with int64_t items, the number of work items, which the backend may spread
      * over its processors in any way; each is done once */
@@ -62,8 +64,16 @@ struct haul__command {
         void       *to_host;
     };
 
-    /* library call, callback */
+    /* library call, callback; a callback submits no commands */
     haul_status (*run)(haul__stream *stream, const haul__command *command);
 };
+
+/* A copy that has its own buffers, params and slots, for haul__command_free; storages are not kept. */
+haul_status haul__command_copy(haul__command *out, const haul__command *command);
+void        haul__command_free(haul__command *copy);
+
+/* The command with these slots; its params are then in `room`, which has room for params_size. values == NULL: as it
+ * is. */
+haul__command haul__command_with(const haul__command *command, const haul__slot_values *values, void *room);
 
 #endif

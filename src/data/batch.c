@@ -40,7 +40,7 @@ static haul_status renew_device(haul__storage **storage, haul_device *device, si
     return *storage ? HAUL_OK : haul_error_status();
 }
 
-haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, const char *operation)
+haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe *recipe, const char *operation)
 {
     const haul_dataset *d = recipe->dataset;
     size_t              x_bytes = (size_t)recipe->batch * (size_t)d->input_count * sizeof(float);
@@ -59,7 +59,7 @@ haul_status haul__slot_prepare(haul__slot *slot, const haul__recipe *recipe, con
 
 /* ---- examples ---- */
 
-static haul_status make_example(const haul__slot *slot, const haul__recipe *recipe, int64_t epoch, int64_t index,
+static haul_status make_example(const haul__batch_slot *slot, const haul__recipe *recipe, int64_t epoch, int64_t index,
                                 float *x, void *y)
 {
     const haul_dataset *d = recipe->dataset;
@@ -78,7 +78,7 @@ static haul_status make_example(const haul__slot *slot, const haul__recipe *reci
     return HAUL_OK;
 }
 
-static haul_status make_examples(const haul__slot *slot, const haul__recipe *recipe, int64_t epoch,
+static haul_status make_examples(const haul__batch_slot *slot, const haul__recipe *recipe, int64_t epoch,
                                  const int64_t *indices, int64_t n, const atomic_bool *stop)
 {
     const haul_dataset *d = recipe->dataset;
@@ -113,8 +113,8 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     return NULL;
 }
 
-static haul_status fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices, int64_t n,
-                        const atomic_bool *stop)
+static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices,
+                        int64_t n, const atomic_bool *stop)
 {
     const haul_example_spec *spec = &recipe->dataset->source.spec;
     haul_status              status = make_examples(slot, recipe, epoch, indices, n, stop);
@@ -125,8 +125,8 @@ static haul_status fill(haul__slot *slot, const haul__recipe *recipe, int64_t ep
     return slot->y ? HAUL_OK : haul_error_status();
 }
 
-haul_status haul__slot_fill(haul__slot *slot, const haul__recipe *recipe, int64_t epoch, const int64_t *indices,
-                            int64_t n, const atomic_bool *stop, haul__error_record *error)
+haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *recipe, int64_t epoch,
+                                  const int64_t *indices, int64_t n, const atomic_bool *stop, haul__error_record *error)
 {
     haul__error_record before;
     haul__error_save(&before);
@@ -138,20 +138,20 @@ haul_status haul__slot_fill(haul__slot *slot, const haul__recipe *recipe, int64_
     return status;
 }
 
-void haul__slot_clear(haul__slot *slot)
+void haul__batch_slot_clear(haul__batch_slot *slot)
 {
     haul__object_release(slot->x);
     haul__object_release(slot->y);
     slot->x = slot->y = NULL;
 }
 
-void haul__slot_free(haul__slot *slot)
+void haul__batch_slot_free(haul__batch_slot *slot)
 {
-    haul__slot_clear(slot);
+    haul__batch_slot_clear(slot);
     haul__object_release(slot->host_x);
     haul__object_release(slot->host_y);
     haul__object_release(slot->device_x);
     haul__object_release(slot->device_y);
     haul__free(slot->picture);
-    *slot = (haul__slot){0};
+    *slot = (haul__batch_slot){0};
 }

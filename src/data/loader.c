@@ -21,7 +21,7 @@ typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
 
 typedef struct place {
     slot_state         state; /* guarded by the loader's lock, and with it who may touch the rest */
-    haul__slot         slot;
+    haul__batch_slot   slot;
     haul_status        status;
     haul__error_record error;
 } place;
@@ -58,8 +58,8 @@ struct haul_loader {
 static haul_status make_batch(haul_loader *l, place *p, int64_t number)
 {
     int64_t first = number * l->recipe.batch, left = l->recipe.dataset->source.count - first;
-    return haul__slot_fill(&p->slot, &l->recipe, l->epoch, l->order + first,
-                           left < l->recipe.batch ? left : l->recipe.batch, &l->stop, &p->error);
+    return haul__batch_slot_fill(&p->slot, &l->recipe, l->epoch, l->order + first,
+                                 left < l->recipe.batch ? left : l->recipe.batch, &l->stop, &p->error);
 }
 
 static place *place_of(const haul_loader *l, int64_t number)
@@ -105,7 +105,7 @@ static void halt(haul_loader *l)
     while (l->busy)
         pthread_cond_wait(&l->ready, &l->lock);
     for (int i = 0; i < l->place_count; i++) {
-        haul__slot_clear(&l->places[i].slot);
+        haul__batch_slot_clear(&l->places[i].slot);
         l->places[i].state = SLOT_FREE;
     }
     pthread_mutex_unlock(&l->lock);
@@ -140,7 +140,7 @@ static void destroy(void *object)
     for (int i = 0; i < l->thread_count; i++)
         haul__thread_join(l->threads[i]);
     for (int i = 0; i < l->place_count; i++)
-        haul__slot_free(&l->places[i].slot);
+        haul__batch_slot_free(&l->places[i].slot);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
@@ -277,7 +277,7 @@ haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
                           (long long)first, (long long)l->batches);
     halt(l);
     for (int i = 0; i < l->place_count && status == HAUL_OK; i++)
-        status = haul__slot_prepare(&l->places[i].slot, &l->recipe, START);
+        status = haul__batch_slot_prepare(&l->places[i].slot, &l->recipe, START);
     if (status != HAUL_OK || (status = start_workers(l)) != HAUL_OK)
         return status;
     l->epoch = epoch;
@@ -303,10 +303,10 @@ static haul_status retire(haul_loader *l)
     if (!l->holding)
         return HAUL_OK;
     place *p = place_of(l, l->taken - 1);
-    haul__slot_clear(&p->slot);
+    haul__batch_slot_clear(&p->slot);
     l->holding = false;
     l->current = (haul_batch){0};
-    haul_status status = haul__slot_prepare(&p->slot, &l->recipe, NEXT);
+    haul_status status = haul__batch_slot_prepare(&p->slot, &l->recipe, NEXT);
     if (status != HAUL_OK)
         return status;
     pthread_mutex_lock(&l->lock);

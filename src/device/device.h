@@ -19,6 +19,8 @@ haul_device *haul__device_current(const char *operation);
 
 /* The host is about to read / write the storage's memory itself (CPU tensors): wait for whoever must come first. */
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin);
+/* The same for reading what decides nothing but an error, which does not disturb a recording: it is not repeated. */
+haul_status haul__host_inspect(haul__storage *storage, const char *origin);
 
 /* Waiting for points on streams. Whatever may make the host wait is told the operation for whose sake it is, which
  * reports name (haul/sync.h); NULL where it is not known. */

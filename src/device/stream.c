@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "device/recording.h"
 #include "device/wait.h"
 
 /* An event of the backend and the ticket it covers. */
@@ -294,7 +295,14 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
 
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin)
 {
-    return haul__uses_wait(storage->uses, NULL, write, origin);
+    haul_status status = haul__recording_refuse(origin, write ? "writing a tensor's memory on the host"
+                                                              : "reading a tensor's memory on the host");
+    return status ? status : haul__uses_wait(storage->uses, NULL, write, origin);
+}
+
+haul_status haul__host_inspect(haul__storage *storage, const char *origin)
+{
+    return haul__uses_wait(storage->uses, NULL, false, origin);
 }
 
 /* ---- streams ---- */
@@ -366,6 +374,8 @@ haul_status haul__streams_open(haul_device *device)
 haul_status haul_device_sync(haul_device *device)
 {
     haul_status status = haul__device_check(device, "haul_device_sync", "device");
+    if (!status)
+        status = haul__recording_refuse("haul_device_sync", "waiting for a device");
     if (status)
         return status;
     haul__stream *streams[] = {device->upload, device->compute, device->download};

@@ -3,7 +3,7 @@
  * Nothing is ever submitted to a device without data. Streams of synchronous backends are not locked: their commands
  * run on the calling threads, side by side. */
 #include "core/alloc.h"
-#include "device/device.h"
+#include "device/recording.h"
 #include "device/stream.h"
 
 /* ---- kinds ---- */
@@ -158,22 +158,38 @@ static haul__stream *stream_of(const haul__command *c)
     return c->stream == HAUL__STREAM_COMPUTE ? d->compute : c->stream == HAUL__STREAM_UPLOAD ? d->upload : d->download;
 }
 
-haul_status haul__submit(const haul__command *c)
+static haul_status submit(const haul__command *c, const traits *kind)
 {
-    const traits        *kind = &kinds[c->kind];
-    const haul__backend *backend = c->device->backend;
-    if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
-        return HAUL_UNSUPPORTED;
-    if (backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
-        return HAUL_OK;
-    haul_status status = check(c, kind);
+    haul__stream *s = stream_of(c);
+    haul_status   status = check(c, kind);
     if (status)
         return status;
-    haul__stream *s = stream_of(c);
     if (kind->on_host)
         return call_back(s, c, kind);
     status = wait_all(c, s);
     if (status)
         return status;
-    return backend->synchronous ? hand_over(s, c, kind) : submit_queued(s, c, kind);
+    return c->device->backend->synchronous ? hand_over(s, c, kind) : submit_queued(s, c, kind);
+}
+
+static haul_status submit_recorded(const haul__command *c, const traits *kind)
+{
+    int         before = haul__recording_count(haul__recording_current);
+    haul_status status = haul__recording_note(c);
+    if (status)
+        return status;
+    status = submit(c, kind);
+    if (status)
+        haul__recording_cut(before);
+    return status;
+}
+
+haul_status haul__submit(const haul__command *c)
+{
+    const traits *kind = &kinds[c->kind];
+    if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
+        return HAUL_UNSUPPORTED;
+    if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
+        return HAUL_OK;
+    return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
 }

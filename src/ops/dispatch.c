@@ -254,6 +254,15 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                       int out_count, haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                       int64_t items, int64_t grain)
 {
+    return haul__run_with_slots(operation, device, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL,
+                                0, items, grain);
+}
+
+haul_status haul__run_with_slots(const char *operation, haul_device *device, int id, haul_dtype dtype,
+                                 haul_tensor *const *outs, int out_count, haul_tensor *const *ins, int in_count,
+                                 const void *params, size_t params_size, const haul__slot_use *slots, int slot_count,
+                                 int64_t items, int64_t grain)
+{
     haul__region buffers[HAUL__MAX_BUFFERS];
     int          count = out_count + in_count;
     if (items <= 0 || device->backend->no_data)
@@ -274,6 +283,8 @@ haul_status haul__run(const char *operation, haul_device *device, int id, haul_d
                                          .buffer_count = count,
                                          .params = params,
                                          .params_size = params_size,
+                                         .slots = slots,
+                                         .slot_count = slot_count,
                                          .kernel = kernel,
                                          .items = items,
                                          .grain = grain,

@@ -57,6 +57,8 @@ static int64_t block_count(const haul_tensor *x)
     return x->count / 4 + (x->count % 4 != 0);
 }
 
+static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, dropout_params, offset)};
+
 static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a)
 {
     haul_tensor *y =
@@ -71,8 +73,8 @@ static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a)
                         .offset = a->state.offset,
                         .threshold = (uint64_t)(a->p * 4294967296.0),
                         .scale = haul__scalar_bits(x->dtype, a->p < 1 ? 1 / (1 - a->p) : 0)};
-    if (haul__run("haul_dropout", x->storage->device, HAUL__K_dropout, x->dtype, &y, 1, &x, 1, &p, sizeof p, p.items,
-                  2048))
+    if (haul__run_with_slots("haul_dropout", x->storage->device, HAUL__K_dropout, x->dtype, &y, 1, &x, 1, &p, sizeof p,
+                             slots, 1, p.items, 2048))
         return NULL;
     return haul__finish(y, &(haul__record){.name = "haul_dropout",
                                            .backward = drop_backward,

@@ -81,7 +81,7 @@ typedef struct index_attributes {
 
 static haul_status check_range(const char *operation, const char *argument, const haul_tensor *index, int64_t limit)
 {
-    haul_status status = haul__host_before(index->storage, false, operation);
+    haul_status status = haul__host_inspect(index->storage, operation);
     if (status)
         return status;
     const int64_t *values = (const int64_t *)index->storage->buffer.host + index->offset;

@@ -221,6 +221,8 @@ typedef struct draw {
     uint64_t    a, b;
 } draw;
 
+static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, random_params, offset)};
+
 static haul_tensor *draw_on(haul_device *device, const draw *what, haul_dtype dtype, const haul_shape *shape)
 {
     haul_tensor *y = device ? haul__result(what->name, device, dtype, shape) : NULL;
@@ -235,7 +237,8 @@ static haul_tensor *draw_on(haul_device *device, const draw *what, haul_dtype dt
                            .offset = state.offset,
                            .a = what->a,
                            .b = what->b};
-    if (haul__run(what->name, device, what->kernel, dtype, &y, 1, NULL, 0, &p, sizeof p, p.items, 2048)) {
+    if (haul__run_with_slots(what->name, device, what->kernel, dtype, &y, 1, NULL, 0, &p, sizeof p, slots, 1, p.items,
+                             2048)) {
         haul__random_give_back(state, blocks);
         return NULL;
     }

@@ -111,9 +111,15 @@ static haul_status adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_
         params.made_at = guard->made->offset;
         params.from = guard->from;
     }
-    haul_status status =
-        haul__run("haul_adam", parameter->storage->device, guard ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, outs,
-                  guard ? 4 : 3, ins, guard ? 2 : 1, &params, sizeof params, params.items, 8192);
+    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(step_size, adam_params, step_size, dtype),
+                                    HAUL__SLOT_SCALAR(bias_correction, adam_params, correction, dtype),
+                                    HAUL__SLOT_SCALAR(weight_shrink, adam_params, shrink, dtype),
+                                    HAUL__SLOT_SCALAR(learning_rate, adam_params, lr, dtype),
+                                    HAUL__SLOT_INTEGER(step_parity, adam_params, from)};
+    int                  kernel = guard ? HAUL__K_adam_guarded : HAUL__K_adam;
+    haul_status          status =
+        haul__run_with_slots("haul_adam", parameter->storage->device, kernel, dtype, outs, guard ? 4 : 3, ins,
+                             guard ? 2 : 1, &params, sizeof params, slots, 5, params.items, 8192);
 
     for (int i = 0; i < 3 && !status; i++)
         haul__written(outs[i]);

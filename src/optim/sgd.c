@@ -119,12 +119,12 @@ static haul_status sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_
         params.made_at = guard->made->offset;
         params.from = guard->from;
     }
-    haul_status status =
-        haul__run("haul_sgd", parameter->storage->device, kernel_of(settings, guard != NULL), dtype, outs,
-                  !momentum ? 1
-                  : guard   ? 3
-                            : 2,
-                  ins, guard ? 2 : 1, &params, sizeof params, params.items, 16384);
+    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, sgd_params, lr, dtype),
+                                    HAUL__SLOT_INTEGER(step_parity, sgd_params, from)};
+    int                  out_count = !momentum ? 1 : guard ? 3 : 2;
+    haul_status          status =
+        haul__run_with_slots("haul_sgd", parameter->storage->device, kernel_of(settings, guard != NULL), dtype, outs,
+                             out_count, ins, guard ? 2 : 1, &params, sizeof params, slots, 2, params.items, 16384);
 
     if (status)
         return status;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/object.h"
-#include "device/device.h"
+#include "device/recording.h"
 #include "memory/allocator.h"
 #include "transfer/staging.h"
 
@@ -186,6 +186,8 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     haul_status      status;
     if (bytes == 0 || to->device->backend->no_data)
         return HAUL_OK;
+    if ((status = haul__recording_refuse(origin, "a write from the program's memory")) != HAUL_OK)
+        return status;
     if (to->device->backend->host_memory)
         return write_from(to, offset, host, bytes, origin);
     haul__wait_group_begin(&group, origin, bytes);
@@ -221,11 +223,14 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
 {
     const haul__backend *source = from->device->backend;
     haul__wait_group     group;
-    haul_status          status = HAUL_UNSUPPORTED;
+    haul_status          status;
     if (bytes == 0)
         return HAUL_OK;
     if (source->no_data)
         return refuse_meta(origin);
+    if ((status = haul__recording_refuse(origin, "a read into the program's memory")) != HAUL_OK)
+        return status;
+    status = HAUL_UNSUPPORTED;
     haul__wait_group_begin(&group, origin, bytes);
     if (haul__device_pins(from->device))
         status = haul__stage_down(host, from, offset, bytes, origin);

@@ -21,6 +21,11 @@ const char *haul__cpu_level(void); /* instruction level of the kernels in use: "
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch);
 
+/* capture.c */
+haul_status haul__cpu_capture(haul_device *device, const haul__command *commands, int count, void **handle);
+haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values);
+void        haul__cpu_capture_free(haul_device *device, void *handle);
+
 /* gemm.c and conv2d.c, the optional hooks; gemm_half.c, products of f16 and bf16 */
 haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call);
 haul_status haul__cpu_gemm_half(const haul__gemm *call);

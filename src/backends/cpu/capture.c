@@ -1,0 +1,83 @@
+/* Lists of commands on the CPU: copies of the commands, run in order without the checks and waits of each. */
+#include "backends/cpu/cpu.h"
+#include "core/alloc.h"
+
+typedef struct list {
+    int           count;
+    void         *room; /* where slots are written */
+    haul__command commands[];
+} list;
+
+static haul_status run_launch(haul__stream *s, const haul__command *c)
+{
+    return haul__cpu_launch(s, c);
+}
+
+static haul_status run_library(haul__stream *s, const haul__command *c)
+{
+    return c->run(s, c);
+}
+
+static haul_status run_copy(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
+    return haul__cpu_copy(s, &to->storage->buffer, to->offset, &from->storage->buffer, from->offset, c->bytes);
+}
+
+static haul_status run_fill(haul__stream *s, const haul__command *c)
+{
+    const haul__region *to = &c->buffers[0];
+    return haul__cpu_fill(s, &to->storage->buffer, to->offset, c->bytes, &c->pattern, c->pattern_size);
+}
+
+/* By kind; NULL: not captured. */
+static haul_status (*const run[])(haul__stream *s, const haul__command *c) = {
+    [HAUL__COMMAND_LAUNCH] = run_launch, [HAUL__COMMAND_LIBRARY] = run_library,  [HAUL__COMMAND_COPY] = run_copy,
+    [HAUL__COMMAND_FILL] = run_fill,     [HAUL__COMMAND_CALLBACK] = run_library,
+};
+
+void haul__cpu_capture_free(haul_device *device, void *handle)
+{
+    list *l = handle;
+    (void)device;
+    for (int i = 0; i < l->count; i++)
+        haul__command_free(&l->commands[i]);
+    haul__free(l->room);
+    haul__free(l);
+}
+
+haul_status haul__cpu_capture(haul_device *device, const haul__command *commands, int count, void **handle)
+{
+    size_t room = 1;
+    for (int i = 0; i < count; i++) {
+        if (!run[commands[i].kind])
+            return HAUL_UNSUPPORTED;
+        room = commands[i].params_size > room ? commands[i].params_size : room;
+    }
+    list *l = haul__calloc(1, sizeof *l + (size_t)count * sizeof l->commands[0]);
+    if (!l)
+        return haul__fail_memory(commands[0].operation, (size_t)count * sizeof l->commands[0]);
+    l->room = haul__malloc(room);
+    haul_status status = l->room ? HAUL_OK : haul__fail_memory(commands[0].operation, room);
+    for (int i = 0; i < count && !status; i++) {
+        status = haul__command_copy(&l->commands[i], &commands[i]);
+        l->count += !status;
+    }
+    if (status) {
+        haul__cpu_capture_free(device, l);
+        return status;
+    }
+    *handle = l;
+    return HAUL_OK;
+}
+
+haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values)
+{
+    const list *l = handle;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < l->count && !status; i++) {
+        haul__command c = haul__command_with(&l->commands[i], values, l->room);
+        status = run[c.kind](s, &c);
+    }
+    return status;
+}
