@@ -439,6 +439,12 @@ static void test_command__a_failed_replay_leaves_nothing_locked(void **state)
 {
     (void)state;
     fails_and_goes_on(haul_cpu(), 1);
+}
+
+/* Its second command fails, after the first one was submitted. */
+static void test_command__a_replay_that_fails_halfway_leaves_nothing_locked(void **state)
+{
+    (void)state;
     fails_and_goes_on(second_device(), 2);
 }
 
@@ -516,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_command__recordings_hold_their_storages),
         cmocka_unit_test(test_command__what_cannot_be_repeated_is_refused),
         cmocka_unit_test(test_command__a_failed_replay_leaves_nothing_locked),
+        cmocka_unit_test(test_command__a_replay_that_fails_halfway_leaves_nothing_locked),
         cmocka_unit_test(test_command__replays_mark_their_storages),
         cmocka_unit_test(test_command__recordings_fail_where_memory_does),
         cmocka_unit_test(test_command__slots_have_types),
