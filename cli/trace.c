@@ -8,11 +8,13 @@
 enum { SHOWN = 4 }; /* values of each stage */
 
 typedef struct tracer {
-    bool   json, printing;
-    double began;   /* of the innermost module */
-    bool   is_leaf; /* nothing was called inside it */
-    bool   failed;
-    double seconds; /* all stages */
+    bool        json, printing;
+    double      began;   /* of the innermost module */
+    bool        is_leaf; /* nothing was called inside it */
+    bool        failed;
+    double      seconds; /* all stages */
+    haul_status status;  /* of what failed: errors of a watcher are forgotten when it returns */
+    char        message[512];
 } tracer;
 
 /* The first values of t as doubles; how many. */
@@ -60,6 +62,18 @@ static void print_stage(tracer *r, const char *stage, const char *what, haul_ten
     printf("%s\n", haul_tensor_count(t) > n ? " ..." : "");
 }
 
+static void call_ended(tracer *r, const haul_call_event *event)
+{
+    r->failed = haul_device_sync(haul_tensor_device(event->y)) != HAUL_OK;
+    double seconds = clock_seconds() - r->began;
+    if (r->printing && !r->failed)
+        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), event->y, seconds);
+    if (r->failed) {
+        r->status = haul_error_status();
+        snprintf(r->message, sizeof r->message, "%s", haul_error_message());
+    }
+}
+
 static void on_call(const haul_call_event *event, void *context)
 {
     tracer *r = context;
@@ -72,12 +86,8 @@ static void on_call(const haul_call_event *event, void *context)
     }
     bool leaf = r->is_leaf;
     r->is_leaf = false;
-    if (!leaf || event->y == HAUL_NONE || r->failed)
-        return;
-    r->failed = haul_device_sync(haul_tensor_device(event->y)) != HAUL_OK;
-    double seconds = clock_seconds() - r->began;
-    if (r->printing && !r->failed)
-        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), event->y, seconds);
+    if (leaf && event->y != HAUL_NONE && !r->failed)
+        call_ended(r, event);
 }
 
 static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device *device)
@@ -95,6 +105,8 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     haul_watch_calls(on_call, r);
     haul_tensor *y = haul_call(net, inside);
     haul_watch_calls(NULL, NULL);
+    if (r->failed)
+        haul_error_set(r->status, NULL, NULL, "%s", r->message);
     if (!y || r->failed || haul_device_sync(device))
         return NULL;
     began = clock_seconds();

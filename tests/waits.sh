@@ -1,5 +1,5 @@
 # Every wait of the host goes through src/device/wait.c: the backends' hooks that wait, and those in which a driver may
-# wait by itself, are called there and nowhere else, so what haul_sync_report tells is all there is.
+# wait by itself, are called there and nowhere else, so the events that are emitted there are all there are.
 cd "$HAUL_SOURCE" || exit 1
 failed=0
 
@@ -37,4 +37,18 @@ waits 'haul__cl\.(Finish|WaitForEvents)\(' haul__cl_event_sync haul__cl_stream_c
 waits 'haul__cl_event_sync\(' haul__cl_event_sync haul__cl_sync
 waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_event_sync haul__cuda_stream_close
 waits 'Memcpy(HtoD|DtoH|DtoD)(_v2)?\(|MemsetD(8|16|32)\(' none
+
+# One mechanism tells what happened, the stream of events: waits and copies are emitted where they are made, and nothing
+# else in the library keeps a function to be called about what it does.
+emits() {
+    found=$(grep -rnE "$1" src cli --include='*.c' | grep -v "^src/events/" | grep -vE "^($2):")
+    if [ -n "$found" ]; then
+        echo "$1 belongs to $2, and stands here:"
+        echo "$found"
+        failed=1
+    fi
+}
+emits 'haul__emit_counted\(' 'src/device/wait.c|src/transfer/transfer.c'
+emits 'HAUL_EVENT_(WAITED|FOUND_DONE|DRIVER_CALLED),' 'src/device/wait.c'
+emits '\(\*(sink|watcher|callback|listener|hook)\)\(|haul_call_watcher \*' 'src/watch/(sync|placement|calls).c'
 exit $failed

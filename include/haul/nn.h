@@ -55,8 +55,9 @@ HAUL_API int64_t haul_module_parameter_count(haul_module *module); /* elements o
 HAUL_API haul_tensor *haul_call(haul_module *module, haul_tensor *x);
 HAUL_API haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x);
 
-/* Watch the modules called on this thread: `watcher` is told before and after each forward; NULL stops. For tracing:
- * tensors of the event are valid during the call only. */
+/* Watch the modules called on this thread: `watcher` is called before and after each forward; NULL stops. For tracing:
+ * tensors of the event are valid during the call only. The watcher is a subscriber to events (events.h): it may use
+ * Haul, the modules that it calls are not reported, and its errors are forgotten when it returns. */
 typedef struct haul_call_event {
     haul_module *module;
     const char  *path;  /* of names from the outermost module called, "features.0"; "" for that one */

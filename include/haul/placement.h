@@ -18,8 +18,8 @@ HAUL_API haul_policy haul_placement_policy(void);
 /* Log what MOVE decides: for an operation that met operands on different devices "haul_add: runs on opencl:0 (holds b,
  * 40 bytes)", and for each operand that moved "haul_add: a moves from cpu to opencl:0, 12 bytes".
  * haul_placement_log(true) writes to standard error, false stops; haul_placement_log_to hands lines (without the
- * newline) to `sink`, NULL to stop. For the whole process; `sink` is called by one thread at a time, under a lock: it
- * must not call these two, nor operations on operands of several devices. Once haul_placement_log_to returns the former
+ * newline) to `sink`, NULL to stop. For the whole process; `sink` is called by one thread at a time. It may do what
+ * subscribers to events may do (events.h), but must not call these two. Once haul_placement_log_to returns the former
  * sink is not running any more. */
 HAUL_API void haul_placement_log(bool on);
 HAUL_API void haul_placement_log_to(void (*sink)(const char *line, void *context), void *context);

@@ -39,8 +39,8 @@ typedef struct haul_sync_event {
 
 /* Report each synchronisation: haul_sync_report(true) writes lines like "haul_item waited 35.2 us for opencl:0
  * (download, 4 bytes) at train_step+0x4f in ./train" to standard error, false stops; haul_sync_report_to hands them to
- * `sink`, NULL to stop. For the whole process; `sink` is called by one thread at a time, on the thread that waited,
- * under locks of the library: of Haul it may call haul_device_name and nothing else. Once haul_sync_report_to returns
+ * `sink`, NULL to stop. For the whole process; `sink` is called by one thread at a time, on the thread that waited. It
+ * may do what subscribers to events may do (events.h), but must not call these two. Once haul_sync_report_to returns
  * the former sink is not running any more.
  * Names of functions come from the symbols that the program exports: link it with -rdynamic to see its own, else
  * addr2line turns "train+0x1f3a" into a line. A program with the static library needs -rdynamic, too, for its caller to

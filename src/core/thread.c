@@ -1,12 +1,13 @@
 /* The list of all threads that use the library, and what happens when one of them ends.
  *
- * The list serves one purpose: counting live blocks without a counter that all threads fight for. */
+ * Through the list live blocks are counted without a counter that all threads fight for, and each thread has a word of
+ * its own that says what somebody watches. */
 #include "core/thread.h"
 
 #include <pthread.h>
 #include <string.h>
 
-_Thread_local haul__context haul__tls;
+_Thread_local haul__context haul__tls = {.watch = HAUL__WATCH_UNKNOWN};
 
 static pthread_once_t  once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -14,6 +15,7 @@ static pthread_key_t   key;
 static bool            have_key;
 static haul__context  *contexts;
 static atomic_llong    strays; /* blocks of threads that have ended or have no context */
+static unsigned        watched_everywhere;
 
 static void add_strays(haul__context *context)
 {
@@ -30,6 +32,8 @@ static void thread_ends(void *p)
     memset(context->state.words, 0, sizeof context->state.words);
     haul__context_settle(context);
     haul__small_release_all();
+    haul__object_release(context->attached);
+    context->attached = NULL;
     pthread_mutex_lock(&lock);
     if (context->prev)
         context->prev->next = context->next;
@@ -38,7 +42,9 @@ static void thread_ends(void *p)
     if (context->next)
         context->next->prev = context->prev;
     add_strays(context);
+    context->own_watch = 0;
     pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&context->watch, HAUL__WATCH_UNKNOWN, memory_order_relaxed);
     atomic_store_explicit(&context->blocks, 0, memory_order_relaxed);
     context->registered = false;
 }
@@ -73,6 +79,32 @@ static void start(void)
     }
 }
 
+/* Locked. */
+static void update_watch(haul__context *context)
+{
+    atomic_store_explicit(&context->watch, watched_everywhere | context->own_watch, memory_order_relaxed);
+}
+
+void haul__watch_everywhere(unsigned bits)
+{
+    pthread_mutex_lock(&lock);
+    watched_everywhere = bits;
+    for (haul__context *c = contexts; c; c = c->next)
+        update_watch(c);
+    pthread_mutex_unlock(&lock);
+}
+
+void haul__watch_here(unsigned bits)
+{
+    haul__context *context = haul__context_get();
+    if (!context)
+        return;
+    pthread_mutex_lock(&lock);
+    context->own_watch = bits;
+    update_watch(context);
+    pthread_mutex_unlock(&lock);
+}
+
 bool haul__context_register(void)
 {
     haul__context *context = &haul__tls;
@@ -85,6 +117,7 @@ bool haul__context_register(void)
     if (contexts)
         contexts->prev = context;
     contexts = context;
+    update_watch(context);
     pthread_mutex_unlock(&lock);
     context->registered = true;
     return true;

@@ -27,7 +27,14 @@ struct haul__context {
     haul__spare   *spare[HAUL__SMALL_CLASSES];
     int            spare_count[HAUL__SMALL_CLASSES];
     haul__context *next, *prev; /* all threads' */
+
+    atomic_uint watch; /* bits of a layer above (src/events), the union of two parts: the thread's own, all threads' */
+    unsigned    own_watch; /* the thread's own; the list's lock guards it */
+    void       *attached;  /* an object of that layer, released when the thread ends */
 };
+
+/* The word of a thread that is not registered yet: whoever tests it finds its bit and comes to register the thread. */
+#define HAUL__WATCH_UNKNOWN (~0u)
 
 /* Not in debug builds, because sanitizers ask whether the address is NULL: ld, where it turns initial-exec access into
  * local, replaces an add by a lea, which loses the flags that gcc's question relies on. */
@@ -39,6 +46,10 @@ struct haul__context {
 extern _Thread_local haul__context haul__tls HAUL__TLS_MODEL;
 
 bool haul__context_register(void);
+
+/* Set a part of the words: that of all threads, of those too that register later, or that of the calling thread. */
+void haul__watch_everywhere(unsigned bits);
+void haul__watch_here(unsigned bits);
 
 /* The calling thread's context, to be cleaned up when the thread ends. NULL if that cannot be arranged: then nothing
  * may be left in it. */

@@ -2,7 +2,19 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "device/device.h"
+#include "events/events.h"
 #include "kernels/kernels.h"
+
+static void compiled(const haul_device *device, const char *kernel, haul_dtype dtype, haul_status status, int64_t start)
+{
+    haul__driver_called(device, kernel, "was compiled", 0, start);
+    if (!status && haul__watched(HAUL_EVENT_KERNEL_COMPILED))
+        haul__emit(&(haul_event){.kind = HAUL_EVENT_KERNEL_COMPILED,
+                                 .operation = kernel,
+                                 .device = device,
+                                 .text = haul_dtype_name(dtype),
+                                 .duration = haul__now_ns() - start});
+}
 
 /* Compile and publish; the device's kernels_lock is held. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
@@ -28,7 +40,7 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         int64_t start = haul__now_ns();
         status = device->backend->compile(device, &unit, kernel);
         if (!device->backend->precompiled)
-            haul__driver_called(device, info->kernel, "was compiled", 0, start);
+            compiled(device, info->kernel, dtype, status, start);
     }
     haul__free(text);
     if (status) {
@@ -44,6 +56,7 @@ const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dty
     haul__kernel            *kernel = atomic_load_explicit(place, memory_order_acquire);
     if (kernel)
         return kernel;
+    haul__events_hold();
     pthread_mutex_lock(&device->kernels_lock);
     kernel = atomic_load_explicit(place, memory_order_acquire);
     if (!kernel) {
@@ -51,5 +64,6 @@ const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dty
         atomic_store_explicit(place, kernel, memory_order_release);
     }
     pthread_mutex_unlock(&device->kernels_lock);
+    haul__events_release();
     return kernel;
 }

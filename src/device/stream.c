@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "device/recording.h"
 #include "device/wait.h"
+#include "events/events.h"
 
 /* An event of the backend and the ticket it covers. */
 struct haul__point {
@@ -102,10 +103,12 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
         reached = p->ticket;
         status = haul__wait(s, p->event, origin);
     } else {
+        haul__events_hold();
         pthread_mutex_lock(&s->lock);
         reached = atomic_load(&s->submitted);
         status = haul__wait(s, NULL, origin);
         pthread_mutex_unlock(&s->lock);
+        haul__events_release();
     }
     if (status)
         haul__device_lose(s->device, status);

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "device/recording.h"
 #include "device/stream.h"
+#include "events/events.h"
 
 /* ---- kinds ---- */
 
@@ -132,11 +133,13 @@ static haul_status hand_over(haul__stream *s, const haul__command *c, const trai
 static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind)
 {
     haul__use done = {0};
+    haul__events_hold();
     pthread_mutex_lock(&s->lock);
     haul_status status = hand_over(s, c, kind);
     if (!status)
         done = haul__stream_advance(s);
     pthread_mutex_unlock(&s->lock);
+    haul__events_release();
     if (status)
         return status;
     mark_all(c, done);

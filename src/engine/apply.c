@@ -10,6 +10,7 @@
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/node.h"
+#include "events/events.h"
 
 static int count_results(const haul__operation *operation)
 {
@@ -165,10 +166,11 @@ static haul_status deliver(haul__call *c, haul_tensor **results)
 haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                         int count, haul_tensor **results)
 {
-    haul__call  c;
-    haul_scope  scope;
-    void       *room;
-    haul_status status = begin(&c, operation, attributes, count, &room);
+    haul__call    c;
+    haul_scope    scope;
+    void         *room;
+    const int64_t began = haul__operation_begin(operation->name);
+    haul_status   status = begin(&c, operation, attributes, count, &room);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
@@ -180,6 +182,7 @@ haul_status haul__apply(const haul__operation *operation, const void *attributes
             status = deliver(&c, results);
     }
     haul__free(room);
+    haul__operation_end(operation->name, began);
     return status;
 }
 
@@ -270,10 +273,11 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
                              haul_tensor *const *operands, int count)
 {
-    haul__call  c;
-    haul_scope  scope;
-    void       *room;
-    haul_status status = begin(&c, operation, attributes, count, &room);
+    haul__call    c;
+    haul_scope    scope;
+    void         *room;
+    const int64_t began = haul__operation_begin(operation->name);
+    haul_status   status = begin(&c, operation, attributes, count, &room);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
@@ -282,6 +286,7 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
         release_results(&c);
     }
     haul__free(room);
+    haul__operation_end(operation->name, began);
     return status;
 }
 

@@ -1,8 +1,9 @@
 /* Operands on several devices are refused with the fix, or moved to the device that holds most bytes of them. */
 #include "engine/placement.h"
 
+#include "core/error.h"
 #include "engine/driver.h"
-#include "ops/dispatch.h"
+#include "events/events.h"
 
 /* A 0-d tensor on the CPU goes anywhere, as a scalar would. */
 static bool is_loose(const haul_tensor *t)
@@ -51,15 +52,25 @@ static int heaviest(const haul__call *c)
     return which;
 }
 
+void haul__emit_placement(const char *operation, const haul_device *device, const haul_device *from, const char *name,
+                          const haul_tensor *operand)
+{
+    if (haul__watched(HAUL_EVENT_PLACEMENT))
+        haul__emit(&(haul_event){.kind = HAUL_EVENT_PLACEMENT,
+                                 .operation = operation,
+                                 .device = device,
+                                 .other = from,
+                                 .text = name,
+                                 .bytes = (int64_t)haul_tensor_bytes(operand)});
+}
+
 static haul_status move_to(haul__call *c, haul_device *device)
 {
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i];
         if (haul__is_none(t) || t->storage->device == device)
             continue;
-        if (haul__place_logging())
-            haul__place_log("%s: %s moves from %s to %s, %zu bytes", c->operation->name, haul__operand_name(c, i),
-                            t->storage->device->name, device->name, haul_tensor_bytes(t));
+        haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
         c->operands[i] = haul_to(t, device);
         if (!c->operands[i])
             return haul_error_status();
@@ -79,9 +90,7 @@ haul_status haul__place_operands(haul__call *c)
     } else {
         int which = heaviest(c);
         c->device = c->operands[which]->storage->device;
-        if (haul__place_logging())
-            haul__place_log("%s: runs on %s (holds %s, %zu bytes)", c->operation->name, c->device->name,
-                            haul__operand_name(c, which), haul_tensor_bytes(c->operands[which]));
+        haul__emit_placement(c->operation->name, c->device, NULL, haul__operand_name(c, which), c->operands[which]);
     }
     return move_to(c, c->device);
 }

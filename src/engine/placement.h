@@ -7,4 +7,8 @@
 /* Bring the operands to one device by the thread's policy: sets c->device and replaces entries of c->operands. */
 haul_status haul__place_operands(haul__call *c);
 
+/* What HAUL_PLACE_MOVE decided. from == NULL: the operation runs where the operand is; else the operand moves. */
+void haul__emit_placement(const char *operation, const haul_device *device, const haul_device *from, const char *name,
+                          const haul_tensor *operand);
+
 #endif

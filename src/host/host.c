@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/half.h"
 #include "core/shape.h"
+#include "events/events.h"
 #include "memory/allocator.h"
 #include "ops/dispatch.h"
 #include "transfer/transfer.h"
@@ -325,6 +326,7 @@ void *haul_map(haul_tensor *t, int mode)
     mapping *m = NULL;
     if (map_check(t, mode))
         return NULL;
+    haul__events_hold();
     pthread_mutex_lock(&maps_lock);
     if (t->storage->attached[HAUL__MAPPING])
         haul__fail(HAUL_STATE, "haul_map", "t",
@@ -332,6 +334,7 @@ void *haul_map(haul_tensor *t, int mode)
     else
         t->storage->attached[HAUL__MAPPING] = m = map_new(t, mode);
     pthread_mutex_unlock(&maps_lock);
+    haul__events_release();
     return m ? m->memory : NULL;
 }
 
@@ -359,8 +362,10 @@ haul_status haul_unmap(haul_tensor *t)
     haul_status status = check_tensor(t, "haul_unmap");
     if (status)
         return status;
+    haul__events_hold();
     pthread_mutex_lock(&maps_lock);
     status = unmap(t);
     pthread_mutex_unlock(&maps_lock);
+    haul__events_release();
     return status;
 }

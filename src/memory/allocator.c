@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "events/events.h"
+#include "memory/block_events.h"
 
 enum { MIN_LOG = 6, STEPS = 4, BINS = (63 - MIN_LOG) * STEPS };
 
@@ -106,10 +108,14 @@ static int64_t larger(int64_t a, int64_t b)
 static void block_free(haul__block *block, const char *origin)
 {
     haul__uses_finish(&block->uses, origin);
+    const bool    watched = haul__watched(HAUL_EVENT_MEMORY_RETURNED);
+    const int64_t start = watched ? haul__now_ns() : 0;
     if (block->pinned)
         haul__device_host_free(block->owner->device, block->buffer.host, block->pin, block->bytes, origin);
     else
         haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
+    if (watched)
+        haul__emit_block(HAUL_EVENT_MEMORY_RETURNED, block, block->owner->device, origin, start);
     haul__free(block);
 }
 
@@ -278,7 +284,10 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
         block->pinned = a->pinned;
         block->bytes = size;
         block->bin = bin;
+        const int64_t start = haul__watched(HAUL_EVENT_MEMORY_OBTAINED) ? haul__now_ns() : 0;
         status = obtain(a, block, needed, origin);
+        if (!status && haul__watched(HAUL_EVENT_MEMORY_OBTAINED))
+            haul__emit_block(HAUL_EVENT_MEMORY_OBTAINED, block, a->device, origin, start);
     }
     if (status) {
         unreserve(a, (int64_t)size);
@@ -365,6 +374,8 @@ static void block_put(haul__block *block)
 
 static void storage_release(haul__storage *storage)
 {
+    if (haul__watched(HAUL_EVENT_MEMORY_FREED) && !storage->block->quiet)
+        haul__emit_storage(HAUL_EVENT_MEMORY_FREED, storage, storage->block->owner->device);
     block_put(storage->block);
 }
 
@@ -384,6 +395,10 @@ static haul__storage *storage_in(struct haul__allocator *a, haul_device *device,
     storage->buffer = block->buffer;
     storage->uses = &block->uses;
     storage->release = storage_release;
+    block->storage = 0;
+    block->quiet = haul__event_quiet();
+    if (haul__watched(HAUL_EVENT_MEMORY_ALLOCATED))
+        haul__emit_storage(HAUL_EVENT_MEMORY_ALLOCATED, storage, a->device);
     return storage;
 }
 

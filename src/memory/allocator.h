@@ -14,6 +14,9 @@ struct haul__block {
     size_t                  bytes; /* of the size class */
     int                     bin;
     const char             *origin; /* the operation that asked; a string that lives for ever */
+    uint64_t                id;     /* of the block, and of the storage that has it, for events; 0: not needed yet */
+    uint64_t                storage;
+    bool                    quiet; /* a subscriber to events has it */
     haul__uses              uses;
     haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
 };

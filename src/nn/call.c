@@ -4,34 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/call.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "events/call.h"
+#include "events/events.h"
 #include "nn/module.h"
-
-static _Thread_local haul_call_watcher *watching;
-static _Thread_local void              *watching_context;
-
-void haul_watch_calls(haul_call_watcher *watcher, void *context)
-{
-    watching = watcher;
-    watching_context = context;
-}
-
-static void notify(haul_module *module, haul_tensor *x, haul_tensor *y, bool done)
-{
-    char path[256];
-
-    if (watching)
-        watching(&(haul_call_event){.module = module,
-                                    .path = haul__call_path(path, sizeof path),
-                                    .depth = haul__call_now()->depth,
-                                    .x = x,
-                                    .y = y ? y : HAUL_NONE,
-                                    .done = done},
-                 watching_context);
-}
 
 /* Where the module was placed: its input goes there, and so does what it makes on the way. */
 static haul_tensor *enter(haul_module *module, haul_tensor *x)
@@ -81,9 +59,16 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, outer ? outer->depth + 1 : 0};
     haul__call_set(&here);
-    notify(module, x, NULL, false);
+    int64_t began = 0;
+    if (haul__watched(HAUL_EVENT_CALL))
+        began = haul__emit_begin(&(haul_event){
+            .kind = HAUL_EVENT_CALL_BEGIN, .module = module, .x = x, .y = HAUL_NONE, .text = module->kind});
     haul_tensor *y = forward(module, x, scope);
-    notify(module, x, y, true);
+    if (began)
+        haul__emit_end(
+            &(haul_event){
+                .kind = HAUL_EVENT_CALL_END, .module = module, .x = x, .y = y ? y : HAUL_NONE, .text = module->kind},
+            began);
     haul__call_set(outer);
     y = haul_scope_return(scope, y);
     if (!y && name)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/half.h"
+#include "events/events.h"
 #include "ops/conv2d_flat.h"
 #include "ops/reorder.h"
 
@@ -98,7 +99,7 @@ static haul_status call_widened(haul__conv2d_pass pass, const haul__conv2d *c, h
 
 /* A library that does not take halves takes f32: the operands are copied for as long as it runs, the result is rounded
  * once. */
-static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+static haul_status try_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
 {
     haul__error_record before;
@@ -114,6 +115,18 @@ static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, ha
     haul_set_grad_enabled(false);
     status = call_widened(pass, c, x, weight, bias, y, out);
     haul_scope_pop(scope);
+    return status;
+}
+
+/* The last try is the one without relu and bias, row-major: after it the kernels compute. */
+static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
+                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+{
+    haul_status status = try_library(pass, c, x, weight, bias, y, out);
+    if (!status)
+        haul__emit_implementation(operation, out->storage->device, "library");
+    else if (status == HAUL_UNSUPPORTED && !c->channels_last && !c->relu && !bias)
+        haul__emit_implementation(operation, out->storage->device, "kernels of conv2d_flat");
     return status;
 }
 

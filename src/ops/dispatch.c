@@ -1,59 +1,13 @@
 /* The funnel's common steps: check, place, allocate, emit. */
 #include "ops/dispatch.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/half.h"
 #include "engine/autocast.h"
+#include "engine/placement.h"
 
-/* ---- placement log ---- */
-
-static struct {
-    pthread_mutex_t lock;
-    atomic_bool     on;
-    void (*sink)(const char *line, void *context);
-    void *context;
-} place_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void haul_placement_log_to(void (*sink)(const char *line, void *context), void *context)
-{
-    pthread_mutex_lock(&place_log.lock);
-    place_log.sink = sink;
-    place_log.context = context;
-    atomic_store(&place_log.on, sink != NULL);
-    pthread_mutex_unlock(&place_log.lock);
-}
-
-static void to_stderr(const char *line, void *context)
-{
-    (void)context;
-    fprintf(stderr, "%s\n", line);
-}
-
-void haul_placement_log(bool on)
-{
-    haul_placement_log_to(on ? to_stderr : NULL, NULL);
-}
-
-bool haul__place_logging(void)
-{
-    return atomic_load_explicit(&place_log.on, memory_order_relaxed);
-}
-
-void haul__place_log(const char *format, ...)
-{
-    char    line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    pthread_mutex_lock(&place_log.lock);
-    if (place_log.sink)
-        place_log.sink(line, place_log.context);
-    pthread_mutex_unlock(&place_log.lock);
-}
+/* ---- policy ---- */
 
 haul_status haul_set_placement_policy(haul_policy policy)
 {
@@ -121,16 +75,12 @@ static haul_device *place_mixed(const char *operation, haul_tensor **in, const c
     } else {
         int which;
         device = heaviest(in, count, &which);
-        if (haul__place_logging())
-            haul__place_log("%s: runs on %s (holds %s, %zu bytes)", operation, device->name, names[which],
-                            haul_tensor_bytes(in[which]));
+        haul__emit_placement(operation, device, NULL, names[which], in[which]);
     }
     for (int i = 0; i < count; i++) {
         if (haul__is_none(in[i]) || in[i]->storage->device == device)
             continue;
-        if (haul__place_logging())
-            haul__place_log("%s: %s moves from %s to %s, %zu bytes", operation, names[i], in[i]->storage->device->name,
-                            device->name, haul_tensor_bytes(in[i]));
+        haul__emit_placement(operation, device, in[i]->storage->device, names[i], in[i]);
         in[i] = haul_to(in[i], device);
         if (!in[i])
             return NULL;

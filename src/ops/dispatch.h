@@ -115,8 +115,5 @@ haul_tensor *haul__dense(haul_tensor *x);
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
 haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
 
-/* Placement log line, if logging is on. */
-void haul__place_log(const char *format, ...) HAUL_PRINTF(1, 2);
-bool haul__place_logging(void);
 
 #endif

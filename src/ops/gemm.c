@@ -2,6 +2,7 @@
  */
 #include "ops/gemm.h"
 
+#include "events/events.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -289,7 +290,9 @@ static haul_status run_kernels(const char *operation, const haul__gemm *call, ha
                                haul_tensor *const *in)
 {
     bool small = (double)call->batch * (double)call->m * (double)call->n * (double)call->k < SMALL;
-    if (!haul_dtype_is_float(call->dtype) || small || call->k == 0)
+    bool plain = !haul_dtype_is_float(call->dtype) || small || call->k == 0;
+    haul__emit_implementation(operation, device, plain ? "kernel gemm_plain" : "kernel gemm_tile");
+    if (plain)
         return run_plain(operation, call, device, c, in);
     if (device->backend->shared_tiles)
         return run_teams(operation, call, device, c, in);
@@ -328,5 +331,7 @@ haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_
     }
     if (status == HAUL_UNSUPPORTED)
         status = run_kernels(operation, &call, device, c, in);
+    else if (!status)
+        haul__emit_implementation(operation, device, "library");
     return !status && shape->relu && !call.relu ? haul_relu_into(c, c) : status;
 }

@@ -1,4 +1,4 @@
-/* The copy verb and its ledger.
+/* The copy verb.
  *
  * Copies between a device and pinned host memory, or two devices that reach each other's memory, are submitted and done
  * when they are done: the storages' uses keep order. Ordinary host memory goes through pinned memory, in chunks, since
@@ -10,49 +10,22 @@
 #include <string.h>
 
 #include "core/object.h"
+#include "device/device.h"
 #include "device/recording.h"
+#include "events/events.h"
 #include "memory/allocator.h"
 #include "transfer/staging.h"
 
 enum { COPIED_UP_TO = 256 << 10 };
 
-/* ---- the ledger ---- */
-
-typedef struct account {
-    atomic_llong bytes, count;
-} account;
-
-static account h2d, d2h, d2d;
-
-static haul_status counted(haul_status status, account *a, size_t bytes)
+/* A copy over a link was submitted, or `status` says why it was not. */
+static haul_status counted(haul_status status, haul_event_kind kind, const haul_device *to, const haul_device *from,
+                           size_t bytes, const char *origin)
 {
-    if (!status && bytes > 0) {
-        atomic_fetch_add_explicit(&a->bytes, (long long)bytes, memory_order_relaxed);
-        atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
-    }
+    if (!status)
+        haul__emit_counted(
+            &(haul_event){.kind = kind, .operation = origin, .device = to, .other = from, .bytes = (int64_t)bytes});
     return status;
-}
-
-haul_status haul_transfer_stats_get(haul_transfer_stats *out)
-{
-    if (!out)
-        return haul__fail_null("haul_transfer_stats_get", "out");
-    *out = (haul_transfer_stats){.h2d_bytes = atomic_load(&h2d.bytes),
-                                 .d2h_bytes = atomic_load(&d2h.bytes),
-                                 .d2d_bytes = atomic_load(&d2d.bytes),
-                                 .h2d_count = atomic_load(&h2d.count),
-                                 .d2h_count = atomic_load(&d2h.count),
-                                 .d2d_count = atomic_load(&d2d.count)};
-    return HAUL_OK;
-}
-
-void haul_transfer_stats_reset(void)
-{
-    account *all[] = {&h2d, &d2h, &d2d};
-    for (int i = 0; i < 3; i++) {
-        atomic_store(&all[i]->bytes, 0);
-        atomic_store(&all[i]->count, 0);
-    }
 }
 
 /* ---- the verb ---- */
@@ -196,7 +169,7 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     else
         status = up(to, offset, host, NULL, bytes, fresh, origin);
     haul__wait_group_end(&group);
-    return counted(status, &h2d, bytes);
+    return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
 }
 
 /* ---- to the host ---- */
@@ -237,7 +210,9 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     if (status == HAUL_UNSUPPORTED)
         status = read_into(host, from, offset, bytes, origin);
     haul__wait_group_end(&group);
-    return source->host_memory ? status : counted(status, &d2h, bytes);
+    if (source->host_memory)
+        return status;
+    return counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
 }
 
 /* ---- between storages ---- */
@@ -254,7 +229,8 @@ static haul_status across(haul__storage *to, size_t to_offset, haul__storage *fr
                           "%s has no room for %zu bytes more, in which they gather on their way from %s",
                           to->device->name, bytes, from->device->name);
     status = haul__stage_across(l.to, l.offset, from, from_offset, bytes, origin);
-    status = counted(counted(status, &d2h, bytes), &h2d, bytes);
+    status = counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
+    status = counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
     return landing_end(&l, to, to_offset, bytes, status, origin);
 }
 
@@ -268,19 +244,19 @@ static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *
             status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
             status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
-        return counted(status, &h2d, bytes);
+        return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, from->device, bytes, origin);
     }
     if (to->device->backend->host_memory) {
         if (haul__storage_pinned(to) || !haul__device_pins(from->device))
             status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
         else
             status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
-        return counted(status, &d2h, bytes);
+        return counted(status, HAUL_EVENT_COPY_TO_HOST, to->device, from->device, bytes, origin);
     }
     status = move(HAUL__COMMAND_PEER, at, source, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
         return across(to, to_offset, from, from_offset, bytes, fresh, origin);
-    return counted(status, &d2d, bytes);
+    return counted(status, HAUL_EVENT_COPY_BETWEEN, to->device, from->device, bytes, origin);
 }
 
 haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,

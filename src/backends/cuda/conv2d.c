@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "device/wait.h"
+#include "events/events.h"
 
 #define BUCKETS 256
 /* Problems a bucket keeps: programs whose shapes are always new do not fill the memory with plans. */
@@ -448,6 +449,7 @@ size_t haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, co
     problem = describe(pass, call, buffers);
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
         return 0;
+    haul__events_hold();
     pthread_mutex_lock(&g->lock);
     e = find(device, g, &problem);
     for (int i = 0; e && i < (e->untimed ? e->count : e->count > 0); i++)
@@ -455,6 +457,7 @@ size_t haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, co
             bytes = e->plans[i].workspace;
     pthread_mutex_unlock(&g->lock);
     haul__cuda_leave(&scope);
+    haul__events_release();
     return (size_t)bytes;
 }
 
@@ -495,11 +498,13 @@ static haul_status convolve(haul__stream *s, haul__conv2d_pass pass, const haul_
     }
     if (haul__cuda_enter(haul__cuda_of(s->device), &scope) != CUDA_SUCCESS)
         return HAUL_UNSUPPORTED; /* the kernels' launch tells why */
+    haul__events_hold();
     pthread_mutex_lock(&r.gpu->lock);
     r.entry = find(s->device, r.gpu, &problem);
     status = run_best(&r);
     pthread_mutex_unlock(&r.gpu->lock);
     haul__cuda_leave(&scope);
+    haul__events_release();
     return status;
 }
 

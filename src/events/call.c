@@ -1,4 +1,4 @@
-#include "core/call.h"
+#include "events/call.h"
 
 #include <string.h>
 

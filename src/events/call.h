@@ -1,6 +1,6 @@
 /* The calls of modules under way on a thread: who is named in errors and reports. */
-#ifndef HAUL_CORE_CALL_H
-#define HAUL_CORE_CALL_H
+#ifndef HAUL_EVENTS_CALL_H
+#define HAUL_EVENTS_CALL_H
 
 #include <stddef.h>
 

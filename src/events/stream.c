@@ -1,0 +1,424 @@
+/* The stream of events: who listens, and how an event reaches them.
+ *
+ * A thread's own subscribers hang in a list that only the thread touches; process-wide ones in a list under a lock that
+ * is held while they run. What both lists want together is in a word of each thread (core/thread.h), which is all that
+ * is looked at where nobody listens. A subscriber that goes away while one runs is unlinked after that one returned. */
+#include <string.h>
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define HAVE_BACKTRACE 1
+#endif
+#endif
+
+#include <pthread.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "events/call.h"
+#include "events/events.h"
+#include "events/label.h"
+
+enum { FRAMES = 32, PATH = 256 };
+
+/* An event that waits for a lock of the library to be given up. */
+typedef struct held {
+    haul_event   event;
+    struct held *next;
+} held;
+
+/* What the thread has. */
+static _Thread_local struct {
+    haul__subscriber *own;
+    haul__object      attached; /* hangs in the thread's context, to be told when it ends */
+    bool              muted;    /* a subscriber is at work */
+    bool              inside;   /* a process-wide one: the thread holds the lock */
+    bool              left;     /* a subscriber of `own` went away while one was at work */
+    int               holds;
+    held             *first, **last;
+    int               depth, number;
+    int64_t           delivered;
+} self;
+
+static struct {
+    pthread_mutex_t   lock;
+    pthread_once_t    once;
+    bool              ready;
+    haul__subscriber *list;
+    bool              left;
+    atomic_uint       kinds; /* what they want together */
+} everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static atomic_int thread_count;
+
+/* ---- lists ---- */
+
+static uint32_t kinds_of(const haul__subscriber *s)
+{
+    uint32_t kinds = 0;
+    for (; s; s = s->next)
+        kinds |= s->gone ? 0 : s->of.kinds;
+    return kinds;
+}
+
+static void unlink_gone(haul__subscriber **list)
+{
+    for (haul__subscriber *s; (s = *list);) {
+        if (!s->gone) {
+            list = &s->next;
+            continue;
+        }
+        *list = s->next;
+        s->linked = false;
+        if (s->id)
+            haul__free(s);
+    }
+}
+
+/* Unlinked at once, unless somebody of the list may be at work. */
+static void leave(haul__subscriber **list, haul__subscriber *s, bool at_work, bool *left)
+{
+    s->gone = true;
+    *left = true;
+    if (at_work)
+        return;
+    unlink_gone(list);
+    *left = false;
+}
+
+static void enter(haul__subscriber **list, haul__subscriber *s)
+{
+    s->gone = false;
+    if (s->linked)
+        return;
+    s->linked = true;
+    s->next = *list;
+    *list = s;
+}
+
+/* The thread ends: its subscribers go with it. */
+static void thread_ends(void *object)
+{
+    (void)object;
+    for (haul__subscriber *s = self.own; s; s = s->next)
+        s->gone = true;
+    unlink_gone(&self.own);
+}
+
+static const haul__class attached_class = {"event subscribers", thread_ends};
+
+static void lock_everywhere(void)
+{
+    if (!self.inside)
+        pthread_mutex_lock(&everywhere.lock);
+}
+
+static void unlock_everywhere(void)
+{
+    if (!self.inside)
+        pthread_mutex_unlock(&everywhere.lock);
+}
+
+/* A forked child has the lock as its one thread had it. The handlers are installed after core's, and so run before
+ * them: this lock is taken before that of the list of threads. */
+static void get_ready(void)
+{
+    everywhere.ready = pthread_atfork(lock_everywhere, unlock_everywhere, unlock_everywhere) == 0;
+}
+
+static void update_everywhere(void)
+{
+    uint32_t kinds = kinds_of(everywhere.list);
+    atomic_store_explicit(&everywhere.kinds, kinds, memory_order_relaxed);
+    haul__watch_everywhere(kinds);
+}
+
+bool haul__attach(haul__subscriber *s)
+{
+    haul__context *context = haul__context_get();
+    if (!context)
+        return false;
+    if (!s->of.everywhere) {
+        if (!context->attached) {
+            haul__object_init(&self.attached, &attached_class);
+            context->attached = &self.attached;
+        }
+        enter(&self.own, s);
+        haul__watch_here(kinds_of(self.own));
+        return true;
+    }
+    pthread_once(&everywhere.once, get_ready);
+    if (!everywhere.ready)
+        return false;
+    lock_everywhere();
+    enter(&everywhere.list, s);
+    update_everywhere();
+    unlock_everywhere();
+    return true;
+}
+
+static haul__subscriber *find(haul__subscriber *list, int64_t id)
+{
+    while (list && (list->id != id || list->gone))
+        list = list->next;
+    return list;
+}
+
+static void detach_own(haul__subscriber *s)
+{
+    leave(&self.own, s, self.muted, &self.left);
+    haul__watch_here(kinds_of(self.own));
+}
+
+/* Locked. */
+static void detach_everywhere(haul__subscriber *s)
+{
+    leave(&everywhere.list, s, self.inside, &everywhere.left);
+    update_everywhere();
+}
+
+void haul__detach(haul__subscriber *s)
+{
+    if (s->of.everywhere) {
+        lock_everywhere();
+        if (s->linked && !s->gone)
+            detach_everywhere(s);
+        unlock_everywhere();
+    } else if (s->linked && !s->gone) {
+        detach_own(s);
+    }
+}
+
+/* ---- the public side ---- */
+
+int64_t haul_events_subscribe_with(const haul_subscription *subscription)
+{
+    static const char   operation[] = "haul_events_subscribe";
+    static atomic_llong last_id;
+    haul__subscriber   *s;
+    if (!subscription || !subscription->take) {
+        haul__fail_null(operation, subscription ? "take" : "subscription");
+        return 0;
+    }
+    if ((subscription->kinds | subscription->frames) & ~(uint32_t)HAUL_EVENT_ALL) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "kinds",
+                   "kinds and frames are 0x%x and 0x%x; expected values of haul_event_kind, combined by |",
+                   (unsigned)subscription->kinds, (unsigned)subscription->frames);
+        return 0;
+    }
+    s = haul__calloc(1, sizeof *s);
+    if (!s) {
+        haul__fail_memory(operation, sizeof *s);
+        return 0;
+    }
+    const int64_t id = atomic_fetch_add(&last_id, 1) + 1;
+    s->of = *subscription;
+    s->of.kinds = s->of.kinds ? s->of.kinds : HAUL_EVENT_ALL;
+    s->id = id;
+    if (!haul__attach(s)) {
+        haul__free(s);
+        haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL,
+                   "the system has no room for another thread's key or fork handler");
+        return 0;
+    }
+    return id;
+}
+
+haul_status haul_events_unsubscribe(int64_t id)
+{
+    if (id == 0)
+        return HAUL_OK;
+    haul__subscriber *s = find(self.own, id);
+    if (s) {
+        detach_own(s);
+        return HAUL_OK;
+    }
+    lock_everywhere();
+    s = find(everywhere.list, id);
+    if (s)
+        detach_everywhere(s);
+    unlock_everywhere();
+    return s ? HAUL_OK
+             : haul__fail(HAUL_INVALID_ARGUMENT, "haul_events_unsubscribe", "id",
+                          "%lld is no subscription of this thread or of the process; expected what "
+                          "haul_events_subscribe returned, once, on the thread that subscribed",
+                          (long long)id);
+}
+
+const char *haul_event_kind_name(haul_event_kind kind)
+{
+    static const struct {
+        haul_event_kind kind;
+        const char     *name;
+    } names[] = {
+#define X(NAME, bit, text) {HAUL_EVENT_##NAME, text},
+        HAUL_EVENT_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].kind == kind)
+            return names[i].name;
+    return "invalid";
+}
+
+/* ---- emitting ---- */
+
+bool haul__listened(uint32_t kinds)
+{
+    haul__context *context = haul__context_get();
+    return context && !self.muted && (atomic_load_explicit(&context->watch, memory_order_relaxed) & kinds);
+}
+
+bool haul__event_muted(void)
+{
+    return self.muted;
+}
+
+int64_t haul__events_delivered(void)
+{
+    return self.delivered;
+}
+
+/* The stack, walked when the first subscriber asks for it. */
+typedef struct stack {
+    void *frames[FRAMES];
+    int   count; /* -1: not walked yet */
+} stack;
+
+static void walk(stack *frames)
+{
+    frames->count = 0;
+#ifdef HAVE_BACKTRACE
+    frames->count = backtrace(frames->frames, FRAMES);
+#endif
+}
+
+static void tell(haul__subscriber *s, haul_event *event, stack *frames)
+{
+    for (; s; s = s->next) {
+        if (s->gone || !(s->of.kinds & event->kind))
+            continue;
+        bool asked = s->of.frames & event->kind;
+        if (asked && frames->count < 0)
+            walk(frames);
+        event->frames = asked ? frames->frames : NULL;
+        event->frame_count = asked ? frames->count : 0;
+        s->of.take(event, s->of.context);
+    }
+}
+
+static void tell_everywhere(haul_event *event, stack *frames)
+{
+    pthread_mutex_lock(&everywhere.lock);
+    self.inside = true;
+    tell(everywhere.list, event, frames);
+    if (everywhere.left)
+        unlink_gone(&everywhere.list);
+    everywhere.left = false;
+    self.inside = false;
+    pthread_mutex_unlock(&everywhere.lock);
+}
+
+static void fill_texts(haul_event *event, char *path)
+{
+    const char **const texts[] = {&event->operation, &event->text, &event->stream};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!*texts[i])
+            *texts[i] = "";
+    event->origin = haul__call_path(path, PATH);
+    event->label = haul__label();
+}
+
+static void deliver(haul_event *event)
+{
+    char               path[PATH];
+    stack              frames = {.count = -1};
+    haul__error_record before;
+    haul__error_save(&before);
+    self.muted = true;
+    self.delivered++;
+    if (!self.number)
+        self.number = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) + 1;
+    event->thread = self.number;
+    fill_texts(event, path);
+    tell(self.own, event, &frames);
+    if (atomic_load_explicit(&everywhere.kinds, memory_order_relaxed) & event->kind)
+        tell_everywhere(event, &frames);
+    if (self.left)
+        unlink_gone(&self.own);
+    self.left = false;
+    self.muted = false;
+    if (before.status || haul_error_status())
+        haul__error_restore(&before);
+}
+
+/* Without memory for it the event is lost; it was counted. */
+static void hold_back(const haul_event *event)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    held *h = haul__malloc(sizeof *h);
+    if (!h) {
+        haul__error_restore(&before);
+        return;
+    }
+    h->event = *event;
+    h->next = NULL;
+    *(self.first ? self.last : &self.first) = h;
+    self.last = &h->next;
+}
+
+static void emit(haul_event *event)
+{
+    if (!(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) & event->kind))
+        return; /* the other end of what is heard */
+    if (!event->time)
+        event->time = haul__now_ns();
+    if (self.holds)
+        hold_back(event);
+    else
+        deliver(event);
+}
+
+void haul__emit(haul_event *event)
+{
+    event->depth = self.depth;
+    if (!self.muted)
+        emit(event);
+}
+
+int64_t haul__emit_begin(haul_event *event)
+{
+    if (self.muted)
+        return 0;
+    event->depth = self.depth++;
+    event->time = haul__now_ns();
+    emit(event);
+    return event->time;
+}
+
+void haul__emit_end(haul_event *event, int64_t began)
+{
+    if (!began)
+        return;
+    event->depth = --self.depth;
+    event->time = haul__now_ns();
+    event->duration = event->time - began;
+    emit(event);
+}
+
+void haul__events_hold(void)
+{
+    self.holds++;
+}
+
+void haul__events_release(void)
+{
+    if (--self.holds || self.muted)
+        return;
+    for (held *h; (h = self.first);) {
+        self.first = h->next;
+        deliver(&h->event);
+        haul__free(h);
+    }
+}
