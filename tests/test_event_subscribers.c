@@ -73,6 +73,28 @@ static void test_event_subscribers__no_lock_is_held_while_a_subscriber_runs(void
     assert_true(calls > 0);
 }
 
+/* Compiles a kernel while another one's compilation is told. */
+static void compile_more(const haul_event *e, void *context)
+{
+    haul_scope *inner = haul_scope_push();
+    haul_set_device((haul_device *)e->device);
+    *(bool *)context = haul_cos(haul_ones(HAUL_F32, HAUL_SHAPE(3))) != NULL;
+    haul_scope_pop(inner);
+}
+
+static void test_event_subscribers__one_may_compile_within_a_compilation(void **state)
+{
+    (void)state;
+    for (int d = 1; d < device_count; d++) {
+        bool         compiled = false;
+        haul_tensor *x = haul_to(iota(2, 2), devices[d]);
+        int64_t id = haul_events_subscribe(compile_more, .kinds = HAUL_EVENT_KERNEL_COMPILED, .context = &compiled);
+        assert_non_null(haul_sin(x));
+        stop(id);
+        assert_true(compiled);
+    }
+}
+
 static int64_t own_id;
 
 static void once(const haul_event *e, void *context)
@@ -162,6 +184,14 @@ static void *relu_apart(void *context)
     return context;
 }
 
+/* The library does not know this thread before. */
+static void *only_label_once(void *context)
+{
+    haul_label_begin("apart");
+    haul_label_end();
+    return context;
+}
+
 static void run_apart(void *(*run)(void *), void *context)
 {
     pthread_t thread;
@@ -173,18 +203,20 @@ static void test_event_subscribers__own_and_all_threads(void **state)
 {
     heard   own = {.main = pthread_self()}, all = own;
     int64_t one = haul_events_subscribe(hear, .kinds = HAUL_EVENT_OPERATION_END, .context = &own);
-    int64_t two = haul_events_subscribe(hear, .kinds = HAUL_EVENT_OPERATION_END, .context = &all, .everywhere = true);
+    int64_t two = haul_events_subscribe(hear, .kinds = HAUL_EVENT_OPERATION_END | HAUL_EVENT_LABEL_END, .context = &all,
+                                        .everywhere = true);
     (void)state;
     haul_relu(iota(2, 2));
     run_apart(relu_apart, NULL); /* a thread that starts after the subscription */
+    run_apart(only_label_once, NULL);
     stop(one);
     stop(two);
     run_apart(relu_apart, NULL);
     assert_int_equal(own.events, 1);
     assert_int_equal(own.threads[0], 1);
-    assert_int_equal(all.events, 2);
+    assert_int_equal(all.events, 3);
     assert_int_equal(all.threads[0], 1);
-    assert_int_equal(all.threads[1], 1);
+    assert_int_equal(all.threads[1], 2);
 }
 
 /* A thread's subscription ends with it; the number means nothing to others. */
@@ -312,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EVENT_TEST(test_event_subscribers__a_subscriber_at_work_makes_no_events),
         EVENT_TEST(test_event_subscribers__no_lock_is_held_while_a_subscriber_runs),
+        EVENT_TEST(test_event_subscribers__one_may_compile_within_a_compilation),
         EVENT_TEST(test_event_subscribers__a_subscriber_may_end_itself),
         EVENT_TEST(test_event_subscribers__arguments_are_checked),
         EVENT_TEST(test_event_subscribers__the_stack_is_for_those_who_ask),
