@@ -228,9 +228,9 @@ static void assert_same(haul_tensor *a, haul_tensor *b)
 /* Of a step, after one that was not recorded: then there is a velocity. */
 static haul__recording *record_step(const model *m, double lr)
 {
-    assert_int_equal(step(m, rate_of(0), true), HAUL_OK);
+    assert_int_equal(step(m, rate_of(0)), HAUL_OK);
     assert_int_equal(haul__recording_begin("test"), HAUL_OK);
-    assert_int_equal(step(m, lr, false), HAUL_OK);
+    assert_int_equal(step(m, lr), HAUL_OK);
     haul__recording *r = haul__recording_end();
     assert_non_null(r);
     return r;
@@ -316,7 +316,8 @@ static void test_command__random_offsets_move_on(void **state)
     haul_scope_pop(scope);
 }
 
-/* Minimise |a p - 1|^2 by three steps of Adam, in f64: each is called, or the second and third replay the first. */
+/* Minimise |a p - 1|^2 by four steps of Adam, in f64: each is called, or the last two replay the second. The first
+ * makes the state, which no replay should. */
 static void fit(bool replays, double *out, size_t bytes)
 {
     haul_scope *scope = haul_scope_push();
@@ -326,7 +327,7 @@ static void fit(bool replays, double *out, size_t bytes)
     haul_tensor     *p = haul_module_parameter(module, "p");
     haul_optimizer  *optimizer = haul_adam(module, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99);
     haul__recording *r = NULL;
-    for (int i = 1; i <= 3; i++) {
+    for (int i = 1; i <= 4; i++) {
         if (r) {
             haul__slot_values values = {.given = {false}};
             double            size = 0.01 / (1 - pow(0.9, i)), correction = sqrt(1 - pow(0.99, i));
@@ -336,7 +337,7 @@ static void fit(bool replays, double *out, size_t bytes)
             continue;
         }
         haul_scope *inner = haul_scope_push();
-        if (replays)
+        if (replays && i == 2)
             assert_int_equal(haul__recording_begin("test"), HAUL_OK);
         haul_tensor *one = haul_full(HAUL_F64, HAUL_SHAPE(16, 16), 1), *b = haul_zeros(HAUL_F64, HAUL_SHAPE(16, 16));
         assert_int_equal(haul_copy_into(b, one), HAUL_OK);
@@ -344,7 +345,7 @@ static void fit(bool replays, double *out, size_t bytes)
         assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
         assert_int_equal(haul_optimizer_step(optimizer), HAUL_OK);
         haul_optimizer_zero_grad(optimizer);
-        if (replays)
+        if (replays && i == 2)
             assert_non_null(r = haul__recording_end());
         haul_scope_pop(inner);
     }
