@@ -225,7 +225,8 @@ static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int cou
 {
     bool is_new;
     for (int i = 0; i < count; i++)
-        if (inputs[i]->node && !haul__map_insert(&p->captured, key_of(inputs[i]->node, inputs[i]->node_result), &is_new))
+        if (inputs[i]->node &&
+            !haul__map_insert(&p->captured, key_of(inputs[i]->node, inputs[i]->node_result), &is_new))
             return haul__fail_memory(p->operation, sizeof(haul__map_entry));
     return HAUL_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/alloc.h"
+#include "core/error.h"
 
 struct haul__recording {
     const char     *operation;

@@ -1,8 +1,9 @@
 /* Recordings: the commands that a thread submitted between two points, to be submitted again.
  *
  * A recording has fixed buffers: it keeps the storages that its commands name, so that each replay reads and writes the
- * same memory. Everything else is repeated as it was, apart from the slots. A copy that an operation took from a cache
- * (a cast or reordered weight that was made before the recording) is not made again. */
+ * same memory. Everything else is repeated as it was, apart from the slots: an optimizer's first step makes its state,
+ * so the step to record is a later one. A copy that an operation took from a cache (a cast or reordered weight that was
+ * made before the recording) is not made again. */
 #ifndef HAUL_DEVICE_RECORDING_H
 #define HAUL_DEVICE_RECORDING_H
 
