@@ -8,6 +8,7 @@
 #include "autograd/pass.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/thread.h"
 #include "engine/autocast.h"
 #include "ops/dispatch.h"
 

@@ -2,6 +2,7 @@
 #include <haul/autograd.h>
 
 #include "core/object.h"
+#include "core/thread.h"
 
 bool haul_set_grad_enabled(bool on)
 {

@@ -48,8 +48,6 @@ typedef struct haul__thread_state {
     uint32_t     words[HAUL__SETTINGS];
 } haul__thread_state;
 
-haul__thread_state *haul__thread(void);
-
 /* An object that a room keeps with the thread for as long as the word of its setting is not 0. Keeping takes over a
  * reference; false, with the reference still the caller's, if the thread can keep nothing. */
 bool  haul__thread_keep(haul__setting setting, void *object);

@@ -10,11 +10,16 @@
 
 /* --- storage --- */
 
+static void release_attached(haul__storage *storage)
+{
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        haul__object_release(storage->attached[i]);
+}
+
 static void storage_destroy(void *object)
 {
     haul__storage *storage = object;
-    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
-        haul__object_release(storage->attached[i]);
+    release_attached(storage);
     if (storage->release)
         storage->release(storage);
     if (storage->deleter)
@@ -22,7 +27,31 @@ static void storage_destroy(void *object)
     haul__small_free(storage, sizeof *storage);
 }
 
+static void embedded_destroy(void *object)
+{
+    haul__storage *storage = object;
+    release_attached(storage);
+    storage->release(storage);
+}
+
 static const haul__class storage_class = {"storage", storage_destroy};
+static const haul__class embedded_class = {"storage", embedded_destroy};
+
+static void storage_init(haul__storage *storage, const haul__class *type, haul_device *device)
+{
+    haul__object_init(&storage->object, type);
+    storage->device = device;
+    storage->block = NULL;
+    storage->buffer = (haul__buffer){NULL, NULL};
+    storage->bytes = 0;
+    atomic_init(&storage->version, 0);
+    storage->uses = NULL;
+    storage->release = NULL;
+    storage->deleter = NULL;
+    storage->deleter_context = NULL;
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        storage->attached[i] = NULL;
+}
 
 haul__storage *haul__storage_new(haul_device *device)
 {
@@ -31,23 +60,15 @@ haul__storage *haul__storage_new(haul_device *device)
         haul__fail_memory(NULL, sizeof *storage);
         return NULL;
     }
-    haul__object_init(&storage->object, &storage_class);
-    storage->device = device;
-    storage->block = NULL;
-    storage->buffer = (haul__buffer){NULL, NULL};
-    storage->bytes = 0;
-    atomic_init(&storage->version, 0);
+    storage_init(storage, &storage_class, device);
+    storage->own_uses = (haul__uses){.lock = ATOMIC_FLAG_INIT};
     storage->uses = &storage->own_uses;
-    atomic_flag_clear_explicit(&storage->own_uses.lock, memory_order_relaxed);
-    atomic_init(&storage->own_uses.any, false);
-    storage->own_uses.write = (haul__use){NULL, 0};
-    storage->own_uses.read_count = 0;
-    storage->release = NULL;
-    storage->deleter = NULL;
-    storage->deleter_context = NULL;
-    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
-        storage->attached[i] = NULL;
     return storage;
+}
+
+void haul__storage_embed(haul__storage *storage, haul_device *device)
+{
+    storage_init(storage, &embedded_class, device);
 }
 
 /* --- tensor --- */

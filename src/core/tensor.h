@@ -99,6 +99,9 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t);
  * NULL, with the error recorded, when host memory is exhausted. */
 haul__storage *haul__storage_new(haul_device *device);
 
+/* The same, without uses, in memory that `release`, which must be set, disposes of with whatever else is there. */
+void haul__storage_embed(haul__storage *storage, haul_device *device);
+
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);
 

@@ -138,11 +138,6 @@ void haul__context_count_stray(int delta)
     atomic_fetch_add_explicit(&strays, delta, memory_order_relaxed);
 }
 
-haul__thread_state *haul__thread(void)
-{
-    return &haul__tls.state;
-}
-
 /* ---- what is kept with a setting ---- */
 
 void haul__context_release_kept(haul__context *context)

@@ -1,4 +1,4 @@
-/* What the library keeps for each thread: settings, open scopes, freed structures for reuse. Private to src/core.
+/* What the library keeps for each thread: settings, open scopes, freed structures for reuse.
  *
  * It lies in static thread-local memory, so that reaching it costs one instruction; what hangs from it is given back
  * when the thread ends. */
@@ -56,6 +56,12 @@ void haul__watch_here(unsigned bits);
 static inline haul__context *haul__context_get(void)
 {
     return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
+}
+
+/* The calling thread's settings. */
+static inline haul__thread_state *haul__thread(void)
+{
+    return &haul__tls.state;
 }
 
 /* To be called when the context's state was set back: gives up what was kept for settings that are over. */

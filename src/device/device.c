@@ -4,6 +4,7 @@
 #include <haul/device.h>
 
 #include "core/object.h"
+#include "core/thread.h"
 
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument)
 {

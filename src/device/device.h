@@ -61,6 +61,11 @@ haul_status haul__streams_open(haul_device *device);
 
 /* The kernel of `id` for a dtype on the device, compiled on first use. NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
+/* The same if it was compiled already, else NULL with nothing recorded. */
+static inline const haul__kernel *haul__kernel_known(const haul_device *device, int id, haul_dtype dtype)
+{
+    return atomic_load_explicit(&device->kernels[(size_t)id * HAUL_DTYPE_END + dtype], memory_order_acquire);
+}
 
 /* Check the command, wait for what its buffers' uses demand, hand it to the backend, and leave its mark on them. A
  * command that is refused leaves its storages unmarked and untouched. Nothing happens on meta, nor for a command

@@ -8,10 +8,10 @@
  * A fault that a wait reports is final: the device is marked as lost and haul__device_check refuses it from then on. */
 #include "device/stream.h"
 
-#include <sched.h>
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "core/spin.h"
 #include "device/recording.h"
 #include "device/wait.h"
 #include "events/events.h"
@@ -176,18 +176,6 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
 
 /* ---- uses ---- */
 
-static void lock_uses(haul__uses *uses)
-{
-    for (int tries = 0; atomic_flag_test_and_set_explicit(&uses->lock, memory_order_acquire); tries++)
-        if (tries > 100)
-            sched_yield();
-}
-
-static void unlock_uses(haul__uses *uses)
-{
-    atomic_flag_clear_explicit(&uses->lock, memory_order_release);
-}
-
 void haul__uses_init(haul__uses *uses)
 {
     *uses = (haul__uses){.lock = ATOMIC_FLAG_INIT};
@@ -199,7 +187,7 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
     int count = 0, kept = 0;
     if (!uses || !atomic_load_explicit(&uses->any, memory_order_acquire))
         return 0;
-    lock_uses(uses);
+    haul__spin_lock(&uses->lock);
     if (haul__use_done(uses->write))
         uses->write = (haul__use){0};
     else
@@ -214,7 +202,7 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
     uses->read_count = kept;
     if (!uses->write.stream && kept == 0)
         atomic_store_explicit(&uses->any, false, memory_order_release);
-    unlock_uses(uses);
+    haul__spin_unlock(&uses->lock);
     return count;
 }
 
@@ -274,7 +262,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
         return;
     for (bool added = false; !added;) {
         haul__use first = {0};
-        lock_uses(uses);
+        haul__spin_lock(&uses->lock);
         if (write) {
             uses->write = use;
             uses->read_count = 0;
@@ -284,14 +272,14 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
             first = uses->reads[0];
         }
         atomic_store_explicit(&uses->any, true, memory_order_release);
-        unlock_uses(uses);
+        haul__spin_unlock(&uses->lock);
         if (!added) { /* more streams than places: let one finish */
             haul__uses one = {.lock = ATOMIC_FLAG_INIT, .any = true, .read_count = 1, .reads = {first}};
             haul__uses_finish(&one, NULL);
-            lock_uses(uses);
+            haul__spin_lock(&uses->lock);
             if (uses->read_count > 0 && uses->reads[0].stream == first.stream && uses->reads[0].ticket == first.ticket)
                 uses->reads[0] = uses->reads[--uses->read_count];
-            unlock_uses(uses);
+            haul__spin_unlock(&uses->lock);
         }
     }
 }

@@ -98,16 +98,26 @@ static haul_status check(const haul__command *c, const traits *kind)
 static haul_status wait_for(const haul__command *c, int first, int last, haul__stream *waiter, bool write)
 {
     haul_status status = HAUL_OK;
-    for (int i = first; i < last && !status; i++) {
+    for (int i = first; i < last && !status; i++)
+        status = haul__uses_wait(c->buffers[i].storage->uses, waiter, write, c->operation);
+    return status;
+}
+
+/* Has any of the buffers been used by a stream that somebody may have to wait for? */
+static bool any_uses(const haul__command *c)
+{
+    for (int i = 0; i < c->buffer_count; i++) {
         haul__uses *uses = c->buffers[i].storage->uses;
         if (uses && atomic_load_explicit(&uses->any, memory_order_acquire))
-            status = haul__uses_wait(uses, waiter, write, c->operation);
+            return true;
     }
-    return status;
+    return false;
 }
 
 static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 {
+    if (!any_uses(c))
+        return HAUL_OK;
     haul_status status = wait_for(c, c->write_count, c->buffer_count, waiter, false);
     return status ? status : wait_for(c, 0, c->write_count, waiter, true);
 }

@@ -190,6 +190,8 @@ haul_tensor *haul__apply1(const haul__operation *operation, const void *attribut
                           int count)
 {
     haul_tensor *results[HAUL__MAX_RESULTS];
+    if (haul__is_short(operation, operands, count))
+        return haul__apply_short(operation, attributes, operands, count);
     return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
 }
 
@@ -273,6 +275,8 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
                              haul_tensor *const *operands, int count)
 {
+    if (haul__is_short_into(outs[0], operation, operands, count))
+        return haul__apply_short_into(outs[0], operation, attributes, operands, count);
     haul__call    c;
     haul_scope    scope;
     void         *room;

@@ -24,6 +24,15 @@ haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *ou
  * operation cannot write its layout? */
 bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out);
 
+/* The short path (short.c), and whether a call may take it. The attributes of the operations that do are two doubles,
+ * or none. */
+bool         haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count);
+haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                               int count);
+bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count);
+haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
+                                   haul_tensor *const *operands, int count);
+
 /* The name of operand i. */
 static inline const char *haul__operand_name(const haul__call *c, int i)
 {

@@ -6,9 +6,12 @@
 /* Compiled on first use; once more after the cache was given back, where the driver found no memory for its code. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
 {
-    haul__error_record before;
+    haul__error_record  before;
+    const haul__kernel *kernel = haul__kernel_known(device, id, dtype);
+    if (kernel)
+        return kernel;
     haul__error_save(&before);
-    const haul__kernel *kernel = haul__kernel_get(device, id, dtype);
+    kernel = haul__kernel_get(device, id, dtype);
     if (!kernel && haul__room_made(device, haul_error_status(), &before))
         kernel = haul__kernel_get(device, id, dtype);
     return kernel;

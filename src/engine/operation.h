@@ -26,6 +26,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "device/device.h"
 
 enum { HAUL__MAX_OPERANDS = 6, HAUL__MAX_RESULTS = 3, HAUL__MAX_ATTRIBUTES = 256 };
@@ -112,8 +113,11 @@ struct haul__operation {
     uint32_t            dtypes; /* those that operands may have after the rule was followed; 0: all */
     haul__dtype_rule    rule;
     haul__autocast_rule autocast;
-    bool                variadic;     /* operand 0 stands for any number of operands */
-    bool                elementwise;  /* a result may overwrite an operand of its layout, and may have any strides */
+    bool                variadic;    /* operand 0 stands for any number of operands */
+    bool                elementwise; /* a result may overwrite an operand of its layout, and may have any strides */
+    bool                pointwise;   /* elementwise by `kernel`, which takes pointwise_params: has a short path */
+    bool                to_bool;     /* with `pointwise`: results are bool */
+    int                 kernel;
     bool                any_device;   /* operands stay where they are: infer sets the call's device */
     bool                not_recorded; /* results never require a gradient, though operands may */
     size_t              attributes_size;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/spin.h"
 #include "events/events.h"
 #include "memory/block_events.h"
 
@@ -24,7 +25,7 @@ enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 enum { LEAST_PINNED = 4096 };
 
 struct haul__allocator {
-    pthread_mutex_t   lock;
+    atomic_flag       lock;
     haul_device      *device;
     bool              pinned;     /* of host memory pinned for the device */
     haul__block      *bins[BINS]; /* free blocks, by `next` */
@@ -60,28 +61,31 @@ static int64_t pinned_limit(void)
     return pages > 0 && size > 0 ? (int64_t)pages / 4 * size : 0;
 }
 
-static struct haul__allocator *allocator_of(haul_device *device, bool pinned)
+static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
 {
     _Atomic(struct haul__allocator *) *place = pinned ? &device->pinned : &device->allocator;
-    struct haul__allocator            *a = atomic_load_explicit(place, memory_order_acquire), *other = NULL;
-    if (a)
-        return a;
-    a = haul__calloc(1, sizeof *a);
+    struct haul__allocator            *a = haul__calloc(1, sizeof *a), *other = NULL;
     if (!a) {
         haul__fail_memory("haul_memory", sizeof *a);
         return NULL;
     }
-    pthread_mutex_init(&a->lock, NULL);
+    atomic_flag_clear(&a->lock);
     a->device = device;
     a->pinned = pinned;
     a->stats.limit = pinned && haul__device_pins(device) ? pinned_limit() : 0;
     a->live.next = a->live.prev = &a->live;
     if (!atomic_compare_exchange_strong(place, &other, a)) {
-        pthread_mutex_destroy(&a->lock);
         haul__free(a);
         a = other;
     }
     return a;
+}
+
+static struct haul__allocator *allocator_of(haul_device *device, bool pinned)
+{
+    struct haul__allocator *a =
+        atomic_load_explicit(pinned ? &device->pinned : &device->allocator, memory_order_acquire);
+    return a ? a : allocator_new(device, pinned);
 }
 
 static void ring_insert(struct haul__allocator *a, haul__block *block)
@@ -194,10 +198,10 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
     haul_memory_origin rows[3];
     char               asked[32], used[32], limit[32], who[200] = "", one[32], left[128] = "";
     size_t             at = 0;
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     haul_memory_stats stats = a->stats;
     int               count = sum_origins(a, rows, 3);
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     for (int i = 0; i < count && i < 3; i++)
         at += (size_t)snprintf(who + at, sizeof who - at, "%s%s %s", i ? ", " : " (by ", rows[i].name,
                                size_text(rows[i].bytes, one, sizeof one));
@@ -224,22 +228,22 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
 static bool reserve(struct haul__allocator *a, int64_t bytes, bool needed, const char *origin)
 {
     haul__block *taken = NULL;
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     if (needed && a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
         taken = take_cached(a, a->stats.reserved + bytes - a->stats.limit);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
     if (fits)
         a->stats.reserved += bytes;
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     free_all(taken, origin);
     return fits;
 }
 
 static void unreserve(struct haul__allocator *a, int64_t bytes)
 {
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     a->stats.reserved -= bytes;
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
 }
 
 static haul_status ask(struct haul__allocator *a, haul__block *block, const char *origin)
@@ -257,9 +261,9 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, bool ne
     haul_status  status = ask(a, block, origin);
     haul__block *cached = NULL;
     if (needed && status == HAUL_OUT_OF_MEMORY) {
-        pthread_mutex_lock(&a->lock);
+        haul__spin_lock(&a->lock);
         cached = take_cached(a, INT64_MAX);
-        pthread_mutex_unlock(&a->lock);
+        haul__spin_unlock(&a->lock);
     }
     if (!cached)
         return status;
@@ -314,6 +318,11 @@ static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
         stats->device_allocations++;
 }
 
+static bool is_idle(haul__uses *uses)
+{
+    return !atomic_load_explicit(&uses->any, memory_order_acquire) || haul__uses_reached(uses);
+}
+
 /* A free block of the class; NULL: another must be made. The newest, where a device's stream will wait for its last
  * uses. Where the host would wait, the newest whose uses are over; while there are but few that are still in use none
  * of them is taken. Locked. */
@@ -324,7 +333,7 @@ static haul__block *take_free(struct haul__allocator *a, int bin)
     bool          host = a->pinned || a->device->backend->host_memory;
     if (most > MOST_BUSY)
         most = MOST_BUSY;
-    for (; host && *place && busy < most && !haul__uses_reached(&(*place)->uses); busy++)
+    for (; host && *place && busy < most && !is_idle(&(*place)->uses); busy++)
         place = &(*place)->next;
     haul__block *block = *place;
     if (block)
@@ -339,21 +348,21 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
         fail_full(a, bytes, origin);
         return NULL;
     }
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     haul__block *block = take_free(a, bin);
     if (block) {
         block->origin = origin;
         go_live(a, block, true);
     }
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     if (block)
         return block;
     block = block_new(a, bin, bytes, needed, origin);
     if (block) {
         block->origin = origin;
-        pthread_mutex_lock(&a->lock);
+        haul__spin_lock(&a->lock);
         go_live(a, block, false);
-        pthread_mutex_unlock(&a->lock);
+        haul__spin_unlock(&a->lock);
     }
     return block;
 }
@@ -361,13 +370,13 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
 static void block_put(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     ring_remove(block);
     block->next = a->bins[block->bin];
     a->bins[block->bin] = block;
     a->stats.allocated -= (int64_t)block->bytes;
     a->stats.live_blocks--;
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
 }
 
 /* ---- storages ---- */
@@ -384,12 +393,11 @@ static void storage_release(haul__storage *storage)
 static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, bool needed,
                                  const char *origin)
 {
-    haul__storage *storage = a ? haul__storage_new(device) : NULL;
-    haul__block   *block = storage ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
-    if (!block) {
-        haul__object_release(storage);
+    haul__block *block = a ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
+    if (!block)
         return NULL;
-    }
+    haul__storage *storage = &block->own;
+    haul__storage_embed(storage, device);
     storage->bytes = bytes;
     storage->block = block;
     storage->buffer = block->buffer;
@@ -467,9 +475,9 @@ static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, 
         return haul_error_status();
     if (!out)
         return haul__fail_null(operation, "out");
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     *out = a->stats;
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     return HAUL_OK;
 }
 
@@ -489,10 +497,10 @@ haul_status haul_memory_reset_peak(haul_device *device)
         struct haul__allocator *a = checked(device, pinned, "haul_memory_reset_peak");
         if (!a)
             return haul_error_status();
-        pthread_mutex_lock(&a->lock);
+        haul__spin_lock(&a->lock);
         a->stats.peak_allocated = a->stats.allocated;
         a->stats.peak_reserved = a->stats.reserved;
-        pthread_mutex_unlock(&a->lock);
+        haul__spin_unlock(&a->lock);
     }
     return HAUL_OK;
 }
@@ -504,10 +512,10 @@ static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const cha
     if (bytes < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes",
                           "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     a->stats.limit = bytes;
     haul__block *taken = bytes > 0 ? take_cached(a, a->stats.reserved - bytes) : NULL;
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     free_all(taken, operation);
     return HAUL_OK;
 }
@@ -529,9 +537,9 @@ haul_status haul_memory_release_cached(haul_device *device)
         struct haul__allocator *a = checked(device, pinned, operation);
         if (!a)
             return haul_error_status();
-        pthread_mutex_lock(&a->lock);
+        haul__spin_lock(&a->lock);
         haul__block *taken = take_cached(a, INT64_MAX);
-        pthread_mutex_unlock(&a->lock);
+        haul__spin_unlock(&a->lock);
         free_all(taken, operation);
     }
     return HAUL_OK;
@@ -554,8 +562,8 @@ int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, in
         haul__fail_null("haul_memory_by_origin", "out");
         return -1;
     }
-    pthread_mutex_lock(&a->lock);
+    haul__spin_lock(&a->lock);
     int count = sum_origins(a, out, capacity > 0 ? capacity : 0);
-    pthread_mutex_unlock(&a->lock);
+    haul__spin_unlock(&a->lock);
     return count;
 }

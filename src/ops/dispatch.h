@@ -23,6 +23,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/thread.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "device/device.h"

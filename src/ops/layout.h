@@ -8,6 +8,9 @@
 /* pointwise_params, shared with kernel text */
 #include "kernels/pointwise.h"
 
+/* Elements below which a loop is not worth splitting among threads. */
+enum { HAUL__POINTWISE_GRAIN = 16384 };
+
 /* Fill dims, strides, offsets, ndim and items for operands broadcast to `shape`; operand 0 is the result, which
  * has that shape. Dimensions are taken in the order in which the result has them in memory; those of size 1 go away and
  * neighbours are merged where every operand allows it, so that most cases are one or two loops. */

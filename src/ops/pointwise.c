@@ -8,9 +8,6 @@
 #include "kernels/kernels.h"
 #include "ops/layout.h"
 
-/* Elements below which a loop is not worth splitting among threads. */
-#define GRAIN 16384
-
 /* ---- gradients: the rows' expressions as functions ---- */
 
 /* d/dx of silu'(x) and gelu'(x), for second derivatives. */
@@ -146,7 +143,6 @@ enum row_index {
 /* What a descriptor's `extra` says: its row, and the form. */
 typedef struct row_form {
     const haul__row *row;
-    int              kernel;
     bool             scalar; /* the second operand is a number */
 } row_form;
 
@@ -206,7 +202,6 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const row_form  *form = form_of(c);
     row_attributes   at = attributes_of(c);
     haul_dtype       dtype = c->operands[0]->dtype;
     pointwise_params p;
@@ -215,8 +210,8 @@ static haul_status compute(haul__call *c)
     haul__layout_packs(&p, c->device, dtype, 1 + c->count);
     p.scalars[0] = haul__scalar_bits(dtype, at.s0);
     p.scalars[1] = haul__scalar_bits(dtype, at.s1);
-    return haul__launch_kernel(c, form->kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p, p.items,
-                               GRAIN);
+    return haul__launch_kernel(c, c->operation->kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p,
+                               p.items, HAUL__POINTWISE_GRAIN);
 }
 
 static void gradient(haul__gradient *g)
@@ -246,14 +241,16 @@ static void gradient(haul__gradient *g)
 #define AUTOCAST_FLOAT     HAUL__KEEP
 #define AUTOCAST_WIDE      HAUL__WIDE
 
-#define ROW_FORM(id, row_id, is_scalar)                                                                                \
-    static const row_form form_##id = {&haul__rows[ROW_##row_id], HAUL__K_##id, is_scalar};
-#define ROW_OPERATION(id, kind, saves, last, size, ...)                                                                \
+#define ROW_FORM(id, row_id, is_scalar) static const row_form form_##id = {&haul__rows[ROW_##row_id], is_scalar};
+#define ROW_OPERATION(id, kind, saves, last, bools, size, ...)                                                         \
     HAUL__OPERATION(id) = {.name = "haul_" #id,                                                                        \
                            .operands = {__VA_ARGS__},                                                                  \
                            .results = {{"y", .saved_for = SAVED(saves, Y)}},                                           \
                            .autocast = AUTOCAST_##kind,                                                                \
                            .elementwise = true,                                                                        \
+                           .pointwise = true,                                                                          \
+                           .to_bool = bools,                                                                           \
+                           .kernel = HAUL__K_##id,                                                                     \
                            .attributes_size = size,                                                                    \
                            .extra = &form_##id,                                                                        \
                            .common_dtype = common_dtype,                                                               \
@@ -296,15 +293,15 @@ static void gradient(haul__gradient *g)
 
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
     ROW_FORM(name, name, false)                                                                                        \
-    ROW_OPERATION(name, dtypes, saves, gradient, 0, ROW_OPERAND("x", saves, A))                                        \
+    ROW_OPERATION(name, dtypes, saves, gradient, false, 0, ROW_OPERAND("x", saves, A))                                 \
     UNARY_FUNCTIONS(name)
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
     ROW_FORM(name, name, false)                                                                                        \
-    ROW_OPERATION(name, dtypes, NOTHING, NULL, 0, ROW_OPERAND("x", NOTHING, A))                                        \
+    ROW_OPERATION(name, dtypes, NOTHING, NULL, true, 0, ROW_OPERAND("x", NOTHING, A))                                  \
     UNARY_FUNCTIONS(name)
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
-    ROW_OPERATION(name, dtypes, saves, gradient, NUMBERS, ROW_OPERAND("x", saves, A))                                  \
+    ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
     haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                     \
     {                                                                                                                  \
         return HAUL__APPLY(name, (&(row_attributes){s0, s1}), x);                                                      \
@@ -313,12 +310,13 @@ static void gradient(haul__gradient *g)
     {                                                                                                                  \
         return HAUL__APPLY_INTO(out, name, (&(row_attributes){s0, s1}), x);                                            \
     }
-#define BINARY_OPERATIONS(name, dtypes, saves, last)                                                                   \
+#define BINARY_OPERATIONS(name, dtypes, saves, last, bools)                                                            \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_FORM(name##_scalar, name, true)                                                                                \
-    ROW_OPERATION(name, dtypes, saves, last, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))                \
-    ROW_OPERATION(name##_scalar, dtypes, saves, last, NUMBERS, ROW_OPERAND("a", saves, A))                             \
+    ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))         \
+    ROW_OPERATION(name##_scalar, dtypes, saves, last, bools, NUMBERS, ROW_OPERAND("a", saves, A))                      \
     BINARY_FUNCTIONS(name)
-#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high) BINARY_OPERATIONS(name, dtypes, saves, gradient)
-#define HAUL_COMPARE(name, formula)                                  BINARY_OPERATIONS(name, ANY, NOTHING, NULL)
+#define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
+    BINARY_OPERATIONS(name, dtypes, saves, gradient, false)
+#define HAUL_COMPARE(name, formula) BINARY_OPERATIONS(name, ANY, NOTHING, NULL, true)
 #include <haul/pointwise.def>

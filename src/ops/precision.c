@@ -1,6 +1,7 @@
 /* How exact matrix products and convolutions of f32 must be: a setting of the thread. */
 #include "core/error.h"
 #include "core/object.h"
+#include "core/thread.h"
 
 #include <haul/ops.h>
 

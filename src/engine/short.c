@@ -1,0 +1,147 @@
+/* The driver's short path: an elementwise operation over row-major operands of one shape and one floating dtype, on a
+ * device whose commands are done when they return, without a graph, autocast or a listener. Nothing has to be moved,
+ * cast, copied or described then, and no temporary is made, so that the steps between the call and its kernel are few.
+ * What it cannot do goes the long way, which gives the same results. */
+#include <string.h>
+
+#include "engine/autocast.h"
+#include "engine/driver.h"
+#include "events/events.h"
+#include "kernels/kernels.h"
+#include "memory/allocator.h"
+#include "ops/layout.h"
+
+static bool same_shape(const haul_tensor *a, const haul_tensor *b)
+{
+    if (a->count != b->count || a->shape.ndim != b->shape.ndim)
+        return false;
+    for (int d = 0; d < a->shape.ndim; d++)
+        if (a->shape.dims[d] != b->shape.dims[d])
+            return false;
+    return true;
+}
+
+static bool is_quiet(void)
+{
+    const haul__context *context = &haul__tls;
+    return context->registered && !context->state.words[HAUL__AUTOCAST] && !haul__watched(HAUL_EVENT_ALL);
+}
+
+bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count)
+{
+    const haul_tensor *a = operands[0];
+    if (!operation->pointwise || !a || !a->storage || !a->contiguous || a->count == 0 ||
+        !haul_dtype_is_float(a->dtype) || !is_quiet())
+        return false;
+    const haul_device *device = a->storage->device;
+    if (!device->backend->synchronous || device->backend->no_data)
+        return false;
+    bool tracks = haul__tracks(a);
+    for (int i = 1; i < count; i++) {
+        const haul_tensor *b = operands[i];
+        if (!b || !b->storage || b->storage->device != device || b->dtype != a->dtype || !b->contiguous ||
+            !same_shape(a, b))
+            return false;
+        tracks = tracks || haul__tracks(b);
+    }
+    return !tracks || haul__thread()->no_grad;
+}
+
+/* Count elements in a row, of the result and then the operands. */
+static haul_status launch(const haul__operation *operation, const double *numbers, haul_tensor *y,
+                          haul_tensor *const *operands, int count)
+{
+    const haul_tensor *a = operands[0];
+    haul_device       *device = a->storage->device;
+    haul__region       buffers[3];
+    pointwise_params   p; /* what the loop over one dimension reads */
+    p.items = p.dims[0] = y->count;
+    p.ndim = 1;
+    p.pack = 1;
+    p.strides[0][0] = 1;
+    p.offsets[0] = y->offset;
+    buffers[0] = (haul__region){y->storage, 0};
+    for (int i = 0; i < count; i++) {
+        p.strides[1 + i][0] = 1;
+        p.offsets[1 + i] = operands[i]->offset;
+        buffers[1 + i] = (haul__region){operands[i]->storage, 0};
+    }
+    if (numbers) {
+        p.scalars[0] = haul__scalar_bits(a->dtype, numbers[0]);
+        p.scalars[1] = haul__scalar_bits(a->dtype, numbers[1]);
+    }
+    const haul__kernel *kernel = haul__kernel_for(device, operation->kernel, a->dtype);
+    if (!kernel)
+        return haul_error_status();
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+                                         .operation = operation->name,
+                                         .device = device,
+                                         .buffers = buffers,
+                                         .write_count = 1,
+                                         .buffer_count = 1 + count,
+                                         .params = &p,
+                                         .params_size = sizeof p,
+                                         .kernel = kernel,
+                                         .items = y->count,
+                                         .grain = HAUL__POINTWISE_GRAIN});
+}
+
+static haul_tensor *result_like(const haul__operation *operation, const haul_tensor *a)
+{
+    haul_tensor *y = haul__tensor_new();
+    if (!y)
+        return NULL;
+    y->dtype = operation->to_bool ? HAUL_BOOL : a->dtype;
+    y->shape = a->shape;
+    memcpy(y->strides, a->strides, sizeof y->strides);
+    y->offset = 0;
+    y->count = a->count;
+    y->contiguous = true;
+    y->storage =
+        haul__storage_alloc(a->storage->device, (size_t)y->count * haul__dtype_size(y->dtype), operation->name);
+    if (y->storage)
+        return y;
+    haul__object_release(y);
+    return NULL;
+}
+
+haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                               int count)
+{
+    haul_tensor *y = result_like(operation, operands[0]);
+    if (!y)
+        return NULL;
+    if (launch(operation, attributes, y, operands, count)) {
+        haul__object_release(y);
+        return NULL;
+    }
+    return haul__own(y, operation->name);
+}
+
+/* The target is like the result would be, and whatever shares its memory is read where it is written. */
+static bool is_target(const haul__operation *operation, const haul_tensor *out, haul_tensor *const *operands, int count)
+{
+    const haul_tensor *a = operands[0];
+    if (!out || !out->storage || out->storage->device != a->storage->device || !out->contiguous ||
+        out->dtype != (operation->to_bool ? HAUL_BOOL : a->dtype) || !same_shape(out, a) || haul__tracks(out))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (operands[i]->storage == out->storage &&
+            (operands[i]->offset != out->offset || operands[i]->dtype != out->dtype))
+            return false;
+    return true;
+}
+
+bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count)
+{
+    return haul__is_short(operation, operands, count) && is_target(operation, out, operands, count);
+}
+
+haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
+                                   haul_tensor *const *operands, int count)
+{
+    haul_status status = launch(operation, attributes, out, operands, count);
+    if (!status)
+        atomic_fetch_add_explicit(&out->storage->version, 1, memory_order_relaxed);
+    return status;
+}
