@@ -82,7 +82,7 @@ def test_of_the_test():
     subprocess.run([os.environ["HAUL_CC"], "-c", "upward.c", "-o", "upward.o"], cwd=folder, check=True)
     arrows = upward_symbols([folder / "upward.o", *objects()])
     found = any(arrow[:2] == ("core", "haul_add") for arrow in arrows)
-    included = list(upward_includes([("src/core/upward.c", '#include "ops/layout.h"\n#include "core/shape.h"\n')]))
+    included = list(upward_includes([("src/core/upward.c", '#include "engine/layout.h"\n#include "core/shape.h"\n')]))
     if not found or included != [("src/core/upward.c", "ops")]:
         sys.exit("an arrow from core to ops was made, and is not found")
 

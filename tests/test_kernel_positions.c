@@ -41,7 +41,7 @@ static float __uint_as_float(unsigned bits)
 #define HAUL_KERNELS_TYPES_H
 #include "kernels/common.h"
 /* after the types */
-#include "ops/layout.h"
+#include "engine/layout.h"
 
 static uint64_t state = 1;
 

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* ---- leaves ---- */
 

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/thread.h"
 #include "engine/autocast.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* ---- gradients of nodes and leaves, kept ---- */
 

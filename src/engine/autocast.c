@@ -236,7 +236,7 @@ static rule rule_of(const char *operation)
         rule        how;
     } rules[] = {
 #define X(operation, how) {#operation, how},
-#include "ops/autocast.def"
+#include "engine/autocast.def"
 #undef X
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -6,10 +6,10 @@
 
 #include "engine/autocast.h"
 #include "engine/driver.h"
+#include "engine/layout.h"
 #include "events/events.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
-#include "ops/layout.h"
 
 static bool same_shape(const haul_tensor *a, const haul_tensor *b)
 {

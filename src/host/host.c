@@ -6,9 +6,9 @@
 #include "core/alloc.h"
 #include "core/half.h"
 #include "core/shape.h"
+#include "engine/dispatch.h"
 #include "events/events.h"
 #include "memory/allocator.h"
-#include "ops/dispatch.h"
 #include "transfer/transfer.h"
 
 /* ---- checks ---- */

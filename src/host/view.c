@@ -7,7 +7,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "device/device.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "files are written in the host's byte order, which must be little-endian"

@@ -1,7 +1,7 @@
 /* Where the largest and smallest elements are. An output is one work item: it finds the extremum first, in SUM_LANES
  * lanes where the axis is dense, then the first element that equals it. */
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

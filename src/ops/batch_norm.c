@@ -4,8 +4,8 @@
  * merged (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
  * What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has kernels
  * of its own; where it is to be differentiated again it is composed of operations. */
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

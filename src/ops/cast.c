@@ -1,7 +1,7 @@
 /* Elements of one dtype from those of another, and copies between layouts: one kernel for each source dtype, compiled
  * for each result dtype. */
-#include "ops/dispatch.h"
-#include "ops/layout.h"
+#include "engine/dispatch.h"
+#include "engine/layout.h"
 
 /* kernel text begins */
 #ifdef HAUL_KERNEL

@@ -1,7 +1,7 @@
 /* Joining tensors: each operand is copied into its place in the result; the gradient takes it out again. */
 #include <string.h>
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 typedef struct cat_attributes {
     int axis;

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "core/half.h"
+#include "engine/reorder.h"
 #include "events/events.h"
 #include "ops/conv2d_flat.h"
-#include "ops/reorder.h"
 
 static const char *const operation = "haul_conv2d";
 

@@ -2,7 +2,7 @@
 #ifndef HAUL_OPS_CONV2D_FLAT_H
 #define HAUL_OPS_CONV2D_FLAT_H
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* y from x, weight and bias (or NULL). */
 haul_status haul__conv2d_flat_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,

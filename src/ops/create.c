@@ -1,8 +1,8 @@
 /* Making tensors: uninitialised, filled with a value, or counting up. */
 #include <math.h>
 
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

@@ -1,8 +1,8 @@
 /* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped when its random word is below p 2^32,
  * and the gradient draws the same words again from the saved seed and offset. Elements are counted as they lie in
  * memory. */
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 #include "ops/generator.h"
 
 // clang-format off

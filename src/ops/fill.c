@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/half.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* The bytes of one element: conversion as in haul_cast, values out of range give the nearest there is, NaN gives 0. */
 static void encode(haul_dtype dtype, double value, unsigned char *pattern)

@@ -2,7 +2,7 @@
 #ifndef HAUL_OPS_GEMM_H
 #define HAUL_OPS_GEMM_H
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, and relu of it all, if so wished. `shape`
  * holds sizes and strides; its buffers, dtype and offsets are filled in here from the tensors. bias is NULL for none.

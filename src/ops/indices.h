@@ -2,7 +2,7 @@
 #ifndef HAUL_OPS_INDICES_H
 #define HAUL_OPS_INDICES_H
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* `index` (1-d, of an integer dtype) as a row-major i64 tensor of the innermost scope. On the CPU, where looking costs
  * next to nothing, every element must lie in [0, limit); elsewhere kernels clamp them. NULL on failure. */

@@ -1,6 +1,6 @@
 /* Operations that move, copy and convert: the elements stay what they are, so the gradient of each is what comes in,
  * which the backward pass brings to the dtype and device of the input. */
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 static haul_status pass_on(haul__node *node, haul_tensor *g, haul_tensor **out)
 {

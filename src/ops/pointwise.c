@@ -4,9 +4,9 @@
 
 #include <math.h>
 
+#include "engine/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
-#include "ops/layout.h"
 
 /* ---- gradients: the rows' expressions as functions ---- */
 

@@ -2,8 +2,8 @@
  * gather: an element of x looks at the windows it is in. Nothing is added up across work items, on any device. */
 #include <stdio.h>
 
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

@@ -7,8 +7,8 @@
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
  * in common.h, in additions and multiplications only, so that devices agree. */
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 #include "ops/generator.h"
 
 #define FUNC static inline

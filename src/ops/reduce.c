@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "engine/autocast.h"
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

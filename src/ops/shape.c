@@ -2,7 +2,7 @@
  * and contiguous have to pack it first. Gradients are views as well. */
 #include <string.h>
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* One operand, checked; NULL on failure. */
 static haul_tensor *operand(const char *operation, haul_tensor *x)

@@ -1,6 +1,6 @@
 /* Slices: parts of a tensor as views of it. Their gradient is g among zeros, an operation with a gradient of its own.
  */
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* Elements start, start + step ... of an axis, `count` of them. */
 typedef struct part {

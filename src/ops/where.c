@@ -1,7 +1,7 @@
 /* haul_where and what the gradients of maximum, minimum and clamp need: choosing between operands element by element,
  * over the same loop as the rows of pointwise.def. */
-#include "ops/dispatch.h"
-#include "ops/layout.h"
+#include "engine/dispatch.h"
+#include "engine/layout.h"
 
 // clang-format off
 /* kernel text begins */

@@ -12,7 +12,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
 

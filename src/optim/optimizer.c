@@ -13,8 +13,8 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "engine/dispatch.h"
 #include "nn/module.h"
-#include "ops/dispatch.h"
 
 /* ---- making ---- */
 

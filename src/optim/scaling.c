@@ -2,8 +2,8 @@
  * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
 #include "optim/scaling.h"
 
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 
 // clang-format off
 /* kernel text begins */

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/error.h"
+#include "engine/dispatch.h"
 #include "kernels/types.h"
-#include "ops/dispatch.h"
 #include "optim/optimizer.h"
 
 // clang-format off

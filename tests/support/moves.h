@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 #include "support/conformance.h"
 #include "support/late.h"
 

@@ -1,9 +1,9 @@
 /* Nodes of the autograd graph: recording, saved tensors, lifetime. */
-#include "ops/graph.h"
+#include "engine/graph.h"
 
 #include <string.h>
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 static size_t align_up(size_t n)
 {

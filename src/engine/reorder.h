@@ -1,6 +1,6 @@
 /* Weights in the memory format that a library wants. */
-#ifndef HAUL_OPS_REORDER_H
-#define HAUL_OPS_REORDER_H
+#ifndef HAUL_ENGINE_REORDER_H
+#define HAUL_ENGINE_REORDER_H
 
 #include "core/tensor.h"
 

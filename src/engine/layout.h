@@ -1,6 +1,6 @@
 /* Describing operands to pointwise kernels: broadcast, collapse, offsets. */
-#ifndef HAUL_OPS_LAYOUT_H
-#define HAUL_OPS_LAYOUT_H
+#ifndef HAUL_ENGINE_LAYOUT_H
+#define HAUL_ENGINE_LAYOUT_H
 
 #include "engine/operation.h"
 #include "kernels/types.h"

@@ -1,9 +1,9 @@
 /* Weights in the memory format that a library wants, kept with the storage until it changes. */
-#include "ops/reorder.h"
+#include "engine/reorder.h"
 
 #include <string.h>
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 /* What a storage holds: elements as they were at `version`, and which of its tensors they are. */
 typedef struct reordered {

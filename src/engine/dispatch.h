@@ -16,22 +16,22 @@
  *
  * and where it needs temporaries (contiguous copies, casts) it opens a scope first and ends with haul_scope_return, so
  * that they go with it. Shape rules never touch data; on the meta device haul__run does nothing. */
-#ifndef HAUL_OPS_DISPATCH_H
-#define HAUL_OPS_DISPATCH_H
+#ifndef HAUL_ENGINE_DISPATCH_H
+#define HAUL_ENGINE_DISPATCH_H
 
 #include <haul/haul.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
-#include "core/thread.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "device/device.h"
 #include "engine/copy.h"
+#include "engine/graph.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
-#include "ops/graph.h"
 #include "transfer/transfer.h"
 
 /* Check that no operand is NULL (HAUL_NONE is skipped) and bring them to one device by the thread's policy, replacing
@@ -115,6 +115,5 @@ haul_tensor *haul__dense(haul_tensor *x);
 /* Errors with the usual wording. */
 haul_status haul__fail_shape(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
 haul_status haul__fail_dtype(const char *operation, const char *argument, const haul_tensor *t, const char *wanted);
-
 
 #endif

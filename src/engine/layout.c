@@ -1,9 +1,9 @@
 /* Collapsing operands' dimensions for the pointwise loop. */
-#include "ops/layout.h"
+#include "engine/layout.h"
 
 #include <math.h>
 
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {

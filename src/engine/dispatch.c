@@ -1,5 +1,5 @@
 /* The funnel's common steps: check, place, allocate, emit. */
-#include "ops/dispatch.h"
+#include "engine/dispatch.h"
 
 #include <string.h>
 

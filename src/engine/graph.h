@@ -3,8 +3,8 @@
  * A result holds its node; a node holds, for each input, the node that made it or the leaf it is, and aliases (same
  * storage, no graph) of the tensors its gradient reads. So the graph hangs from results and is freed with the last of
  * them, and it keeps alive only the memory that gradients need. */
-#ifndef HAUL_OPS_GRAPH_H
-#define HAUL_OPS_GRAPH_H
+#ifndef HAUL_ENGINE_GRAPH_H
+#define HAUL_ENGINE_GRAPH_H
 
 #include "engine/node.h"
 
