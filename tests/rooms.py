@@ -24,13 +24,13 @@ ALLOWED = {
 
 
 def room_of(path):
-    """The room of src/ROOM/... or cli/..., as part of any path; what the build generates is kernel text."""
+    """The room of .../src/ROOM/... or .../cli/...; what the build generates is kernel text."""
     parts = pathlib.PurePath(path).parts
-    for i, part in enumerate(parts[:-1]):
-        if part == "src" and i + 2 < len(parts):
+    for i in reversed(range(len(parts) - 1)):
+        if parts[i] == "src" and i + 2 < len(parts):
             return parts[i + 1]
-        if part in ("cli", "generated"):
-            return "cli" if part == "cli" else "kernels"
+        if parts[i] in ("cli", "generated"):
+            return "cli" if parts[i] == "cli" else "kernels"
     return None
 
 

@@ -316,6 +316,36 @@ static void test_scope__restores_the_threads_settings(void **state)
     assert_int_equal(thread->words[HAUL__PLACEMENT], 0);
 }
 
+/* What is kept with a setting lasts as long as its word is not 0. */
+static void test_scope__keeps_objects_with_settings(void **state)
+{
+    (void)state;
+    haul__thread_state *thread = haul__thread();
+    haul_scope         *outer = haul_scope_push();
+    thread->words[HAUL__AUTOCAST] = 1;
+    thing *first = new_thing(NULL, 0), *second = new_thing(NULL, 0);
+    assert_true(haul__thread_keep(HAUL__AUTOCAST, first));
+    assert_ptr_equal(haul__thread_kept(HAUL__AUTOCAST), first);
+    assert_null(haul__thread_kept(HAUL__PRECISION));
+    assert_true(haul__thread_keep(HAUL__AUTOCAST, second)); /* in the place of the first */
+    assert_int_equal(alive, 1);
+    haul_scope *inner = haul_scope_push();
+    thread->words[HAUL__AUTOCAST] = 2;
+    haul_scope_pop(inner); /* 1 again */
+    assert_ptr_equal(haul__thread_kept(HAUL__AUTOCAST), second);
+    thread->words[HAUL__AUTOCAST] = 0;
+    assert_int_equal(alive, 1);
+    haul__thread_settle();
+    assert_int_equal(alive, 0);
+    assert_null(haul__thread_kept(HAUL__AUTOCAST));
+    inner = haul_scope_push();
+    thread->words[HAUL__PRECISION] = 1;
+    assert_true(haul__thread_keep(HAUL__PRECISION, new_thing(NULL, 0)));
+    haul_scope_pop(inner); /* ends the setting */
+    assert_int_equal(alive, 0);
+    haul_scope_pop(outer);
+}
+
 static void test_scope__million_objects_in_a_chain_do_not_recurse(void **state)
 {
     (void)state;
@@ -411,6 +441,7 @@ int main(void)
         TEST(kept_objects_outlive_it),
         TEST(release_of_what_a_scope_owns_is_refused),
         TEST(restores_the_threads_settings),
+        TEST(keeps_objects_with_settings),
         TEST(million_objects_in_a_chain_do_not_recurse),
         TEST(million_objects_in_one_scope),
         TEST(destruction_may_use_scopes),

@@ -33,6 +33,11 @@ static void test_shape__checked_arithmetic(void **state)
     assert_false(haul__mul_size(3, -2, &out));
     assert_false(haul__add_size(INT64_MAX, 1, &out));
     assert_false(haul__add_size(-1, 1, &out));
+    assert_int_equal(haul__ceil_div(0, 3), 0);
+    assert_int_equal(haul__ceil_div(6, 3), 2);
+    assert_int_equal(haul__ceil_div(7, 3), 3);
+    assert_int_equal(haul__ceil_div(INT64_MAX, 2), INT64_MAX / 2 + 1);
+    assert_int_equal(haul__ceil_div(-7, 3), 0);
     assert_int_equal(out, -7);
 }
 
