@@ -110,7 +110,11 @@ def main():
     messages += [f"{arrow} is allowed, and is gone" for arrow in sorted(ALLOWED - set(found))]
     unknown = {room_of(path) for path, _ in sources()} - {None, *ROOMS}
     messages += [f"{room} is missing in the list of rooms" for room in sorted(unknown)]
-    print(*messages, sep="\n")
+    listed = re.findall(r"^(\w+) {2,}\S", (SOURCE / "docs/architecture.md").read_text(), re.M)
+    if listed[::-1] != ROOMS:
+        messages.append("docs/architecture.md lists other rooms, or in another order")
+    for message in messages:
+        print(message)
     sys.exit(1 if messages else 0)
 
 

@@ -5,6 +5,7 @@
 #include <haul/nn.h>
 
 #include "core/object.h"
+#include "nn/tensors.h"
 
 typedef struct haul__module_tensor {
     char        *name;
@@ -41,9 +42,6 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_tensor *x);
 /* Make parameter `name` of f32, uniform in +-1 / sqrt(fan_in): PyTorch's default for weights (kaiming_uniform with
  * a = sqrt(5)) and for biases. */
 haul_status haul__module_draw_parameter(haul_module *module, const char *name, haul_shape shape, int64_t fan_in);
-
-/* All that haul_module_tensors lists, in fresh memory for haul__free. NULL on failure. */
-haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count);
 
 /* End of a constructor: pop the scope its parameters were made in; on failure drop the module and return NULL. */
 haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status);

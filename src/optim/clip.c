@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/tensor.h"
-#include "nn/module.h"
+#include "nn/tensors.h"
 
 static const char operation[] = "haul_clip_grad_norm";
 

@@ -14,7 +14,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/dispatch.h"
-#include "nn/module.h"
+#include "nn/tensors.h"
 
 /* ---- making ---- */
 
