@@ -32,17 +32,18 @@ void haul__emit(haul_event *event);
 int64_t haul__emit_begin(haul_event *event);
 void    haul__emit_end(haul_event *event, int64_t began);
 
+int64_t haul__emit_operation_begin(const char *operation);
+void    haul__emit_operation_end(const char *operation, int64_t began);
+
 static inline int64_t haul__operation_begin(const char *operation)
 {
-    return haul__watched(HAUL_EVENT_OPERATION)
-               ? haul__emit_begin(&(haul_event){.kind = HAUL_EVENT_OPERATION_BEGIN, .operation = operation})
-               : 0;
+    return haul__watched(HAUL_EVENT_OPERATION) ? haul__emit_operation_begin(operation) : 0;
 }
 
 static inline void haul__operation_end(const char *operation, int64_t began)
 {
     if (__builtin_expect(began != 0, 0))
-        haul__emit_end(&(haul_event){.kind = HAUL_EVENT_OPERATION_END, .operation = operation}, began);
+        haul__emit_operation_end(operation, began);
 }
 
 /* `how` is one of several ways to compute the operation on the device. */

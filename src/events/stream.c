@@ -407,6 +407,16 @@ void haul__emit_end(haul_event *event, int64_t began)
     emit(event);
 }
 
+int64_t haul__emit_operation_begin(const char *operation)
+{
+    return haul__emit_begin(&(haul_event){.kind = HAUL_EVENT_OPERATION_BEGIN, .operation = operation});
+}
+
+void haul__emit_operation_end(const char *operation, int64_t began)
+{
+    haul__emit_end(&(haul_event){.kind = HAUL_EVENT_OPERATION_END, .operation = operation}, began);
+}
+
 void haul__events_hold(void)
 {
     self.holds++;
