@@ -322,6 +322,52 @@ bool haul__wants_channels_last(const haul_tensor *t)
     return !haul__shape_same_strides(&t->shape, packed, wanted);
 }
 
+static haul_status pass_on(haul__node *node, haul_tensor *g, haul_tensor **out)
+{
+    (void)node;
+    out[0] = g;
+    return HAUL_OK;
+}
+
+static haul_tensor *finish(const char *operation, haul_tensor *y, haul_tensor *x)
+{
+    if (!y || !haul_dtype_is_float(y->dtype))
+        return y;
+    return haul__finish(y, &(haul__record){.name = operation, .backward = pass_on, .inputs = &x, .input_count = 1});
+}
+
+/* x itself if its strides are these, else a copy that has them; a fresh handle. */
+static haul_tensor *with_strides(const char *operation, haul_tensor *x, const int64_t *strides)
+{
+    if (x->count == 0 || haul__shape_same_strides(&x->shape, x->strides, strides))
+        return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
+    haul_tensor *y = haul__result_strided(operation, x->storage->device, x->dtype, &x->shape, strides);
+    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? finish(operation, y, x) : NULL;
+}
+
+haul_tensor *haul__in_format(const char *operation, haul_tensor *t, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&t->shape, strides);
+    else
+        haul__shape_strides(&t->shape, strides);
+    return with_strides(operation, t, strides);
+}
+
+haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    haul__shape_strides_like(&x->shape, like->strides, strides);
+    return with_strides(operation, x, strides);
+}
+
+haul_tensor *haul__copy_in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
+{
+    haul_tensor *y = haul__result_like(operation, x->storage->device, x->dtype, &x->shape, like);
+    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? y : NULL;
+}
+
 /* ---- small helpers ---- */
 
 haul_tensor *haul__dense(haul_tensor *x)

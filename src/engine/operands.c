@@ -113,6 +113,20 @@ static bool dtypes_fit(const haul__call *c)
 
 /* ---- what is recorded ---- */
 
+/* An operation without results writes operands, so that the gradient of the others would be lost. */
+static haul_status refuse_written(const haul__call *c)
+{
+    int i = 0, written = 0;
+    while (!haul__tracks(c->operands[i]))
+        i++;
+    while (!haul__operand_spec(c, written)->written)
+        written++;
+    return haul__fail(HAUL_GRAPH, c->operation->name, haul__operand_name(c, i),
+                      "%s requires a gradient, and writing into %s cannot be differentiated; detach it or turn "
+                      "recording off with haul_set_grad_enabled(false)",
+                      haul__operand_name(c, i), haul__operand_name(c, written));
+}
+
 /* Which operands carry gradients, and what is to be saved for them. */
 static haul_status find_gradients(haul__call *c)
 {
@@ -124,11 +138,9 @@ static haul_status find_gradients(haul__call *c)
     }
     if (!c->wanted)
         return HAUL_OK;
-    c->records = !operation->not_recorded && c->result_count && (operation->gradient || operation->compose);
     if (!c->result_count)
-        return haul__fail(HAUL_GRAPH, operation->name, NULL,
-                          "an operand requires a gradient, and writing in place cannot be differentiated; detach it or "
-                          "turn recording off with haul_set_grad_enabled(false)");
+        return refuse_written(c);
+    c->records = !operation->not_recorded && (operation->gradient || operation->compose);
     if (!c->records || !operation->gradient || operation->variadic)
         return HAUL_OK;
     for (int i = 0; i < c->count; i++)
@@ -174,7 +186,7 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
     haul_status status = check_given(c, operands, &mixed);
     if (!status && mixed && !c->operation->any_device)
         status = haul__place_operands(c);
-    if (!status && !dtypes_fit(c)) {
+    if (!status && c->count && !dtypes_fit(c)) {
         if (autocasts(c))
             status = haul__autocast_operands(c);
         if (!status)

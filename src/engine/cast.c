@@ -1,7 +1,8 @@
 /* Elements of one dtype from those of another, and copies between layouts: one kernel for each source dtype, compiled
  * for each result dtype. */
-#include "engine/dispatch.h"
+#include "engine/copy.h"
 #include "engine/layout.h"
+#include "kernels/kernels.h"
 
 /* kernel text begins */
 #ifdef HAUL_KERNEL
@@ -172,24 +173,43 @@ static const int kernels[HAUL_DTYPE_END] = {
     [HAUL_F64] = HAUL__K_cast_f64,
 };
 
+/* One command: the elements lie in the same order, without gaps. */
+static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    size_t size = haul__dtype_size(to->dtype);
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_COPY,
+                                         .operation = origin,
+                                         .device = to->storage->device,
+                                         .buffers = (haul__region[]){{to->storage, (size_t)to->offset * size},
+                                                                     {from->storage, (size_t)from->offset * size}},
+                                         .write_count = 1,
+                                         .buffer_count = 2,
+                                         .bytes = (size_t)to->count * size});
+}
+
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
 {
+    haul_device     *device = to->storage->device;
     pointwise_params p = {.items = 0};
-    size_t           size = haul__dtype_size(to->dtype);
-    if (to->count == 0)
+    if (to->count == 0 || device->backend->no_data)
         return HAUL_OK;
     if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
         haul__tensor_is_dense(to))
-        return haul__submit(&(haul__command){.kind = HAUL__COMMAND_COPY,
-                                             .operation = origin,
-                                             .device = to->storage->device,
-                                             .buffers = (haul__region[]){{to->storage, (size_t)to->offset * size},
-                                                                         {from->storage, (size_t)from->offset * size}},
-                                             .write_count = 1,
-                                             .buffer_count = 2,
-                                             .bytes = (size_t)to->count * size});
+        return copy_bytes(to, from, origin);
+    const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);
+    if (!kernel)
+        return haul_error_status();
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
-    haul__layout_packs(&p, to->storage->device, to->dtype, 2);
-    return haul__run(origin, to->storage->device, kernels[from->dtype], to->dtype, &to, 1, &from, 1, &p, sizeof p,
-                     p.items, GRAIN);
+    haul__layout_packs(&p, device, to->dtype, 2);
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+                                         .operation = origin,
+                                         .device = device,
+                                         .buffers = (haul__region[]){{to->storage, 0}, {from->storage, 0}},
+                                         .write_count = 1,
+                                         .buffer_count = 2,
+                                         .params = &p,
+                                         .params_size = sizeof p,
+                                         .kernel = kernel,
+                                         .items = p.items,
+                                         .grain = GRAIN});
 }

@@ -1,0 +1,103 @@
+/* Setting every element of a tensor to one value. */
+#include <string.h>
+
+#include "core/half.h"
+#include "engine/copy.h"
+#include "engine/operation.h"
+#include "memory/allocator.h"
+
+/* The bytes of one element: conversion as in haul_cast, values out of range give the nearest there is, NaN gives 0. */
+static void encode(haul_dtype dtype, double value, unsigned char *pattern)
+{
+    uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
+    if (haul__is_half(dtype)) {
+        bits = haul__half_encode(dtype, value);
+    } else if (!haul_dtype_is_float(dtype)) {
+        int64_t v = (int64_t)bits, least, most;
+        haul__dtype_range(dtype, &least, &most);
+        bits = dtype == HAUL_BOOL ? value != 0 : (uint64_t)(v < least ? least : v > most ? most : v);
+    }
+    size_t size = haul__dtype_size(dtype);
+    for (size_t i = 0; i < size; i++)
+        pattern[i] = (unsigned char)(bits >> 8 * i); /* devices are little-endian */
+}
+
+static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
+{
+    size_t        size = haul__dtype_size(to->dtype);
+    haul__region  region = {to->storage, (size_t)to->offset * size};
+    haul__command command = {.kind = HAUL__COMMAND_FILL,
+                             .operation = origin,
+                             .device = to->storage->device,
+                             .buffers = &region,
+                             .write_count = 1,
+                             .buffer_count = 1,
+                             .bytes = (size_t)to->count * size,
+                             .pattern_size = size};
+    encode(to->dtype, value, (unsigned char *)&command.pattern);
+    return haul__submit(&command);
+}
+
+/* A tensor with gaps is filled by copying one element everywhere. */
+static haul_status fill_strided(haul_tensor *to, double value, const char *origin)
+{
+    haul__storage *storage = haul__storage_alloc(to->storage->device, haul__dtype_size(to->dtype), origin);
+    haul_tensor   *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
+    haul_status    status = one ? fill_dense(one, value, origin) : haul_error_status();
+    if (!status)
+        status = haul__copy_elements(to, one, origin);
+    haul__object_release(one);
+    haul__object_release(storage);
+    return status;
+}
+
+haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin)
+{
+    if (to->count == 0 || to->storage->device->backend->no_data)
+        return HAUL_OK;
+    return haul__tensor_is_dense(to) ? fill_dense(to, value, origin) : fill_strided(to, value, origin);
+}
+
+/* ---- the operations ---- */
+
+typedef struct fill_attributes {
+    double value;
+} fill_attributes;
+
+static haul_status infer(haul__call *c)
+{
+    (void)c;
+    return HAUL_OK;
+}
+
+static haul_status compute(haul__call *c)
+{
+    return haul__fill_elements(c->operands[0], ((const fill_attributes *)haul__attributes(c))->value,
+                               c->operation->name);
+}
+
+HAUL__OPERATION(fill_into) = {
+    .name = "haul_fill_into",
+    .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}},
+    .attributes_size = HAUL__ATTRIBUTES(fill_attributes),
+    .infer = infer,
+    .compute = compute,
+};
+
+HAUL__OPERATION(zero_into) = {
+    .name = "haul_zero_into",
+    .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}},
+    .attributes_size = HAUL__ATTRIBUTES(fill_attributes),
+    .infer = infer,
+    .compute = compute,
+};
+
+haul_status haul_fill_into(haul_tensor *out, double value)
+{
+    return HAUL__APPLY_STATUS(fill_into, &(fill_attributes){value}, out);
+}
+
+haul_status haul_zero_into(haul_tensor *out)
+{
+    return HAUL__APPLY_STATUS(zero_into, &(fill_attributes){0}, out);
+}

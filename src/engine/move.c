@@ -1,0 +1,344 @@
+/* Operations that move, copy and convert: the elements stay what they are, so the gradient of each is what comes in,
+ * which the backward pass brings to the dtype and device of the operand. */
+#include "engine/copy.h"
+#include "engine/operation.h"
+#include "memory/allocator.h"
+#include "transfer/transfer.h"
+
+/* ---- elements from anywhere to anywhere ---- */
+
+/* A dense tensor that goes with the call, on any device, with the order of dimensions of `like`, for a copy to or from
+ * `partner`. */
+static haul_tensor *temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,
+                              const haul_tensor *like)
+{
+    int64_t        strides[HAUL_MAX_DIMS];
+    const char    *origin = c->operation->name;
+    size_t         bytes = (size_t)like->count * haul__dtype_size(dtype);
+    haul__storage *storage = device->backend->host_memory ? haul__host_alloc_for(partner, bytes, origin)
+                                                          : haul__storage_alloc(device, bytes, origin);
+    haul__shape_strides_like(&like->shape, like->strides, strides);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
+    haul__object_release(storage);
+    return haul__own(t, origin);
+}
+
+/* Does the conversion belong before the move? Where fewer bytes cross then, and where the target cannot do it. */
+static bool convert_first(const haul_tensor *from, const haul_tensor *to)
+{
+    size_t before = haul__dtype_size(from->dtype), after = haul__dtype_size(to->dtype);
+    return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
+}
+
+/* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense, in whatever order of
+ * dimensions. A fresh y may be half written on failure. */
+static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+{
+    const char  *origin = c->operation->name;
+    haul_tensor *from = x, *to = y;
+    haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
+    if (x->dtype != dtype || !haul__tensor_is_dense(x)) {
+        from = temporary(c, x->storage->device, y->storage->device, dtype, x);
+        if (!from || haul__copy_elements(from, x, origin))
+            return haul_error_status();
+    }
+    if (y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape) || !haul__tensor_same_layout(from, y)) {
+        to = temporary(c, y->storage->device, x->storage->device, dtype, from);
+        if (!to)
+            return haul_error_status();
+    }
+    size_t      size = haul__dtype_size(dtype);
+    haul_status status = haul__transfer(to->storage, (size_t)to->offset * size, from->storage,
+                                        (size_t)from->offset * size, (size_t)x->count * size, fresh || to != y, origin);
+    return status || to == y ? status : haul__copy_elements(y, to, origin);
+}
+
+/* Elements of x to y, wherever they are. */
+static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+{
+    if (x->storage->device == y->storage->device)
+        return haul__copy_elements(y, x, c->operation->name);
+    return cross(c, y, x, fresh);
+}
+
+/* ---- what the operations share ---- */
+
+typedef struct move_attributes {
+    haul_device *device; /* where to */
+    haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's */
+} move_attributes;
+
+/* A fresh tensor on `device` with the operand's order of dimensions. */
+static haul_status describe_copy(haul__call *c, haul_device *device, haul_dtype dtype)
+{
+    haul_tensor *x = c->operands[0];
+    if (haul__device_check(device, c->operation->name, "device"))
+        return haul_error_status();
+    c->device = device;
+    c->partner = device == x->storage->device ? NULL : x->storage->device;
+    return haul__describe_like(c, 0, dtype, &x->shape, x);
+}
+
+/* The operand itself. */
+static haul_status describe_same(haul__call *c)
+{
+    const haul_tensor *x = c->operands[0];
+    return haul__describe_view(c, 0, &x->shape, x->strides, x->offset);
+}
+
+static haul_status compute(haul__call *c)
+{
+    return bring(c, c->results[0], c->operands[0], true);
+}
+
+static void pass_on(haul__gradient *g)
+{
+    g->operands[0] = g->results[0];
+}
+
+/* ---- to, cast ---- */
+
+static haul_status describe_moved(haul__call *c, haul_device *device, haul_dtype dtype)
+{
+    const haul_tensor *x = c->operands[0];
+    bool               same = x->storage->device == device && x->dtype == dtype;
+    return same ? describe_same(c) : describe_copy(c, device, dtype);
+}
+
+static haul_status infer_to(haul__call *c)
+{
+    move_attributes *a = haul__attributes(c);
+    if (!a->dtype)
+        a->dtype = c->operands[0]->dtype;
+    return describe_moved(c, a->device, a->dtype);
+}
+
+HAUL__OPERATION(to) = {
+    .name = "haul_to",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .any_device = true,
+    .attributes_size = HAUL__ATTRIBUTES(move_attributes),
+    .infer = infer_to,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
+{
+    if (!options)
+        return haul__no_options(&haul__operation_to);
+    return HAUL__APPLY(to, (&(move_attributes){options->device, options->dtype}), x);
+}
+
+typedef struct cast_attributes {
+    haul_dtype dtype;
+} cast_attributes;
+
+static haul_status infer_cast(haul__call *c)
+{
+    return describe_moved(c, c->device, ((const cast_attributes *)haul__attributes(c))->dtype);
+}
+
+HAUL__OPERATION(cast) = {
+    .name = "haul_cast",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(cast_attributes),
+    .infer = infer_cast,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
+{
+    return HAUL__APPLY(cast, &(cast_attributes){dtype}, x);
+}
+
+/* ---- identity, clone, pin ---- */
+
+typedef struct device_attributes {
+    haul_device *device;
+} device_attributes;
+
+static haul_status infer_identity(haul__call *c)
+{
+    return describe_copy(c, ((const device_attributes *)haul__attributes(c))->device, c->operands[0]->dtype);
+}
+
+HAUL__OPERATION(identity) = {
+    .name = "haul_identity",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .any_device = true,
+    .attributes_size = HAUL__ATTRIBUTES(device_attributes),
+    .infer = infer_identity,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_identity(haul_tensor *x, haul_device *device)
+{
+    return HAUL__APPLY(identity, &(device_attributes){device}, x);
+}
+
+static haul_status infer_clone(haul__call *c)
+{
+    return describe_copy(c, c->device, c->operands[0]->dtype);
+}
+
+HAUL__OPERATION(clone) = {
+    .name = "haul_clone",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .infer = infer_clone,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_clone(haul_tensor *x)
+{
+    return HAUL__APPLY(clone, NULL, x);
+}
+
+static haul_status infer_pin(haul__call *c)
+{
+    haul_tensor *x = c->operands[0];
+    haul_device *device = ((const device_attributes *)haul__attributes(c))->device;
+    if (haul__device_check(device, c->operation->name, "device"))
+        return haul_error_status();
+    if (!c->device->backend->host_memory)
+        return haul__fail(HAUL_DEVICE, c->operation->name, "x",
+                          "x is on %s; expected a tensor on cpu: haul_to(x, haul_cpu()) brings it to pinned memory",
+                          c->device->name);
+    if (haul__storage_pinned(x->storage) || !haul__device_pins(device))
+        return describe_same(c);
+    c->partner = device;
+    return haul__describe_like(c, 0, x->dtype, &x->shape, x);
+}
+
+HAUL__OPERATION(pin) = {
+    .name = "haul_pin",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(device_attributes),
+    .infer = infer_pin,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
+{
+    return HAUL__APPLY(pin, &(device_attributes){device}, x);
+}
+
+bool haul_tensor_is_pinned(const haul_tensor *t)
+{
+    return haul__check_tensor("haul_tensor_is_pinned", "t", t) == HAUL_OK && haul__storage_pinned(t->storage);
+}
+
+/* ---- copy_into ---- */
+
+static haul_status infer_copy_into(haul__call *c)
+{
+    char               have[80], want[80];
+    haul_shape         shape;
+    const haul_tensor *out = c->operands[0], *x = c->operands[1];
+    if (haul__shape_broadcast(&out->shape, &x->shape, c->operation->name, &shape))
+        return haul_error_status();
+    if (haul__shape_equal(&out->shape, &shape))
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "out", "out has shape %s, the result has %s",
+                      haul__shape_text(&out->shape, have, sizeof have), haul__shape_text(&shape, want, sizeof want));
+}
+
+static haul_status compute_copy_into(haul__call *c)
+{
+    haul_tensor *out = c->operands[0], *x = c->operands[1];
+    if (x->storage == out->storage) { /* they may overlap */
+        haul_tensor *apart = temporary(c, c->device, c->device, x->dtype, x);
+        if (!apart || haul__copy_elements(apart, x, c->operation->name))
+            return haul_error_status();
+        x = apart;
+    }
+    return bring(c, out, x, false);
+}
+
+HAUL__OPERATION(copy_into) = {
+    .name = "haul_copy_into",
+    .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}, {"x", .layout = HAUL__ANY_STRIDES}},
+    .any_device = true,
+    .infer = infer_copy_into,
+    .compute = compute_copy_into,
+};
+
+haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
+{
+    return HAUL__APPLY_STATUS(copy_into, NULL, out, x);
+}
+
+/* ---- memory formats ---- */
+
+typedef struct format_attributes {
+    haul_memory_format format;
+} format_attributes;
+
+/* The operand itself if its strides are these, else a copy that has them. */
+static haul_status describe_with_strides(haul__call *c, const int64_t *strides)
+{
+    const haul_tensor *x = c->operands[0];
+    if (x->count == 0 || haul__shape_same_strides(&x->shape, x->strides, strides))
+        return describe_same(c);
+    return haul__describe_strided(c, 0, x->dtype, &x->shape, strides);
+}
+
+static haul_status infer_contiguous(haul__call *c)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    haul__shape_strides(&c->operands[0]->shape, strides);
+    return describe_with_strides(c, strides);
+}
+
+HAUL__OPERATION(contiguous) = {
+    .name = "haul_contiguous",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .infer = infer_contiguous,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_contiguous(haul_tensor *x)
+{
+    return HAUL__APPLY(contiguous, NULL, x);
+}
+
+static haul_status infer_format(haul__call *c)
+{
+    int64_t            strides[HAUL_MAX_DIMS];
+    haul_memory_format format = ((const format_attributes *)haul__attributes(c))->format;
+    if (format == HAUL_CONTIGUOUS)
+        return infer_contiguous(c);
+    if (format != HAUL_CHANNELS_LAST)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "format",
+                          "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);
+    if (c->operands[0]->shape.ndim != 4)
+        return haul__refuse_shape(c, 0, "only a tensor [N, C, H, W] can be channels-last");
+    haul__shape_strides_channels_last(&c->operands[0]->shape, strides);
+    return describe_with_strides(c, strides);
+}
+
+HAUL__OPERATION(to_memory_format) = {
+    .name = "haul_to_memory_format",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(format_attributes),
+    .infer = infer_format,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format)
+{
+    return HAUL__APPLY(to_memory_format, &(format_attributes){format}, x);
+}
