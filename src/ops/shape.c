@@ -1,31 +1,20 @@
 /* Changing shape without touching elements: every result here is a view of its operand's memory, except where reshape
- * and contiguous have to pack it first. Gradients are views as well. */
-#include <string.h>
+ * and flatten have to pack it. Gradients are views as well. */
+#include "engine/copy.h"
+#include "engine/operation.h"
 
-#include "engine/dispatch.h"
+typedef struct shape_attributes {
+    haul_shape shape;
+} shape_attributes;
 
-/* One operand, checked; NULL on failure. */
-static haul_tensor *operand(const char *operation, haul_tensor *x)
-{
-    return haul__place(operation, &x, (const char *const[]){"x"}, 1) ? x : NULL;
-}
-
-static haul_tensor *make_view(const char *operation, haul__backward_fn *backward, haul_tensor *x,
-                              const haul_shape *shape, const int64_t *strides, const void *attributes, size_t size)
-{
-    return haul__finish(haul__view_of(x, shape, strides, x->offset), &(haul__record){.name = operation,
-                                                                                     .backward = backward,
-                                                                                     .inputs = &x,
-                                                                                     .input_count = 1,
-                                                                                     .attributes = attributes,
-                                                                                     .attributes_size = size});
-}
+typedef struct axis_attributes {
+    int axis;
+} axis_attributes;
 
 /* The gradient of whatever only renames elements: g in the shape of the operand. */
-static haul_status reshape_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static void reshape_back(haul__gradient *g)
 {
-    out[0] = haul_reshape(g, node->edges[0].shape);
-    return out[0] ? HAUL_OK : haul_error_status();
+    g->operands[0] = haul_reshape(g->results[0], *haul__operand_shape(g, 0));
 }
 
 /* ---- reshape, view, flatten ---- */
@@ -89,193 +78,310 @@ static bool view_strides(const haul_tensor *x, const haul_shape *shape, int64_t 
     return to < 0;
 }
 
-haul_tensor *haul_view(haul_tensor *x, haul_shape shape)
+static haul_status infer_view(haul__call *c)
 {
-    int64_t strides[HAUL_MAX_DIMS];
-    if (!(x = operand("haul_view", x)) || resolve("haul_view", x, &shape))
-        return NULL;
-    if (!view_strides(x, &shape, strides)) {
-        haul__fail_shape("haul_view", "x", x,
-                         "its strides cannot be seen in the wanted shape without a copy; use haul_reshape");
-        return NULL;
-    }
-    return make_view("haul_view", reshape_backward, x, &shape, strides, NULL, 0);
+    int64_t            strides[HAUL_MAX_DIMS];
+    const haul_tensor *x = c->operands[0];
+    shape_attributes  *a = haul__attributes(c);
+    if (resolve(c->operation->name, x, &a->shape))
+        return haul_error_status();
+    if (!view_strides(x, &a->shape, strides))
+        return haul__refuse_shape(c, 0,
+                                  "its strides cannot be seen in the wanted shape without a copy; use haul_reshape");
+    return haul__describe_view(c, 0, &a->shape, strides, x->offset);
 }
 
-static haul_tensor *reshape(const char *operation, haul_tensor *x, haul_shape shape)
+HAUL__OPERATION(view) = {
+    .name = "haul_view",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
+    .infer = infer_view,
+    .gradient = reshape_back,
+};
+
+haul_tensor *haul_view(haul_tensor *x, haul_shape shape)
 {
-    int64_t strides[HAUL_MAX_DIMS];
-    if (resolve(operation, x, &shape))
-        return NULL;
-    if (view_strides(x, &shape, strides))
-        return make_view(operation, reshape_backward, x, &shape, strides, NULL, 0);
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *packed = scope ? haul_contiguous(x) : NULL;
-    if (packed) {
-        haul__shape_strides(&shape, strides);
-        packed = make_view(operation, reshape_backward, packed, &shape, strides, NULL, 0);
-    }
-    return haul_scope_return(scope, packed);
+    return HAUL__APPLY(view, &(shape_attributes){shape}, x);
 }
+
+/* A view where strides can show the elements in the shape, else a copy. */
+static haul_status describe_reshaped(haul__call *c, haul_shape *shape)
+{
+    int64_t            strides[HAUL_MAX_DIMS];
+    const haul_tensor *x = c->operands[0];
+    if (resolve(c->operation->name, x, shape))
+        return haul_error_status();
+    if (view_strides(x, shape, strides))
+        return haul__describe_view(c, 0, shape, strides, x->offset);
+    return haul__describe(c, 0, x->dtype, shape);
+}
+
+static haul_status infer_reshape(haul__call *c)
+{
+    return describe_reshaped(c, &((shape_attributes *)haul__attributes(c))->shape);
+}
+
+/* Pack the elements: row-major in either shape. */
+static haul_status compute_reshape(haul__call *c)
+{
+    haul_tensor *x = c->operands[0], *y = c->results[0];
+    haul_tensor *packed = haul__view_as(c, y, &x->shape, NULL, y->offset);
+    return packed ? haul__copy_elements(packed, x, c->operation->name) : haul_error_status();
+}
+
+HAUL__OPERATION(reshape) = {
+    .name = "haul_reshape",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
+    .infer = infer_reshape,
+    .compute = compute_reshape,
+    .gradient = reshape_back,
+};
 
 haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape)
 {
-    return (x = operand("haul_reshape", x)) ? reshape("haul_reshape", x, shape) : NULL;
+    return HAUL__APPLY(reshape, &(shape_attributes){shape}, x);
 }
+
+static haul_status infer_flatten(haul__call *c)
+{
+    const haul_shape *have = &c->operands[0]->shape;
+    axis_attributes  *a = haul__attributes(c);
+    if (have->ndim == 0 && (a->axis == 0 || a->axis == -1))
+        return describe_reshaped(c, &HAUL_SHAPE(1));
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    haul_shape shape = *have;
+    shape.ndim = a->axis + 1;
+    for (int d = a->axis + 1; d < have->ndim; d++)
+        if (!haul__mul_size(shape.dims[a->axis], have->dims[d], &shape.dims[a->axis]))
+            return haul__refuse_shape(c, 0, "dims whose product fits in 64 bits are needed");
+    return describe_reshaped(c, &shape);
+}
+
+HAUL__OPERATION(flatten) = {
+    .name = "haul_flatten",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
+    .infer = infer_flatten,
+    .compute = compute_reshape,
+    .gradient = reshape_back,
+};
 
 haul_tensor *haul_flatten(haul_tensor *x, int first_axis)
 {
-    if (!(x = operand("haul_flatten", x)))
-        return NULL;
-    if (x->shape.ndim == 0 && (first_axis == 0 || first_axis == -1))
-        return reshape("haul_flatten", x, HAUL_SHAPE(1));
-    int axis;
-    if (haul__axis(first_axis, x->shape.ndim, "haul_flatten", &axis))
-        return NULL;
-    haul_shape shape = {.ndim = axis + 1};
-    memcpy(shape.dims, x->shape.dims, sizeof shape.dims);
-    for (int d = axis + 1; d < x->shape.ndim; d++)
-        if (!haul__mul_size(shape.dims[axis], x->shape.dims[d], &shape.dims[axis])) {
-            haul__fail_shape("haul_flatten", "x", x, "dims whose product fits in 64 bits are needed");
-            return NULL;
-        }
-    return reshape("haul_flatten", x, shape);
+    return HAUL__APPLY(flatten, &(axis_attributes){first_axis}, x);
 }
 
 /* ---- permute, transpose ---- */
 
-typedef struct permutation {
-    int count;
-    int axes[HAUL_MAX_DIMS]; /* result axis d is axis axes[d] of the operand */
-} permutation;
-
-static haul_status permute_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+/* Result axis d is axis axes[d] of the operand. */
+static haul_status describe_permuted(haul__call *c, const int *axes)
 {
-    const permutation *p = node->attributes;
-    int                inverse[HAUL_MAX_DIMS] = {0};
-    for (int d = 0; d < p->count; d++)
-        inverse[p->axes[d]] = d;
-    out[0] = haul_permute(g, inverse, p->count);
-    return out[0] ? HAUL_OK : haul_error_status();
-}
-
-static haul_tensor *permute(const char *operation, haul_tensor *x, const permutation *p)
-{
-    haul_shape shape = {.ndim = p->count};
-    int64_t    strides[HAUL_MAX_DIMS] = {0};
-    for (int d = 0; d < p->count; d++) {
-        shape.dims[d] = x->shape.dims[p->axes[d]];
-        strides[d] = x->strides[p->axes[d]];
+    const haul_tensor *x = c->operands[0];
+    haul_shape         shape = {.ndim = x->shape.ndim};
+    int64_t            strides[HAUL_MAX_DIMS] = {0};
+    for (int d = 0; d < shape.ndim; d++) {
+        shape.dims[d] = x->shape.dims[axes[d]];
+        strides[d] = x->strides[axes[d]];
     }
-    return make_view(operation, permute_backward, x, &shape, strides, p, sizeof *p);
+    return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
+
+typedef struct permute_attributes {
+    int count;
+    int axes[HAUL_MAX_DIMS];
+} permute_attributes;
+
+static haul_status infer_permute(haul__call *c)
+{
+    permute_attributes *a = haul__attributes(c);
+    bool                used[HAUL_MAX_DIMS] = {false};
+    int                 ndim = c->operands[0]->shape.ndim;
+    if (a->count != ndim)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "axes",
+                          "%d axes are given for the %d dimensions of x; name each once", a->count, ndim);
+    for (int d = 0; d < ndim; d++) {
+        int axis = a->axes[d];
+        if (haul__call_axis(c, 0, &a->axes[d]))
+            return haul_error_status();
+        if (used[a->axes[d]])
+            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", axis);
+        used[a->axes[d]] = true;
+    }
+    return describe_permuted(c, a->axes);
+}
+
+static void permute_back(haul__gradient *g)
+{
+    const permute_attributes *a = g->attributes;
+    int                       inverse[HAUL_MAX_DIMS] = {0};
+    for (int d = 0; d < a->count; d++)
+        inverse[a->axes[d]] = d;
+    g->operands[0] = haul_permute(g->results[0], inverse, a->count);
+}
+
+HAUL__OPERATION(permute) = {
+    .name = "haul_permute",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(permute_attributes),
+    .infer = infer_permute,
+    .gradient = permute_back,
+};
 
 haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count)
 {
-    permutation p = {.count = count};
-    bool        used[HAUL_MAX_DIMS] = {false};
-    if (!(x = operand("haul_permute", x)))
-        return NULL;
-    if (count != x->shape.ndim || (count > 0 && !axes)) {
-        haul__fail(HAUL_SHAPE, "haul_permute", "axes", "%d axes are given for the %d dimensions of x; name each once",
-                   count, x->shape.ndim);
-        return NULL;
-    }
-    for (int d = 0; d < count; d++) {
-        if (haul__axis(axes[d], count, "haul_permute", &p.axes[d]))
-            return NULL;
-        if (used[p.axes[d]]) {
-            haul__fail(HAUL_INVALID_ARGUMENT, "haul_permute", "axes", "axis %d is given twice", axes[d]);
-            return NULL;
-        }
-        used[p.axes[d]] = true;
-    }
-    return permute("haul_permute", x, &p);
+    permute_attributes a = {.count = axes || count <= 0 ? count : 0};
+    for (int d = 0; d < a.count && d < HAUL_MAX_DIMS; d++)
+        a.axes[d] = axes[d];
+    return HAUL__APPLY(permute, &a, x);
 }
+
+typedef struct transpose_attributes {
+    int a, b;
+} transpose_attributes;
+
+static haul_status infer_transpose(haul__call *c)
+{
+    transpose_attributes *t = haul__attributes(c);
+    int                   axes[HAUL_MAX_DIMS];
+    if (haul__call_axis(c, 0, &t->a) || haul__call_axis(c, 0, &t->b))
+        return haul_error_status();
+    for (int d = 0; d < HAUL_MAX_DIMS; d++)
+        axes[d] = d == t->a ? t->b : d == t->b ? t->a : d;
+    return describe_permuted(c, axes);
+}
+
+static void transpose_back(haul__gradient *g)
+{
+    const transpose_attributes *t = g->attributes;
+    g->operands[0] = haul_transpose(g->results[0], t->a, t->b);
+}
+
+HAUL__OPERATION(transpose) = {
+    .name = "haul_transpose",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(transpose_attributes),
+    .infer = infer_transpose,
+    .gradient = transpose_back,
+};
 
 haul_tensor *haul_transpose(haul_tensor *x, int a, int b)
 {
-    if (!(x = operand("haul_transpose", x)))
-        return NULL;
-    if (haul__axis(a, x->shape.ndim, "haul_transpose", &a) || haul__axis(b, x->shape.ndim, "haul_transpose", &b))
-        return NULL;
-    permutation p = {.count = x->shape.ndim};
-    for (int d = 0; d < p.count; d++)
-        p.axes[d] = d == a ? b : d == b ? a : d;
-    return permute("haul_transpose", x, &p);
+    return HAUL__APPLY(transpose, (&(transpose_attributes){a, b}), x);
 }
 
 /* ---- expand, squeeze, unsqueeze ---- */
 
-static haul_status expand_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status infer_expand(haul__call *c)
 {
-    out[0] = haul__sum_to(g, &node->edges[0].shape);
-    return out[0] ? HAUL_OK : haul_error_status();
-}
-
-haul_tensor *haul_expand(haul_tensor *x, haul_shape shape)
-{
-    int64_t strides[HAUL_MAX_DIMS] = {0}, count;
-    char    have[96], want[96];
-    if (!(x = operand("haul_expand", x)))
-        return NULL;
-    haul__shape_text(&shape, want, sizeof want);
-    int  lead = shape.ndim - x->shape.ndim;
-    bool fits = lead >= 0 && shape.ndim <= HAUL_MAX_DIMS;
+    char               have[96], want[96];
+    int64_t            strides[HAUL_MAX_DIMS] = {0}, count;
+    const haul_tensor *x = c->operands[0];
+    haul_shape        *shape = &((shape_attributes *)haul__attributes(c))->shape;
+    haul__shape_text(shape, want, sizeof want);
+    int  lead = shape->ndim - x->shape.ndim;
+    bool fits = lead >= 0 && shape->ndim <= HAUL_MAX_DIMS;
     for (int d = 0; fits && d < x->shape.ndim; d++) {
-        int64_t *dim = &shape.dims[lead + d];
+        int64_t *dim = &shape->dims[lead + d];
         if (*dim == -1)
             *dim = x->shape.dims[d];
         fits = *dim == x->shape.dims[d] || x->shape.dims[d] == 1;
         strides[lead + d] = *dim == x->shape.dims[d] ? x->strides[d] : 0;
     }
-    if (!fits) {
-        haul__fail(
-            HAUL_SHAPE, "haul_expand", "shape",
+    if (!fits)
+        return haul__fail(
+            HAUL_SHAPE, c->operation->name, "shape",
             "x has shape %s, which cannot be expanded to %s: only dims of size 1 repeat, and new ones come first",
             haul__shape_text(&x->shape, have, sizeof have), want);
-        return NULL;
-    }
-    if (haul__shape_count(&shape, "haul_expand", &count))
-        return NULL;
-    return make_view("haul_expand", expand_backward, x, &shape, strides, NULL, 0);
+    if (haul__shape_count(shape, c->operation->name, &count))
+        return haul_error_status();
+    return haul__describe_view(c, 0, shape, strides, x->offset);
 }
 
-haul_tensor *haul_squeeze(haul_tensor *x, int axis)
+/* The backward pass sums it to the operand's shape. */
+static void pass_on(haul__gradient *g)
 {
-    int at;
-    if (!(x = operand("haul_squeeze", x)) || haul__axis(axis, x->shape.ndim, "haul_squeeze", &at))
-        return NULL;
-    if (x->shape.dims[at] != 1) {
-        haul__fail_shape("haul_squeeze", "x", x,
-                         "only an axis of size 1 can be squeezed; use haul_reshape to merge axes");
-        return NULL;
-    }
+    g->operands[0] = g->results[0];
+}
+
+HAUL__OPERATION(expand) = {
+    .name = "haul_expand",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
+    .infer = infer_expand,
+    .gradient = pass_on,
+};
+
+haul_tensor *haul_expand(haul_tensor *x, haul_shape shape)
+{
+    return HAUL__APPLY(expand, &(shape_attributes){shape}, x);
+}
+
+static haul_status infer_squeeze(haul__call *c)
+{
+    const haul_tensor *x = c->operands[0];
+    axis_attributes   *a = haul__attributes(c);
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    if (x->shape.dims[a->axis] != 1)
+        return haul__refuse_shape(c, 0, "only an axis of size 1 can be squeezed; use haul_reshape to merge axes");
     haul_shape shape = {.ndim = x->shape.ndim - 1};
     int64_t    strides[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < shape.ndim; d++) {
-        shape.dims[d] = x->shape.dims[d + (d >= at)];
-        strides[d] = x->strides[d + (d >= at)];
+        shape.dims[d] = x->shape.dims[d + (d >= a->axis)];
+        strides[d] = x->strides[d + (d >= a->axis)];
     }
-    return make_view("haul_squeeze", reshape_backward, x, &shape, strides, NULL, 0);
+    return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
 
-haul_tensor *haul_unsqueeze(haul_tensor *x, int axis)
+HAUL__OPERATION(squeeze) = {
+    .name = "haul_squeeze",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
+    .infer = infer_squeeze,
+    .gradient = reshape_back,
+};
+
+haul_tensor *haul_squeeze(haul_tensor *x, int axis)
 {
-    int at;
-    if (!(x = operand("haul_unsqueeze", x)))
-        return NULL;
-    if (x->shape.ndim == HAUL_MAX_DIMS) {
-        haul__fail_shape("haul_unsqueeze", "x", x, "a tensor has at most 8 dimensions");
-        return NULL;
-    }
-    if (haul__axis(axis, x->shape.ndim + 1, "haul_unsqueeze", &at))
-        return NULL;
+    return HAUL__APPLY(squeeze, &(axis_attributes){axis}, x);
+}
+
+static haul_status infer_unsqueeze(haul__call *c)
+{
+    const haul_tensor *x = c->operands[0];
+    axis_attributes   *a = haul__attributes(c);
+    if (x->shape.ndim == HAUL_MAX_DIMS)
+        return haul__refuse_shape(c, 0, "a tensor has at most 8 dimensions");
+    if (haul__axis(a->axis, x->shape.ndim + 1, c->operation->name, &a->axis))
+        return haul_error_status();
     haul_shape shape = {.ndim = x->shape.ndim + 1};
     int64_t    strides[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < shape.ndim; d++) {
-        shape.dims[d] = d == at ? 1 : x->shape.dims[d - (d > at)];
-        strides[d] = d == at ? 1 : x->strides[d - (d > at)];
+        shape.dims[d] = d == a->axis ? 1 : x->shape.dims[d - (d > a->axis)];
+        strides[d] = d == a->axis ? 1 : x->strides[d - (d > a->axis)];
     }
-    return make_view("haul_unsqueeze", reshape_backward, x, &shape, strides, NULL, 0);
+    return haul__describe_view(c, 0, &shape, strides, x->offset);
+}
+
+HAUL__OPERATION(unsqueeze) = {
+    .name = "haul_unsqueeze",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
+    .infer = infer_unsqueeze,
+    .gradient = reshape_back,
+};
+
+haul_tensor *haul_unsqueeze(haul_tensor *x, int axis)
+{
+    return HAUL__APPLY(unsqueeze, &(axis_attributes){axis}, x);
 }
