@@ -1,66 +1,13 @@
 /* Slices: parts of a tensor as views of it. Their gradient is g among zeros, an operation with a gradient of its own.
  */
-#include "engine/dispatch.h"
+#include "engine/copy.h"
+#include "engine/operation.h"
 
-/* Elements start, start + step ... of an axis, `count` of them. */
+/* Elements start, start + step ... below stop of an axis. */
 typedef struct part {
     int     axis;
-    int64_t start, step, count;
+    int64_t start, stop, step;
 } part;
-
-/* The part of x as a view, without graph. */
-static haul_tensor *view_part(haul_tensor *x, const part *at)
-{
-    haul_shape shape = x->shape;
-    int64_t    strides[HAUL_MAX_DIMS] = {0};
-    for (int d = 0; d < shape.ndim; d++)
-        strides[d] = d == at->axis ? x->strides[d] * at->step : x->strides[d];
-    shape.dims[at->axis] = at->count;
-    return haul__view_of(x, &shape, strides, x->offset + (at->count ? at->start * x->strides[at->axis] : 0));
-}
-
-static haul_tensor *take(haul_tensor *x, const part *at);
-
-static haul_status put_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    out[0] = take(g, node->attributes);
-    return out[0] ? HAUL_OK : haul_error_status();
-}
-
-/* Zeros of `shape` with g in the place of the part. */
-static haul_tensor *put(haul_tensor *g, const haul_shape *shape, const part *at)
-{
-    haul_tensor *y = g ? haul__result_like("haul_slice", g->storage->device, g->dtype, shape, g) : NULL;
-    if (!y || haul_zero_into(y))
-        return NULL;
-    haul_tensor *place = view_part(y, at), *plain = haul__view_of(g, &g->shape, g->strides, g->offset);
-    if (!place || !plain || haul_copy_into(place, plain))
-        return NULL;
-    haul_drop(place);
-    haul_drop(plain);
-    return haul__finish(y, &(haul__record){.name = "haul_slice_backward",
-                                           .backward = put_backward,
-                                           .inputs = &g,
-                                           .input_count = 1,
-                                           .attributes = at,
-                                           .attributes_size = sizeof *at});
-}
-
-static haul_status take_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    out[0] = put(g, &node->edges[0].shape, node->attributes);
-    return out[0] ? HAUL_OK : haul_error_status();
-}
-
-static haul_tensor *take(haul_tensor *x, const part *at)
-{
-    return haul__finish(view_part(x, at), &(haul__record){.name = "haul_slice",
-                                                          .backward = take_backward,
-                                                          .inputs = &x,
-                                                          .input_count = 1,
-                                                          .attributes = at,
-                                                          .attributes_size = sizeof *at});
-}
 
 static int64_t clamp_index(int64_t i, int64_t size)
 {
@@ -68,39 +15,159 @@ static int64_t clamp_index(int64_t i, int64_t size)
     return i < 0 ? 0 : i > size ? size : i;
 }
 
+static int64_t part_count(const part *at)
+{
+    return at->stop > at->start ? (at->stop - at->start - 1) / at->step + 1 : 0;
+}
+
+/* The same elements with start and stop inside the axis, and a step of which no stride overflows. */
+static void complete(part *at, int64_t size)
+{
+    at->start = clamp_index(at->start, size);
+    at->stop = clamp_index(at->stop, size);
+    if (part_count(at) <= 1) {
+        at->stop = at->stop > at->start ? at->start + 1 : at->start;
+        at->step = 1;
+    }
+}
+
+/* The shape of a part of t, its strides, and where it begins; they may be those of t. */
+static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *shape, int64_t *strides)
+{
+    int64_t count = part_count(at), offset = t->offset + (count ? at->start * t->strides[at->axis] : 0);
+    *shape = t->shape;
+    for (int d = 0; d < t->shape.ndim; d++)
+        strides[d] = d == at->axis ? t->strides[d] * at->step : t->strides[d];
+    shape->dims[at->axis] = count;
+    return offset;
+}
+
+/* ---- the gradient: zeros with g in the place of the part ---- */
+
+typedef struct put_attributes {
+    part       at;
+    haul_shape shape; /* of the result */
+} put_attributes;
+
+static haul_status infer_put(haul__call *c)
+{
+    const haul_tensor *g = c->operands[0];
+    return haul__describe_like(c, 0, g->dtype, &((const put_attributes *)haul__attributes(c))->shape, g);
+}
+
+static haul_status compute_put(haul__call *c)
+{
+    haul_shape   shape;
+    int64_t      strides[HAUL_MAX_DIMS];
+    haul_tensor *y = c->results[0];
+    int64_t      offset = part_layout(&((const put_attributes *)haul__attributes(c))->at, y, &shape, strides);
+    haul_tensor *place = haul__view_as(c, y, &shape, strides, offset);
+    if (!place || haul__fill_elements(y, 0, c->operation->name))
+        return haul_error_status();
+    return haul__copy_elements(place, c->operands[0], c->operation->name);
+}
+
+static void take_again(haul__gradient *g)
+{
+    const part *at = &((const put_attributes *)g->attributes)->at;
+    g->operands[0] = haul_slice(g->results[0], at->axis, at->start, at->stop, at->step);
+}
+
+HAUL__OPERATION(slice_backward) = {
+    .name = "haul_slice_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"dx"}},
+    .attributes_size = HAUL__ATTRIBUTES(put_attributes),
+    .infer = infer_put,
+    .compute = compute_put,
+    .gradient = take_again,
+};
+
+/* ---- slice ---- */
+
+static haul_status infer_slice(haul__call *c)
+{
+    haul_shape         shape;
+    int64_t            strides[HAUL_MAX_DIMS];
+    part              *at = haul__attributes(c);
+    const haul_tensor *x = c->operands[0];
+    if (haul__call_axis(c, 0, &at->axis))
+        return haul_error_status();
+    if (at->step < 1)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "step", "step is %lld; it must be at least 1",
+                          (long long)at->step);
+    complete(at, x->shape.dims[at->axis]);
+    int64_t offset = part_layout(at, x, &shape, strides);
+    return haul__describe_view(c, 0, &shape, strides, offset);
+}
+
+static void slice_back(haul__gradient *g)
+{
+    put_attributes a = {*(const part *)g->attributes, *haul__operand_shape(g, 0)};
+    g->operands[0] = HAUL__APPLY(slice_backward, &a, g->results[0]);
+}
+
+HAUL__OPERATION(slice) = {
+    .name = "haul_slice",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(part),
+    .infer = infer_slice,
+    .gradient = slice_back,
+};
+
 haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
-    part at = {.step = step};
-    if (!haul__place("haul_slice", &x, (const char *const[]){"x"}, 1) ||
-        haul__axis(axis, x->shape.ndim, "haul_slice", &at.axis))
-        return NULL;
-    if (step < 1) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_slice", "step", "step is %lld; it must be at least 1", (long long)step);
-        return NULL;
-    }
-    int64_t size = x->shape.dims[at.axis];
-    at.start = clamp_index(start, size);
-    stop = clamp_index(stop, size);
-    at.count = stop > at.start ? (stop - at.start - 1) / step + 1 : 0;
-    if (at.count <= 1)
-        at.step = 1; /* so that no stride overflows */
-    return take(x, &at);
+    return HAUL__APPLY(slice, (&(part){axis, start, stop, step}), x);
 }
+
+/* ---- select: a part of one element, without the axis ---- */
+
+typedef struct select_attributes {
+    int     axis;
+    int64_t index;
+} select_attributes;
+
+static haul_status infer_select(haul__call *c)
+{
+    select_attributes *a = haul__attributes(c);
+    const haul_tensor *x = c->operands[0];
+    int                axis = a->axis;
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    int64_t size = x->shape.dims[a->axis], index = a->index;
+    a->index = index < 0 ? index + size : index;
+    if (a->index < 0 || a->index >= size)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "index",
+                          "index %lld is out of range for axis %d, which has %lld elements", (long long)index, axis,
+                          (long long)size);
+    haul_shape shape = {.ndim = x->shape.ndim - 1};
+    int64_t    strides[HAUL_MAX_DIMS] = {0};
+    for (int d = 0; d < shape.ndim; d++) {
+        shape.dims[d] = x->shape.dims[d + (d >= a->axis)];
+        strides[d] = x->strides[d + (d >= a->axis)];
+    }
+    int64_t offset = x->count ? a->index * x->strides[a->axis] : 0;
+    return haul__describe_view(c, 0, &shape, strides, x->offset + offset);
+}
+
+static void select_back(haul__gradient *g)
+{
+    const select_attributes *s = g->attributes;
+    put_attributes           a = {{s->axis, s->index, s->index + 1, 1}, *haul__operand_shape(g, 0)};
+    g->operands[0] = HAUL__APPLY(slice_backward, &a, haul_unsqueeze(g->results[0], s->axis));
+}
+
+HAUL__OPERATION(select) = {
+    .name = "haul_select",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(select_attributes),
+    .infer = infer_select,
+    .gradient = select_back,
+};
 
 haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index)
 {
-    part at = {.step = 1, .count = 1};
-    if (!haul__place("haul_select", &x, (const char *const[]){"x"}, 1) ||
-        haul__axis(axis, x->shape.ndim, "haul_select", &at.axis))
-        return NULL;
-    int64_t size = x->shape.dims[at.axis];
-    at.start = index < 0 ? index + size : index;
-    if (at.start < 0 || at.start >= size) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_select", "index",
-                   "index %lld is out of range for axis %d, which has %lld elements", (long long)index, axis,
-                   (long long)size);
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, haul_squeeze(take(x, &at), at.axis)) : NULL;
+    return HAUL__APPLY(select, (&(select_attributes){axis, index}), x);
 }
