@@ -21,6 +21,13 @@ static void assert_shape(haul_tensor *t, haul_shape want)
         assert_int_equal(have.dims[d], want.dims[d]);
 }
 
+static void assert_into_refused(haul_status status, haul_status want, const char *text)
+{
+    assert_int_equal(status, want);
+    assert_non_null(strstr(haul_error_message(), text));
+    haul_error_clear();
+}
+
 static bool same_memory(haul_tensor *a, haul_tensor *b)
 {
     haul_scope *scope = haul_scope_push();
@@ -163,6 +170,71 @@ static void join(haul_device *device)
     assert_refused(haul_stack(missing, 2, 0), HAUL_INVALID_ARGUMENT, "x");
     missing[1] = HAUL_NONE;
     assert_refused(haul_cat(missing, 2, 0), HAUL_INVALID_ARGUMENT, "xs[1] is HAUL_NONE");
+}
+
+static haul_tensor *strided(haul_device *device, haul_shape shape)
+{
+    return haul_transpose(haul_reshape(counting(device, shape), HAUL_SHAPE(shape.dims[1], shape.dims[0])), 0, 1);
+}
+
+static void assert_same(haul_tensor *have, haul_tensor *want, const char *what)
+{
+    double values[64];
+    int    count = (int)haul_tensor_count(want);
+    assert_int_equal(read_values(want, values, count), HAUL_OK);
+    assert_close(have, values, count, 0, what);
+}
+
+static void join_into(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *in[] = {counting(device, HAUL_SHAPE(2, 3)), strided(device, HAUL_SHAPE(2, 3))};
+    haul_tensor *cat = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 6)), *stack = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 2, 3));
+    assert_int_equal(haul_cat_into(cat, in, 2, 1), HAUL_OK);
+    assert_same(cat, haul_cat(in, 2, 1), "cat_into");
+    assert_int_equal(haul_stack_into(stack, in, 2, 1), HAUL_OK);
+    assert_same(stack, haul_stack(in, 2, 1), "stack_into");
+    haul_tensor *turned = haul_transpose(haul_zeros(HAUL_F32, HAUL_SHAPE(6, 2)), 0, 1);
+    assert_int_equal(haul_cat_into(turned, in, 2, 1), HAUL_OK);
+    assert_same(turned, cat, "cat_into a transposed tensor");
+    assert_into_refused(haul_cat_into(cat, in, 2, 0), HAUL_SHAPE, "out has shape [2,6], the result has [4,3]");
+    assert_into_refused(haul_stack_into(cat, in, 2, 0), HAUL_SHAPE, "out has shape [2,6], the result has [2,2,3]");
+    haul_tensor *halves[] = {haul_slice(cat, 1, 3, 6, 1), haul_slice(cat, 1, 0, 3, 1)}, *want = haul_cat(halves, 2, 1);
+    assert_int_equal(haul_cat_into(cat, halves, 2, 1), HAUL_OK);
+    assert_same(cat, want, "cat_into a tensor of which the operands are parts");
+    haul_tensor *parts[] = {haul_select(stack, 1, 1), haul_select(stack, 1, 0)};
+    want = haul_stack(parts, 2, 1);
+    assert_int_equal(haul_stack_into(stack, parts, 2, 1), HAUL_OK);
+    assert_same(stack, want, "stack_into a tensor of which the operands are parts");
+}
+
+static void test_shape__cat_and_stack_into(void **state)
+{
+    (void)state;
+    on_devices(join_into);
+}
+
+/* The result of stack lies as its first operand; its gradients come from where the operands went. */
+static void stack_gradients(haul_device *device)
+{
+    haul_tensor *a = haul_set_requires_grad(haul_detach(strided(device, HAUL_SHAPE(2, 3))), true), *g[2];
+    haul_tensor *b = haul_set_requires_grad(haul_detach(counting(device, HAUL_SHAPE(2, 3))), true);
+    haul_tensor *in[] = {a, b}, *y = haul_stack(in, 2, -1);
+    assert_shape(y, HAUL_SHAPE(2, 3, 2));
+    assert_same(haul_select(y, 2, 0), haul_detach(a), "the first part");
+    assert_same(haul_select(y, -1, 1), haul_detach(b), "the second part");
+    assert_int_equal(haul_tensor_stride(y, 1) > haul_tensor_stride(y, 0), 1);
+    assert_int_equal(haul_grad(y, in, 2, g, .seed = counting(device, HAUL_SHAPE(2, 3, 2))), HAUL_OK);
+    assert_close(g[0], (double[]){0, 2, 4, 6, 8, 10}, 6, 0, "gradient of the first");
+    assert_close(g[1], (double[]){1, 3, 5, 7, 9, 11}, 6, 0, "gradient of the second");
+    assert_refused(haul_stack((haul_tensor *[]){a, haul_transpose(b, 0, 1)}, 2, 0), HAUL_SHAPE, "must have one shape");
+    assert_refused(haul_stack(NULL, 2, 0), HAUL_INVALID_ARGUMENT, "0 tensors");
+}
+
+static void test_shape__stack(void **state)
+{
+    (void)state;
+    on_devices(stack_gradients);
 }
 
 static void test_shape__cat_and_stack(void **state)
@@ -342,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_shape__rearranging),
         cmocka_unit_test(test_shape__slices_as_in_python),
         cmocka_unit_test(test_shape__cat_and_stack),
+        cmocka_unit_test(test_shape__cat_and_stack_into),
+        cmocka_unit_test(test_shape__stack),
         cmocka_unit_test(test_shape__cat_of_many),
         cmocka_unit_test(test_shape__index_select_with_repeated_indices),
         cmocka_unit_test(test_shape__indices_out_of_range),

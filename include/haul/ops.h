@@ -121,6 +121,8 @@ HAUL_API haul_tensor *haul_contiguous(haul_tensor *x); /* haul_to_memory_format(
  * tensors of one shape along a new axis. */
 HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
+HAUL_API haul_status  haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
+HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
 /* x[..., index[i], ...] along an axis: index is 1-d, i32 or i64; on the CPU an index out of range is an error,
  * elsewhere it is undefined which element is read (never one outside x). */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);

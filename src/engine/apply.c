@@ -41,8 +41,9 @@ static haul_status begin(haul__call *c, const haul__operation *operation, const 
         memcpy(c->attributes, attributes, operation->attributes_size);
     if (count <= HAUL__MAX_OPERANDS)
         return HAUL_OK;
-    c->operands = *room = haul__malloc((size_t)count * sizeof *c->operands);
-    return *room ? HAUL_OK : haul__fail_memory(operation->name, (size_t)count * sizeof *c->operands);
+    size_t bytes = 2 * (size_t)count * sizeof *c->operands; /* the second half is for c->inputs */
+    c->operands = *room = haul__malloc(bytes);
+    return *room ? HAUL_OK : haul__fail_memory(operation->name, bytes);
 }
 
 /* Handles without storage, for infer. */

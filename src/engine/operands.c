@@ -1,5 +1,7 @@
 /* The driver's first step: operands are checked and brought to one device, dtype and layout. Almost every call passes
  * through here without any change, so each of the three is asked for by one look at the operands. */
+#include <stdio.h>
+
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
@@ -154,20 +156,32 @@ static haul_status find_gradients(haul__call *c)
 
 /* ---- all of it ---- */
 
+static haul_status refuse_none(const haul__call *c, int i)
+{
+    char        at[32] = "";
+    const char *name = haul__operand_name(c, i);
+    if (c->operation->variadic)
+        snprintf(at, sizeof at, "[%d]", i);
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name, "%s%s is HAUL_NONE, but a tensor is needed here",
+                      name, at);
+}
+
 /* Refuse what is missing; says if the operands are on several devices. */
 static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool *mixed)
 {
     const char *name = c->operation->name;
     *mixed = false;
     c->device = NULL;
+    if (c->operation->variadic && (c->count < 1 || !operands))
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, haul__operand_name(c, 0),
+                          "%d tensors are given; at least one is needed", operands ? c->count : 0);
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i] = operands[i];
         if (!t)
             return haul__fail_null(name, haul__operand_name(c, i));
         if (haul__is_none(t)) {
             if (!haul__operand_spec(c, i)->optional)
-                return haul__fail(HAUL_INVALID_ARGUMENT, name, haul__operand_name(c, i),
-                                  "%s is HAUL_NONE, but a tensor is needed here", haul__operand_name(c, i));
+                return refuse_none(c, i);
             continue;
         }
         if (haul__operand_spec(c, i)->written && haul__check_writable(name, haul__operand_name(c, i), t))
@@ -208,9 +222,10 @@ haul_status haul__pack_operands(haul__call *c)
             haul__operand_spec(c, i)->written)
             continue;
         if (c->inputs == c->operands) {
+            haul_tensor **inputs = c->count > HAUL__MAX_OPERANDS ? c->operands + c->count : c->own_inputs;
             for (int k = 0; k < c->count; k++)
-                c->own_inputs[k] = c->operands[k];
-            c->inputs = c->own_inputs;
+                inputs[k] = c->operands[k];
+            c->inputs = inputs;
         }
         c->operands[i] = haul__temporary(c, t->dtype, &t->shape);
         if (!c->operands[i] || haul__copy_elements(c->operands[i], t, c->operation->name))

@@ -29,9 +29,8 @@ static bool is_quiet(void)
 
 bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count)
 {
-    const haul_tensor *a = operands[0];
-    if (!operation->pointwise || !a || !a->storage || !a->contiguous || a->count == 0 ||
-        !haul_dtype_is_float(a->dtype) || !is_quiet())
+    const haul_tensor *a = operation->pointwise ? operands[0] : NULL;
+    if (!a || !a->storage || !a->contiguous || a->count == 0 || !haul_dtype_is_float(a->dtype) || !is_quiet())
         return false;
     const haul_device *device = a->storage->device;
     if (!device->backend->synchronous || device->backend->no_data)

@@ -1,137 +1,194 @@
-/* Joining tensors: each operand is copied into its place in the result; the gradient takes it out again. */
-#include <string.h>
+/* Joining tensors: each operand is copied into its place in the result; the gradient takes it out again. cat joins
+ * along an axis, stack along a new one. */
+#include "engine/copy.h"
+#include "engine/operation.h"
 
-#include "engine/dispatch.h"
+typedef struct join_attributes {
+    int axis; /* of the result */
+} join_attributes;
 
-typedef struct cat_attributes {
-    int axis;
-} cat_attributes;
-
-static haul_status cat_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static int axis_of(haul__call *c)
 {
-    const cat_attributes *a = node->attributes;
-    int64_t               at = 0;
-    for (int i = 0; i < node->edge_count; i++) {
-        int64_t end = at + node->edges[i].shape.dims[a->axis];
-        if (haul__needs(node, i) && !(out[i] = haul_slice(g, a->axis, at, end, 1)))
-            return haul_error_status();
-        at = end;
-    }
-    return HAUL_OK;
+    return ((const join_attributes *)haul__attributes(c))->axis;
 }
 
-/* The result's shape and dtype. */
-static haul_status infer(haul_tensor *const *xs, int count, int axis, haul_shape *shape, haul_dtype *dtype)
+/* ---- shapes ---- */
+
+/* Add the other operands' lengths along the axis to that of the first one. */
+static haul_status add_lengths(const haul__call *c, int axis, haul_shape *shape)
 {
     char want[96], have[96];
-    *shape = xs[0]->shape;
-    *dtype = xs[0]->dtype;
-    for (int i = 1; i < count; i++) {
-        haul_shape other = xs[i]->shape;
-        bool       fits = other.ndim == shape->ndim;
-        if (fits) {
-            int64_t size = other.dims[axis];
+    for (int i = 1; i < c->count; i++) {
+        haul_shape other = c->operands[i]->shape;
+        int64_t    size = axis < other.ndim ? other.dims[axis] : 0;
+        if (axis < other.ndim)
             other.dims[axis] = shape->dims[axis];
-            fits = haul__shape_equal(&other, shape);
-            if (fits && !haul__add_size(shape->dims[axis], size, &shape->dims[axis]))
-                return haul__fail(HAUL_SHAPE, "haul_cat", "xs", "axis %d of the result is too long", axis);
-        }
-        if (!fits)
-            return haul__fail(HAUL_SHAPE, "haul_cat", "xs",
+        if (!haul__shape_equal(&other, shape))
+            return haul__fail(HAUL_SHAPE, c->operation->name, "xs",
                               "xs[0] has shape %s, xs[%d] has %s; all must agree but along axis %d",
-                              haul__shape_text(&xs[0]->shape, want, sizeof want), i,
-                              haul__shape_text(&xs[i]->shape, have, sizeof have), axis);
-        *dtype = haul_dtype_promote(*dtype, xs[i]->dtype);
+                              haul__shape_text(&c->operands[0]->shape, want, sizeof want), i,
+                              haul__shape_text(&c->operands[i]->shape, have, sizeof have), axis);
+        if (!haul__add_size(shape->dims[axis], size, &shape->dims[axis]))
+            return haul__fail(HAUL_SHAPE, c->operation->name, "xs", "axis %d of the result is too long", axis);
     }
     return HAUL_OK;
 }
 
-/* Copy x to where it begins along the axis of y. */
-static haul_status copy_part(haul_tensor *y, haul_tensor *x, int axis, int64_t at)
+static haul_status check_equal(const haul__call *c)
+{
+    char want[96], have[96];
+    for (int i = 1; i < c->count; i++)
+        if (!haul__shape_equal(&c->operands[i]->shape, &c->operands[0]->shape))
+            return haul__fail(HAUL_SHAPE, c->operation->name, "xs",
+                              "xs[0] has shape %s, xs[%d] has %s; all must have one shape",
+                              haul__shape_text(&c->operands[0]->shape, want, sizeof want), i,
+                              haul__shape_text(&c->operands[i]->shape, have, sizeof have));
+    return HAUL_OK;
+}
+
+static haul_dtype common_dtype(const haul__call *c)
+{
+    haul_dtype dtype = c->operands[0]->dtype;
+    for (int i = 1; i < c->count; i++)
+        dtype = haul_dtype_promote(dtype, c->operands[i]->dtype);
+    return dtype;
+}
+
+/* Copy an operand into its place in the result: there it has these strides and begins at this offset. */
+static haul_status copy_part(const haul__call *c, haul_tensor *x, const int64_t *strides, int64_t offset)
 {
     if (x->count == 0)
         return HAUL_OK;
-    haul_tensor *place = haul__view_of(y, &x->shape, y->strides, y->offset + at * y->strides[axis]);
-    haul_tensor *plain = haul__view_of(x, &x->shape, x->strides, x->offset);
-    if (!place || !plain)
+    haul_tensor *place = haul__view_as(c, c->results[0], &x->shape, strides, c->results[0]->offset + offset);
+    return place ? haul__copy_elements(place, x, c->operation->name) : haul_error_status();
+}
+
+/* ---- cat ---- */
+
+static haul_status infer_cat(haul__call *c)
+{
+    haul_shape       shape = c->operands[0]->shape;
+    join_attributes *a = haul__attributes(c);
+    if (haul__call_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
         return haul_error_status();
-    return haul_copy_into(place, plain);
+    return haul__describe_like(c, 0, common_dtype(c), &shape, c->operands[0]);
 }
 
-static haul_tensor *join(haul_tensor **xs, const char *const *names, int count, int axis)
+static haul_status compute_cat(haul__call *c)
 {
-    haul_device *device = haul__place("haul_cat", xs, names, count);
-    haul_shape   shape;
-    haul_dtype   dtype;
-    if (!device)
-        return NULL;
-    for (int i = 0; i < count; i++)
-        if (haul__is_none(xs[i])) {
-            haul__fail(HAUL_INVALID_ARGUMENT, "haul_cat", "xs", "xs[%d] is HAUL_NONE, but a tensor is needed here", i);
-            return NULL;
-        }
-    if (haul__axis(axis, xs[0]->shape.ndim, "haul_cat", &axis) || infer(xs, count, axis, &shape, &dtype))
-        return NULL;
-    haul_tensor *y = haul__result_like("haul_cat", device, dtype, &shape, xs[0]);
-    if (!y)
-        return NULL;
-    int64_t at = 0;
-    for (int i = 0; i < count; i++) {
-        if (copy_part(y, xs[i], axis, at))
-            return NULL;
-        at += xs[i]->shape.dims[axis];
+    int                axis = axis_of(c);
+    const haul_tensor *y = c->results[0];
+    int64_t            at = 0;
+    for (int i = 0; i < c->count; i++) {
+        if (copy_part(c, c->operands[i], y->strides, at * y->strides[axis]))
+            return haul_error_status();
+        at += c->operands[i]->shape.dims[axis];
     }
-    return haul__finish(y, &(haul__record){.name = "haul_cat",
-                                           .backward = cat_backward,
-                                           .inputs = xs,
-                                           .input_count = count,
-                                           .attributes = &(cat_attributes){axis},
-                                           .attributes_size = sizeof(cat_attributes)});
-}
-
-static haul_status check_list(const char *operation, haul_tensor *const *xs, int count)
-{
-    if (count < 1 || !xs)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "xs", "%d tensors are given; at least one is needed",
-                          count);
     return HAUL_OK;
 }
 
+static void cat_back(haul__gradient *g)
+{
+    int     axis = ((const join_attributes *)g->attributes)->axis;
+    int64_t at = 0;
+    for (int i = 0; i < g->count; i++) {
+        int64_t size = haul__operand_shape(g, i)->dims[axis];
+        if (haul__wanted(g, i))
+            g->operands[i] = haul_slice(g->results[0], axis, at, at + size, 1);
+        at += size;
+    }
+}
+
+HAUL__OPERATION(cat) = {
+    .name = "haul_cat",
+    .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .variadic = true,
+    .attributes_size = HAUL__ATTRIBUTES(join_attributes),
+    .infer = infer_cat,
+    .compute = compute_cat,
+    .gradient = cat_back,
+};
+
 haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis)
 {
-    if (check_list("haul_cat", xs, count))
-        return NULL;
-    haul_scope   *scope = haul_scope_push();
-    haul_tensor **placed = haul__calloc((size_t)count, sizeof(haul_tensor *));
-    const char  **names = haul__calloc((size_t)count, sizeof(const char *));
-    haul_tensor  *y = NULL;
-    if (placed && names) {
-        for (int i = 0; i < count; i++) {
-            placed[i] = xs[i];
-            names[i] = "xs";
-        }
-        y = scope ? join(placed, names, count, axis) : NULL;
-    } else {
-        haul__fail_memory("haul_cat", (size_t)count * sizeof *placed);
-    }
-    haul__free(placed);
-    haul__free(names);
-    return haul_scope_return(scope, y);
+    return haul__apply1(&haul__operation_cat, &(join_attributes){axis}, xs, count);
 }
+
+haul_status haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis)
+{
+    return haul__apply_into(&out, &haul__operation_cat, &(join_attributes){axis}, xs, count);
+}
+
+/* ---- stack ---- */
+
+/* The strides that x has with an axis of size 1 more. */
+static void add_axis(const haul_tensor *x, int axis, int64_t *strides)
+{
+    for (int d = 0; d < axis; d++)
+        strides[d] = x->strides[d];
+    strides[axis] = axis < x->shape.ndim ? x->strides[axis] * x->shape.dims[axis] : 1;
+    for (int d = axis; d < x->shape.ndim; d++)
+        strides[d + 1] = x->strides[d];
+}
+
+static haul_status infer_stack(haul__call *c)
+{
+    int64_t            like[HAUL_MAX_DIMS], strides[HAUL_MAX_DIMS];
+    const haul_tensor *x = c->operands[0];
+    join_attributes   *a = haul__attributes(c);
+    haul_shape         shape = {.ndim = x->shape.ndim + 1};
+    if (x->shape.ndim == HAUL_MAX_DIMS)
+        return haul__refuse_shape(c, 0, "a tensor has at most 8 dimensions");
+    if (haul__axis(a->axis, shape.ndim, c->operation->name, &a->axis) || check_equal(c))
+        return haul_error_status();
+    for (int d = 0; d < shape.ndim; d++)
+        shape.dims[d] = d == a->axis ? c->count : x->shape.dims[d - (d > a->axis)];
+    if (x->contiguous)
+        return haul__describe(c, 0, common_dtype(c), &shape);
+    add_axis(x, a->axis, like);
+    haul__shape_strides_like(&shape, like, strides);
+    return haul__describe_strided(c, 0, common_dtype(c), &shape, strides);
+}
+
+static haul_status compute_stack(haul__call *c)
+{
+    int                axis = axis_of(c);
+    int64_t            strides[HAUL_MAX_DIMS] = {0};
+    const haul_tensor *y = c->results[0];
+    for (int d = 0; d < y->shape.ndim - 1; d++)
+        strides[d] = y->strides[d + (d >= axis)];
+    for (int i = 0; i < c->count; i++)
+        if (copy_part(c, c->operands[i], strides, i * y->strides[axis]))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+static void stack_back(haul__gradient *g)
+{
+    int axis = ((const join_attributes *)g->attributes)->axis;
+    for (int i = 0; i < g->count; i++)
+        if (haul__wanted(g, i))
+            g->operands[i] = haul_select(g->results[0], axis, i);
+}
+
+HAUL__OPERATION(stack) = {
+    .name = "haul_stack",
+    .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .variadic = true,
+    .attributes_size = HAUL__ATTRIBUTES(join_attributes),
+    .infer = infer_stack,
+    .compute = compute_stack,
+    .gradient = stack_back,
+};
 
 haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis)
 {
-    if (check_list("haul_stack", xs, count))
-        return NULL;
-    haul_scope   *scope = haul_scope_push();
-    haul_tensor **rows = haul__calloc((size_t)count, sizeof(haul_tensor *));
-    haul_tensor  *y = NULL;
-    if (!rows)
-        haul__fail_memory("haul_stack", (size_t)count * sizeof *rows);
-    for (int i = 0; rows && scope && i < count; i++)
-        rows[i] = haul_unsqueeze(xs[i], axis); /* a NULL keeps its error and fails in cat */
-    if (rows && scope && rows[0])
-        y = haul_cat(rows, count, axis);
-    haul__free(rows);
-    return haul_scope_return(scope, y);
+    return haul__apply1(&haul__operation_stack, &(join_attributes){axis}, xs, count);
+}
+
+haul_status haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis)
+{
+    return haul__apply_into(&out, &haul__operation_stack, &(join_attributes){axis}, xs, count);
 }
