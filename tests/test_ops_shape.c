@@ -1,6 +1,8 @@
 /* Views, joining, indexing, choosing, creating: what shares memory and what does not, gradients, refusals.
  *
  * ctest: cuda */
+#include <math.h>
+
 #include "support/linalg.h"
 
 /* 0, 1, 2 ... in this shape. */
@@ -350,6 +352,19 @@ static void create(haul_device *device)
     assert_refused(haul_arange(HAUL_U8, 250, 260, 1), HAUL_INVALID_ARGUMENT, "u8");
     assert_refused(haul_zeros((haul_dtype)77, HAUL_SHAPE(2)), HAUL_DTYPE, "bf16");
     assert_refused(haul_zeros(HAUL_F32, HAUL_SHAPE(-1, 2)), HAUL_SHAPE, "haul_zeros");
+    haul_tensor *steps = haul_zeros(HAUL_I32, HAUL_SHAPE(3)), *turned = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3));
+    assert_int_equal(haul_arange_into(steps, HAUL_I32, 5, -4, -3), HAUL_OK);
+    assert_close(steps, (double[]){5, 2, -1}, 3, 0, "arange_into");
+    assert_int_equal(haul_arange_into(haul_select(turned, 1, 1), HAUL_F32, 1, 3, 1), HAUL_OK);
+    assert_close(turned, (double[]){0, 1, 0, 0, 2, 0}, 6, 0, "arange_into a column");
+    assert_into_refused(haul_arange_into(steps, HAUL_I32, 0, 4, 1), HAUL_SHAPE,
+                        "out has shape [3], the result has [4]");
+    assert_into_refused(haul_arange_into(steps, HAUL_F32, 0, 3, 1), HAUL_DTYPE, "out is i32, the result is f32");
+    assert_into_refused(haul_arange_into(NULL, HAUL_I32, 0, 3, 1), HAUL_INVALID_ARGUMENT, "out is NULL");
+    assert_true(signbit(haul_item(haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, -0.0))));
+    haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
+    assert_int_equal(haul_tensor_dtype(haul_ones(HAUL_F32, HAUL_SHAPE(2))), HAUL_F32);
+    haul_autocast_end(before);
     haul_tensor *like = haul_full_like(haul_transpose(haul_zeros(HAUL_F64, HAUL_SHAPE(2, 3)), 0, 1), 4);
     assert_shape(like, HAUL_SHAPE(3, 2));
     assert_close(like, (double[]){4, 4, 4, 4, 4, 4}, 6, 0, "full_like");

@@ -59,6 +59,7 @@ HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
 HAUL_API haul_tensor *haul_scalar(double value);                                             /* f32, 0-d */
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step); /* stop excluded */
+HAUL_API haul_status  haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step);
 /* With x's shape, dtype, device and order of dimensions in memory. */
 HAUL_API haul_tensor *haul_zeros_like(haul_tensor *x);
 HAUL_API haul_tensor *haul_ones_like(haul_tensor *x);

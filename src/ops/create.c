@@ -1,7 +1,9 @@
 /* Making tensors: uninitialised, filled with a value, or counting up. */
 #include <math.h>
 
-#include "engine/dispatch.h"
+#include "engine/copy.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -21,113 +23,255 @@ KERNEL1(arange, arange_params, T, out)
 /* kernel text ends */
 // clang-format on
 
-static haul_tensor *make(const char *operation, haul_dtype dtype, const haul_shape *shape)
+/* Writes only. */
+static haul__cost cost(const haul__call *c)
 {
-    haul_device *device = haul__device_current(operation);
-    return device ? haul__result(operation, device, dtype, shape) : NULL;
+    const haul_tensor *y = c->results[0];
+    return (haul__cost){0, y->count * (int64_t)haul__dtype_size(y->dtype)};
 }
 
-/* t with every element set, as version 0: nobody has seen it before. NULL keeps the error. */
-static haul_tensor *filled(haul_tensor *t, double value)
+/* ---- of a shape ---- */
+
+typedef struct create_attributes {
+    haul_device *device; /* NULL becomes the thread's current one */
+    haul_dtype   dtype;
+    haul_shape   shape;
+    double       value; /* of every element; haul_empty sets none */
+} create_attributes;
+
+static haul_status choose_device(haul__call *c, haul_device **device)
 {
-    if (!t || (value == 0 ? haul_zero_into(t) : haul_fill_into(t, value)))
-        return NULL;
-    atomic_store_explicit(&t->storage->version, 0, memory_order_relaxed);
-    return t;
+    if (!*device)
+        *device = haul__device_current(c->operation->name);
+    c->device = *device;
+    return *device ? haul__device_check(*device, c->operation->name, "device") : haul_error_status();
 }
+
+static haul_status infer(haul__call *c)
+{
+    create_attributes *a = haul__attributes(c);
+    return choose_device(c, &a->device) ? haul_error_status() : haul__describe(c, 0, a->dtype, &a->shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    return haul__fill_elements(c->results[0], ((const create_attributes *)haul__attributes(c))->value,
+                               c->operation->name);
+}
+
+HAUL__OPERATION(empty) = {
+    .name = "haul_empty",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .infer = infer,
+    .cost = cost,
+};
+
+HAUL__OPERATION(zeros) = {
+    .name = "haul_zeros",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .infer = infer,
+    .compute = compute,
+    .cost = cost,
+};
+
+HAUL__OPERATION(ones) = {
+    .name = "haul_ones",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .infer = infer,
+    .compute = compute,
+    .cost = cost,
+};
+
+HAUL__OPERATION(full) = {
+    .name = "haul_full",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .infer = infer,
+    .compute = compute,
+    .cost = cost,
+};
+
+HAUL__OPERATION(scalar) = {
+    .name = "haul_scalar",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .infer = infer,
+    .compute = compute,
+    .cost = cost,
+};
 
 haul_tensor *haul_empty(haul_dtype dtype, haul_shape shape)
 {
-    return make("haul_empty", dtype, &shape);
+    return haul__apply1(&haul__operation_empty, &(create_attributes){NULL, dtype, shape, 0}, NULL, 0);
 }
 
 haul_tensor *haul_zeros(haul_dtype dtype, haul_shape shape)
 {
-    return filled(make("haul_zeros", dtype, &shape), 0);
+    return haul__apply1(&haul__operation_zeros, &(create_attributes){NULL, dtype, shape, 0}, NULL, 0);
 }
 
 haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape)
 {
-    return filled(make("haul_ones", dtype, &shape), 1);
+    return haul__apply1(&haul__operation_ones, &(create_attributes){NULL, dtype, shape, 1}, NULL, 0);
 }
 
 haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value)
 {
-    return filled(make("haul_full", dtype, &shape), value);
+    return haul__apply1(&haul__operation_full, &(create_attributes){NULL, dtype, shape, value}, NULL, 0);
 }
 
 haul_tensor *haul_scalar(double value)
 {
-    return filled(make("haul_scalar", HAUL_F32, &HAUL_SCALAR_SHAPE), value);
+    return haul__apply1(&haul__operation_scalar, &(create_attributes){NULL, HAUL_F32, HAUL_SCALAR_SHAPE, value}, NULL,
+                        0);
 }
 
 /* ---- like another tensor: its shape, dtype and device ---- */
 
-static haul_tensor *make_like(const char *operation, haul_tensor *x)
+typedef struct like_attributes {
+    double value;
+} like_attributes;
+
+static haul_status infer_like(haul__call *c)
 {
-    haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
-    return device ? haul__result_like(operation, device, x->dtype, &x->shape, x) : NULL;
+    const haul_tensor *x = c->operands[0];
+    return haul__describe_like(c, 0, x->dtype, &x->shape, x);
+}
+
+static haul_status compute_like(haul__call *c)
+{
+    return haul__fill_elements(c->results[0], ((const like_attributes *)haul__attributes(c))->value,
+                               c->operation->name);
+}
+
+HAUL__OPERATION(empty_like) = {
+    .name = "haul_empty_like",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .infer = infer_like,
+    .cost = cost,
+};
+
+HAUL__OPERATION(zeros_like) = {
+    .name = "haul_zeros_like",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .infer = infer_like,
+    .compute = compute_like,
+    .cost = cost,
+};
+
+HAUL__OPERATION(ones_like) = {
+    .name = "haul_ones_like",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .infer = infer_like,
+    .compute = compute_like,
+    .cost = cost,
+};
+
+HAUL__OPERATION(full_like) = {
+    .name = "haul_full_like",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .infer = infer_like,
+    .compute = compute_like,
+    .cost = cost,
+};
+
+haul_tensor *haul_empty_like(haul_tensor *x)
+{
+    return HAUL__APPLY(empty_like, NULL, x);
 }
 
 haul_tensor *haul_zeros_like(haul_tensor *x)
 {
-    return filled(make_like("haul_zeros_like", x), 0);
+    return HAUL__APPLY(zeros_like, &(like_attributes){0}, x);
 }
 
 haul_tensor *haul_ones_like(haul_tensor *x)
 {
-    return filled(make_like("haul_ones_like", x), 1);
+    return HAUL__APPLY(ones_like, &(like_attributes){1}, x);
 }
 
 haul_tensor *haul_full_like(haul_tensor *x, double value)
 {
-    return filled(make_like("haul_full_like", x), value);
-}
-
-haul_tensor *haul_empty_like(haul_tensor *x)
-{
-    return make_like("haul_empty_like", x);
+    return HAUL__APPLY(full_like, &(like_attributes){value}, x);
 }
 
 /* ---- arange ---- */
 
-static haul_status check_arange(haul_dtype dtype, double start, double stop, double step, int64_t *count)
+typedef struct arange_attributes {
+    haul_device *device; /* NULL becomes the thread's current one */
+    haul_dtype   dtype;
+    double       start, stop, step;
+} arange_attributes;
+
+static haul_status count_steps(const haul__call *c, const arange_attributes *a, int64_t *count)
 {
-    const char *operation = "haul_arange";
-    double      n = ceil((stop - start) / step);
-    bool        whole = floor(start) == start && floor(step) == step;
-    if (step == 0 || !(n < 9e18))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, step == 0 ? "step" : "stop",
-                          "from %g to %g in steps of %g is no finite sequence", start, stop, step);
-    if (!haul_dtype_is_float(dtype) && (!haul_dtype_is_integer(dtype) || !whole))
+    const char *operation = c->operation->name;
+    double      n = ceil((a->stop - a->start) / a->step);
+    bool        whole = floor(a->start) == a->start && floor(a->step) == a->step;
+    if (a->step == 0 || !(n < 9e18))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, a->step == 0 ? "step" : "stop",
+                          "from %g to %g in steps of %g is no finite sequence", a->start, a->stop, a->step);
+    if (!haul_dtype_is_float(a->dtype) && (!haul_dtype_is_integer(a->dtype) || !whole))
         return haul__fail(HAUL_DTYPE, operation, "dtype",
-                          "%s cannot count from %g in steps of %g; use a floating dtype", haul_dtype_name(dtype), start,
-                          step);
+                          "%s cannot count from %g in steps of %g; use a floating dtype", haul_dtype_name(a->dtype),
+                          a->start, a->step);
     *count = n > 0 ? (int64_t)n : 0;
     int64_t least, most;
-    double  last = start + ((double)*count - 1) * step;
-    haul__dtype_range(dtype, &least, &most);
-    if (*count && !haul_dtype_is_float(dtype) &&
-        (fmin(start, last) < (double)least || fmax(start, last) > (double)most))
+    double  last = a->start + ((double)*count - 1) * a->step;
+    haul__dtype_range(a->dtype, &least, &most);
+    if (*count && !haul_dtype_is_float(a->dtype) &&
+        (fmin(a->start, last) < (double)least || fmax(a->start, last) > (double)most))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "stop", "%s does not hold all of %g ... %g",
-                          haul_dtype_name(dtype), start, last);
+                          haul_dtype_name(a->dtype), a->start, last);
     return HAUL_OK;
 }
 
+static haul_status infer_arange(haul__call *c)
+{
+    arange_attributes *a = haul__attributes(c);
+    int64_t            count = 0;
+    if (count_steps(c, a, &count) || choose_device(c, &a->device))
+        return haul_error_status();
+    return haul__describe(c, 0, a->dtype, &HAUL_SHAPE(count));
+}
+
+static haul_status compute_arange(haul__call *c)
+{
+    const arange_attributes *a = haul__attributes(c);
+    const haul_tensor       *y = c->results[0];
+    arange_params            p = {.items = y->count,
+                                  .out_offset = y->offset,
+                                  .start = haul__scalar_bits(a->dtype, a->start),
+                                  .step = haul__scalar_bits(a->dtype, a->step)};
+    return haul__launch_kernel(c, HAUL__K_arange, a->dtype, c->results, 1, NULL, 0, &p, sizeof p, p.items, 16384);
+}
+
+HAUL__OPERATION(arange) = {
+    .name = "haul_arange",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(arange_attributes),
+    .infer = infer_arange,
+    .compute = compute_arange,
+    .flops = 2,
+};
+
 haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step)
 {
-    int64_t count = 0;
-    if (check_arange(dtype, start, stop, step, &count))
-        return NULL;
-    haul_tensor *y = make("haul_arange", dtype, &HAUL_SHAPE(count));
-    if (!y)
-        return NULL;
-    arange_params p = {.items = count,
-                       .out_offset = y->offset,
-                       .start = haul__scalar_bits(dtype, start),
-                       .step = haul__scalar_bits(dtype, step)};
-    if (haul__run("haul_arange", y->storage->device, HAUL__K_arange, dtype, &y, 1, NULL, 0, &p, sizeof p, p.items,
-                  16384))
-        return NULL;
-    return y;
+    return haul__apply1(&haul__operation_arange, &(arange_attributes){NULL, dtype, start, stop, step}, NULL, 0);
+}
+
+haul_status haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step)
+{
+    return haul__apply_into(&out, &haul__operation_arange, &(arange_attributes){NULL, dtype, start, stop, step}, NULL,
+                            0);
 }
