@@ -1,4 +1,4 @@
-/* Gradients as users see them: leaves, haul_backward, haul_grad, detach. */
+/* Gradients as users see them: leaves, haul_backward, haul_grad. */
 #include <haul/haul.h>
 
 #include "autograd/pass.h"
@@ -70,18 +70,6 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
     haul__object_release(t->grad);
     t->grad = own;
     return HAUL_OK;
-}
-
-haul_tensor *haul_detach(haul_tensor *x)
-{
-    if (haul__check_tensor("haul_detach", "x", x))
-        return NULL;
-    haul_tensor *y = haul__tensor_alias(x);
-    if (!y) {
-        haul__fail_memory("haul_detach", sizeof *y);
-        return NULL;
-    }
-    return haul__own(y, "haul_detach");
 }
 
 /* ---- haul_backward ---- */

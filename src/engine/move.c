@@ -1,5 +1,5 @@
 /* Operations that move, copy and convert: the elements stay what they are, so the gradient of each is what comes in,
- * which the backward pass brings to the dtype and device of the operand. */
+ * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
@@ -153,6 +153,21 @@ HAUL__OPERATION(cast) = {
 haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
 {
     return HAUL__APPLY(cast, &(cast_attributes){dtype}, x);
+}
+
+/* ---- detach ---- */
+
+HAUL__OPERATION(detach) = {
+    .name = "haul_detach",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .not_recorded = true,
+    .infer = describe_same,
+};
+
+haul_tensor *haul_detach(haul_tensor *x)
+{
+    return HAUL__APPLY(detach, NULL, x);
 }
 
 /* ---- identity, clone, pin ---- */
