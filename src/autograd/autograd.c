@@ -6,7 +6,8 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "engine/dispatch.h"
+#include "engine/copy.h"
+#include "engine/node.h"
 
 /* ---- leaves ---- */
 
@@ -86,7 +87,7 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
     haul_tensor *g = leaf->grad                ? haul_add(leaf->grad, arrived)
                      : may_keep(leaf, arrived) ? arrived
-                                               : haul__copy_in_order_of("haul_backward", arrived, leaf);
+                                               : haul__copy_to_order_of(arrived, leaf);
     haul__object_keep(g);
     return g;
 }

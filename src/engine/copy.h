@@ -1,4 +1,5 @@
-/* Copies of elements and fills, as commands: for the driver, and for `compute` of operations. */
+/* Copies of elements and fills, as commands: for the driver, and for `compute` of operations; and copies in the order
+ * of another tensor, as operations. */
 #ifndef HAUL_ENGINE_COPY_H
 #define HAUL_ENGINE_COPY_H
 
@@ -10,5 +11,10 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
 /* Set all elements of `to`, of any layout, to the value: conversion as in haul_cast, values out of range give the
  * nearest there is, NaN gives 0. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin);
+
+/* x without gaps, with its dimensions in memory in the order in which `like`, of the same shape, has them: itself or a
+ * copy, as a fresh handle; or always a copy. Operations, so that they are differentiable. */
+haul_tensor *haul__to_order_of(haul_tensor *x, const haul_tensor *like);
+haul_tensor *haul__copy_to_order_of(haul_tensor *x, const haul_tensor *like);
 
 #endif

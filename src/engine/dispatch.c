@@ -362,12 +362,6 @@ haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul
     return with_strides(operation, x, strides);
 }
 
-haul_tensor *haul__copy_in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
-{
-    haul_tensor *y = haul__result_like(operation, x->storage->device, x->dtype, &x->shape, like);
-    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? y : NULL;
-}
-
 /* ---- small helpers ---- */
 
 haul_tensor *haul__dense(haul_tensor *x)

@@ -63,8 +63,6 @@ bool haul__wants_channels_last(const haul_tensor *t);
  * in which `like`, of the same shape, has them. Itself or a copy, as a fresh handle; differentiable. */
 haul_tensor *haul__in_format(const char *operation, haul_tensor *x, bool channels_last);
 haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like);
-/* The same, always a copy, without graph. */
-haul_tensor *haul__copy_in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like);
 
 /* A fresh tensor [N, C, ...] in that format. */
 haul_tensor *haul__result_in_format(const char *operation, haul_device *device, haul_dtype dtype,

@@ -357,3 +357,45 @@ haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format)
 {
     return HAUL__APPLY(to_memory_format, &(format_attributes){format}, x);
 }
+
+/* ---- the order of dimensions of another tensor ---- */
+
+typedef struct order_attributes {
+    int64_t strides[HAUL_MAX_DIMS];
+    bool    fresh; /* a copy in any case */
+} order_attributes;
+
+static haul_status infer_order(haul__call *c)
+{
+    const haul_tensor      *x = c->operands[0];
+    const order_attributes *a = haul__attributes(c);
+    return a->fresh ? haul__describe_strided(c, 0, x->dtype, &x->shape, a->strides)
+                    : describe_with_strides(c, a->strides);
+}
+
+HAUL__OPERATION(to_order) = {
+    .name = "haul_to_order",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(order_attributes),
+    .infer = infer_order,
+    .compute = compute,
+    .gradient = pass_on,
+};
+
+static haul_tensor *to_order(haul_tensor *x, const haul_tensor *like, bool fresh)
+{
+    order_attributes a = {.fresh = fresh};
+    haul__shape_strides_like(&like->shape, like->strides, a.strides);
+    return HAUL__APPLY(to_order, &a, x);
+}
+
+haul_tensor *haul__to_order_of(haul_tensor *x, const haul_tensor *like)
+{
+    return to_order(x, like, false);
+}
+
+haul_tensor *haul__copy_to_order_of(haul_tensor *x, const haul_tensor *like)
+{
+    return to_order(x, like, true);
+}

@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "engine/copy.h"
 #include "engine/dispatch.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
@@ -196,7 +197,7 @@ static haul_status gather(unscaling *u)
                               "the gradient of '%s' is f16, which is too narrow to be unscaled; keep parameters in f32 "
                               "and compute in f16 with haul_autocast_begin",
                               e->name);
-        u->gradients[i] = haul__tensor_is_dense(g) ? g : haul__in_order_of(operation, g, e->parameter);
+        u->gradients[i] = haul__tensor_is_dense(g) ? g : haul__to_order_of(g, e->parameter);
         if (!u->gradients[i] || haul__grad_prepare(u->gradients[i]))
             return haul_error_status();
         group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);

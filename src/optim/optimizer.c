@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "engine/copy.h"
 #include "engine/dispatch.h"
 #include "nn/tensors.h"
 
@@ -180,7 +181,7 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
         if (s && s->storage->device == device && haul__tensor_same_layout(s, p))
             continue;
         s = s ? haul_to(s, device) : haul_zeros_like(p);
-        out->states[i] = s ? haul__in_order_of("haul_optimizer_step", s, p) : NULL;
+        out->states[i] = s ? haul__to_order_of(s, p) : NULL;
         if (!out->states[i])
             return haul_error_status();
     }
@@ -227,7 +228,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
         status = o->kind->prepare(o, e, out->made != NULL);
     if (status)
         return status;
-    out->grad = haul__in_order_of("haul_optimizer_step", g, e->parameter);
+    out->grad = haul__to_order_of(g, e->parameter);
     return out->grad ? HAUL_OK : haul_error_status();
 }
 

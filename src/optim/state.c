@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "engine/dispatch.h"
+#include "engine/copy.h"
 #include "optim/optimizer.h"
 
 /* ---- reading ---- */
@@ -112,7 +112,7 @@ static haul_status take_state(const haul__optimizer_entry *e, const haul_named_t
                           haul__tensor_text(t->tensor, have, sizeof have), e->name,
                           haul__tensor_text(p, want, sizeof want));
     haul_tensor *detached = haul_detach(t->tensor);
-    haul_tensor *ordered = detached ? haul__copy_in_order_of(operation, detached, p) : NULL;
+    haul_tensor *ordered = detached ? haul__copy_to_order_of(detached, p) : NULL;
     *out = haul_to(ordered, p->storage->device);
     return *out ? HAUL_OK : haul_error_status();
 }
