@@ -29,6 +29,12 @@ static void assert_refused(const void *result, const char *argument)
     haul_error_clear();
 }
 
+static void assert_null_options(haul_status status)
+{
+    assert_int_equal(status, HAUL_INVALID_ARGUMENT);
+    assert_refused(NULL, "options");
+}
+
 static void test_options__null_is_refused(void **state)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 4, 4));
@@ -42,6 +48,8 @@ static void test_options__null_is_refused(void **state)
     assert_refused(haul_conv2d_with(x, x, NULL), "options");
     assert_refused(haul_max_pool2d_with(x, NULL), "options");
     assert_refused(haul_avg_pool2d_with(x, NULL), "options");
+    assert_null_options(haul_max_pool2d_into_with(x, x, NULL));
+    assert_null_options(haul_avg_pool2d_into_with(x, x, NULL));
     assert_refused(haul_batch_norm_with(x, NULL), "options");
     assert_refused(haul_nn_linear_with(3, NULL), "options");
     assert_refused(haul_nn_conv2d_with(3, 3, NULL), "options");

@@ -182,6 +182,13 @@ typedef struct haul_pool2d_options {
 #define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
+/* The same into `out`: haul_max_pool2d_into(out, x, 2, .stride = {2, 2}). */
+#define haul_max_pool2d_into(out, x, ...)                                                                              \
+    haul_max_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_avg_pool2d_into(out, x, ...)                                                                              \
+    haul_avg_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
+HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
 /* ---- normalisation and regularisation ---- */
 /* exp(x) / sum(exp(x)) along an axis, and its logarithm, without overflow. Integers and bool become f32 first. */

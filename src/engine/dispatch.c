@@ -308,20 +308,6 @@ void haul__written(haul_tensor *out)
 
 /* ---- memory formats ---- */
 
-/* Of dimensions larger than 1 the channels step least, and the others fall in order. */
-bool haul__wants_channels_last(const haul_tensor *t)
-{
-    int64_t packed[HAUL_MAX_DIMS], wanted[HAUL_MAX_DIMS];
-    if (t->contiguous || t->shape.ndim < 3)
-        return false;
-    haul__shape_strides_like(&t->shape, t->strides, packed);
-    haul__shape_strides_channels_last(&t->shape, wanted);
-    if (!haul__shape_same_strides(&t->shape, packed, wanted))
-        return false;
-    haul__shape_strides(&t->shape, wanted);
-    return !haul__shape_same_strides(&t->shape, packed, wanted);
-}
-
 static haul_status pass_on(haul__node *node, haul_tensor *g, haul_tensor **out)
 {
     (void)node;

@@ -56,9 +56,6 @@ haul_tensor *haul__result_like(const char *operation, haul_device *device, haul_
 haul_tensor *haul__result_from(const char *operation, haul_device *device, haul_device *source, haul_dtype dtype,
                                const haul_shape *shape, const haul_tensor *like);
 
-/* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
-bool haul__wants_channels_last(const haul_tensor *t);
-
 /* x without gaps, [N, C, ...] with its channels innermost or row-major; or with its dimensions in memory in the order
  * in which `like`, of the same shape, has them. Itself or a copy, as a fresh handle; differentiable. */
 haul_tensor *haul__in_format(const char *operation, haul_tensor *x, bool channels_last);

@@ -57,22 +57,31 @@ static int64_t elements_of(const haul_tensor *t)
     return t && !haul__is_none(t) ? t->count : 0;
 }
 
+int64_t haul__call_bytes(const haul__call *c)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < c->count; i++)
+        bytes += bytes_of(c->operands[i]);
+    for (int i = 0; i < c->result_count; i++)
+        bytes += bytes_of(c->results[i]);
+    return bytes;
+}
+
+static int64_t most_elements(const haul__call *c)
+{
+    int64_t most = 0;
+    for (int i = 0; i < c->count; i++)
+        most = elements_of(c->operands[i]) > most ? elements_of(c->operands[i]) : most;
+    for (int i = 0; i < c->result_count; i++)
+        most = elements_of(c->results[i]) > most ? elements_of(c->results[i]) : most;
+    return most;
+}
+
 haul__cost haul__cost_of(const haul__call *c)
 {
-    haul__cost cost = {0, 0};
-    int64_t    most = 0;
     if (c->view_of >= 0 || c->operation->compose)
-        return cost;
+        return (haul__cost){0, 0};
     if (c->operation->cost)
         return c->operation->cost(c);
-    for (int i = 0; i < c->count; i++) {
-        cost.bytes += bytes_of(c->operands[i]);
-        most = elements_of(c->operands[i]) > most ? elements_of(c->operands[i]) : most;
-    }
-    for (int i = 0; i < c->result_count; i++) {
-        cost.bytes += bytes_of(c->results[i]);
-        most = elements_of(c->results[i]) > most ? elements_of(c->results[i]) : most;
-    }
-    cost.flops = c->operation->flops * (double)most;
-    return cost;
+    return (haul__cost){.flops = c->operation->flops * (double)most_elements(c), .bytes = haul__call_bytes(c)};
 }

@@ -70,7 +70,8 @@ typedef struct haul__operand {
 
 typedef struct haul__result_spec {
     const char *name;
-    bool        hidden; /* for the gradient only: NULL where none is recorded, and never given to the user */
+    bool        hidden;   /* for the gradient only: NULL where none is recorded, and never given to the user */
+    bool        at_start; /* `compute` takes it to begin where its storage does; a given target may not */
     uint8_t     saved_for;
 } haul__result_spec;
 
@@ -175,6 +176,11 @@ static inline void *haul__attributes(haul__call *c)
     return c->attributes;
 }
 
+static inline const void *haul__attributes_of(const haul__call *c)
+{
+    return c->attributes;
+}
+
 /* Apply an operation to operands, NULL among which is a failure, and give the results, which are fresh tensors of the
  * innermost scope, to `results`, which has room for those that are not hidden. On failure nothing has changed. */
 haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
@@ -201,6 +207,9 @@ haul_tensor *haul__no_options(const haul__operation *operation);
 /* What a call costs, after infer. */
 haul__cost haul__cost_of(const haul__call *c);
 
+/* For `cost`: the bytes of operands and results, each once. */
+int64_t haul__call_bytes(const haul__call *c);
+
 /* ---- for infer ---- */
 
 /* Describe result i: its dtype and shape, and its layout: row-major; dimensions in memory in the order in which `like`,
@@ -221,6 +230,9 @@ haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
 
 /* An axis of operand i, made positive; the error names the operation. */
 haul_status haul__call_axis(const haul__call *c, int i, int *axis);
+
+/* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
+bool haul__wants_channels_last(const haul_tensor *t);
 
 /* Errors with the usual wording: "x has shape [2,3], but `wanted`", "x is i32, but `wanted`". */
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted);

@@ -58,6 +58,20 @@ haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const 
     return haul__describe_strided(c, i, dtype, shape, strides);
 }
 
+/* Of dimensions larger than 1 the channels step least, and the others fall in order. */
+bool haul__wants_channels_last(const haul_tensor *t)
+{
+    int64_t packed[HAUL_MAX_DIMS], wanted[HAUL_MAX_DIMS];
+    if (t->contiguous || t->shape.ndim < 3)
+        return false;
+    haul__shape_strides_like(&t->shape, t->strides, packed);
+    haul__shape_strides_channels_last(&t->shape, wanted);
+    if (!haul__shape_same_strides(&t->shape, packed, wanted))
+        return false;
+    haul__shape_strides(&t->shape, wanted);
+    return !haul__shape_same_strides(&t->shape, packed, wanted);
+}
+
 haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
                                 int64_t offset)
 {
@@ -203,6 +217,8 @@ bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out)
 {
     bool elementwise = c->operation->elementwise;
     if (c->view_of >= 0 || (!elementwise && !haul__tensor_same_layout(out, c->results[i])))
+        return true;
+    if (c->operation->results[i].at_start && out->offset)
         return true;
     for (int k = 0; k < c->count; k++)
         if (!haul__is_none(c->operands[k]) && disturbs(out, c->operands[k], elementwise))

@@ -1,8 +1,7 @@
 /* Pooling over windows of the last two axes. The maximum keeps where it found each element, so that its gradient is a
  * gather: an element of x looks at the windows it is in. Nothing is added up across work items, on any device. */
-#include <stdio.h>
-
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -275,236 +274,308 @@ KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
 /* Elements whose work is worth a share of its own. */
 #define GRAIN 8192
 
-/* The window, the shapes of x and y, and how they lie: what gradients need to know. */
-typedef struct pool {
+/* The window and the planes of x and y, which infer completes from x and gradients take over. */
+typedef struct pool2d_attributes {
     pool2d_params p;
-    haul_shape    x, y;
     bool          channels_last;
-} pool;
+} pool2d_attributes;
 
 /* The kernel for rows, and the one for channels side by side. */
 #define KERNELS(name) ((const int[]){HAUL__K_##name, HAUL__K_##name##_columns})
 
-/* Row-major, a work item is a row of the result; channels-last, an element. */
-static haul_status run(const char *operation, const pool *how, const int *kernels, haul_tensor **outs, int out_count,
-                       haul_tensor **ins, int in_count, pool2d_params *p)
-{
-    const haul_tensor *out = outs[0];
-    int64_t            row = how->channels_last || !out->count ? 1 : out->shape.dims[3];
-    int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
-    p->items = out->count / row;
-    return haul__run(operation, out->storage->device, kernels[how->channels_last], out->dtype, outs, out_count, ins,
-                     in_count, p, sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
-}
+/* ---- infer ---- */
 
-/* x or dy without gaps, and a fresh result. */
-static haul_tensor *lay(const char *operation, haul_tensor *t, const pool *how)
-{
-    return t ? haul__in_format(operation, t, how->channels_last) : NULL;
-}
-
-static haul_tensor *fresh(const char *operation, const haul_tensor *t, haul_dtype dtype, const haul_shape *shape,
-                          const pool *how)
-{
-    return haul__result_in_format(operation, t->storage->device, dtype, shape, how->channels_last);
-}
-
-/* ---- maximum ---- */
-
-static haul_tensor *max_spread(const char *operation, haul_tensor *dy, haul_tensor *index, const pool *how);
-static haul_tensor *max_pick(const char *operation, haul_tensor *x, haul_tensor *index, const pool *how);
-
-/* y = max_pool2d(x) and spread(dy) both pick or spread by the same index, and are each other's gradients. */
-static haul_status gradient_by_spreading(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    if (haul__needs(node, 0))
-        out[0] = max_spread(node->name, g, haul__saved(node, 0), node->attributes);
-    return out[0] || !haul__needs(node, 0) ? HAUL_OK : haul_error_status();
-}
-
-static haul_status gradient_by_picking(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    if (haul__needs(node, 0))
-        out[0] = max_pick(node->name, g, haul__saved(node, 0), node->attributes);
-    return out[0] || !haul__needs(node, 0) ? HAUL_OK : haul_error_status();
-}
-
-static haul_tensor *finish(haul_tensor *y, const char *operation, haul__backward_fn *backward, haul_tensor *x,
-                           haul_tensor *index, const pool *how)
-{
-    return haul__finish(y, &(haul__record){
-                               .name = operation,
-                               .backward = backward,
-                               .inputs = &x,
-                               .input_count = 1,
-                               .saves = &index,
-                               .save_count = index ? 1 : 0,
-                               .attributes = how,
-                               .attributes_size = sizeof *how,
-                           });
-}
-
-static haul_tensor *max_spread(const char *operation, haul_tensor *dy, haul_tensor *index, const pool *how)
-{
-    haul_tensor *dense = index ? lay(operation, dy, how) : NULL;
-    haul_tensor *dx = dense ? fresh(operation, dy, dy->dtype, &how->x, how) : NULL;
-    if (!dx)
-        return NULL;
-    pool2d_params p = how->p;
-    p.y_offset = dense->offset;
-    p.index_offset = index->offset;
-    if (run(operation, how, KERNELS(max_pool2d_spread), &dx, 1, (haul_tensor *[]){dense, index}, 2, &p))
-        return NULL;
-    return finish(dx, operation, gradient_by_picking, dy, index, how);
-}
-
-static haul_tensor *max_pick(const char *operation, haul_tensor *x, haul_tensor *index, const pool *how)
-{
-    haul_tensor *dense = index ? lay(operation, x, how) : NULL;
-    haul_tensor *y = dense ? fresh(operation, x, x->dtype, &how->y, how) : NULL;
-    if (!y)
-        return NULL;
-    pool2d_params p = how->p;
-    p.x_offset = dense->offset;
-    p.index_offset = index->offset;
-    p.items = y->count;
-    if (haul__run(operation, x->storage->device, KERNELS(max_pool2d_pick)[how->channels_last], x->dtype, &y, 1,
-                  (haul_tensor *[]){dense, index}, 2, &p, sizeof p, p.items, GRAIN))
-        return NULL;
-    return finish(y, operation, gradient_by_spreading, x, index, how);
-}
-
-static haul_tensor *max_pool(haul_tensor *x, const pool *how)
-{
-    const char  *operation = "haul_max_pool2d";
-    haul_tensor *dense = lay(operation, x, how);
-    haul_tensor *out[] = {fresh(operation, x, x->dtype, &how->y, how), fresh(operation, x, HAUL_I32, &how->y, how)};
-    if (!dense || !out[0] || !out[1])
-        return NULL;
-    pool2d_params p = how->p;
-    p.x_offset = dense->offset;
-    if (run(operation, how, KERNELS(max_pool2d), out, 2, &dense, 1, &p))
-        return NULL;
-    return finish(out[0], operation, gradient_by_spreading, x, out[1], how);
-}
-
-/* ---- average ---- */
-
-static haul_tensor *avg_pool(haul_tensor *x, const pool *how);
-static haul_tensor *avg_pool_backward(haul_tensor *dy, const pool *how);
-
-static haul_status avg_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    if (haul__needs(node, 0) && !(out[0] = avg_pool_backward(g, node->attributes)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-static haul_status avg_second_gradient(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    if (haul__needs(node, 0) && !(out[0] = avg_pool(g, node->attributes)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-static haul_tensor *avg_pool(haul_tensor *x, const pool *how)
-{
-    const char  *operation = "haul_avg_pool2d";
-    haul_tensor *dense = lay(operation, x, how), *y = dense ? fresh(operation, x, x->dtype, &how->y, how) : NULL;
-    if (!y)
-        return NULL;
-    pool2d_params p = how->p;
-    p.x_offset = dense->offset;
-    if (run(operation, how, KERNELS(avg_pool2d), &y, 1, &dense, 1, &p))
-        return NULL;
-    return finish(y, operation, avg_gradient, x, NULL, how);
-}
-
-static haul_tensor *avg_pool_backward(haul_tensor *dy, const pool *how)
-{
-    const char  *operation = "haul_avg_pool2d";
-    haul_tensor *dense = lay(operation, dy, how), *dx = dense ? fresh(operation, dy, dy->dtype, &how->x, how) : NULL;
-    if (!dx)
-        return NULL;
-    pool2d_params p = how->p;
-    p.y_offset = dense->offset;
-    if (run(operation, how, KERNELS(avg_pool2d_backward), &dx, 1, &dense, 1, &p))
-        return NULL;
-    return finish(dx, operation, avg_second_gradient, dy, NULL, how);
-}
-
-/* ---- checks ---- */
-
-static haul_status output_size(const char *operation, const char *what, int64_t size, int64_t window, int64_t stride,
+static haul_status output_size(const haul__call *c, const char *what, int64_t size, int64_t window, int64_t stride,
                                int64_t padding, int64_t *out)
 {
+    const char *name = c->operation->name;
     if (window < 1 || stride < 1 || window > INT32_MAX || stride > INT32_MAX)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, window < 1 ? "size" : "stride",
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, window < 1 ? "size" : "stride",
                           "a window of %lld %s with stride %lld is not possible; both must be from 1 to 2^31 - 1",
                           (long long)window, what, (long long)stride);
     if (padding < 0 || padding > window / 2)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "padding",
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "padding",
                           "padding %lld is not possible; it can be from 0 to half the window's %lld %s",
                           (long long)padding, (long long)window, what);
     if (size + 2 * padding < window)
-        return haul__fail(HAUL_SHAPE, operation, "x",
+        return haul__fail(HAUL_SHAPE, name, "x",
                           "the window has %lld %s, but x has %lld with its padding; use a smaller window",
                           (long long)window, what, (long long)(size + 2 * padding));
     *out = (size + 2 * padding - window) / stride + 1;
     return HAUL_OK;
 }
 
-static haul_status describe(const char *operation, const haul_tensor *x, const haul_pool2d_options *o, pool *how)
+/* A result with planes of this size. */
+static haul_status describe(haul__call *c, int i, haul_dtype dtype, int64_t rows, int64_t columns)
 {
-    int64_t plane;
+    const pool2d_attributes *a = haul__attributes(c);
+    haul_shape               shape = c->operands[0]->shape;
+    shape.dims[2] = rows;
+    shape.dims[3] = columns;
+    return haul__describe_format(c, i, dtype, &shape, a->channels_last);
+}
+
+static haul_status infer(haul__call *c)
+{
+    const haul_tensor *x = c->operands[0];
+    pool2d_attributes *a = haul__attributes(c);
+    pool2d_params     *p = &a->p;
+    int64_t            plane;
     if (x->shape.ndim != 4)
-        return haul__fail_shape(operation, "x", x, "it must be [N, C, H, W]");
-    if (!haul_dtype_is_float(x->dtype))
-        return haul__fail_dtype(operation, "x", x, "pooling needs f32 or f64; convert it with haul_cast");
+        return haul__refuse_shape(c, 0, "it must be [N, C, H, W]");
     if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
-        return haul__fail_shape(operation, "x", x, "a plane of it must have less than 2^31 elements");
-    *how = (pool){.x = x->shape, .y = x->shape, .channels_last = haul__wants_channels_last(x)};
-    pool2d_params *p = &how->p;
+        return haul__refuse_shape(c, 0, "a plane of it must have less than 2^31 elements");
+    a->channels_last = haul__wants_channels_last(x);
     p->channels = x->shape.dims[1];
     p->h = x->shape.dims[2];
     p->w = x->shape.dims[3];
-    p->size_h = o->size;
-    p->size_w = o->size_w ? o->size_w : o->size;
-    p->stride_h = o->stride[0] ? o->stride[0] : p->size_h;
-    p->stride_w = o->stride[1] ? o->stride[1] : o->stride[0] ? o->stride[0] : p->size_w;
-    p->padding_h = o->padding[0];
-    p->padding_w = o->padding[1];
-    p->exclude_padding = o->exclude_padding;
-    haul_status status = output_size(operation, "rows", p->h, p->size_h, p->stride_h, p->padding_h, &p->out_h);
+    haul_status status = output_size(c, "rows", p->h, p->size_h, p->stride_h, p->padding_h, &p->out_h);
     if (!status)
-        status = output_size(operation, "columns", p->w, p->size_w, p->stride_w, p->padding_w, &p->out_w);
-    how->y.dims[2] = p->out_h;
-    how->y.dims[3] = p->out_w;
-    return status;
+        status = output_size(c, "columns", p->w, p->size_w, p->stride_w, p->padding_w, &p->out_w);
+    if (!status)
+        status = describe(c, 0, x->dtype, p->out_h, p->out_w);
+    return status || c->result_count == 1 ? status : describe(c, 1, HAUL_I32, p->out_h, p->out_w);
 }
 
-typedef haul_tensor *pool_fn(haul_tensor *x, const pool *how);
-
-static haul_tensor *pool2d(const char *operation, pool_fn *fn, haul_tensor *x, const haul_pool2d_options *options)
+static haul_status infer_like_x(haul__call *c)
 {
-    if (!options) {
-        haul__fail_null(operation, "options");
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return NULL;
-    pool how;
-    bool fine = haul__place(operation, &x, (const char *const[]){"x"}, 1) && !describe(operation, x, options, &how);
-    return haul_scope_return(scope, fine ? fn(x, &how) : NULL);
+    const pool2d_attributes *a = haul__attributes(c);
+    return describe(c, 0, c->operands[0]->dtype, a->p.h, a->p.w);
+}
+
+static haul_status infer_like_y(haul__call *c)
+{
+    const pool2d_attributes *a = haul__attributes(c);
+    return describe(c, 0, c->operands[0]->dtype, a->p.out_h, a->p.out_w);
+}
+
+/* Every element of every window once. */
+static haul__cost cost(const haul__call *c)
+{
+    const pool2d_params *p = &((const pool2d_attributes *)haul__attributes_of(c))->p;
+    int64_t              planes = c->operands[0]->shape.dims[0] * p->channels;
+    return (haul__cost){.flops = (double)(planes * p->out_h * p->out_w) * (double)p->size_h * (double)p->size_w,
+                        .bytes = haul__call_bytes(c)};
+}
+
+/* ---- compute ---- */
+
+/* Row-major, a work item is a row of the result; channels-last, an element. */
+static haul_status launch(const haul__call *c, const pool2d_attributes *a, haul_tensor *const *outs, int out_count,
+                          haul_tensor *const *ins, int in_count, pool2d_params *p)
+{
+    const int *kernels = c->operation->extra;
+    int64_t    row = a->channels_last ? 1 : outs[0]->shape.dims[3];
+    int64_t    window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
+    p->items = outs[0]->count / row;
+    return haul__launch_kernel(c, kernels[a->channels_last], outs[0]->dtype, outs, out_count, ins, in_count, p,
+                               sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
+}
+
+static haul_status compute_max(haul__call *c)
+{
+    const pool2d_attributes *a = haul__attributes(c);
+    haul_tensor             *y = c->results[0], *index = c->results[1];
+    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params            p = a->p;
+    if (!index) /* the kernel finds it in any case */
+        index = haul__temporary_strided(c, HAUL_I32, &y->shape, y->strides);
+    if (!x || !index)
+        return haul_error_status();
+    p.x_offset = x->offset;
+    return launch(c, a, (haul_tensor *[]){y, index}, 2, &x, 1, &p);
+}
+
+static haul_status compute_avg(haul__call *c)
+{
+    const pool2d_attributes *a = haul__attributes(c);
+    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params            p = a->p;
+    if (!x)
+        return haul_error_status();
+    p.x_offset = x->offset;
+    return launch(c, a, c->results, 1, &x, 1, &p);
+}
+
+/* Gradients, of which that of the maximum reads the index. */
+static haul_status compute_backward(haul__call *c)
+{
+    const pool2d_attributes *a = haul__attributes(c);
+    haul_tensor             *g = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params            p = a->p;
+    if (!g)
+        return haul_error_status();
+    p.y_offset = g->offset;
+    if (c->count == 1)
+        return launch(c, a, c->results, 1, &g, 1, &p);
+    p.index_offset = c->operands[1]->offset;
+    return launch(c, a, c->results, 1, (haul_tensor *[]){g, c->operands[1]}, 2, &p);
+}
+
+static haul_status compute_pick(haul__call *c)
+{
+    const pool2d_attributes *a = haul__attributes(c);
+    const int               *kernels = c->operation->extra;
+    haul_tensor             *y = c->results[0], *index = c->operands[1];
+    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params            p = a->p;
+    if (!x)
+        return haul_error_status();
+    p.items = y->count;
+    p.x_offset = x->offset;
+    p.index_offset = index->offset;
+    return haul__launch_kernel(c, kernels[a->channels_last], y->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p,
+                               sizeof p, p.items, GRAIN);
+}
+
+/* ---- maximum ---- */
+
+static void max_gradient(haul__gradient *g);
+static void pick_gradient(haul__gradient *g);
+static void spread_gradient(haul__gradient *g);
+
+HAUL__OPERATION(max_pool2d) = {
+    .name = "haul_max_pool2d",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y", .at_start = true}, {"index", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .extra = KERNELS(max_pool2d),
+    .infer = infer,
+    .compute = compute_max,
+    .gradient = max_gradient,
+    .cost = cost,
+};
+
+/* y = pick(x) and dx = spread(dy) go by the same index, and are each other's gradients. */
+HAUL__OPERATION(max_pool2d_backward) = {
+    .name = "haul_max_pool2d_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"index", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_I32), .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .extra = KERNELS(max_pool2d_spread),
+    .infer = infer_like_x,
+    .compute = compute_backward,
+    .gradient = spread_gradient,
+    .cost = cost,
+};
+
+HAUL__OPERATION(max_pool2d_pick) = {
+    .name = "haul_max_pool2d_pick",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES},
+                 {"index", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_I32), .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .extra = KERNELS(max_pool2d_pick),
+    .infer = infer_like_y,
+    .compute = compute_pick,
+    .gradient = pick_gradient,
+};
+
+static void max_gradient(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(max_pool2d_backward, g->attributes, g->results[0], g->saved_results[1]);
+}
+
+static void pick_gradient(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(max_pool2d_backward, g->attributes, g->results[0], g->saved[1]);
+}
+
+static void spread_gradient(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(max_pool2d_pick, g->attributes, g->results[0], g->saved[1]);
+}
+
+/* ---- average ---- */
+
+static void avg_gradient(haul__gradient *g);
+static void avg_second(haul__gradient *g);
+
+HAUL__OPERATION(avg_pool2d) = {
+    .name = "haul_avg_pool2d",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y", .at_start = true}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .extra = KERNELS(avg_pool2d),
+    .infer = infer,
+    .compute = compute_avg,
+    .gradient = avg_gradient,
+    .cost = cost,
+};
+
+HAUL__OPERATION(avg_pool2d_backward) = {
+    .name = "haul_avg_pool2d_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .extra = KERNELS(avg_pool2d_backward),
+    .infer = infer_like_x,
+    .compute = compute_backward,
+    .gradient = avg_second,
+    .cost = cost,
+};
+
+static void avg_gradient(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(avg_pool2d_backward, g->attributes, g->results[0]);
+}
+
+/* The gradient is linear: its own pools what arrives. */
+static void avg_second(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(avg_pool2d, g->attributes, g->results[0]);
+}
+
+/* ---- the functions ---- */
+
+static pool2d_attributes attributes_of(const haul_pool2d_options *o)
+{
+    int64_t size_w = o->size_w ? o->size_w : o->size;
+    return (pool2d_attributes){.p = {.size_h = o->size,
+                                     .size_w = size_w,
+                                     .stride_h = o->stride[0] ? o->stride[0] : o->size,
+                                     .stride_w = o->stride[1]   ? o->stride[1]
+                                                 : o->stride[0] ? o->stride[0]
+                                                                : size_w,
+                                     .padding_h = o->padding[0],
+                                     .padding_w = o->padding[1],
+                                     .exclude_padding = o->exclude_padding}};
 }
 
 haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
 {
-    return pool2d("haul_max_pool2d", max_pool, x, options);
+    if (!options)
+        return haul__no_options(&haul__operation_max_pool2d);
+    pool2d_attributes a = attributes_of(options);
+    return HAUL__APPLY(max_pool2d, &a, x);
 }
 
 haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
 {
-    return pool2d("haul_avg_pool2d", avg_pool, x, options);
+    if (!options)
+        return haul__no_options(&haul__operation_avg_pool2d);
+    pool2d_attributes a = attributes_of(options);
+    return HAUL__APPLY(avg_pool2d, &a, x);
+}
+
+haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_max_pool2d.name, "options");
+    pool2d_attributes a = attributes_of(options);
+    return HAUL__APPLY_INTO(out, max_pool2d, &a, x);
+}
+
+haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_avg_pool2d.name, "options");
+    pool2d_attributes a = attributes_of(options);
+    return HAUL__APPLY_INTO(out, avg_pool2d, &a, x);
 }
