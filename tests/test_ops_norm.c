@@ -1,6 +1,7 @@
 /* Batch normalisation, softmax and log_softmax against their formulas; running statistics; gradients of both orders.
  *
  * ctest: cuda */
+#include "core/alloc.h"
 #include "support/linalg.h"
 
 /* ---- batch_norm ---- */
@@ -181,6 +182,128 @@ static void test_norm__batch_norm_errors(void **state)
     haul_scope_pop(scope);
 }
 
+static void assert_same_values(haul_tensor *a, haul_tensor *b)
+{
+    assert_true(haul_item(haul_max(haul_abs(haul_sub(a, b)))) == 0);
+}
+
+/* `out` is a tensor of its own, part of another one, or x. */
+static void into(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 3, 5, 6), 1, NULL);
+    haul_tensor *weight = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3), 2, NULL);
+    haul_tensor *y = haul_batch_norm(x, weight, .bias = HAUL_NONE, .training = true), *out = haul_empty_like(x);
+    haul_tensor *wide = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(6, 3, 5, 6)), device);
+    assert_int_equal(haul_batch_norm_into(out, x, weight, .training = true), HAUL_OK);
+    assert_same_values(out, y);
+    out = haul_slice(wide, 0, 1, 5, 1);
+    assert_int_equal(haul_batch_norm_into(out, x, weight, .training = true), HAUL_OK);
+    assert_same_values(out, y);
+    assert_float_equal(haul_item(haul_sum(haul_abs(haul_slice(wide, 0, 5, 6, 1)))), 0, 0);
+    assert_int_equal(haul_batch_norm_into(weight, x, weight, .training = true), HAUL_SHAPE);
+    haul_error_clear();
+    assert_int_equal(haul_batch_norm_into(x, x, weight, .training = true), HAUL_OK);
+    assert_same_values(x, y);
+}
+
+static void test_norm__batch_norm_into(void **state)
+{
+    (void)state;
+    on_devices(into);
+}
+
+/* There is nothing to take statistics of: the running ones stay, and gradients of weight and bias are 0. */
+static void nothing(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3, 4, 4)), true), *g[2];
+    haul_tensor *in[] = {haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true),
+                         haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true)};
+    haul_tensor *mean = haul_full(HAUL_F32, HAUL_SHAPE(3), 2), *var = haul_full(HAUL_F32, HAUL_SHAPE(3), 3);
+    haul_tensor *y =
+        haul_batch_norm(x, in[0], .bias = in[1], .running_mean = mean, .running_var = var, .training = true);
+    assert_int_equal(haul_tensor_count(y), 0);
+    assert_int_equal(haul_grad(haul_sum(y), in, 2, g), HAUL_OK);
+    assert_close(g[0], (double[]){0, 0, 0}, 3, 0, "gradient of the weight");
+    assert_close(g[1], (double[]){0, 0, 0}, 3, 0, "gradient of the bias");
+    assert_close(mean, (double[]){2, 2, 2}, 3, 0, "running mean");
+}
+
+static void test_norm__batch_norm_of_an_empty_batch(void **state)
+{
+    (void)state;
+    on_devices(nothing);
+}
+
+/* Training updates every other element of a tensor and f16 ones with the values of dense f32 ones; evaluation counts no
+ * change. */
+static void running(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_cast(sample_tensor(device, HAUL_F32, HAUL_SHAPE(8, 3, 4, 4), 1, NULL), HAUL_F16);
+    haul_tensor *mean[3], *var[3];
+    for (int i = 0; i < 3; i++) {
+        haul_tensor *t = haul_ones(i == 2 ? HAUL_F16 : HAUL_F32, HAUL_SHAPE(2, 6));
+        mean[i] = i == 1 ? haul_slice(haul_select(t, 0, 0), 0, 0, 6, 2) : haul_slice(haul_select(t, 0, 0), 0, 0, 3, 1);
+        var[i] = i == 1 ? haul_slice(haul_select(t, 0, 1), 0, 0, 6, 2) : haul_slice(haul_select(t, 0, 1), 0, 0, 3, 1);
+        assert_non_null(
+            haul_batch_norm(x, HAUL_NONE, .running_mean = mean[i], .running_var = var[i], .training = true));
+        uint64_t version = haul_tensor_version(mean[i]);
+        assert_non_null(haul_batch_norm(x, HAUL_NONE, .running_mean = mean[i], .running_var = var[i]));
+        assert_int_equal(haul_tensor_version(mean[i]), version);
+    }
+    assert_same_values(mean[1], mean[0]);
+    assert_same_values(var[1], var[0]);
+    assert_same_values(mean[2], haul_cast(mean[0], HAUL_F16));
+    assert_same_values(var[2], haul_cast(var[0], HAUL_F16));
+    assert_true(haul_item(haul_max(haul_abs(haul_add_scalar(mean[0], -1)))) > 0.01);
+}
+
+static void test_norm__running_statistics_of_any_layout(void **state)
+{
+    (void)state;
+    on_devices(running);
+}
+
+/* What is written in place is never moved, so that it is not a copy of it that changes. */
+static void test_norm__running_statistics_stay_where_they_are(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(8, 3)), *here = haul_ones(HAUL_F32, HAUL_SHAPE(3));
+    haul_tensor *there = haul_to(here, haul_device_get("meta"));
+    assert_int_equal(haul_set_placement_policy(HAUL_PLACE_MOVE), HAUL_OK);
+    assert_refused(haul_batch_norm(x, HAUL_NONE, .running_mean = here, .running_var = there, .training = true),
+                   HAUL_PLACEMENT, "running_var is written in place and stays on meta");
+    haul_scope_pop(scope);
+}
+
+/* Training without memory for the graph, or for anything else, leaves the running statistics as they were. */
+static void test_norm__running_statistics_after_a_failure(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_set_requires_grad(sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(8, 3), 1, NULL), true);
+    haul_tensor *mean = haul_full(HAUL_F32, HAUL_SHAPE(3), 2), *var = haul_full(HAUL_F32, HAUL_SHAPE(3), 3);
+    haul_batch_norm(x, HAUL_NONE, .training = true); /* kernels are ready */
+    int failures = 0;
+    for (int64_t nth = 1;; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        haul_tensor *y = haul_batch_norm(x, HAUL_NONE, .running_mean = mean, .running_var = var, .training = true);
+        bool         reached = haul__fault_count() >= nth;
+        haul__fault_plan(0, 0);
+        if (!reached)
+            break;
+        haul_error_clear();
+        failures += y == NULL;
+        if (!y)
+            assert_close(mean, (double[]){2, 2, 2}, 3, 0, "running mean after a failure");
+        haul_fill_into(mean, 2);
+    }
+    assert_true(failures > 3);
+    haul_scope_pop(scope);
+}
+
 /* ---- softmax ---- */
 
 static void softmax_along(haul_device *device, haul_dtype dtype, haul_shape shape, int axis, double error)
@@ -306,6 +429,11 @@ int main(void)
         cmocka_unit_test(test_norm__gradients),
         cmocka_unit_test(test_norm__gradient_that_is_differentiated_again),
         cmocka_unit_test(test_norm__batch_norm_errors),
+        cmocka_unit_test(test_norm__batch_norm_into),
+        cmocka_unit_test(test_norm__batch_norm_of_an_empty_batch),
+        cmocka_unit_test(test_norm__running_statistics_of_any_layout),
+        cmocka_unit_test(test_norm__running_statistics_stay_where_they_are),
+        cmocka_unit_test(test_norm__running_statistics_after_a_failure),
         cmocka_unit_test(test_norm__softmax_along_any_axis),
         cmocka_unit_test(test_norm__softmax_of_extremes),
         cmocka_unit_test(test_norm__softmax_gradients),

@@ -50,6 +50,7 @@ static void test_options__null_is_refused(void **state)
     assert_refused(haul_avg_pool2d_with(x, NULL), "options");
     assert_null_options(haul_max_pool2d_into_with(x, x, NULL));
     assert_null_options(haul_avg_pool2d_into_with(x, x, NULL));
+    assert_null_options(haul_batch_norm_into_with(x, x, NULL));
     assert_refused(haul_batch_norm_with(x, NULL), "options");
     assert_refused(haul_nn_linear_with(3, NULL), "options");
     assert_refused(haul_nn_conv2d_with(3, 3, NULL), "options");

@@ -207,7 +207,11 @@ typedef struct haul_batch_norm_options {
 } haul_batch_norm_options;
 
 #define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
+#define haul_batch_norm_into(out, x, ...)                                                                              \
+    haul_batch_norm_into_with(out, x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
 HAUL_API haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options);
+HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x,
+                                                const haul_batch_norm_options *options); /* the same into `out` */
 
 /* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x, as a fresh handle
  * that shares its memory. */

@@ -31,7 +31,7 @@ static haul_status begin(haul__call *c, const haul__operation *operation, const 
     c->into = false;
     c->records = false;
     c->wanted = 0;
-    c->saves = c->saves_results = 0;
+    c->writes = c->saves = c->saves_results = 0;
     c->view_of = -1;
     c->partner = NULL;
     c->operands = c->own_operands;
@@ -81,8 +81,8 @@ static haul_status compute(haul__call *c)
 
 static void count_versions(const haul__call *c)
 {
-    for (int i = 0; i < c->count; i++)
-        if (haul__operand_spec(c, i)->written && !haul__is_none(c->operands[i]))
+    for (int i = 0; c->writes >> i; i++)
+        if (c->writes >> i & 1)
             atomic_fetch_add_explicit(&c->operands[i]->storage->version, 1, memory_order_relaxed);
 }
 
@@ -132,13 +132,16 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         status = make_handles(c);
         if (!status)
             status = c->operation->infer(c);
+        if (!status && c->writes)
+            status = haul__check_written(c);
         if (!status)
             status = haul__allocate_results(c);
-        if (!status)
-            status = compute(c);
     }
+    /* before anything is written in place, which could not be undone where this fails */
     if (!status && c->records && c->operation->gradient)
         status = haul__node_record(c);
+    if (!status && !c->operation->compose)
+        status = compute(c);
     if (!status)
         count_versions(c);
     return status;
@@ -158,6 +161,8 @@ static haul_status deliver(haul__call *c, haul_tensor **results)
         bool given = !c->operation->results[i].hidden && results && !status;
         if (!given)
             haul__object_release(c->results[i]);
+        else if (!c->results[i])
+            results[i] = haul_none;
         else if (!(results[i] = haul__own(c->results[i], c->operation->name)))
             status = haul_error_status();
     }
@@ -259,6 +264,8 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
         status = make_handles(c);
         if (!status)
             status = c->operation->infer(c);
+        if (!status && c->writes)
+            status = haul__check_written(c);
         if (!status)
             status = take_targets(c, outs);
         if (!status)

@@ -17,6 +17,9 @@ haul_status haul__allocate_results(haul__call *c);
 /* May `out`, an argument of that name, be written in place? */
 haul_status haul__check_writable(const char *operation, const char *name, const haul_tensor *out);
 
+/* May the operands that the call writes be written? */
+haul_status haul__check_written(const haul__call *c);
+
 /* May it be written in place with result i, as that was described? */
 haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *out);
 

@@ -184,8 +184,8 @@ static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool
                 return refuse_none(c, i);
             continue;
         }
-        if (haul__operand_spec(c, i)->written && haul__check_writable(name, haul__operand_name(c, i), t))
-            return haul_error_status();
+        if (haul__operand_spec(c, i)->written)
+            c->writes |= 1u << i;
         if (!c->device)
             c->device = t->storage->device;
         else if (c->device != t->storage->device)
@@ -214,12 +214,17 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
     return status;
 }
 
+static bool fits_layout(const haul_tensor *t, const haul__operand *spec)
+{
+    return haul__is_none(t) || t->contiguous || spec->layout == HAUL__ANY_STRIDES || spec->written;
+}
+
 haul_status haul__pack_operands(haul__call *c)
 {
     for (int i = 0; i < c->count; i++) {
-        haul_tensor *t = c->operands[i];
-        if (haul__is_none(t) || t->contiguous || haul__operand_spec(c, i)->layout == HAUL__ANY_STRIDES ||
-            haul__operand_spec(c, i)->written)
+        const haul__operand *spec = haul__operand_spec(c, i);
+        haul_tensor         *t = c->operands[i];
+        if (fits_layout(t, spec))
             continue;
         if (c->inputs == c->operands) {
             haul_tensor **inputs = c->count > HAUL__MAX_OPERANDS ? c->operands + c->count : c->own_inputs;
@@ -227,8 +232,8 @@ haul_status haul__pack_operands(haul__call *c)
                 inputs[k] = c->operands[k];
             c->inputs = inputs;
         }
-        c->operands[i] = haul__temporary(c, t->dtype, &t->shape);
-        if (!c->operands[i] || haul__copy_elements(c->operands[i], t, c->operation->name))
+        c->operands[i] = haul__as_format(c, t, spec->layout == HAUL__BATCH_FORMAT && haul__wants_channels_last(t));
+        if (!c->operands[i])
             return haul_error_status();
     }
     return HAUL_OK;

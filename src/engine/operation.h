@@ -51,17 +51,19 @@ typedef struct haul__call      haul__call;
 
 /* How an operand must be laid out in memory; the driver copies one that is not. */
 typedef enum haul__layout_rule {
-    HAUL__ROW_MAJOR,  /* row-major, without gaps */
-    HAUL__ANY_STRIDES /* as it comes */
+    HAUL__ROW_MAJOR,    /* row-major, without gaps */
+    HAUL__BATCH_FORMAT, /* [N, C, ...]: channels-last if its channels are innermost, else row-major; without gaps */
+    HAUL__ANY_STRIDES   /* as it comes */
 } haul__layout_rule;
 
 /* Which gradients read a saved tensor: bits of operands. Only what a wanted gradient reads is saved. */
 enum { HAUL__FOR_0 = 1, HAUL__FOR_1 = 2, HAUL__FOR_2 = 4, HAUL__FOR_3 = 8, HAUL__FOR_ALL = 0xff };
 
 typedef struct haul__operand {
-    const char       *name;
-    bool              optional; /* may be HAUL_NONE */
-    bool              written;  /* changed in place: its version counts up, and it may not be part of a graph */
+    const char *name;
+    bool        optional; /* may be HAUL_NONE */
+    bool        written;  /* changed in place: it stays on its device and as it is laid out, its version counts
+                             up, and it may not be part of a graph */
     haul__layout_rule layout;
     uint32_t          accepts; /* dtypes of its own, outside the operation's rule; 0: the rule's */
     haul_dtype        becomes; /* with `accepts`: cast to this one; HAUL_DTYPE_NONE: left as it is */
@@ -159,10 +161,11 @@ struct haul__call {
     haul_tensor *const *inputs;                     /* operands as they are in the graph */
     haul_tensor       **operands;                   /* the same in the layouts that are wanted */
     haul_tensor        *results[HAUL__MAX_RESULTS]; /* handles without storage until infer has described them; NULL
-                                                       for a hidden one that nobody reads */
+                                                       for a hidden one that nobody reads, and one that is left out */
     bool         into;                              /* results have targets: autocast leaves dtypes alone */
     bool         records;                           /* a gradient flows through an operand, and is recorded */
     uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
+    uint32_t     writes;               /* operands that are changed in place; infer may clear bits */
     uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
     int          view_of;              /* the operand whose storage result 0 shares; -1: none */
     haul_device *partner; /* results on the CPU will be copied from or to it: pinned memory pays; or NULL */
@@ -225,6 +228,8 @@ haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const 
 /* Result 0 is a view of an operand's storage; offset in elements. */
 haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
                                 int64_t offset);
+/* Result i, which is not described, is left out: HAUL_NONE for the caller. */
+void haul__leave_out(haul__call *c, int i);
 /* Results of WIDE_RESULT over x have this dtype. */
 haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
 

@@ -64,12 +64,22 @@ void haul__emit_placement(const char *operation, const haul_device *device, cons
                                  .bytes = (int64_t)haul_tensor_bytes(operand)});
 }
 
+static haul_status refuse_written(const haul__call *c, int i, const haul_device *device)
+{
+    const char *name = haul__operand_name(c, i);
+    return haul__fail(HAUL_PLACEMENT, c->operation->name, name,
+                      "%s is written in place and stays on %s, the others are on %s; move them with haul_to", name,
+                      c->operands[i]->storage->device->name, device->name);
+}
+
 static haul_status move_to(haul__call *c, haul_device *device)
 {
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i];
         if (haul__is_none(t) || t->storage->device == device)
             continue;
+        if (haul__operand_spec(c, i)->written)
+            return refuse_written(c, i, device);
         haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
         c->operands[i] = haul_to(t, device);
         if (!c->operands[i])

@@ -81,6 +81,12 @@ haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *sh
     return HAUL_OK;
 }
 
+void haul__leave_out(haul__call *c, int i)
+{
+    haul__object_release(c->results[i]);
+    c->results[i] = NULL;
+}
+
 haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x)
 {
     return c->operation->autocast == HAUL__WIDE_RESULT && haul__autocast_begun()
@@ -191,6 +197,14 @@ haul_status haul__check_writable(const char *operation, const char *name, const 
                           "%s is part of a graph being recorded; turn that off with haul_set_grad_enabled(false), or "
                           "use the form that returns a new tensor",
                           name);
+    return HAUL_OK;
+}
+
+haul_status haul__check_written(const haul__call *c)
+{
+    for (int i = 0; c->writes >> i; i++)
+        if ((c->writes >> i & 1) && haul__check_writable(c->operation->name, haul__operand_name(c, i), c->operands[i]))
+            return haul_error_status();
     return HAUL_OK;
 }
 

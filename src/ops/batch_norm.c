@@ -3,8 +3,11 @@
  * Statistics of a channel are taken in chunks of images, mean first and squares of deviations then, and the chunks are
  * merged (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
  * What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has kernels
- * of its own; where it is to be differentiated again it is composed of operations. */
-#include "engine/dispatch.h"
+ * of its own; where it is to be differentiated again it is composed of operations (batch_norm_gradient.c). */
+#include "ops/batch_norm.h"
+
+#include "engine/copy.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -308,24 +311,73 @@ KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, 
 /* kernel text ends */
 // clang-format on
 
-static const char name[] = "haul_batch_norm";
-
 enum { CHUNK_WORK = 4096, CHUNK_IMAGES = 128, GRAIN = 16384 };
 
-typedef struct batch_norm_attributes {
-    bool   training;
-    double eps;
-} batch_norm_attributes;
+enum { X, WEIGHT, BIAS, MEAN, VAR }; /* operands */
 
-/* The operands, after checks: x row-major or channels-last, without gaps; what is absent is HAUL_NONE. */
-typedef struct operands {
-    haul_tensor *x, *weight, *bias, *running_mean, *running_var;
-    double       momentum, eps;
-    bool         training;
-} operands;
+/* ---- infer ---- */
+
+static haul_status check_channels(const haul__call *c, int i)
+{
+    char               have[96], want[96];
+    const haul_tensor *t = c->operands[i], *x = c->operands[X];
+    const char        *name = c->operation->operands[i].name;
+    if (!haul__has(c, i))
+        return HAUL_OK;
+    if (t->shape.ndim != 1 || t->shape.dims[0] != x->shape.dims[1])
+        return haul__fail(HAUL_SHAPE, c->operation->name, name, "%s has shape %s; [%lld] is expected for x of shape %s",
+                          name, haul__shape_text(&t->shape, have, sizeof have), (long long)x->shape.dims[1],
+                          haul__shape_text(&x->shape, want, sizeof want));
+    if (t->dtype != x->dtype && t->dtype != haul__sum_dtype(x->dtype))
+        return haul__fail(HAUL_DTYPE, c->operation->name, name, "%s is %s, x is %s; cast one of them", name,
+                          haul_dtype_name(t->dtype), haul_dtype_name(x->dtype));
+    return HAUL_OK;
+}
+
+static haul_status check_running(const haul__call *c, bool training)
+{
+    const char *missing = c->operation->operands[haul__has(c, MEAN) ? VAR : MEAN].name;
+    if (haul__has(c, MEAN) != haul__has(c, VAR))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, missing,
+                          "running_mean and running_var are given both or neither");
+    if (!training && !haul__has(c, MEAN))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, missing,
+                          "outside training the running statistics are needed; give .running_mean and .running_var");
+    return HAUL_OK;
+}
+
+static haul_status infer(haul__call *c)
+{
+    const haul__batch_norm *a = haul__attributes(c);
+    const haul_tensor      *x = c->operands[X];
+    if (x->shape.ndim < 2)
+        return haul__refuse_shape(c, X, "[N, C, ...] is expected");
+    for (int i = WEIGHT; i <= VAR; i++)
+        if (check_channels(c, i))
+            return haul_error_status();
+    if (check_running(c, a->training))
+        return haul_error_status();
+    if (a->training && x->count > 0 && x->count / x->shape.dims[1] < 2)
+        return haul__refuse_shape(c, X, "in training each channel needs more than one value");
+    if (!a->training || !x->count)
+        c->writes = 0;
+    haul_status status = haul__describe_like(c, 0, x->dtype, &x->shape, x);
+    return status ? status : haul__describe(c, 1, haul__sum_dtype(x->dtype), &HAUL_SHAPE(3, x->shape.dims[1]));
+}
+
+/* In training x is read for the mean, for the deviations from it, and to be normalised. */
+static haul__cost cost(const haul__call *c)
+{
+    const haul__batch_norm *a = haul__attributes_of(c);
+    const haul_tensor      *x = c->operands[X];
+    return (haul__cost){.flops = (a->training ? 8.0 : 3.0) * (double)x->count,
+                        .bytes = haul__call_bytes(c) + (a->training ? 2 * (int64_t)haul_tensor_bytes(x) : 0)};
+}
+
+/* ---- compute ---- */
 
 /* Channels-last, each pixel is an image of its own. */
-static batch_norm_params describe(const haul_tensor *x)
+static batch_norm_params params_of(const haul_tensor *x)
 {
     batch_norm_params p = {.images = x->shape.dims[0], .channels = x->shape.dims[1], .inner = 1};
     bool              last = haul__wants_channels_last(x);
@@ -336,33 +388,30 @@ static batch_norm_params describe(const haul_tensor *x)
     return p;
 }
 
-/* `dtype` is x's; what there is one of for a channel is in the dtype of its sums. */
-static haul_status run(int kernel, haul_dtype dtype, batch_norm_params *p, haul_tensor **buffers, int outs, int count,
-                       int64_t items, int64_t grain)
+/* Kernels are compiled for x's dtype; what there is one of for a channel is in the dtype of its sums. */
+static haul_status run(const haul__call *c, int kernel, batch_norm_params *p, haul_tensor *const *buffers, int outs,
+                       int count, int64_t items, int64_t grain)
 {
     for (int i = 0; i < count; i++)
         p->offsets[i] = buffers[i]->offset;
     p->items = items;
-    return haul__run(name, buffers[0]->storage->device, kernel, dtype, buffers, outs, buffers + outs, count - outs, p,
-                     sizeof *p, items, grain);
+    return haul__launch_kernel(c, kernel, c->operands[X]->dtype, buffers, outs, buffers + outs, count - outs, p,
+                               sizeof *p, items, grain);
 }
 
-/* Of x's shape, dtype and memory format. */
-static haul_tensor *like(const haul_tensor *x)
+static haul_tensor *sums(const haul__call *c, haul_shape shape)
 {
-    return haul__result_like(name, x->storage->device, x->dtype, &x->shape, x);
+    return haul__temporary(c, haul__sum_dtype(c->operands[X]->dtype), &shape);
 }
 
-static haul_tensor *sums_like(const haul_tensor *x, haul_shape shape)
+/* An operand with a value for each channel as the kernels take it: row-major, in the dtype of sums. Any buffer,
+ * `other`, will do where it is absent. */
+static haul_tensor *channel_values(const haul__call *c, int i, haul_tensor *other)
 {
-    return haul__result(name, x->storage->device, haul__sum_dtype(x->dtype), &shape);
-}
-
-/* A tensor with a value for each channel, row-major and as the kernels take it. */
-static haul_tensor *channel_values(haul_tensor *t, const haul_tensor *x)
-{
-    haul_dtype dtype = haul__sum_dtype(x->dtype);
-    return haul_contiguous(t->dtype == dtype ? t : haul_cast(t, dtype));
+    if (!haul__has(c, i))
+        return other;
+    haul_tensor *wide = haul__as_dtype(c, c->operands[i], haul__sum_dtype(c->operands[X]->dtype));
+    return wide ? haul__as_format(c, wide, false) : NULL;
 }
 
 /* Items of the passes over chunks: a channel of one, or 64 of them side by side. */
@@ -374,153 +423,118 @@ static int64_t chunk_grain(const batch_norm_params *p)
 /* Channels lie side by side where inner is 1. */
 #define KERNEL_FOR(p, name) ((p)->inner == 1 ? HAUL__K_batch_norm_##name##_columns : HAUL__K_batch_norm_##name)
 
-static haul_tensor *batch_stats(batch_norm_params *p, haul_tensor *x)
+static haul_status batch_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
-    haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p->chunks, p->channels));
-    haul_tensor *stats = parts ? sums_like(x, HAUL_SHAPE(3, p->channels)) : NULL;
-    if (!stats || run(KERNEL_FOR(p, moments), x->dtype, p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels,
-                      chunk_grain(p)))
-        return NULL;
-    haul_tensor *both[] = {stats, parts};
-    return run(HAUL__K_batch_norm_merge, x->dtype, p, both, 1, 2, p->channels, 256) ? NULL : stats;
+    haul_tensor *x = c->operands[X], *parts = sums(c, HAUL_SHAPE(2, p->chunks, p->channels));
+    if (!parts ||
+        run(c, KERNEL_FOR(p, moments), p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels, chunk_grain(p)))
+        return haul_error_status();
+    return run(c, HAUL__K_batch_norm_merge, p, (haul_tensor *[]){stats, parts}, 1, 2, p->channels, 256);
 }
 
-static haul_tensor *given_stats(batch_norm_params *p, const operands *o)
+static haul_status given_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
-    haul_tensor *mean = channel_values(o->running_mean, o->x), *var = channel_values(o->running_var, o->x);
-    haul_tensor *stats = mean && var ? sums_like(o->x, HAUL_SHAPE(3, p->channels)) : NULL;
-    if (!stats ||
-        run(HAUL__K_batch_norm_given, o->x->dtype, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024))
-        return NULL;
-    return stats;
-}
-
-static haul_status update_running(batch_norm_params *p, const operands *o, haul_tensor *stats)
-{
-    double count = (double)(p->images * p->inner);
-    p->momentum = haul__scalar_bits(o->x->dtype, o->momentum);
-    p->unbias = haul__scalar_bits(o->x->dtype, count / (count - 1));
-    haul_tensor *mean = channel_values(o->running_mean, o->x), *var = channel_values(o->running_var, o->x);
+    haul_tensor *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
     if (!mean || !var)
         return haul_error_status();
+    return run(c, HAUL__K_batch_norm_given, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024);
+}
+
+static haul_status update_running(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
+{
+    const haul__batch_norm *a = haul__attributes_of(c);
+    haul_dtype              dtype = c->operands[X]->dtype;
+    double                  count = (double)(p->images * p->inner);
+    haul_tensor            *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
+    if (!mean || !var)
+        return haul_error_status();
+    p->momentum = haul__scalar_bits(dtype, a->momentum);
+    p->unbias = haul__scalar_bits(dtype, count / (count - 1));
     haul_status status =
-        run(HAUL__K_batch_norm_running, o->x->dtype, p, (haul_tensor *[]){mean, var, stats}, 2, 3, p->channels, 1024);
-    if (status)
-        return status;
-    if (mean->dtype != o->running_mean->dtype) {
-        status = haul_copy_into(o->running_mean, mean);
-        return status ? status : haul_copy_into(o->running_var, var);
-    }
-    haul__written(o->running_mean);
-    haul__written(o->running_var);
-    return HAUL_OK;
+        run(c, HAUL__K_batch_norm_running, p, (haul_tensor *[]){mean, var, stats}, 2, 3, p->channels, 1024);
+    if (!status && mean != c->operands[MEAN])
+        status = haul__copy_elements(c->operands[MEAN], mean, c->operation->name);
+    if (!status && var != c->operands[VAR])
+        status = haul__copy_elements(c->operands[VAR], var, c->operation->name);
+    return status;
 }
 
-/* ---- gradient ---- */
-
-/* Over all axes but 1, which are kept as ones. */
-static haul_tensor *over_channels(haul_tensor *x, bool mean)
+static haul_status normalise(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
-    haul_reduce_options options = {.x = x, .keepdim = true};
-    if (!x)
-        return NULL;
-    for (int d = 0; d < x->shape.ndim; d++)
-        if (d != 1)
-            options.axes[options.count++] = d;
-    return mean ? haul_mean_with(&options) : haul_sum_with(&options);
-}
-
-/* [C] as [1, C, 1 ...]. */
-static haul_tensor *per_channel(haul_tensor *t, int ndim)
-{
-    haul_shape shape = {.ndim = ndim};
-    for (int d = 0; d < ndim; d++)
-        shape.dims[d] = d == 1 ? -1 : 1;
-    return haul_reshape(t, shape);
-}
-
-static haul_tensor *saved_or_none(haul__node *node, int i)
-{
-    return node->legacy[i].alias ? haul__saved(node, i) : HAUL_NONE;
-}
-
-/* Are the gradients there that are needed? */
-static haul_status complete(const haul__node *node, haul_tensor *const *out)
-{
-    for (int i = 0; i < node->edge_count; i++)
-        if (haul__needs(node, i) && !out[i])
-            return haul_error_status();
-    return HAUL_OK;
-}
-
-/* The gradient in operations, which can be differentiated again. */
-static haul_status composed_backward(haul__node *node, haul_tensor *g, haul_tensor *x, haul_tensor *weight,
-                                     haul_tensor *stats, haul_tensor **out)
-{
-    const batch_norm_attributes *a = node->attributes;
-
-    int          ndim = x->shape.ndim;
-    haul_shape   channels = HAUL_SHAPE(x->shape.dims[1]);
-    haul_tensor *mean = a->training ? over_channels(x, true) : per_channel(haul_select(stats, 0, 0), ndim);
-    haul_tensor *centred = haul_sub(x, mean), *scale;
-    if (a->training)
-        scale = haul_rsqrt(haul_add_scalar(over_channels(haul_square(centred), true), a->eps));
-    else
-        scale = per_channel(haul_select(stats, 0, 1), ndim);
-    haul_tensor *normal = haul_mul(centred, scale);
-    haul_tensor *gw = haul__is_none(weight) ? g : haul_mul(g, per_channel(weight, ndim));
-    if (a->training)
-        gw = haul_sub(haul_sub(gw, over_channels(gw, true)),
-                      haul_mul(normal, over_channels(haul_mul(gw, normal), true)));
-    out[0] = haul_mul(gw, scale);
-    if (haul__needs(node, 1))
-        out[1] = haul_reshape(over_channels(haul_mul(g, normal), false), channels);
-    if (haul__needs(node, 2))
-        out[2] = haul_reshape(over_channels(g, false), channels);
-    return complete(node, out);
-}
-
-static haul_status fused_backward(haul__node *node, haul_tensor *g, haul_tensor *x, haul_tensor *weight,
-                                  haul_tensor *stats, haul_tensor **out)
-{
-    batch_norm_params p = describe(x);
-    p.training = ((const batch_norm_attributes *)node->attributes)->training;
-    p.has_weight = !haul__is_none(weight);
-    if (!haul__tensor_same_layout(g, x) && !(g = haul__in_order_of(name, g, x)))
+    haul_tensor *y = c->results[0], *w = channel_values(c, WEIGHT, stats), *b = channel_values(c, BIAS, stats);
+    if (!w || !b)
         return haul_error_status();
-    haul_tensor *parts = sums_like(x, HAUL_SHAPE(2, p.chunks, p.channels));
-    haul_tensor *sums = parts ? sums_like(x, HAUL_SHAPE(2, p.channels)) : NULL;
-    if (!sums ||
-        run(KERNEL_FOR(&p, sums), x->dtype, &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4, p.chunks * p.channels,
-            chunk_grain(&p)) ||
-        run(HAUL__K_batch_norm_add, x->dtype, &p, (haul_tensor *[]){sums, parts}, 1, 2, 2 * p.channels, 256))
-        return haul_error_status();
-    if (haul__needs(node, 0)) {
-        haul_tensor *dx = like(x), *w = p.has_weight ? channel_values(weight, x) : stats;
-        if (!dx || !w ||
-            run(HAUL__K_batch_norm_backward, x->dtype, &p, (haul_tensor *[]){dx, g, x, stats, sums, w}, 1, 6, x->count,
-                GRAIN))
-            return haul_error_status();
-        out[0] = dx;
-    }
-    if (haul__needs(node, 1))
-        out[1] = haul_select(sums, 0, 1);
-    if (haul__needs(node, 2))
-        out[2] = haul_select(sums, 0, 0);
-    return complete(node, out);
+    return run(c, HAUL__K_batch_norm_apply, p, (haul_tensor *[]){y, c->operands[X], stats, w, b}, 1, 5, y->count,
+               GRAIN);
 }
 
-static haul_status backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status compute(haul__call *c)
 {
-    haul_tensor *x = haul__saved(node, 0), *weight = saved_or_none(node, 1), *stats = haul__saved(node, 2);
-    if (!x || !weight || !stats)
+    const haul__batch_norm *a = haul__attributes(c);
+    haul_tensor            *x = c->operands[X], *stats = c->results[1];
+    batch_norm_params       p = params_of(x);
+    if (!x->count) /* nobody reads the statistics */
+        return HAUL_OK;
+    p.eps = haul__scalar_bits(x->dtype, a->eps);
+    p.has_weight = haul__has(c, WEIGHT);
+    p.has_bias = haul__has(c, BIAS);
+    if (!stats && !(stats = sums(c, HAUL_SHAPE(3, p.channels))))
         return haul_error_status();
-    if (haul__records((haul_tensor *[]){x, weight, g}, 3))
-        return composed_backward(node, g, x, weight, stats, out);
-    return fused_backward(node, g, x, weight, stats, out);
+    haul_status status = a->training ? batch_stats(c, &p, stats) : given_stats(c, &p, stats);
+    if (!status)
+        status = normalise(c, &p, stats);
+    /* last, when nothing else can fail */
+    if (!status && a->training && haul__has(c, MEAN))
+        status = update_running(c, &p, stats);
+    return status;
 }
 
-/* ---- the operation ---- */
+haul_status haul__batch_norm_compute_backward(haul__call *c)
+{
+    const haul__batch_norm_backward *a = haul__attributes(c);
+    haul_tensor *x = c->operands[X], *stats = c->operands[HAUL__BACKWARD_STATS], *dx = c->results[0],
+                *both = c->results[1];
+    batch_norm_params p = params_of(x);
+    haul_tensor      *g = haul__as_like(c, c->operands[HAUL__BACKWARD_G], x),
+                *w = channel_values(c, HAUL__BACKWARD_WEIGHT, stats);
+    haul_tensor *parts = sums(c, HAUL_SHAPE(2, p.chunks, p.channels));
+    if (!g || !w || !parts)
+        return haul_error_status();
+    p.training = a->training;
+    p.has_weight = haul__has(c, HAUL__BACKWARD_WEIGHT);
+    haul_status status = run(c, KERNEL_FOR(&p, sums), &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4,
+                             p.chunks * p.channels, chunk_grain(&p));
+    if (!status)
+        status = run(c, HAUL__K_batch_norm_add, &p, (haul_tensor *[]){both, parts}, 1, 2, 2 * p.channels, 256);
+    if (!status && dx)
+        status =
+            run(c, HAUL__K_batch_norm_backward, &p, (haul_tensor *[]){dx, g, x, stats, both, w}, 1, 6, x->count, GRAIN);
+    return status;
+}
+
+/* ---- the operations ---- */
+
+HAUL__OPERATION(batch_norm) = {
+    .name = "haul_batch_norm",
+    .operands = {{"x", .layout = HAUL__BATCH_FORMAT, .saved_for = HAUL__FOR_0 | HAUL__FOR_1 | HAUL__FOR_2},
+                 {"weight", .optional = true, .accepts = HAUL__FLOATS, .saved_for = HAUL__FOR_0},
+                 {"bias", .optional = true, .accepts = HAUL__FLOATS},
+                 {"running_mean", .optional = true, .written = true, .accepts = HAUL__FLOATS},
+                 {"running_var", .optional = true, .written = true, .accepts = HAUL__FLOATS}},
+    .results = {{"y"}, {"stats", .hidden = true, .saved_for = HAUL__FOR_0 | HAUL__FOR_1 | HAUL__FOR_2}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(haul__batch_norm),
+    .infer = infer,
+    .compute = compute,
+    .gradient = haul__batch_norm_gradient,
+    .cost = cost,
+};
+
+static haul__batch_norm attributes_of(const haul_batch_norm_options *o)
+{
+    return (haul__batch_norm){
+        .training = o->training, .momentum = o->momentum != 0 ? o->momentum : 0.1, .eps = o->eps != 0 ? o->eps : 1e-5};
+}
 
 /* An optional member that was not given is NULL and counts as absent, but not after a failure. */
 static haul_tensor *optional(haul_tensor *t)
@@ -528,122 +542,20 @@ static haul_tensor *optional(haul_tensor *t)
     return t || haul_error_status() ? t : HAUL_NONE;
 }
 
-static haul_status check_channels(const char *argument, const haul_tensor *t, const haul_tensor *x)
-{
-    char have[96], want[96];
-    if (haul__is_none(t))
-        return HAUL_OK;
-    if (t->shape.ndim != 1 || t->shape.dims[0] != x->shape.dims[1])
-        return haul__fail(HAUL_SHAPE, name, argument, "%s has shape %s; [%lld] is expected for x of shape %s", argument,
-                          haul__shape_text(&t->shape, have, sizeof have), (long long)x->shape.dims[1],
-                          haul__shape_text(&x->shape, want, sizeof want));
-    if (t->dtype != x->dtype && t->dtype != haul__sum_dtype(x->dtype))
-        return haul__fail(HAUL_DTYPE, name, argument, "%s is %s, x is %s; cast one of them", argument,
-                          haul_dtype_name(t->dtype), haul_dtype_name(x->dtype));
-    return HAUL_OK;
-}
-
-static haul_status check_running(const operands *o)
-{
-    haul_tensor *const both[] = {o->running_mean, o->running_var};
-    const char *const  names[] = {"running_mean", "running_var"};
-    if (haul__is_none(both[0]) != haul__is_none(both[1]))
-        return haul__fail(HAUL_INVALID_ARGUMENT, name, names[haul__is_none(both[1])],
-                          "running_mean and running_var are given both or neither");
-    for (int i = 0; i < 2 && !haul__is_none(both[0]); i++) {
-        haul_status status = check_channels(names[i], both[i], o->x);
-        if (status == HAUL_OK && o->training)
-            status = haul__check_out(name, both[i], &both[i]->shape, both[i]->dtype, o->x->storage->device);
-        else if (status == HAUL_OK && both[i]->storage->device != o->x->storage->device)
-            status = haul__fail(HAUL_PLACEMENT, name, names[i], "%s is on %s, x is on %s; move one with haul_to",
-                                names[i], both[i]->storage->device->name, o->x->storage->device->name);
-        if (status == HAUL_OK && o->training && !both[i]->contiguous)
-            status = haul__fail_shape(name, names[i], both[i], "it must be row-major to be updated in place");
-        if (status)
-            return status;
-    }
-    return HAUL_OK;
-}
-
-static haul_status check(operands *o)
-{
-    haul_tensor *x = o->x;
-    if (x->shape.ndim < 2)
-        return haul__fail_shape(name, "x", x, "[N, C, ...] is expected");
-    if (!haul_dtype_is_float(x->dtype))
-        return haul__fail_dtype(name, "x", x, "a floating dtype is expected");
-    if (check_channels("weight", o->weight, x) || check_channels("bias", o->bias, x) || check_running(o))
-        return haul_error_status();
-    if (!o->training && haul__is_none(o->running_mean))
-        return haul__fail(HAUL_INVALID_ARGUMENT, name, "running_mean",
-                          "outside training the running statistics are needed; give .running_mean and .running_var");
-    if (o->training && x->count > 0 && x->count / x->shape.dims[1] < 2)
-        return haul__fail_shape(name, "x", x, "in training each channel needs more than one value");
-    if (!x->contiguous && !(o->x = haul__in_format(name, x, haul__wants_channels_last(x))))
-        return haul_error_status();
-    haul_tensor **dense[] = {&o->weight, &o->bias};
-    for (int i = 0; i < 2; i++)
-        if (!haul__is_none(*dense[i]) && !(*dense[i])->contiguous && !(*dense[i] = haul_contiguous(*dense[i])))
-            return haul_error_status();
-    return HAUL_OK;
-}
-
-static haul_tensor *compute(const operands *o)
-{
-    batch_norm_params p = describe(o->x);
-    p.eps = haul__scalar_bits(o->x->dtype, o->eps);
-    p.has_weight = !haul__is_none(o->weight);
-    p.has_bias = !haul__is_none(o->bias);
-    haul_tensor *y = like(o->x);
-    haul_tensor *stats = y ? o->training ? batch_stats(&p, o->x) : given_stats(&p, o) : NULL;
-    if (!stats)
-        return NULL;
-    haul_tensor *w = p.has_weight ? channel_values(o->weight, o->x) : stats; /* any buffer will do */
-    haul_tensor *b = p.has_bias ? channel_values(o->bias, o->x) : stats;
-    if (!w || !b ||
-        run(HAUL__K_batch_norm_apply, o->x->dtype, &p, (haul_tensor *[]){y, o->x, stats, w, b}, 1, 5, y->count, GRAIN))
-        return NULL;
-    haul_tensor *in[] = {o->x, o->weight, o->bias};
-    y = haul__finish(y, &(haul__record){.name = name,
-                                        .backward = backward,
-                                        .inputs = in,
-                                        .input_count = 3,
-                                        .saves = (haul_tensor *[]){o->x, o->weight, stats},
-                                        .save_count = 3,
-                                        .attributes = &(batch_norm_attributes){o->training, o->eps},
-                                        .attributes_size = sizeof(batch_norm_attributes)});
-    /* last, when nothing else can fail */
-    if (y && o->training && !haul__is_none(o->running_mean) && y->count && update_running(&p, o, stats))
-        return NULL;
-    return y;
-}
+#define OPERANDS(x, o) x, (o)->weight, optional((o)->bias), optional((o)->running_mean), optional((o)->running_var)
 
 haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
 {
-    if (!options) {
-        haul__fail_null(name, "options");
-        return NULL;
-    }
-    haul_tensor *in[] = {x, options->weight, optional(options->bias)};
-    operands     o = {.running_mean = optional(options->running_mean),
-                      .running_var = optional(options->running_var),
-                      .momentum = options->momentum != 0 ? options->momentum : 0.1,
-                      .eps = options->eps != 0 ? options->eps : 1e-5,
-                      .training = options->training};
-    haul_tensor *y = NULL;
-    if (!o.running_mean || !o.running_var) {
-        haul__fail_null(name, o.running_mean ? "running_var" : "running_mean");
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    if (scope && haul__place(name, in, (const char *const[]){"x", "weight", "bias"}, 3)) {
-        o.x = in[0];
-        o.weight = in[1];
-        o.bias = in[2];
-        if (haul__is_none(o.x))
-            haul__fail(HAUL_INVALID_ARGUMENT, name, "x", "x is HAUL_NONE, but a tensor is needed here");
-        else if (check(&o) == HAUL_OK)
-            y = compute(&o);
-    }
-    return haul_scope_return(scope, y);
+    if (!options)
+        return haul__no_options(&haul__operation_batch_norm);
+    haul__batch_norm a = attributes_of(options);
+    return HAUL__APPLY(batch_norm, &a, OPERANDS(x, options));
+}
+
+haul_status haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_batch_norm_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_batch_norm.name, "options");
+    haul__batch_norm a = attributes_of(options);
+    return HAUL__APPLY_INTO(out, batch_norm, &a, OPERANDS(x, options));
 }

@@ -376,25 +376,21 @@ static haul_status compute_max(haul__call *c)
 {
     const pool2d_attributes *a = haul__attributes(c);
     haul_tensor             *y = c->results[0], *index = c->results[1];
-    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
     pool2d_params            p = a->p;
     if (!index) /* the kernel finds it in any case */
         index = haul__temporary_strided(c, HAUL_I32, &y->shape, y->strides);
-    if (!x || !index)
+    if (!index)
         return haul_error_status();
-    p.x_offset = x->offset;
-    return launch(c, a, (haul_tensor *[]){y, index}, 2, &x, 1, &p);
+    p.x_offset = c->operands[0]->offset;
+    return launch(c, a, (haul_tensor *[]){y, index}, 2, c->operands, 1, &p);
 }
 
 static haul_status compute_avg(haul__call *c)
 {
     const pool2d_attributes *a = haul__attributes(c);
-    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
     pool2d_params            p = a->p;
-    if (!x)
-        return haul_error_status();
-    p.x_offset = x->offset;
-    return launch(c, a, c->results, 1, &x, 1, &p);
+    p.x_offset = c->operands[0]->offset;
+    return launch(c, a, c->results, 1, c->operands, 1, &p);
 }
 
 /* Gradients, of which that of the maximum reads the index. */
@@ -436,7 +432,7 @@ static void spread_gradient(haul__gradient *g);
 
 HAUL__OPERATION(max_pool2d) = {
     .name = "haul_max_pool2d",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}, {"index", .hidden = true, .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
@@ -497,7 +493,7 @@ static void avg_second(haul__gradient *g);
 
 HAUL__OPERATION(avg_pool2d) = {
     .name = "haul_avg_pool2d",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
