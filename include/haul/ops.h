@@ -216,6 +216,7 @@ HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x
 /* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x, as a fresh handle
  * that shares its memory. */
 HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
+HAUL_API haul_status  haul_dropout_into(haul_tensor *out, haul_tensor *x, double p, bool training);
 
 /* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
 /* logits [N, C] against class indices y [N] (i64 or i32; u8 too). On the CPU an index out of range is an error,

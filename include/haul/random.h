@@ -27,6 +27,12 @@ HAUL_API haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mea
 HAUL_API haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high); /* [low, high) */
 HAUL_API haul_tensor *haul_random_bits(haul_shape shape);                                          /* i32 words */
 HAUL_API haul_tensor *haul_permutation(int64_t n);                                                 /* i64 [n] */
+/* The same numbers into `out`, of its shape, of its dtype and on its device. */
+HAUL_API haul_status haul_uniform_into(haul_tensor *out, double low, double high);
+HAUL_API haul_status haul_normal_into(haul_tensor *out, double mean, double deviation);
+HAUL_API haul_status haul_randint_into(haul_tensor *out, int64_t low, int64_t high);
+HAUL_API haul_status haul_random_bits_into(haul_tensor *out);            /* i32 */
+HAUL_API haul_status haul_permutation_into(haul_tensor *out, int64_t n); /* i64 [n] */
 
 HAUL_END
 

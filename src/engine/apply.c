@@ -29,7 +29,7 @@ static haul_status begin(haul__call *c, const haul__operation *operation, const 
     c->count = count;
     c->result_count = count_results(operation);
     c->into = false;
-    c->records = false;
+    c->records = c->inferred = false;
     c->wanted = 0;
     c->writes = c->saves = c->saves_results = 0;
     c->view_of = -1;
@@ -118,6 +118,22 @@ static haul_status compose(haul__call *c, haul_scope *scope)
     return status;
 }
 
+static haul_status infer(haul__call *c)
+{
+    haul_status status = make_handles(c);
+    if (status)
+        return status;
+    status = c->operation->infer(c);
+    c->inferred = !status;
+    return status || !c->writes ? status : haul__check_written(c);
+}
+
+static void give_back(haul__call *c)
+{
+    if (c->inferred && c->operation->give_back)
+        c->operation->give_back(c);
+}
+
 /* Everything up to the results, which are nobody's. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
@@ -129,11 +145,7 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
     if (c->operation->compose) {
         status = compose(c, scope);
     } else {
-        status = make_handles(c);
-        if (!status)
-            status = c->operation->infer(c);
-        if (!status && c->writes)
-            status = haul__check_written(c);
+        status = infer(c);
         if (!status)
             status = haul__allocate_results(c);
     }
@@ -142,7 +154,9 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         status = haul__node_record(c);
     if (!status && !c->operation->compose)
         status = compute(c);
-    if (!status)
+    if (status)
+        give_back(c);
+    else
         count_versions(c);
     return status;
 }
@@ -261,11 +275,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
         for (int i = 0; i < c->result_count && !status; i++)
             status = haul__check_target(c, i, outs[i]);
     } else {
-        status = make_handles(c);
-        if (!status)
-            status = c->operation->infer(c);
-        if (!status && c->writes)
-            status = haul__check_written(c);
+        status = infer(c);
         if (!status)
             status = take_targets(c, outs);
         if (!status)
@@ -275,7 +285,9 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
     }
     if (!status)
         status = finish_targets(c, outs);
-    if (!status)
+    if (status)
+        give_back(c);
+    else
         count_versions(c);
     return status;
 }

@@ -80,16 +80,6 @@ haul_status haul__run_with_slots(const char *operation, haul_device *device, int
                                  const void *params, size_t params_size, const haul__slot_use *slots, int slot_count,
                                  int64_t items, int64_t grain);
 
-/* A slot's place in params: bytes of A, in which kernels of `dtype` compute, and of an integer. */
-#define HAUL__SLOT_SCALAR(slot, type, field, dtype)                                                                    \
-    {                                                                                                                  \
-        HAUL__SLOT_##slot, offsetof(type, field), (uint16_t)haul__dtype_size(haul__sum_dtype(dtype))                   \
-    }
-#define HAUL__SLOT_INTEGER(slot, type, field)                                                                          \
-    {                                                                                                                  \
-        HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
-    }
-
 /* Call a library by `run`. Its command's buffers are out's, then, where write_count is 2, scratch memory, then those of
  * ins, six at most; whatever buffers the params name are not used. Without memory for the scratch the call is made
  * without. HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. */

@@ -21,6 +21,15 @@ haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, h
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain)
 {
+    return haul__launch_with_slots(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items,
+                                   grain);
+}
+
+haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
+                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
+                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
+                                    int64_t grain)
+{
     haul__region buffers[HAUL__MAX_BUFFERS];
     if (items == 0 || c->device->backend->no_data)
         return HAUL_OK;
@@ -39,6 +48,8 @@ haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, h
                                          .buffer_count = out_count + in_count,
                                          .params = params,
                                          .params_size = params_size,
+                                         .slots = slots,
+                                         .slot_count = slot_count,
                                          .kernel = kernel,
                                          .items = items,
                                          .grain = grain,
@@ -61,7 +72,7 @@ int64_t haul__call_bytes(const haul__call *c)
 {
     int64_t bytes = 0;
     for (int i = 0; i < c->count; i++)
-        bytes += bytes_of(c->operands[i]);
+        bytes += bytes_of(c->operands[i]) * (i < 32 && (c->writes >> i & 1) ? 2 : 1);
     for (int i = 0; i < c->result_count; i++)
         bytes += bytes_of(c->results[i]);
     return bytes;

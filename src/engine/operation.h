@@ -131,6 +131,8 @@ struct haul__operation {
     /* Check the operands and attributes, complete the attributes (axis -1 becomes the last), describe each result
      * with one of the haul__describe functions. */
     haul_status (*infer)(haul__call *c);
+    /* Give back what infer took: the call failed later, or was no more than looked at. NULL: it takes nothing. */
+    void (*give_back)(haul__call *c);
     /* Submit the commands. NULL: there are none, since results are views. Not called on meta. */
     haul_status (*compute)(haul__call *c);
     /* In place of both: set c->results by calling operations. Without `gradient` these are recorded by themselves. */
@@ -164,6 +166,7 @@ struct haul__call {
                                                        for a hidden one that nobody reads, and one that is left out */
     bool         into;                              /* results have targets: autocast leaves dtypes alone */
     bool         records;                           /* a gradient flows through an operand, and is recorded */
+    bool         inferred;                          /* infer has succeeded */
     uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
     uint32_t     writes;               /* operands that are changed in place; infer may clear bits */
     uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
@@ -210,7 +213,7 @@ haul_tensor *haul__no_options(const haul__operation *operation);
 /* What a call costs, after infer. */
 haul__cost haul__cost_of(const haul__call *c);
 
-/* For `cost`: the bytes of operands and results, each once. */
+/* For `cost`: the bytes of operands and results, each once, and of written operands twice. */
 int64_t haul__call_bytes(const haul__call *c);
 
 /* ---- for infer ---- */
@@ -276,6 +279,22 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
 haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain);
+
+/* The same; `slots` are the params that change from step to step. */
+haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
+                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
+                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
+                                    int64_t grain);
+
+/* A slot's place in params: bytes of A, in which kernels of `dtype` compute, and of an integer. */
+#define HAUL__SLOT_SCALAR(slot, type, field, dtype)                                                                    \
+    {                                                                                                                  \
+        HAUL__SLOT_##slot, offsetof(type, field), (uint16_t)haul__dtype_size(haul__sum_dtype(dtype))                   \
+    }
+#define HAUL__SLOT_INTEGER(slot, type, field)                                                                          \
+    {                                                                                                                  \
+        HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
+    }
 
 /* ---- for gradients ---- */
 

@@ -1,7 +1,8 @@
 /* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped when its random word is below p 2^32,
  * and the gradient draws the same words again from the saved seed and offset. Elements are counted as they lie in
  * memory. */
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/generator.h"
 
@@ -38,34 +39,57 @@ KERNEL2(dropout, dropout_params, T, out, const T, x)
 // clang-format on
 
 typedef struct dropout_attributes {
-    double            p;
+    double p;
+    bool   training;
+    /* completed by infer: what is drawn, and the strides of the result, by which the gradient finds its element i */
+    int64_t           blocks;
     haul_random_state state;
-    int64_t           strides[HAUL_MAX_DIMS]; /* of the result: where the gradient finds its element i */
+    int64_t           strides[HAUL_MAX_DIMS];
 } dropout_attributes;
 
-static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a);
-
-/* Linear in x: the gradient is the same operation. */
-static haul_status drop_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static bool drops(const dropout_attributes *a)
 {
-    out[0] = drop(g, node->attributes);
-    return out[0] ? HAUL_OK : haul_error_status();
+    return a->training && a->p > 0;
 }
 
-static int64_t block_count(const haul_tensor *x)
+static haul_status infer(haul__call *c)
 {
-    return x->count / 4 + (x->count % 4 != 0);
+    dropout_attributes *a = haul__attributes(c);
+    const haul_tensor  *x = c->operands[0];
+    if (!(a->p >= 0 && a->p <= 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "p", "p is %g; a probability is between 0 and 1",
+                          a->p);
+    if (!drops(a))
+        return haul__describe_view(c, 0, &x->shape, x->strides, x->offset);
+    haul__shape_strides_like(&x->shape, x->strides, a->strides);
+    if (haul__describe_strided(c, 0, x->dtype, &x->shape, a->strides))
+        return haul_error_status();
+    a->blocks = x->count / 4 + (x->count % 4 != 0);
+    a->state = haul__random_take(a->blocks);
+    return HAUL_OK;
 }
 
-static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, dropout_params, offset)};
-
-static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a)
+static void give_back(haul__call *c)
 {
-    haul_tensor *y =
-        x ? haul__result_strided("haul_dropout", x->storage->device, x->dtype, &x->shape, a->strides) : NULL;
-    if (!y || (!haul__tensor_same_layout(x, y) && !(x = haul__in_order_of("haul_dropout", x, y))))
-        return NULL;
-    dropout_params p = {.items = block_count(x),
+    const dropout_attributes *a = haul__attributes(c);
+    if (drops(a))
+        haul__random_give_back(a->state, a->blocks);
+}
+
+static haul_status infer_again(haul__call *c)
+{
+    const dropout_attributes *a = haul__attributes(c);
+    return haul__describe_strided(c, 0, c->operands[0]->dtype, &c->operands[0]->shape, a->strides);
+}
+
+static haul_status compute(haul__call *c)
+{
+    static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, dropout_params, offset)};
+    const dropout_attributes   *a = haul__attributes(c);
+    haul_tensor                *y = c->results[0], *x = haul__as_strided(c, c->operands[0], y->strides);
+    if (!x)
+        return haul_error_status();
+    dropout_params p = {.items = a->blocks,
                         .count = x->count,
                         .out_offset = y->offset,
                         .x_offset = x->offset,
@@ -73,36 +97,52 @@ static haul_tensor *drop(haul_tensor *x, const dropout_attributes *a)
                         .offset = a->state.offset,
                         .threshold = (uint64_t)(a->p * 4294967296.0),
                         .scale = haul__scalar_bits(x->dtype, a->p < 1 ? 1 / (1 - a->p) : 0)};
-    if (haul__run_with_slots("haul_dropout", x->storage->device, HAUL__K_dropout, x->dtype, &y, 1, &x, 1, &p, sizeof p,
-                             slots, 1, p.items, 2048))
-        return NULL;
-    return haul__finish(y, &(haul__record){.name = "haul_dropout",
-                                           .backward = drop_backward,
-                                           .inputs = &x,
-                                           .input_count = 1,
-                                           .attributes = a,
-                                           .attributes_size = sizeof *a});
+    return haul__launch_with_slots(c, HAUL__K_dropout, x->dtype, &y, 1, &x, 1, &p, sizeof p, slots, 1, p.items, 2048);
+}
+
+static void gradient(haul__gradient *c);
+
+HAUL__OPERATION(dropout) = {
+    .name = "haul_dropout",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(dropout_attributes),
+    .infer = infer,
+    .give_back = give_back,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 22,
+};
+
+/* With words that were taken before. */
+HAUL__OPERATION(dropout_backward) = {
+    .name = "haul_dropout_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(dropout_attributes),
+    .infer = infer_again,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 22,
+};
+
+/* Linear in x: its gradient is that of its gradient, too. */
+static void gradient(haul__gradient *c)
+{
+    const dropout_attributes *a = c->attributes;
+    c->operands[0] = drops(a) ? HAUL__APPLY(dropout_backward, a, c->results[0]) : c->results[0];
 }
 
 haul_tensor *haul_dropout(haul_tensor *x, double p, bool training)
 {
-    if (!haul__place("haul_dropout", &x, (const char *const[]){"x"}, 1))
-        return NULL;
-    if (!(p >= 0 && p <= 1)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_dropout", "p", "p is %g; a probability is between 0 and 1", p);
-        return NULL;
-    }
-    if (!haul_dtype_is_float(x->dtype)) {
-        haul__fail_dtype("haul_dropout", "x", x, "a floating dtype is expected");
-        return NULL;
-    }
-    if (!training || p == 0)
-        return haul_view(x, x->shape);
-    dropout_attributes a = {.p = p, .state = haul__random_take(block_count(x))};
-    haul__shape_strides_like(&x->shape, x->strides, a.strides);
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *y = scope ? haul_scope_return(scope, drop(x, &a)) : NULL;
-    if (!y)
-        haul__random_give_back(a.state, block_count(x));
-    return y;
+    dropout_attributes a = {.p = p, .training = training};
+    return HAUL__APPLY(dropout, &a, x);
+}
+
+haul_status haul_dropout_into(haul_tensor *out, haul_tensor *x, double p, bool training)
+{
+    dropout_attributes a = {.p = p, .training = training};
+    return HAUL__APPLY_INTO(out, dropout, &a, x);
 }

@@ -7,9 +7,14 @@
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
  * in common.h, in additions and multiplications only, so that devices agree. */
-#include "engine/dispatch.h"
+#include <pthread.h>
+
+#include "core/alloc.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/generator.h"
+#include "transfer/transfer.h"
 
 #define FUNC static inline
 
@@ -214,98 +219,188 @@ void haul__random_give_back(haul_random_state taken, int64_t blocks)
 
 /* ---- draws ---- */
 
-/* What to draw: the kernel, elements a block gives, and its two scalars. */
-typedef struct draw {
-    const char *name;
-    int         kernel, each;
-    uint64_t    a, b;
-} draw;
+typedef union number {
+    double  real;
+    int64_t integer;
+} number;
 
-static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, random_params, offset)};
+typedef struct draw_attributes {
+    haul_device *device; /* NULL becomes the thread's current one */
+    haul_dtype   dtype;
+    haul_shape   shape;
+    number       first, second; /* low and high, or mean and deviation */
+    /* completed by infer: the same as kernels take them, the blocks that are drawn, and where they begin */
+    uint64_t          a, b;
+    int64_t           blocks;
+    haul_random_state state;
+} draw_attributes;
 
-static haul_tensor *draw_on(haul_device *device, const draw *what, haul_dtype dtype, const haul_shape *shape)
+static haul_status take(haul__call *c, int64_t count, int each)
 {
-    haul_tensor *y = device ? haul__result(what->name, device, dtype, shape) : NULL;
-    if (!y)
-        return NULL;
-    int64_t           blocks = y->count / what->each + (y->count % what->each != 0);
-    haul_random_state state = haul__random_take(blocks);
-    random_params     p = {.items = blocks,
-                           .count = y->count,
-                           .out_offset = y->offset,
-                           .seed = state.seed,
-                           .offset = state.offset,
-                           .a = what->a,
-                           .b = what->b};
-    if (haul__run_with_slots(what->name, device, what->kernel, dtype, &y, 1, NULL, 0, &p, sizeof p, slots, 1, p.items,
-                             2048)) {
-        haul__random_give_back(state, blocks);
-        return NULL;
-    }
-    return y;
+    draw_attributes *a = haul__attributes(c);
+    a->blocks = count / each + (count % each != 0);
+    a->state = haul__random_take(a->blocks);
+    return HAUL_OK;
 }
 
-static haul_tensor *draw_here(const draw *what, haul_dtype dtype, const haul_shape *shape)
+static void give_back(haul__call *c)
 {
-    return draw_on(haul__device_current(what->name), what, dtype, shape);
+    const draw_attributes *a = haul__attributes(c);
+    haul__random_give_back(a->state, a->blocks);
 }
 
-static haul_status check_float(const char *operation, haul_dtype dtype)
+static haul_status choose_device(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    if (!a->device)
+        a->device = haul__device_current(c->operation->name);
+    c->device = a->device;
+    return a->device ? haul__device_check(a->device, c->operation->name, "device") : haul_error_status();
+}
+
+/* `each`: elements that a block gives. The blocks are taken last, when nothing is left to be checked. */
+static haul_status describe(haul__call *c, int each)
+{
+    const draw_attributes *a = haul__attributes(c);
+    if (choose_device(c) || haul__describe(c, 0, a->dtype, &a->shape))
+        return haul_error_status();
+    return take(c, c->results[0]->count, each);
+}
+
+static haul_status check_float(const haul__call *c, haul_dtype dtype)
 {
     if (haul_dtype_is_float(dtype))
         return HAUL_OK;
-    return haul__fail(HAUL_DTYPE, operation, "dtype", "%s numbers cannot be drawn so; use f32 or f64, or haul_randint",
-                      haul_dtype_name(dtype));
+    return haul__fail(HAUL_DTYPE, c->operation->name, "dtype",
+                      "%s numbers cannot be drawn so; use f32 or f64, or haul_randint", haul_dtype_name(dtype));
 }
 
-haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high)
+static haul_status infer_uniform(haul__call *c)
 {
-    if (check_float("haul_uniform", dtype))
-        return NULL;
-    if (!(low <= high) || !(high - low <= 3e38)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_uniform", "high", "[%g, %g) is no finite interval", low, high);
-        return NULL;
-    }
-    draw what = {"haul_uniform", HAUL__K_random_uniform, dtype == HAUL_F64 ? 2 : 4, haul__scalar_bits(dtype, low),
-                 haul__scalar_bits(dtype, high - low)};
-    return draw_here(&what, dtype, &shape);
+    draw_attributes *a = haul__attributes(c);
+    double           low = a->first.real, high = a->second.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(low <= high) || !(high - low <= 3e38))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%g, %g) is no finite interval", low,
+                          high);
+    a->a = haul__scalar_bits(a->dtype, low);
+    a->b = haul__scalar_bits(a->dtype, high - low);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
 }
 
-haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation)
+static haul_status infer_normal(haul__call *c)
 {
-    if (check_float("haul_normal", dtype))
-        return NULL;
-    if (!(deviation >= 0) || !(mean - mean == 0)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_normal", "deviation",
-                   "mean %g and deviation %g describe no normal distribution", mean, deviation);
-        return NULL;
-    }
-    draw what = {"haul_normal", HAUL__K_random_normal, dtype == HAUL_F64 ? 2 : 4, haul__scalar_bits(dtype, mean),
-                 haul__scalar_bits(dtype, deviation)};
-    return draw_here(&what, dtype, &shape);
+    draw_attributes *a = haul__attributes(c);
+    double           mean = a->first.real, deviation = a->second.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(deviation >= 0) || !(mean - mean == 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "deviation",
+                          "mean %g and deviation %g describe no normal distribution", mean, deviation);
+    a->a = haul__scalar_bits(a->dtype, mean);
+    a->b = haul__scalar_bits(a->dtype, deviation);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
 }
 
-haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
+static haul_status infer_randint(haul__call *c)
 {
-    int64_t least, most;
-    if (haul_dtype_bits(dtype) == 0 || dtype == HAUL_BOOL) {
-        haul__fail(HAUL_DTYPE, "haul_randint", "dtype", "integers of dtype %s cannot be drawn", haul_dtype_name(dtype));
-        return NULL;
-    }
-    haul__dtype_range(dtype, &least, &most);
-    if (low >= high || low < least || high - 1 > most) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_randint", "high", "[%lld, %lld) is %s", (long long)low, (long long)high,
-                   low >= high ? "empty" : "more than the dtype can hold");
-        return NULL;
-    }
-    draw what = {"haul_randint", HAUL__K_random_integers, 2, (uint64_t)low, (uint64_t)high - (uint64_t)low};
-    return draw_here(&what, dtype, &shape);
+    draw_attributes *a = haul__attributes(c);
+    int64_t          low = a->first.integer, high = a->second.integer, least, most;
+    if (haul_dtype_bits(a->dtype) == 0 || a->dtype == HAUL_BOOL)
+        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype", "integers of dtype %s cannot be drawn",
+                          haul_dtype_name(a->dtype));
+    haul__dtype_range(a->dtype, &least, &most);
+    if (low >= high || low < least || high - 1 > most)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%lld, %lld) is %s", (long long)low,
+                          (long long)high, low >= high ? "empty" : "more than the dtype can hold");
+    a->a = (uint64_t)low;
+    a->b = (uint64_t)high - (uint64_t)low;
+    return describe(c, 2);
 }
 
-haul_tensor *haul_random_bits(haul_shape shape)
+static haul_status infer_bits(haul__call *c)
 {
-    draw what = {"haul_random_bits", HAUL__K_random_bits, 4, 0, 0};
-    return draw_here(&what, HAUL_I32, &shape);
+    return describe(c, 4);
+}
+
+static haul_status draw(const haul__call *c, int kernel, haul_tensor *y)
+{
+    static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, random_params, offset)};
+    const draw_attributes      *a = haul__attributes_of(c);
+    random_params               p = {.items = a->blocks,
+                                     .count = y->count,
+                                     .out_offset = y->offset,
+                                     .seed = a->state.seed,
+                                     .offset = a->state.offset,
+                                     .a = a->a,
+                                     .b = a->b};
+    return haul__launch_with_slots(c, kernel, y->dtype, &y, 1, NULL, 0, &p, sizeof p, slots, 1, p.items, 2048);
+}
+
+static haul_status compute(haul__call *c)
+{
+    return draw(c, *(const int *)c->operation->extra, c->results[0]);
+}
+
+/* Flops: a block takes some 80, shared by the elements it gives; a normal a logarithm, a root, a sine and a cosine for
+ * two. */
+HAUL__OPERATION(uniform) = {
+    .name = "haul_uniform",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_uniform},
+    .infer = infer_uniform,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 25,
+};
+
+HAUL__OPERATION(normal) = {
+    .name = "haul_normal",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_normal},
+    .infer = infer_normal,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 60,
+};
+
+HAUL__OPERATION(randint) = {
+    .name = "haul_randint",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_integers},
+    .infer = infer_randint,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 50,
+};
+
+HAUL__OPERATION(random_bits) = {
+    .name = "haul_random_bits",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_bits},
+    .infer = infer_bits,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 20,
+};
+
+/* ---- permutations ---- */
+
+static haul_status infer_permutation(haul__call *c)
+{
+    const draw_attributes *a = haul__attributes(c);
+    int64_t                n = a->first.integer, words;
+    if (n < 0 || !haul__mul_size(n, 2, &words))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "n", "%lld elements cannot be permuted",
+                          (long long)n);
+    if (choose_device(c) || haul__describe(c, 0, HAUL_I64, &HAUL_SHAPE(n)))
+        return haul_error_status();
+    return take(c, words, 4);
 }
 
 /* Fisher and Yates' shuffle of 0 ... n - 1, by two words for each element. */
@@ -321,27 +416,100 @@ static void shuffle(int64_t *order, int64_t n, const uint32_t *words)
     }
 }
 
+/* Words are drawn, and shuffled by, on the CPU. */
+static haul_status compute_permutation(haul__call *c)
+{
+    const char  *name = c->operation->name;
+    haul_tensor *y = c->results[0];
+    haul__call   here = *c;
+    here.device = haul_cpu();
+    haul_tensor *words = haul__temporary(&here, HAUL_I32, &HAUL_SHAPE(2 * y->count));
+    if (!words || draw(&here, HAUL__K_random_bits, words) || haul__host_before(words->storage, false, name))
+        return haul_error_status();
+    size_t   bytes = (size_t)y->count * sizeof(int64_t);
+    int64_t *order = haul__malloc(bytes);
+    if (!order)
+        return haul__fail_memory(name, bytes);
+    shuffle(order, y->count, words->storage->buffer.host);
+    haul_status status =
+        haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof *order, order, bytes, !c->into, name);
+    haul__free(order);
+    return status;
+}
+
+HAUL__OPERATION(permutation) = {
+    .name = "haul_permutation",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .infer = infer_permutation,
+    .give_back = give_back,
+    .compute = compute_permutation,
+    .flops = 50,
+};
+
+/* ---- the functions ---- */
+
+#define DRAW(id, ...) haul__apply1(&haul__operation_##id, &(draw_attributes){__VA_ARGS__}, NULL, 0)
+
+haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high)
+{
+    return DRAW(uniform, .dtype = dtype, .shape = shape, .first.real = low, .second.real = high);
+}
+
+haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation)
+{
+    return DRAW(normal, .dtype = dtype, .shape = shape, .first.real = mean, .second.real = deviation);
+}
+
+haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
+{
+    return DRAW(randint, .dtype = dtype, .shape = shape, .first.integer = low, .second.integer = high);
+}
+
+haul_tensor *haul_random_bits(haul_shape shape)
+{
+    return DRAW(random_bits, .dtype = HAUL_I32, .shape = shape);
+}
+
 haul_tensor *haul_permutation(int64_t n)
 {
-    const draw   bits = {"haul_permutation", HAUL__K_random_bits, 4, 0, 0};
-    int64_t      count;
-    haul_tensor *y = NULL;
-    if (n < 0 || !haul__mul_size(n, 2, &count)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_permutation", "n", "%lld elements cannot be permuted", (long long)n);
-        return NULL;
-    }
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *words = scope ? draw_on(haul_cpu(), &bits, HAUL_I32, &HAUL_SHAPE(count)) : NULL;
-    int64_t     *order = words ? haul__malloc((size_t)n * sizeof *order) : NULL;
-    if (words && !order)
-        haul__fail_memory("haul_permutation", (size_t)n * sizeof *order);
-    if (order && haul__host_before(words->storage, false, "haul_permutation") == HAUL_OK) {
-        haul_device *device = haul__device_current("haul_permutation");
-        shuffle(order, n, words->storage->buffer.host);
-        y = device ? haul__result("haul_permutation", device, HAUL_I64, &HAUL_SHAPE(n)) : NULL;
-        if (y && haul__transfer_from_host(y->storage, 0, order, (size_t)n * sizeof *order, true, "haul_permutation"))
-            y = NULL;
-    }
-    haul__free(order);
-    return haul_scope_return(scope, y);
+    return DRAW(permutation, .first.integer = n);
+}
+
+/* Where `out` is, with its dtype and shape unless the operation has its own. */
+static haul_status draw_into(haul_tensor *out, const haul__operation *operation, draw_attributes a)
+{
+    if (haul__check_tensor(operation->name, "out", out))
+        return haul_error_status();
+    a.device = out->storage->device;
+    a.dtype = a.dtype ? a.dtype : out->dtype;
+    a.shape = out->shape;
+    return haul__apply_into(&out, operation, &a, NULL, 0);
+}
+
+#define DRAW_INTO(out, id, ...) draw_into(out, &haul__operation_##id, (draw_attributes){__VA_ARGS__})
+
+haul_status haul_uniform_into(haul_tensor *out, double low, double high)
+{
+    return DRAW_INTO(out, uniform, .first.real = low, .second.real = high);
+}
+
+haul_status haul_normal_into(haul_tensor *out, double mean, double deviation)
+{
+    return DRAW_INTO(out, normal, .first.real = mean, .second.real = deviation);
+}
+
+haul_status haul_randint_into(haul_tensor *out, int64_t low, int64_t high)
+{
+    return DRAW_INTO(out, randint, .first.integer = low, .second.integer = high);
+}
+
+haul_status haul_random_bits_into(haul_tensor *out)
+{
+    return DRAW_INTO(out, random_bits, .dtype = HAUL_I32);
+}
+
+haul_status haul_permutation_into(haul_tensor *out, int64_t n)
+{
+    return DRAW_INTO(out, permutation, .first.integer = n);
 }
