@@ -95,6 +95,9 @@ static void check_widest_and_others(haul_device *device, haul_dtype half)
     ASSERT_DTYPE(haul_batch_norm(h, ones, .bias = ones, .training = true), half);
     ASSERT_DTYPE(haul_softmax(f, 1), HAUL_F32);
     assert_int_equal(haul_exp_into(h, h), HAUL_OK); /* as without autocast */
+    haul_tensor *out = haul_full_like(haul_max(h), 0);
+    assert_int_equal(haul_sum_into(out, h), HAUL_OK);
+    ASSERT_DTYPE(haul_exp(h), HAUL_F32);
 }
 
 static void check_rules(haul_device *device)

@@ -4,7 +4,7 @@
  * ctest: cuda */
 #include <math.h>
 
-#include "support/linalg.h"
+#include "support/into.h"
 
 typedef enum kind { SUM, MEAN, MAX, MIN, KINDS } kind;
 
@@ -316,12 +316,66 @@ static void test_reduce__same_bits_for_threads_and_devices(void **state)
     haul_scope_pop(scope);
 }
 
+static haul_status sum_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_sum_into(out, in[0], .axes = {1}, .count = 1);
+}
+
+static haul_status mean_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_mean_into(out, in[0], .axes = {0}, .count = 1, .keepdim = true);
+}
+
+static haul_status max_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_max_into(out, in[0]);
+}
+
+static haul_status min_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_min_into(out, in[0], HAUL_AXES(-1));
+}
+
+static haul_status argmax_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_argmax_into(out, in[0], 1, false);
+}
+
+static haul_status argmin_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_argmin_into(out, in[0], -2, true);
+}
+
+static void into_targets(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(5, 70), 8, NULL);
+    haul_tensor *whole = haul_cast(haul_mul_scalar(x, 10), HAUL_I64);
+    assert_into("sum", sum_into, haul_sum(x, .axes = {1}, .count = 1), &x, 1, 0);
+    assert_into("mean", mean_into, haul_mean(x, .axes = {0}, .count = 1, .keepdim = true), &x, 1, 0);
+    assert_into("max", max_into, haul_max(x), &x, 1, 0);
+    assert_into("min", min_into, haul_min(x, HAUL_AXES(-1)), &x, 1, 0);
+    assert_into("argmax", argmax_into, haul_argmax(whole, 1, false), &whole, 1, 0);
+    assert_into("argmin", argmin_into, haul_argmin(whole, -2, true), &whole, 1, 0);
+
+    haul_tensor *nothing = haul_slice(x, 0, 0, 0, 1), *out = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(1, 70)), device);
+    assert_int_equal(mean_into(out, &nothing), HAUL_OK);
+    assert_true(isnan(haul_item(haul_select(haul_select(out, 0, 0), 0, 69))));
+    assert_int_equal(haul_sum_into_with(out, NULL), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+}
+
+static void test_reduce__into_a_target(void **state)
+{
+    (void)state;
+    on_devices(into_targets);
+}
+
 static void test_reduce__errors(void **state)
 {
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3));
-    assert_refused(haul_mean(x), HAUL_DTYPE, "haul_cast(x, HAUL_F32)");
+    assert_refused(haul_mean(x), HAUL_DTYPE, "x is i32, but a floating dtype is expected; convert it with haul_cast");
     assert_refused(haul_sum(x, .axes = {2}, .count = 1), HAUL_INVALID_ARGUMENT, "haul_sum");
     assert_refused(haul_sum(x, .axes = {1, -1}, .count = 2), HAUL_INVALID_ARGUMENT, "axis -1 is given twice");
     assert_refused(haul_sum(x, .axes = {0}, .count = 9), HAUL_INVALID_ARGUMENT, "count is 9");
@@ -346,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_reduce__ties_share_the_gradient),
         cmocka_unit_test(test_reduce__gradients),
         cmocka_unit_test(test_reduce__same_bits_for_threads_and_devices),
+        cmocka_unit_test(test_reduce__into_a_target),
         cmocka_unit_test(test_reduce__errors),
     };
     return cmocka_run_group_tests_name("ops_reduce", tests, NULL, NULL);

@@ -88,11 +88,23 @@ HAUL_API haul_tensor *haul_sum_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_mean_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_max_with(const haul_reduce_options *options); /* NaN wins; a tie shares the gradient */
 HAUL_API haul_tensor *haul_min_with(const haul_reduce_options *options);
+/* The same into out: haul_sum_into(out, x, HAUL_AXES(0, 2)). */
+#define haul_sum_into(out, ...)  haul_sum_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_mean_into(out, ...) haul_mean_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_max_into(out, ...)  haul_max_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_min_into(out, ...)  haul_min_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+HAUL_API haul_status haul_sum_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_mean_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_max_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *options);
 
 /* Index (i64) of the largest / smallest element along one axis, the first of equals; not differentiable. NaN counts as
  * the largest in argmax and the smallest in argmin. */
 HAUL_API haul_tensor *haul_argmax(haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
+/* The same into out. */
+HAUL_API haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
+HAUL_API haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 
 /* ---- shape ---- */
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */

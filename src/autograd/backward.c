@@ -11,6 +11,7 @@
 #include "core/thread.h"
 #include "engine/autocast.h"
 #include "engine/dispatch.h"
+#include "ops/reduce.h"
 
 /* ---- gradients of nodes and leaves, kept ---- */
 

@@ -227,7 +227,7 @@ haul_status haul__autocast_operands(haul__call *c)
 
 /* ---- rules ---- */
 
-typedef enum rule { NO_RULE, LOWER, WIDE, WIDE_RESULT } rule;
+typedef enum rule { NO_RULE, LOWER, WIDE } rule;
 
 static rule rule_of(const char *operation)
 {
@@ -267,12 +267,6 @@ haul_status haul__autocast_named(const char *operation, const haul_device *devic
         if (!haul__is_none(in[i]) && !(in[i] = cast_by(how, in[i], dtype)))
             return haul_error_status();
     return HAUL_OK;
-}
-
-haul_dtype haul__autocast_result(const char *operation, const haul_tensor *x)
-{
-    bool wide = haul__is_half(x->dtype) && dtype_on(x->storage->device) && rule_of(operation) == WIDE_RESULT;
-    return wide ? HAUL_F32 : x->dtype;
 }
 
 haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype)

@@ -14,7 +14,6 @@
 haul_status haul__autocast_operands(haul__call *c);
 
 haul_status haul__autocast_named(const char *operation, const haul_device *device, haul_tensor **in, int count);
-haul_dtype  haul__autocast_result(const char *operation, const haul_tensor *x);
 
 /* f32 where `dtype` is narrower and autocast is on for the device; else `dtype`. */
 haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype);

@@ -89,7 +89,7 @@ void haul__leave_out(haul__call *c, int i)
 
 haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x)
 {
-    return c->operation->autocast == HAUL__WIDE_RESULT && haul__autocast_begun()
+    return c->operation->autocast == HAUL__WIDE_RESULT && haul__autocast_begun() && !c->into
                ? haul__autocast_wide(c->device, x->dtype)
                : x->dtype;
 }

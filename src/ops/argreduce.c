@@ -1,6 +1,7 @@
 /* Where the largest and smallest elements are. An output is one work item: it finds the extremum first, in SUM_LANES
  * lanes where the axis is dense, then the first element that equals it. */
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -70,6 +71,18 @@ ARGREDUCE_COLUMNS(argmin_columns, M_MIN)
 /* kernel text ends */
 // clang-format on
 
+/* The kernel for dense rows, and the one for others. */
+typedef struct argreduce_kernels {
+    int rows, columns;
+} argreduce_kernels;
+
+#define KERNELS(name) (&(const argreduce_kernels){HAUL__K_##name, HAUL__K_##name##_columns})
+
+typedef struct argreduce_attributes {
+    int  axis;
+    bool keepdim;
+} argreduce_attributes;
+
 static void describe(argreduce_params *p, const haul_tensor *x, const haul_tensor *y, int axis)
 {
     *p = (argreduce_params){.items = y->count,
@@ -85,45 +98,76 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
     }
 }
 
+static haul_status infer(haul__call *c)
+{
+    argreduce_attributes *a = haul__attributes(c);
+    const haul_shape     *x = &c->operands[0]->shape;
+    haul_shape            shape = {.ndim = 0};
+    bool                  some = true; /* are there results? */
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    for (int d = 0; d < x->ndim; d++) {
+        some = some && (d == a->axis || x->dims[d] > 0);
+        if (d != a->axis || a->keepdim)
+            shape.dims[shape.ndim++] = d == a->axis ? 1 : x->dims[d];
+    }
+    if (x->dims[a->axis] == 0 && some)
+        return haul__refuse_shape(c, 0, "the axis must hold at least one element to choose from");
+    return haul__describe(c, 0, HAUL_I64, &shape);
+}
+
 /* Elements of a row that are not worth lanes. */
 enum { FEW = 16 };
 
-/* `kernel` is the one for dense rows; behind it comes that for others. */
-static haul_tensor *argreduce(const char *operation, int kernel, haul_tensor *x, int axis, bool keepdim)
+static haul_status compute(haul__call *c)
 {
-    haul_device *device = haul__place(operation, &x, (const char *const[]){"x"}, 1);
-    if (!device || haul__axis(axis, x->shape.ndim, operation, &axis))
-        return NULL;
-    haul_shape shape = {.ndim = 0};
-    int64_t    outputs = 1; /* at most a product of dims of x, unless one is 0 */
-    for (int d = 0; d < x->shape.ndim; d++) {
-        if (d != axis && !haul__mul_size(outputs, x->shape.dims[d], &outputs))
-            return NULL;
-        if (d != axis || keepdim)
-            shape.dims[shape.ndim++] = d == axis ? 1 : x->shape.dims[d];
-    }
-    if (x->shape.dims[axis] == 0 && outputs > 0) {
-        haul__fail_shape(operation, "x", x, "the axis must hold at least one element to choose from");
-        return NULL;
-    }
-    argreduce_params p;
-    haul_tensor     *y = haul__result(operation, device, HAUL_I64, &shape);
-    if (!y)
-        return NULL;
-    describe(&p, x, y, axis);
-    if (p.stride != 1 || p.length <= FEW)
-        kernel++;
-    if (haul__run(operation, device, kernel, x->dtype, &y, 1, &x, 1, &p, sizeof p, p.items, 1 + 32768 / (p.length + 8)))
-        return NULL;
-    return y;
+    const argreduce_kernels    *kernels = c->operation->extra;
+    const argreduce_attributes *a = haul__attributes(c);
+    argreduce_params            p;
+    describe(&p, c->operands[0], c->results[0], a->axis);
+    return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernels->columns : kernels->rows,
+                               c->operands[0]->dtype, c->results, 1, c->operands, 1, &p, sizeof p, p.items,
+                               1 + 32768 / (p.length + 8));
 }
+
+HAUL__OPERATION(argmax) = {
+    .name = "haul_argmax",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"index"}},
+    .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
+    .extra = KERNELS(argmax),
+    .infer = infer,
+    .compute = compute,
+    .flops = 1,
+};
+
+HAUL__OPERATION(argmin) = {
+    .name = "haul_argmin",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"index"}},
+    .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
+    .extra = KERNELS(argmin),
+    .infer = infer,
+    .compute = compute,
+    .flops = 1,
+};
 
 haul_tensor *haul_argmax(haul_tensor *x, int axis, bool keepdim)
 {
-    return argreduce("haul_argmax", HAUL__K_argmax, x, axis, keepdim);
+    return HAUL__APPLY(argmax, (&(argreduce_attributes){axis, keepdim}), x);
+}
+
+haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
+{
+    return HAUL__APPLY_INTO(out, argmax, (&(argreduce_attributes){axis, keepdim}), x);
 }
 
 haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim)
 {
-    return argreduce("haul_argmin", HAUL__K_argmin, x, axis, keepdim);
+    return HAUL__APPLY(argmin, (&(argreduce_attributes){axis, keepdim}), x);
+}
+
+haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
+{
+    return HAUL__APPLY_INTO(out, argmin, (&(argreduce_attributes){axis, keepdim}), x);
 }

@@ -5,11 +5,12 @@
  * adds one output's rows in SUM_LANES lanes (the ..._rows kernels); where runs of kept elements do, it walks the
  * reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
  * several passes: the first gives `chunks` partial results for each output, the next reduces those. */
+#include "ops/reduce.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "engine/autocast.h"
-#include "engine/dispatch.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -157,18 +158,18 @@ REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
 /* kernel text ends */
 // clang-format on
 
-/* How a reduction runs. */
+/* What the operations differ in. */
 typedef struct reduction {
-    const char *name;
-    int         rows, few, columns; /* kernels */
-    bool        adds;               /* a sum: integers give i64, an empty one is 0 */
+    int  rows, few, columns; /* kernels */
+    bool adds;               /* a sum: integers give i64, an empty one is 0 */
+    bool divides;            /* by how many there are */
 } reduction;
 
 #define KERNELS(name) HAUL__K_##name##_rows, HAUL__K_##name##_short, HAUL__K_##name##_columns
-static const reduction sum_reduction = {"haul_sum", KERNELS(sum), true};
-static const reduction mean_reduction = {"haul_mean", KERNELS(sum), true};
-static const reduction max_reduction = {"haul_max", KERNELS(max), false};
-static const reduction min_reduction = {"haul_min", KERNELS(min), false};
+static const reduction sum_reduction = {KERNELS(sum), .adds = true};
+static const reduction mean_reduction = {KERNELS(sum), .adds = true, .divides = true};
+static const reduction max_reduction = {KERNELS(max), .adds = false};
+static const reduction min_reduction = {KERNELS(min), .adds = false};
 
 /* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
  * independent items on a reduction is parallel enough as it is. The order of additions follows from these, and shall be
@@ -272,8 +273,8 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
 }
 
 /* One pass over x into out. */
-static haul_status launch(const reduction *how, haul_tensor *out, haul_tensor *x, reduce_params *p, bool rows,
-                          double divisor)
+static haul_status launch(const haul__call *c, const reduction *how, haul_tensor *out, haul_tensor *x, reduce_params *p,
+                          bool rows, double divisor)
 {
     int64_t width = rows ? 1 : p->run < 256 ? p->run : 256, work = p->chunk * p->piece * width;
     p->out_offset = out->offset;
@@ -281,172 +282,245 @@ static haul_status launch(const reduction *how, haul_tensor *out, haul_tensor *x
     p->divisor = haul__scalar_bits(x->dtype, divisor);
     p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
     int kernel = !rows ? how->columns : p->units == 1 && p->run <= FEW ? how->few : how->rows;
-    return haul__run(how->name, x->storage->device, kernel, x->dtype, &out, 1, &x, 1, p, sizeof *p, p->items,
-                     width * (1 + GRAIN_WORK / (work + 1)));
+    return haul__launch_kernel(c, kernel, x->dtype, &out, 1, &x, 1, p, sizeof *p, p->items,
+                               width * (1 + GRAIN_WORK / (work + 1)));
 }
 
 /* out = the reduction of x over the axes where `reduced`; row-major, whatever shape out has. A divisor that is not 0
  * divides sums. */
-static haul_status reduce_into(const reduction *how, haul_tensor *out, haul_tensor *x, const bool *reduced,
-                               double divisor)
+static haul_status reduce_into(const haul__call *c, const reduction *how, haul_tensor *out, haul_tensor *x,
+                               const bool *reduced, double divisor)
 {
     reduce_params p;
-    if (out->count == 0)
-        return HAUL_OK;
-    bool rows = plan(&p, x, reduced);
+    bool          rows = plan(&p, x, reduced);
     if (p.chunks == 1)
-        return launch(how, out, x, &p, rows, divisor);
+        return launch(c, how, out, x, &p, rows, divisor);
 
+    haul_dtype   dtype = how->adds ? haul__sum_dtype(out->dtype) : out->dtype;
     haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
-    haul_tensor *parts =
-        haul__result(how->name, x->storage->device, how->adds ? haul__sum_dtype(out->dtype) : out->dtype, &shape);
-    if (!parts)
+    haul_tensor *parts = haul__temporary(c, dtype, &shape);
+    if (!parts || launch(c, how, parts, x, &p, rows, 0))
         return haul_error_status();
-    haul_status status = launch(how, parts, x, &p, rows, 0);
-    if (!status)
-        status =
-            reduce_into(how, out, parts, rows ? (const bool[]){false, true} : (const bool[]){true, false}, divisor);
-    haul_drop(parts);
-    return status;
+    return reduce_into(c, how, out, parts, rows ? (const bool[]){false, true} : (const bool[]){true, false}, divisor);
 }
 
-/* Which axes the options mean, and the shapes of the result with and without them. */
-static haul_status parse_axes(const char *operation, const haul_reduce_options *options, const haul_tensor *x,
-                              bool *reduced, haul_shape *kept, haul_shape *result)
+haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x)
 {
-    bool all = options->count == 0;
-    if (options->count < 0 || options->count > HAUL_MAX_DIMS)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; expected 0 (all axes) to %d",
-                          options->count, HAUL_MAX_DIMS);
+    if (x->count == 0)
+        return haul_fill_into(out, NAN);
+    bool all[HAUL_MAX_DIMS];
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
-        reduced[d] = all;
-    for (int k = 0; k < options->count; k++) {
-        int axis;
-        if (haul__axis(options->axes[k], x->shape.ndim, operation, &axis))
+        all[d] = true;
+    return reduce_into(c, &mean_reduction, out, x, all, (double)x->count);
+}
+
+/* ---- the call ---- */
+
+typedef struct reduce_attributes {
+    int        axes[HAUL_MAX_DIMS], count; /* as given */
+    bool       keepdim;
+    bool       reduced[HAUL_MAX_DIMS];
+    haul_shape kept; /* the result's shape with the reduced axes as ones */
+    int64_t    each; /* elements that give one of the result */
+} reduce_attributes;
+
+static haul_status parse_axes(const haul__call *c, reduce_attributes *a)
+{
+    bool all = a->count == 0;
+    if (a->count < 0 || a->count > HAUL_MAX_DIMS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "count",
+                          "count is %d; expected 0 (all axes) to %d", a->count, HAUL_MAX_DIMS);
+    for (int d = 0; d < HAUL_MAX_DIMS; d++)
+        a->reduced[d] = all;
+    for (int k = 0; k < a->count; k++) {
+        int axis = a->axes[k];
+        if (haul__call_axis(c, 0, &axis))
             return haul_error_status();
-        if (reduced[axis])
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axes", "axis %d is given twice", options->axes[k]);
-        reduced[axis] = true;
+        if (a->reduced[axis])
+            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", a->axes[k]);
+        a->reduced[axis] = true;
     }
-    *kept = x->shape;
-    *result = (haul_shape){0};
-    for (int d = 0; d < x->shape.ndim; d++) {
-        if (reduced[d])
-            kept->dims[d] = 1;
-        else
-            result->dims[result->ndim++] = x->shape.dims[d];
-    }
-    if (options->keepdim)
-        *result = *kept;
     return HAUL_OK;
 }
 
-/* What a gradient needs: the result's shape with the reduced axes as ones, and what each element is multiplied by. */
-typedef struct reduce_attributes {
-    haul_shape kept;
-    double     scale;
-} reduce_attributes;
-
-static haul_status sum_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+/* Sets the result's shape, with the reduced axes and without them, and how many elements give one of it. */
+static haul_status find_shapes(const haul__call *c, reduce_attributes *a, haul_shape *result)
 {
-    const reduce_attributes *a = node->attributes;
-    if (a->scale != 1)
-        g = haul_mul_scalar(g, a->scale);
-    if (g && g->dtype != node->edges[0].dtype) /* within autocast: narrow it before it is spread out */
-        g = haul_cast(g, node->edges[0].dtype);
-    haul_tensor *each = haul_reshape(g, a->kept);
-    out[0] = haul_expand(each, node->edges[0].shape);
-    return out[0] ? HAUL_OK : haul_error_status();
+    const haul_shape *x = &c->operands[0]->shape;
+    int64_t           outputs = 1; /* like `each` a product of some dims of x, which is checked only as a whole */
+    a->kept = *x;
+    a->each = 1;
+    *result = (haul_shape){0};
+    for (int d = 0; d < x->ndim; d++) {
+        if (!haul__mul_size(a->reduced[d] ? a->each : outputs, x->dims[d], a->reduced[d] ? &a->each : &outputs))
+            return haul__refuse_shape(c, 0, "dims whose product fits in 64 bits are expected");
+        if (a->reduced[d])
+            a->kept.dims[d] = 1;
+        else
+            result->dims[result->ndim++] = x->dims[d];
+    }
+    if (a->keepdim)
+        *result = a->kept;
+    if (a->each == 0 && outputs != 0 && !((const reduction *)c->operation->extra)->adds)
+        return haul__refuse_shape(c, 0, "at least one element to choose from is expected");
+    return HAUL_OK;
+}
+
+static haul_status infer(haul__call *c)
+{
+    const reduction   *how = c->operation->extra;
+    const haul_tensor *x = c->operands[0];
+    haul_shape         shape;
+    if (parse_axes(c, haul__attributes(c)) || find_shapes(c, haul__attributes(c), &shape))
+        return haul_error_status();
+    bool counts = how->adds && !haul_dtype_is_float(x->dtype);
+    return haul__describe(c, 0, counts ? HAUL_I64 : haul__wide_result(c, x), &shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    const reduction         *how = c->operation->extra;
+    const reduce_attributes *a = haul__attributes(c);
+    if (how->divides && a->each == 0)
+        return haul_fill_into(c->results[0], NAN);
+    return reduce_into(c, how, c->results[0], c->operands[0], a->reduced, how->divides ? (double)a->each : 0);
+}
+
+static void sum_gradient(haul__gradient *c)
+{
+    const reduce_attributes *a = c->attributes;
+    const reduction         *how = c->operation->extra;
+    haul_tensor             *g = c->results[0];
+    if (how->divides && a->each > 1)
+        g = haul_mul_scalar(g, 1.0 / (double)a->each);
+    if (g && g->dtype != haul__operand_dtype(c, 0)) /* within autocast: narrow it before it is spread out */
+        g = haul_cast(g, haul__operand_dtype(c, 0));
+    c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
 }
 
 /* Elements equal to the extremum share its gradient. */
-static haul_status extremum_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static void extremum_gradient(haul__gradient *c)
 {
-    const reduce_attributes *a = node->attributes;
-    haul_tensor             *x = haul__saved(node, 0), *y = haul_reshape(haul__saved(node, 1), a->kept);
-    haul_tensor             *hit = haul_cast(haul_eq(x, y), g ? g->dtype : HAUL_F32);
-    haul_tensor             *each = haul_div(haul_reshape(g, a->kept), haul__sum_to(hit, &a->kept));
-    out[0] = haul_mul(hit, each);
-    return out[0] ? HAUL_OK : haul_error_status();
+    const haul_shape *kept = &((const reduce_attributes *)c->attributes)->kept;
+    haul_tensor      *g = c->results[0], *y = haul_reshape(c->saved_results[0], *kept);
+    haul_tensor      *hit = haul_cast(haul_eq(c->saved[0], y), g->dtype);
+    c->operands[0] = haul_mul(hit, haul_div(haul_reshape(g, *kept), haul__sum_to(hit, kept)));
 }
 
-/* What may be reduced to what. */
-static haul_status check(const reduction *how, const haul_tensor *x, int64_t each, int64_t outputs)
+HAUL__OPERATION(sum) = {
+    .name = "haul_sum",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .autocast = HAUL__WIDE_RESULT,
+    .attributes_size = HAUL__ATTRIBUTES(reduce_attributes),
+    .extra = &sum_reduction,
+    .infer = infer,
+    .compute = compute,
+    .gradient = sum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(mean) = {
+    .name = "haul_mean",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE_RESULT,
+    .attributes_size = HAUL__ATTRIBUTES(reduce_attributes),
+    .extra = &mean_reduction,
+    .infer = infer,
+    .compute = compute,
+    .gradient = sum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(max) = {
+    .name = "haul_max",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .attributes_size = HAUL__ATTRIBUTES(reduce_attributes),
+    .extra = &max_reduction,
+    .infer = infer,
+    .compute = compute,
+    .gradient = extremum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(min) = {
+    .name = "haul_min",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .attributes_size = HAUL__ATTRIBUTES(reduce_attributes),
+    .extra = &min_reduction,
+    .infer = infer,
+    .compute = compute,
+    .gradient = extremum_gradient,
+    .flops = 1,
+};
+
+/* ---- public ---- */
+
+static reduce_attributes attributes_of(const haul_reduce_options *options)
 {
-    if (how == &mean_reduction && !haul_dtype_is_float(x->dtype))
-        return haul__fail_dtype(how->name, "x", x, "a floating dtype; convert it with haul_cast(x, HAUL_F32)");
-    if (!how->adds && each == 0 && outputs != 0)
-        return haul__fail_shape(how->name, "x", x, "at least one element to choose from");
-    return HAUL_OK;
+    reduce_attributes a = {.count = options->count, .keepdim = options->keepdim};
+    memcpy(a.axes, options->axes, sizeof a.axes);
+    return a;
 }
 
-static haul_tensor *reduce(const reduction *how, const haul_reduce_options *options)
+static haul_tensor *reduce(const haul__operation *operation, const haul_reduce_options *options)
 {
-    if (!options) {
-        haul__fail_null(how->name, "options");
-        return NULL;
-    }
-    haul_tensor *in[] = {options->x};
-    bool         reduced[HAUL_MAX_DIMS];
-    haul_shape   result;
+    if (!options)
+        return haul__no_options(operation);
+    reduce_attributes a = attributes_of(options);
+    return haul__apply1(operation, &a, &options->x, 1);
+}
 
-    reduce_attributes attributes = {.scale = 1};
-    haul_device      *device = haul__place(how->name, in, (const char *const[]){"x"}, 1);
-    if (!device)
-        return NULL;
-    haul_tensor *x = in[0];
-    if (parse_axes(how->name, options, x, reduced, &attributes.kept, &result))
-        return NULL;
-    int64_t each = 1, outputs = 1; /* products of some dims of x, whose full product was checked, unless one is 0 */
-    for (int d = 0; d < x->shape.ndim; d++)
-        if (!haul__mul_size(reduced[d] ? each : outputs, x->shape.dims[d], reduced[d] ? &each : &outputs)) {
-            haul__fail_shape(how->name, "x", x, "dims whose product fits in 64 bits");
-            return NULL;
-        }
-    if (check(how, x, each, outputs))
-        return NULL;
-
-    bool         mean = how == &mean_reduction;
-    haul_dtype   dtype = how->adds && !haul_dtype_is_float(x->dtype) ? HAUL_I64 : haul__autocast_result(how->name, x);
-    haul_tensor *y = haul__result(how->name, device, dtype, &result);
-    if (!y)
-        return NULL;
-    if (mean && each == 0) {
-        if (haul_fill_into(y, NAN))
-            return NULL;
-    } else if (reduce_into(how, y, x, reduced, mean ? (double)each : 0)) {
-        return NULL;
-    }
-    if (mean && each)
-        attributes.scale = 1.0 / (double)each;
-    return haul__finish(y, &(haul__record){.name = how->name,
-                                           .backward = how->adds ? sum_backward : extremum_backward,
-                                           .inputs = in,
-                                           .input_count = 1,
-                                           .saves = (haul_tensor *const[]){x, y},
-                                           .save_count = how->adds ? 0 : 2,
-                                           .attributes = &attributes,
-                                           .attributes_size = sizeof attributes});
+static haul_status reduce_to(haul_tensor *out, const haul__operation *operation, const haul_reduce_options *options)
+{
+    if (!options)
+        return haul__fail_null(operation->name, "options");
+    reduce_attributes a = attributes_of(options);
+    return haul__apply_into(&out, operation, &a, &options->x, 1);
 }
 
 haul_tensor *haul_sum_with(const haul_reduce_options *options)
 {
-    return reduce(&sum_reduction, options);
+    return reduce(&haul__operation_sum, options);
+}
+
+haul_status haul_sum_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_sum, options);
 }
 
 haul_tensor *haul_mean_with(const haul_reduce_options *options)
 {
-    return reduce(&mean_reduction, options);
+    return reduce(&haul__operation_mean, options);
+}
+
+haul_status haul_mean_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_mean, options);
 }
 
 haul_tensor *haul_max_with(const haul_reduce_options *options)
 {
-    return reduce(&max_reduction, options);
+    return reduce(&haul__operation_max, options);
+}
+
+haul_status haul_max_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_max, options);
 }
 
 haul_tensor *haul_min_with(const haul_reduce_options *options)
 {
-    return reduce(&min_reduction, options);
+    return reduce(&haul__operation_min, options);
+}
+
+haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_min, options);
 }
 
 haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
