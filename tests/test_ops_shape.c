@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "support/linalg.h"
+#include "support/into.h"
 
 /* 0, 1, 2 ... in this shape. */
 static haul_tensor *counting(haul_device *device, haul_shape shape)
@@ -334,6 +335,57 @@ static void test_shape__where(void **state)
     on_devices(choose);
 }
 
+static haul_tensor *chosen(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    haul_tensor *picked = haul_where(context, haul_square(in[0]), haul_exp(in[1]));
+    return haul_mul(picked, haul_select_ge(in[0], picked, in[1]));
+}
+
+/* Operands that broadcast, too. */
+static void test_shape__gradients_of_choices(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *in[] = {sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(3, 4), 1, NULL),
+                         sample_tensor(haul_cpu(), HAUL_F64, HAUL_SHAPE(4), 2, NULL)};
+    if (haul_grad_check(chosen, in, 2, haul_gt_scalar(in[0], 0)))
+        fail_msg("%s", haul_error_message());
+    haul_scope_pop(scope);
+}
+
+static haul_status where_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_where_into(out, in[0], in[1], in[2]);
+}
+
+static haul_status select_ge_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_select_ge_into(out, in[0], in[1], in[2]);
+}
+
+static haul_status clamp_backward_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_clamp_backward_into(out, in[0], in[1], -1, 1);
+}
+
+static void choose_into(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(5, 7), 1, NULL),
+                *y = sample_tensor(device, HAUL_F32, HAUL_SHAPE(7, 5), 2, NULL);
+    haul_tensor *in[] = {x, haul_transpose(y, 0, 1), haul_select(x, 0, 0)};
+    haul_tensor *either[] = {haul_gt_scalar(x, 0), in[1], x};
+    assert_into("where", where_into, haul_where(either[0], in[1], x), either, 3, 2);
+    assert_into("select_ge", select_ge_into, haul_select_ge(x, in[1], in[2]), in, 3, 0);
+    assert_into("clamp_backward", clamp_backward_into, haul_clamp_backward(x, in[1], -1, 1), in, 2, 0);
+}
+
+static void test_shape__choices_into_a_target(void **state)
+{
+    (void)state;
+    on_devices(choose_into);
+}
+
 static void create(haul_device *device)
 {
     haul_set_device(device);
@@ -435,6 +487,8 @@ int main(void)
         cmocka_unit_test(test_shape__index_select_with_repeated_indices),
         cmocka_unit_test(test_shape__indices_out_of_range),
         cmocka_unit_test(test_shape__where),
+        cmocka_unit_test(test_shape__gradients_of_choices),
+        cmocka_unit_test(test_shape__choices_into_a_target),
         cmocka_unit_test(test_shape__creation),
         cmocka_unit_test(test_shape__fill),
         cmocka_unit_test(test_shape__errors),

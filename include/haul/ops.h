@@ -41,10 +41,17 @@ HAUL_BEGIN
 
 /* a where condition (bool) is true, else b; all three broadcast. */
 HAUL_API haul_tensor *haul_where(haul_tensor *condition, haul_tensor *a, haul_tensor *b);
+/* The same into out. */
+HAUL_API haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, haul_tensor *b);
 /* g where a > b, g/2 where a == b, else 0: how maximum and minimum share a gradient. */
 HAUL_API haul_tensor *haul_select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b);
+/* The same into out. */
+HAUL_API haul_status haul_select_ge_into(haul_tensor *out, haul_tensor *g, haul_tensor *a, haul_tensor *b);
 /* g where low <= x <= high, else 0. */
 HAUL_API haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high);
+/* The same into out. */
+HAUL_API haul_status haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, haul_tensor *x, double low,
+                                              double high);
 /* Set every element of out. */
 HAUL_API haul_status haul_fill_into(haul_tensor *out, double value);
 HAUL_API haul_status haul_zero_into(haul_tensor *out);

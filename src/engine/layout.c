@@ -148,15 +148,6 @@ static bool repeats(const haul_tensor *t)
     return false;
 }
 
-haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,
-                                    const haul_shape *shape, haul_tensor *const *operands, int count)
-{
-    for (int k = 0; k < count; k++)
-        if (haul__shape_equal(&operands[k]->shape, shape) && (operands[k]->contiguous || !repeats(operands[k])))
-            return haul__result_like(operation, device, dtype, shape, operands[k]);
-    return haul__result(operation, device, dtype, shape);
-}
-
 haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype)
 {
     haul_shape shape = c->operands[0]->shape;

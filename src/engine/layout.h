@@ -20,12 +20,9 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
  * what positions are found with. On processors an item is an element. */
 void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands);
 
-/* A fresh tensor for the result of a pointwise operation: in memory its dimensions have the order of the first operand
- * that has its shape and repeats no element, else they are row-major. NULL on failure. */
-haul_tensor *haul__pointwise_result(const char *operation, haul_device *device, haul_dtype dtype,
-                                    const haul_shape *shape, haul_tensor *const *operands, int count);
-
-/* Describe result 0 of a pointwise operation: the operands broadcast, and in memory it is as above. */
+/* Describe result 0 of a pointwise operation: it has the shape to which the operands broadcast. In memory its
+ * dimensions have the order of the first operand that has that shape and repeats no element, else they are row-major.
+ */
 haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype);
 
 #endif

@@ -1,7 +1,8 @@
 /* haul_where and what the gradients of maximum, minimum and clamp need: choosing between operands element by element,
  * over the same loop as the rows of pointwise.def. */
-#include "engine/dispatch.h"
 #include "engine/layout.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 
 // clang-format off
 /* kernel text begins */
@@ -81,115 +82,136 @@ POINTWISE2(clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
 
 enum { GRAIN = 16384 };
 
-/* What the three operations share: operands placed, cast to one dtype from the `first` on, broadcast, computed. */
-static haul_tensor *compute(const char *operation, int kernel, haul_tensor **in, const char *const *names, int first,
-                            int count, double s0, double s1)
+/* Launch over operands that broadcast to result 0. */
+static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *ins, int count, double s0, double s1)
 {
-    haul_device *device = haul__place(operation, in, names, count);
-    if (!device)
-        return NULL;
-    haul_shape shape = HAUL_SCALAR_SHAPE;
-    haul_dtype dtype = HAUL_DTYPE_NONE;
-    for (int i = 0; i < count; i++) {
-        if (haul__is_none(in[i])) {
-            haul__fail(HAUL_INVALID_ARGUMENT, operation, names[i], "%s is HAUL_NONE, but a tensor is needed here",
-                       names[i]);
-            return NULL;
-        }
-        if (haul__shape_broadcast(&shape, &in[i]->shape, operation, &shape))
-            return NULL;
-        if (i >= first)
-            dtype = dtype == HAUL_DTYPE_NONE ? in[i]->dtype : haul_dtype_promote(dtype, in[i]->dtype);
-    }
-    if (first == 0)
-        dtype = haul__float_dtype(dtype);
-    for (int i = 0; i < count; i++) {
-        haul_dtype wanted = i < first ? HAUL_BOOL : dtype;
-        if (in[i]->dtype != wanted && !(in[i] = haul_cast(in[i], wanted)))
-            return NULL;
-    }
-    haul_tensor *y = haul__pointwise_result(operation, device, dtype, &shape, in, count);
-    if (!y)
-        return NULL;
+    haul_tensor     *y = c->results[0], *operands[4] = {y, ins[0], ins[1], count > 2 ? ins[2] : NULL};
     pointwise_params p;
-    haul_tensor     *operands[4] = {y, in[0], in[1], count > 2 ? in[2] : NULL};
-    haul__layout(&p, &shape, operands, 1 + count);
-    p.scalars[0] = haul__scalar_bits(dtype, s0);
-    p.scalars[1] = haul__scalar_bits(dtype, s1);
-    haul__layout_packs(&p, device, dtype, 1 + count);
-    if (haul__run(operation, device, kernel, dtype, &y, 1, in, count, &p, sizeof p, p.items, GRAIN))
-        return NULL;
-    return y;
+    haul__layout(&p, &y->shape, operands, 1 + count);
+    p.scalars[0] = haul__scalar_bits(y->dtype, s0);
+    p.scalars[1] = haul__scalar_bits(y->dtype, s1);
+    haul__layout_packs(&p, c->device, y->dtype, 1 + count);
+    return haul__launch_kernel(c, kernel, y->dtype, &y, 1, ins, count, &p, sizeof p, p.items, GRAIN);
 }
 
-/* A zero that broadcasts to g. */
-static haul_tensor *zero_like(const haul_tensor *g)
+/* The result has the dtype of operand 0. */
+static haul_status infer(haul__call *c)
 {
-    haul_tensor *zero = haul__result("haul_where", g->storage->device, g->dtype, &HAUL_SCALAR_SHAPE);
-    return zero && haul_zero_into(zero) == HAUL_OK ? zero : NULL;
+    return haul__describe_pointwise(c, c->operands[0]->dtype);
 }
 
 /* ---- where ---- */
 
-static haul_status where_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+typedef enum branch { BRANCH_A = 1, BRANCH_B } branch; /* the operands of haul_where */
+
+static haul_status where_backward_compute(haul__call *c)
 {
-    haul_tensor *condition = haul__saved(node, 0), *zero = zero_like(g);
-    if (haul__needs(node, 1) && !(out[1] = haul_where(condition, g, zero)))
+    const branch *to = haul__attributes(c);
+    haul_tensor  *g = c->operands[0], *zero = haul__temporary(c, g->dtype, &HAUL_SCALAR_SHAPE);
+    if (!zero || haul_zero_into(zero))
         return haul_error_status();
-    if (haul__needs(node, 2) && !(out[2] = haul_where(condition, zero, g)))
-        return haul_error_status();
-    return HAUL_OK;
+    haul_tensor *ins[] = {c->operands[1], *to == BRANCH_A ? g : zero, *to == BRANCH_A ? zero : g};
+    return launch(c, HAUL__K_where, ins, 3, 0, 0);
 }
 
-static haul_tensor *where(haul_tensor *condition, haul_tensor *a, haul_tensor *b)
+static void where_second(haul__gradient *c);
+
+/* g where the condition chose that operand, else 0. */
+HAUL__OPERATION(where_backward) = {
+    .name = "haul_where_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"condition", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL),
+                  .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .elementwise = true,
+    .attributes_size = HAUL__ATTRIBUTES(branch),
+    .infer = infer,
+    .compute = where_backward_compute,
+    .gradient = where_second,
+};
+
+static void where_second(haul__gradient *c)
 {
-    static const char *const names[] = {"condition", "a", "b"};
-    haul_tensor             *in[] = {condition, a, b};
-    if (condition && !haul__is_none(condition) && condition->dtype != HAUL_BOOL) {
-        haul__fail_dtype("haul_where", "condition", condition, "a bool is expected, as comparisons give");
-        return NULL;
-    }
-    return haul__finish(compute("haul_where", HAUL__K_where, in, names, 1, 3, 0, 0),
-                        &(haul__record){.name = "haul_where",
-                                        .backward = where_backward,
-                                        .inputs = in,
-                                        .input_count = 3,
-                                        .saves = in,
-                                        .save_count = 1});
+    c->operands[0] = HAUL__APPLY(where_backward, c->attributes, c->results[0], c->saved[1]);
 }
+
+static haul_status where_infer(haul__call *c)
+{
+    return haul__describe_pointwise(c, c->operands[1]->dtype);
+}
+
+static haul_status where_compute(haul__call *c)
+{
+    return launch(c, HAUL__K_where, c->operands, 3, 0, 0);
+}
+
+static void where_gradient(haul__gradient *c)
+{
+    for (branch to = BRANCH_A; to <= BRANCH_B; to++)
+        if (haul__wanted(c, (int)to))
+            c->operands[to] = HAUL__APPLY(where_backward, &to, c->results[0], c->saved[0]);
+}
+
+HAUL__OPERATION(where) = {
+    .name = "haul_where",
+    .operands = {{"condition", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL),
+                  .saved_for = HAUL__FOR_1 | HAUL__FOR_2},
+                 {"a", .layout = HAUL__ANY_STRIDES},
+                 {"b", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .rule = HAUL__PROMOTED,
+    .elementwise = true,
+    .infer = where_infer,
+    .compute = where_compute,
+    .gradient = where_gradient,
+};
 
 haul_tensor *haul_where(haul_tensor *condition, haul_tensor *a, haul_tensor *b)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, where(condition, a, b)) : NULL;
+    return HAUL__APPLY(where, NULL, condition, a, b);
+}
+
+haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, haul_tensor *b)
+{
+    return HAUL__APPLY_INTO(out, where, NULL, condition, a, b);
 }
 
 /* ---- select_ge ---- */
 
-static haul_status select_ge_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status select_ge_compute(haul__call *c)
 {
-    if (haul__needs(node, 0) && !(out[0] = haul_select_ge(g, haul__saved(node, 0), haul__saved(node, 1))))
-        return haul_error_status();
-    return HAUL_OK; /* piecewise constant in a and b */
+    return launch(c, HAUL__K_select_ge, c->operands, 3, 0, 0);
 }
 
-static haul_tensor *select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b)
+/* Piecewise constant in a and b. */
+static void select_ge_gradient(haul__gradient *c)
 {
-    static const char *const names[] = {"g", "a", "b"};
-    haul_tensor             *in[] = {g, a, b};
-    return haul__finish(compute("haul_select_ge", HAUL__K_select_ge, in, names, 0, 3, 0, 0),
-                        &(haul__record){.name = "haul_select_ge",
-                                        .backward = select_ge_backward,
-                                        .inputs = in,
-                                        .input_count = 3,
-                                        .saves = in + 1,
-                                        .save_count = 2});
+    if (haul__wanted(c, 0))
+        c->operands[0] = haul_select_ge(c->results[0], c->saved[1], c->saved[2]);
 }
+
+HAUL__OPERATION(select_ge) = {
+    .name = "haul_select_ge",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"a", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0},
+                 {"b", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .rule = HAUL__FLOATED,
+    .elementwise = true,
+    .infer = infer,
+    .compute = select_ge_compute,
+    .gradient = select_ge_gradient,
+    .flops = 2,
+};
 
 haul_tensor *haul_select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, select_ge(g, a, b)) : NULL;
+    return HAUL__APPLY(select_ge, NULL, g, a, b);
+}
+
+haul_status haul_select_ge_into(haul_tensor *out, haul_tensor *g, haul_tensor *a, haul_tensor *b)
+{
+    return HAUL__APPLY_INTO(out, select_ge, NULL, g, a, b);
 }
 
 /* ---- clamp_backward ---- */
@@ -198,31 +220,38 @@ typedef struct clamp_attributes {
     double low, high;
 } clamp_attributes;
 
-static haul_status clamp_backward_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status clamp_backward_compute(haul__call *c)
 {
-    const clamp_attributes *a = node->attributes;
-    if (haul__needs(node, 0) && !(out[0] = haul_clamp_backward(g, haul__saved(node, 0), a->low, a->high)))
-        return haul_error_status();
-    return HAUL_OK;
+    const clamp_attributes *a = haul__attributes(c);
+    return launch(c, HAUL__K_clamp_backward, c->operands, 2, a->low, a->high);
 }
 
-static haul_tensor *clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high)
+/* Piecewise constant in x. */
+static void clamp_backward_gradient(haul__gradient *c)
 {
-    static const char *const names[] = {"g", "x"};
-    haul_tensor             *in[] = {g, x};
-    return haul__finish(compute("haul_clamp_backward", HAUL__K_clamp_backward, in, names, 0, 2, low, high),
-                        &(haul__record){.name = "haul_clamp_backward",
-                                        .backward = clamp_backward_backward,
-                                        .inputs = in,
-                                        .input_count = 2,
-                                        .saves = in + 1,
-                                        .save_count = 1,
-                                        .attributes = &(clamp_attributes){low, high},
-                                        .attributes_size = sizeof(clamp_attributes)});
+    if (haul__wanted(c, 0))
+        c->operands[0] = haul__apply1(c->operation, c->attributes, (haul_tensor *[]){c->results[0], c->saved[1]}, 2);
 }
+
+HAUL__OPERATION(clamp_backward) = {
+    .name = "haul_clamp_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES}, {"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .rule = HAUL__FLOATED,
+    .elementwise = true,
+    .attributes_size = HAUL__ATTRIBUTES(clamp_attributes),
+    .infer = infer,
+    .compute = clamp_backward_compute,
+    .gradient = clamp_backward_gradient,
+    .flops = 2,
+};
 
 haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, clamp_backward(g, x, low, high)) : NULL;
+    return HAUL__APPLY(clamp_backward, (&(clamp_attributes){low, high}), g, x);
+}
+
+haul_status haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, haul_tensor *x, double low, double high)
+{
+    return HAUL__APPLY_INTO(out, clamp_backward, (&(clamp_attributes){low, high}), g, x);
 }
