@@ -1,7 +1,7 @@
 /* Losses against their formulas, at extreme logits, with labels out of range; gradients of both orders.
  *
  * ctest: cuda */
-#include "support/linalg.h"
+#include "support/into.h"
 
 enum { ROWS = 37, CLASSES = 70 };
 
@@ -176,6 +176,68 @@ static void test_loss__gradients(void **state)
     haul_scope_pop(scope);
 }
 
+/* The gradients of composed losses reach operands of any layout. */
+static void transposed(haul_device *device)
+{
+    haul_tensor *x = haul_set_requires_grad(haul_detach(sample_tensor(device, HAUL_F32, HAUL_SHAPE(6, 9), 1, NULL)),
+                                            true),
+                *t = sample_tensor(device, HAUL_F32, HAUL_SHAPE(9, 6), 2, NULL), *straight, *turned;
+    haul_tensor *losses[][2] = {
+        {haul_mse_loss(x, haul_contiguous(haul_transpose(t, 0, 1))), haul_mse_loss(haul_transpose(x, 0, 1), t)},
+        {haul_bce_with_logits(x, haul_contiguous(haul_transpose(t, 0, 1))),
+         haul_bce_with_logits(haul_transpose(x, 0, 1), t)},
+    };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(haul_grad(losses[i][0], &x, 1, &straight), HAUL_OK);
+        assert_int_equal(haul_grad(losses[i][1], &x, 1, &turned), HAUL_OK);
+        assert_equal_bits(turned, straight, "the gradient of a transposed operand");
+    }
+}
+
+static void test_loss__gradients_of_transposed_operands(void **state)
+{
+    (void)state;
+    on_devices(transposed);
+}
+
+static haul_status cross_entropy_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_cross_entropy_into(out, in[0], in[1]);
+}
+
+static haul_status nll_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_nll_loss_into(out, in[0], in[1]);
+}
+
+static haul_status bce_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_bce_with_logits_into(out, in[0], in[1]);
+}
+
+static haul_status mse_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_mse_loss_into(out, in[0], in[1]);
+}
+
+static void into_targets(haul_device *device)
+{
+    int64_t      y[ROWS];
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(ROWS, 10), 1, NULL);
+    haul_tensor *classes[] = {x, labels(device, HAUL_I64, 10, y)};
+    haul_tensor *pair[] = {x, sample_tensor(device, HAUL_F32, HAUL_SHAPE(ROWS, 10), 2, NULL)};
+    assert_into("cross_entropy", cross_entropy_into, haul_cross_entropy(x, classes[1]), classes, 2, 0);
+    assert_into("nll_loss", nll_into, haul_nll_loss(x, classes[1]), classes, 2, 0);
+    assert_into("bce_with_logits", bce_into, haul_bce_with_logits(x, pair[1]), pair, 2, 1);
+    assert_into("mse_loss", mse_into, haul_mse_loss(x, pair[1]), pair, 2, 0);
+}
+
+static void test_loss__into_a_target(void **state)
+{
+    (void)state;
+    on_devices(into_targets);
+}
+
 static void test_loss__errors(void **state)
 {
     (void)state;
@@ -202,6 +264,8 @@ int main(void)
         cmocka_unit_test(test_loss__pairs_by_definition),
         cmocka_unit_test(test_loss__gradient_that_is_differentiated_again),
         cmocka_unit_test(test_loss__gradients),
+        cmocka_unit_test(test_loss__gradients_of_transposed_operands),
+        cmocka_unit_test(test_loss__into_a_target),
         cmocka_unit_test(test_loss__errors),
     };
     return cmocka_run_group_tests_name("ops_loss", tests, NULL, NULL);

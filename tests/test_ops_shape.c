@@ -369,15 +369,22 @@ static haul_status clamp_backward_into(haul_tensor *out, haul_tensor *const *in)
     return haul_clamp_backward_into(out, in[0], in[1], -1, 1);
 }
 
+static haul_status index_select_into(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_index_select_into(out, in[0], 0, in[1]);
+}
+
 static void choose_into(haul_device *device)
 {
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(5, 7), 1, NULL),
                 *y = sample_tensor(device, HAUL_F32, HAUL_SHAPE(7, 5), 2, NULL);
     haul_tensor *in[] = {x, haul_transpose(y, 0, 1), haul_select(x, 0, 0)};
     haul_tensor *either[] = {haul_gt_scalar(x, 0), in[1], x};
+    haul_tensor *rows[] = {x, haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(4), (int64_t[]){4, 0, 0, 2}), device)};
     assert_into("where", where_into, haul_where(either[0], in[1], x), either, 3, 2);
     assert_into("select_ge", select_ge_into, haul_select_ge(x, in[1], in[2]), in, 3, 0);
     assert_into("clamp_backward", clamp_backward_into, haul_clamp_backward(x, in[1], -1, 1), in, 2, 0);
+    assert_into("index_select", index_select_into, haul_index_select(x, 0, rows[1]), rows, 2, 0);
 }
 
 static void test_shape__choices_into_a_target(void **state)

@@ -146,6 +146,8 @@ HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, 
 /* x[..., index[i], ...] along an axis: index is 1-d, i32 or i64; on the CPU an index out of range is an error,
  * elsewhere it is undefined which element is read (never one outside x). */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
+/* The same into out. */
+HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index);
 
 /* ---- linear algebra ---- */
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
@@ -247,6 +249,11 @@ HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);
 HAUL_API haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target);
 /* The mean of (x - target)^2 over all elements. */
 HAUL_API haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target);
+/* The losses into out, which is 0-d. */
+HAUL_API haul_status haul_cross_entropy_into(haul_tensor *out, haul_tensor *logits, haul_tensor *y);
+HAUL_API haul_status haul_nll_loss_into(haul_tensor *out, haul_tensor *log_p, haul_tensor *y);
+HAUL_API haul_status haul_bce_with_logits_into(haul_tensor *out, haul_tensor *logits, haul_tensor *target);
+HAUL_API haul_status haul_mse_loss_into(haul_tensor *out, haul_tensor *x, haul_tensor *target);
 
 HAUL_END
 

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/scope.h"
+#include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/node.h"
@@ -104,7 +105,9 @@ static haul_status compose(haul__call *c, haul_scope *scope)
 {
     haul_tensor *made[HAUL__MAX_RESULTS];
     if (c->operation->gradient)
-        haul__thread()->no_grad = true; /* the scope restores it */
+        haul__thread()->no_grad = true; /* the scope restores both */
+    if (c->into && haul__autocast_begun())
+        haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
     haul_status status = c->operation->compose(c);
     for (int i = 0; i < c->result_count; i++) {
         made[i] = c->results[i];

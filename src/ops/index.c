@@ -3,8 +3,10 @@
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel, one work item, threads a
  * list through the indices for each row of x, in ascending order; a second one follows the lists, so that each element
  * of the result is the work of one item, in an order that the indices fix. */
-#include "kernels/types.h"
 #include "ops/indices.h"
+
+#include "kernels/kernels.h"
+#include "kernels/types.h"
 
 // clang-format off
 /* kernel text begins */
@@ -75,48 +77,38 @@ KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 
 enum { GRAIN = 16384 };
 
-typedef struct index_attributes {
-    int axis;
-} index_attributes;
+/* ---- indices as operands ---- */
 
-static haul_status check_range(const char *operation, const char *argument, const haul_tensor *index, int64_t limit)
+haul_status haul__check_indices(const haul__call *c, int operand, int64_t limit)
 {
-    haul_status status = haul__host_inspect(index->storage, operation);
-    if (status)
-        return status;
+    const haul_tensor *index = c->operands[operand];
+    const char        *name = c->operation->operands[operand].name;
+    if (index->shape.ndim != 1)
+        return haul__refuse_shape(c, operand, "one dimension is expected");
+    if (index->count > 0 && limit == 0)
+        return haul__fail(HAUL_SHAPE, c->operation->name, name,
+                          "there is nothing %s could point at: that axis has no elements", name);
+    return HAUL_OK;
+}
+
+haul_status haul__check_range(const haul__call *c, int operand, int64_t limit)
+{
+    const haul_tensor *index = c->operands[operand];
+    const char        *name = c->operation->operands[operand].name;
+    if (c->device != haul_cpu())
+        return HAUL_OK;
+    if (haul__host_inspect(index->storage, c->operation->name))
+        return haul_error_status();
     const int64_t *values = (const int64_t *)index->storage->buffer.host + index->offset;
     for (int64_t i = 0; i < index->count; i++)
         if (values[i] < 0 || values[i] >= limit)
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
-                              "%s[%lld] is %lld, which is out of range: it must be at least 0 and below %lld", argument,
+            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name,
+                              "%s[%lld] is %lld, which is out of range: it must be at least 0 and below %lld", name,
                               (long long)i, (long long)values[i], (long long)limit);
     return HAUL_OK;
 }
 
-haul_tensor *haul__indices(const char *operation, const char *argument, haul_tensor *index, int64_t limit)
-{
-    if (index->shape.ndim != 1) {
-        haul__fail_shape(operation, argument, index, "one dimension is expected");
-        return NULL;
-    }
-    if (!haul_dtype_is_integer(index->dtype)) {
-        haul__fail_dtype(operation, argument, index, "indices are integers: i64, i32 or u8");
-        return NULL;
-    }
-    if (index->count > 0 && limit == 0) {
-        haul__fail(HAUL_SHAPE, operation, argument, "there is nothing %s could point at: that axis has no elements",
-                   argument);
-        return NULL;
-    }
-    haul_tensor *plain = haul__view_of(index, &index->shape, index->strides, index->offset);
-    if (plain && plain->dtype != HAUL_I64)
-        plain = haul_cast(plain, HAUL_I64);
-    if (plain && !plain->contiguous)
-        plain = haul_contiguous(plain);
-    if (plain && plain->count && plain->storage->device == haul_cpu() && check_range(operation, argument, plain, limit))
-        return NULL;
-    return plain;
-}
+/* ---- the gradient ---- */
 
 static void split(index_params *p, const haul_shape *shape, int axis)
 {
@@ -129,107 +121,121 @@ static void split(index_params *p, const haul_shape *shape, int axis)
         p->inner *= shape->dims[d];
 }
 
-static haul_tensor *gather(haul_tensor *x, int axis, haul_tensor *index);
+typedef struct index_attributes {
+    int     axis;
+    int64_t size; /* of x along it; the gradient reads it */
+} index_attributes;
 
-static haul_status scatter_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status backward_infer(haul__call *c)
 {
-    const index_attributes *a = node->attributes;
-    haul_tensor            *index = haul__saved(node, 0);
-    out[0] = index ? gather(g, a->axis, index) : NULL;
-    return out[0] ? HAUL_OK : haul_error_status();
+    const index_attributes *a = haul__attributes(c);
+    haul_shape              shape = c->operands[0]->shape;
+    shape.dims[a->axis] = a->size;
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
-/* A tensor of `shape`: rows of g along the axis added to where the indices point. */
-static haul_tensor *scatter(haul_tensor *g, const haul_shape *shape, int axis, haul_tensor *index)
+static haul_status backward_compute(haul__call *c)
 {
-    index_params p = {.count = index->count};
-    haul_device *device = g->storage->device;
-    split(&p, shape, axis);
-    if (!g->contiguous && !(g = haul_contiguous(g)))
-        return NULL;
-    haul_tensor *y = haul__result("haul_index_select", device, g->dtype, shape);
-    haul_tensor *links = y ? haul__result("haul_index_select", device, HAUL_I64, &HAUL_SHAPE(p.size + p.count)) : NULL;
+    haul_tensor *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    index_params p = {.items = 1, .count = index->count}; /* one item threads the lists */
+    split(&p, &dx->shape, ((const index_attributes *)haul__attributes(c))->axis);
+    haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
     if (!links)
-        return NULL;
-    p.items = y->count > 0; /* one item threads the lists */
+        return haul_error_status();
     p.offsets[0] = links->offset;
     p.offsets[1] = index->offset;
-    if (haul__run("haul_index_select", device, HAUL__K_index_link, g->dtype, &links, 1, &index, 1, &p, sizeof p,
-                  p.items, 1))
-        return NULL;
-    p.items = y->count;
-    p.offsets[0] = y->offset;
+    if (haul__launch_kernel(c, HAUL__K_index_link, g->dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1))
+        return haul_error_status();
+    p.items = dx->count;
+    p.offsets[0] = dx->offset;
     p.offsets[1] = g->offset;
     p.offsets[2] = links->offset;
-    if (haul__run("haul_index_select", device, HAUL__K_index_sum, g->dtype, &y, 1, (haul_tensor *[]){g, links}, 2, &p,
-                  sizeof p, p.items, GRAIN))
-        return NULL;
-    return haul__finish(y, &(haul__record){.name = "haul_index_select_backward",
-                                           .backward = scatter_backward,
-                                           .inputs = &g,
-                                           .input_count = 1,
-                                           .saves = &index,
-                                           .save_count = 1,
-                                           .attributes = &(index_attributes){axis},
-                                           .attributes_size = sizeof(index_attributes)});
+    return haul__launch_kernel(c, HAUL__K_index_sum, g->dtype, &dx, 1, (haul_tensor *[]){g, links}, 2, &p, sizeof p,
+                               p.items, GRAIN);
 }
 
-static haul_status gather_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul__cost backward_cost(const haul__call *c)
 {
-    const index_attributes *a = node->attributes;
-    haul_tensor            *index = haul__saved(node, 0);
-    out[0] = index ? scatter(g, &node->edges[0].shape, a->axis, index) : NULL;
-    return out[0] ? HAUL_OK : haul_error_status();
+    const haul_tensor *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    int64_t            rows = ((const index_attributes *)(const void *)c->attributes)->size;
+    size_t             links = (size_t)(rows + index->count) * sizeof(int64_t); /* are written and read */
+    return (haul__cost){(double)g->count,
+                        (int64_t)(haul_tensor_bytes(g) + haul_tensor_bytes(index) + haul_tensor_bytes(dx) + 2 * links)};
 }
 
-/* index: checked, i64, row-major */
-static haul_tensor *gather(haul_tensor *x, int axis, haul_tensor *index)
+static void backward_gradient(haul__gradient *c)
 {
-    index_params p = {.count = index->count};
-    haul_shape   shape = x->shape;
-    split(&p, &x->shape, axis);
-    shape.dims[axis] = p.count;
-    if (!x->contiguous && !(x = haul_contiguous(x)))
-        return NULL;
-    haul_tensor *y = haul__result("haul_index_select", x->storage->device, x->dtype, &shape);
-    if (!y)
-        return NULL;
-    p.items = y->count;
-    p.offsets[0] = y->offset;
-    p.offsets[1] = x->offset;
-    p.offsets[2] = index->offset;
-    if (haul__run("haul_index_select", x->storage->device, HAUL__K_index_select, x->dtype, &y, 1,
-                  (haul_tensor *[]){x, index}, 2, &p, sizeof p, p.items, GRAIN))
-        return NULL;
-    return haul__finish(y, &(haul__record){.name = "haul_index_select",
-                                           .backward = gather_backward,
-                                           .inputs = &x,
-                                           .input_count = 1,
-                                           .saves = &index,
-                                           .save_count = 1,
-                                           .attributes = &(index_attributes){axis},
-                                           .attributes_size = sizeof(index_attributes)});
+    c->operands[0] = haul_index_select(c->results[0], ((const index_attributes *)c->attributes)->axis, c->saved[1]);
 }
 
-static haul_tensor *index_select(haul_tensor *x, int axis, haul_tensor *index)
+/* Rows of g along the axis are added to where the indices point. */
+HAUL__OPERATION(index_select_backward) = {
+    .name = "haul_index_select_backward",
+    .operands = {{"g"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(index_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .gradient = backward_gradient,
+    .cost = backward_cost,
+};
+
+/* ---- the operation ---- */
+
+static haul_status infer(haul__call *c)
 {
-    haul_tensor *in[] = {x, index};
-    if (!haul__place("haul_index_select", in, (const char *const[]){"x", "index"}, 2))
-        return NULL;
-    for (int i = 0; i < 2; i++)
-        if (haul__is_none(in[i])) {
-            haul__fail(HAUL_INVALID_ARGUMENT, "haul_index_select", i ? "index" : "x",
-                       "%s is HAUL_NONE, but a tensor is needed here", i ? "index" : "x");
-            return NULL;
-        }
-    if (haul__axis(axis, in[0]->shape.ndim, "haul_index_select", &axis))
-        return NULL;
-    index = haul__indices("haul_index_select", "index", in[1], in[0]->shape.dims[axis]);
-    return index ? gather(in[0], axis, index) : NULL;
+    index_attributes *a = haul__attributes(c);
+    haul_shape        shape = c->operands[0]->shape;
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    a->size = shape.dims[a->axis];
+    if (haul__check_indices(c, 1, a->size))
+        return haul_error_status();
+    shape.dims[a->axis] = c->operands[1]->count;
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
+
+static haul_status compute(haul__call *c)
+{
+    const index_attributes *a = haul__attributes(c);
+    haul_tensor            *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
+    index_params p = {.items = y->count, .count = index->count, .offsets = {y->offset, x->offset, index->offset}};
+    if (haul__check_range(c, 1, a->size))
+        return haul_error_status();
+    split(&p, &x->shape, a->axis);
+    return haul__launch_kernel(c, HAUL__K_index_select, x->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
+                               GRAIN);
+}
+
+/* Only the rows that are taken are read. */
+static haul__cost cost(const haul__call *c)
+{
+    return (haul__cost){0, (int64_t)(2 * haul_tensor_bytes(c->results[0]) + haul_tensor_bytes(c->operands[1]))};
+}
+
+static void gradient(haul__gradient *c)
+{
+    c->operands[0] = HAUL__APPLY(index_select_backward, c->attributes, c->results[0], c->saved[1]);
+}
+
+HAUL__OPERATION(index_select) = {
+    .name = "haul_index_select",
+    .operands = {{"x"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(index_attributes),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .cost = cost,
+};
 
 haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, index_select(x, axis, index)) : NULL;
+    return HAUL__APPLY(index_select, &(index_attributes){.axis = axis}, x, index);
+}
+
+haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
+{
+    return HAUL__APPLY_INTO(out, index_select, &(index_attributes){.axis = axis}, x, index);
 }

@@ -3,8 +3,10 @@
  * cross_entropy is log_softmax and nll_loss in one pass each way: forward keeps the logarithm of each row's sum of
  * exponentials, backward is (softmax - onehot) g / N. Where a gradient is to be differentiated again it is composed of
  * operations instead. The binary and squared losses are composed always. */
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/indices.h"
+#include "ops/reduce.h"
 
 // clang-format off
 /* kernel text begins */
@@ -76,205 +78,273 @@ KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_
 // clang-format on
 
 /* A row's work is small: this many elements make a piece. */
-static int64_t grain(const haul_tensor *x)
+static int64_t grain(int64_t classes)
 {
-    return 1 + 8192 / (x->shape.dims[1] + 1);
+    return 1 + 8192 / (classes + 1);
 }
 
-/* Operands of the losses over classes, placed, checked and packed: in[0] [N, C], floating; in[1] i64 [N]. */
-static haul_status class_operands(const char *operation, const char *name, haul_tensor **in)
+/* ---- losses over classes ---- */
+
+/* Operand 0 is [N, C], operand 1 the class of each row; the loss is 0-d. */
+static haul_status infer_classes(haul__call *c)
 {
-    const char *const names[] = {name, "y"};
-    if (!haul__place(operation, in, names, 2))
-        return haul_error_status();
-    if (haul__is_none(in[0]) || haul__is_none(in[1]))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, haul__is_none(in[0]) ? name : "y",
-                          "%s is HAUL_NONE, but a tensor is needed here", haul__is_none(in[0]) ? name : "y");
-    if (in[0]->shape.ndim != 2 || in[0]->shape.dims[1] == 0)
-        return haul__fail_shape(operation, name, in[0], "[N, C] with at least one class is expected");
-    if (!haul_dtype_is_float(in[0]->dtype))
-        return haul__fail_dtype(operation, name, in[0], "a floating dtype is expected");
-    if (in[1]->shape.ndim != 1 || in[1]->shape.dims[0] != in[0]->shape.dims[0])
-        return haul__fail(HAUL_SHAPE, operation, "y",
+    const haul_tensor *x = c->operands[0], *y = c->operands[1];
+    if (x->shape.ndim != 2 || x->shape.dims[1] == 0)
+        return haul__refuse_shape(c, 0, "[N, C] with at least one class is expected");
+    if (y->shape.ndim != 1 || y->shape.dims[0] != x->shape.dims[0])
+        return haul__fail(HAUL_SHAPE, c->operation->name, "y",
                           "y has %d dimension(s) and %lld elements; [%lld] is expected, the class of each row of %s",
-                          in[1]->shape.ndim, (long long)in[1]->count, (long long)in[0]->shape.dims[0], name);
-    if (!in[0]->contiguous && !(in[0] = haul_contiguous(in[0])))
-        return haul_error_status();
-    in[1] = haul__indices(operation, "y", in[1], in[0]->shape.dims[1]);
-    return in[1] ? HAUL_OK : haul_error_status();
+                          y->shape.ndim, (long long)y->count, (long long)x->shape.dims[0],
+                          c->operation->operands[0].name);
+    return haul__describe(c, 0, x->dtype, &HAUL_SCALAR_SHAPE);
 }
 
-/* The mean of what a kernel wrote, in the dtype of the operand. */
-static haul_tensor *mean_as(haul_tensor *rows, haul_dtype dtype)
+typedef struct class_attributes {
+    int64_t classes;
+} class_attributes;
+
+static haul_status nll_backward_infer(haul__call *c)
 {
-    haul_tensor *mean = haul_mean(rows);
-    return mean && mean->dtype != dtype ? haul_cast(mean, dtype) : mean;
+    const class_attributes *a = haul__attributes(c);
+    return haul__describe(c, 0, c->operands[0]->dtype, &HAUL_SHAPE(c->operands[1]->count, a->classes));
 }
 
-/* ---- nll_loss ---- */
-
-static haul_tensor *nll(haul_tensor *log_p, haul_tensor *y);
-
-static haul_status nll_scatter_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status nll_backward_compute(haul__call *c)
 {
-    haul_tensor *y = haul__saved(node, 0);
-    out[0] = y && g ? nll(g, y) : NULL; /* the mean of -g[i, y[i]]: the transpose of what was done */
-    return out[0] ? HAUL_OK : haul_error_status();
+    haul_tensor *g = c->operands[0], *y = c->operands[1], *dx = c->results[0];
+    int64_t      classes = dx->shape.dims[1];
+    loss_params  p = {.items = y->count, .classes = classes, .offsets = {dx->offset, g->offset, y->offset}};
+    return haul__launch_kernel(c, HAUL__K_nll_backward, g->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
+                               grain(classes));
+}
+
+/* The mean of -u[i, y[i]]: the transpose of what was done. */
+static void nll_second(haul__gradient *c)
+{
+    c->operands[0] = haul_nll_loss(c->results[0], c->saved[1]);
 }
 
 /* [N, C]: -g / N at each row's class, zeros elsewhere. g is 0-d. */
-static haul_tensor *nll_scatter(haul_tensor *g, haul_tensor *y, int64_t classes)
-{
-    haul_shape   shape = HAUL_SHAPE(y->count, classes);
-    haul_tensor *dx = haul__result("haul_nll_loss_backward", g->storage->device, g->dtype, &shape);
-    if (!dx)
-        return NULL;
-    loss_params p = {.items = y->count, .classes = classes, .offsets = {dx->offset, g->offset, y->offset}};
-    if (haul__run("haul_nll_loss_backward", g->storage->device, HAUL__K_nll_backward, g->dtype, &dx, 1,
-                  (haul_tensor *[]){g, y}, 2, &p, sizeof p, p.items, grain(dx)))
-        return NULL;
-    return haul__finish(dx, &(haul__record){.name = "haul_nll_loss_backward",
-                                            .backward = nll_scatter_backward,
-                                            .inputs = &g,
-                                            .input_count = 1,
-                                            .saves = &y,
-                                            .save_count = 1});
-}
+HAUL__OPERATION(nll_loss_backward) = {
+    .name = "haul_nll_loss_backward",
+    .operands = {{"g"}, {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .infer = nll_backward_infer,
+    .compute = nll_backward_compute,
+    .gradient = nll_second,
+};
 
-static haul_status nll_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status nll_compute(haul__call *c)
 {
-    haul_tensor *y = haul__saved(node, 0);
-    out[0] = y ? nll_scatter(g, y, node->edges[0].shape.dims[1]) : NULL;
-    return out[0] ? HAUL_OK : haul_error_status();
-}
-
-/* log_p and y checked and row-major */
-static haul_tensor *nll(haul_tensor *log_p, haul_tensor *y)
-{
-    if (!log_p->contiguous && !(log_p = haul_contiguous(log_p)))
-        return NULL;
-    haul_device *device = log_p->storage->device;
-    haul_tensor *rows = haul__result("haul_nll_loss", device, haul__sum_dtype(log_p->dtype), &y->shape);
+    haul_tensor *log_p = c->operands[0], *y = c->operands[1];
+    if (haul__check_range(c, 1, log_p->shape.dims[1]))
+        return haul_error_status();
+    haul_tensor *rows = haul__temporary(c, haul__sum_dtype(log_p->dtype), &y->shape);
     if (!rows)
-        return NULL;
+        return haul_error_status();
     loss_params p = {
         .items = y->count, .classes = log_p->shape.dims[1], .offsets = {rows->offset, log_p->offset, y->offset}};
-    if (haul__run("haul_nll_loss", device, HAUL__K_nll_rows, log_p->dtype, &rows, 1, (haul_tensor *[]){log_p, y}, 2, &p,
-                  sizeof p, p.items, 4096))
-        return NULL;
-    return haul__finish(mean_as(rows, log_p->dtype), &(haul__record){.name = "haul_nll_loss",
-                                                                     .backward = nll_backward,
-                                                                     .inputs = &log_p,
-                                                                     .input_count = 1,
-                                                                     .saves = &y,
-                                                                     .save_count = 1});
+    if (haul__launch_kernel(c, HAUL__K_nll_rows, log_p->dtype, &rows, 1, c->operands, 2, &p, sizeof p, p.items, 4096))
+        return haul_error_status();
+    return haul__mean_of_all(c, c->results[0], rows);
 }
+
+/* One element of each row is read. */
+static haul__cost nll_cost(const haul__call *c)
+{
+    const haul_tensor *log_p = c->operands[0], *y = c->operands[1];
+    int64_t            row = (int64_t)(haul__dtype_size(log_p->dtype) + sizeof(int64_t));
+    return (haul__cost){(double)y->count, y->count * row};
+}
+
+static void nll_gradient(haul__gradient *c)
+{
+    class_attributes a = {haul__operand_shape(c, 0)->dims[1]};
+    c->operands[0] = HAUL__APPLY(nll_loss_backward, &a, c->results[0], c->saved[1]);
+}
+
+HAUL__OPERATION(nll_loss) = {
+    .name = "haul_nll_loss",
+    .operands = {{"log_p"}, {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"loss"}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE,
+    .infer = infer_classes,
+    .compute = nll_compute,
+    .gradient = nll_gradient,
+    .cost = nll_cost,
+};
 
 haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y)
 {
-    haul_tensor *in[] = {log_p, y}, *loss = NULL;
-    haul_scope  *scope = haul_scope_push();
-    if (scope && class_operands("haul_nll_loss", "log_p", in) == HAUL_OK)
-        loss = nll(in[0], in[1]);
-    return haul_scope_return(scope, loss);
+    return HAUL__APPLY(nll_loss, NULL, log_p, y);
+}
+
+haul_status haul_nll_loss_into(haul_tensor *out, haul_tensor *log_p, haul_tensor *y)
+{
+    return HAUL__APPLY_INTO(out, nll_loss, NULL, log_p, y);
 }
 
 /* ---- cross_entropy ---- */
 
-static haul_status cross_entropy_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+static haul_status fused_infer(haul__call *c)
 {
-    haul_tensor *x = haul__saved(node, 0), *y = haul__saved(node, 1), *log_sum = haul__saved(node, 2);
-    if (!x || !y || !log_sum)
-        return haul_error_status();
-    if (haul__records((haul_tensor *[]){x, g}, 2)) {
-        haul_tensor *each = haul_mul_scalar(g, 1.0 / (double)y->count);
-        out[0] = haul_add(haul_mul(haul_softmax(x, 1), each), nll_scatter(g, y, x->shape.dims[1]));
-        return out[0] ? HAUL_OK : haul_error_status();
-    }
-    haul_device *device = x->storage->device;
-    haul_tensor *dx = haul__result("haul_cross_entropy_backward", device, x->dtype, &x->shape);
-    if (!dx)
-        return haul_error_status();
-    loss_params p = {.items = y->count,
-                     .classes = x->shape.dims[1],
-                     .offsets = {dx->offset, x->offset, log_sum->offset, y->offset, g->offset}};
-    if (haul__run("haul_cross_entropy_backward", device, HAUL__K_cross_entropy_backward, x->dtype, &dx, 1,
-                  (haul_tensor *[]){x, log_sum, y, g}, 4, &p, sizeof p, p.items, grain(x)))
-        return haul_error_status();
-    out[0] = dx;
-    return HAUL_OK;
+    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[0]->shape);
 }
 
-static haul_tensor *cross_entropy(haul_tensor *x, haul_tensor *y)
+static haul_status fused_compute(haul__call *c)
 {
-    haul_device *device = x->storage->device;
+    haul_tensor *x = c->operands[0], *dx = c->results[0];
+    loss_params  p = {.items = x->shape.dims[0], .classes = x->shape.dims[1], .offsets = {dx->offset}};
+    for (int i = 0; i < c->count; i++)
+        p.offsets[1 + i] = c->operands[i]->offset;
+    return haul__launch_kernel(c, HAUL__K_cross_entropy_backward, x->dtype, c->results, 1, c->operands, c->count, &p,
+                               sizeof p, p.items, grain(p.classes));
+}
+
+/* (softmax(x) - onehot(y)) g / N; log_sum is that of each row's exponentials. */
+HAUL__OPERATION(cross_entropy_backward) = {
+    .name = "haul_cross_entropy_backward",
+    .operands = {{"x"},
+                 {"log_sum", .accepts = HAUL__FLOATS},
+                 {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64},
+                 {"g"}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .infer = fused_infer,
+    .compute = fused_compute,
+    .flops = 4,
+};
+
+static haul_status cross_entropy_infer(haul__call *c)
+{
+    if (infer_classes(c))
+        return haul_error_status();
+    return haul__describe(c, 1, haul__sum_dtype(c->operands[0]->dtype), &c->operands[1]->shape);
+}
+
+static haul_status cross_entropy_compute(haul__call *c)
+{
+    haul_tensor *x = c->operands[0], *y = c->operands[1];
     haul_dtype   sums = haul__sum_dtype(x->dtype);
-    haul_tensor *rows = haul__result("haul_cross_entropy", device, sums, &y->shape);
-    haul_tensor *log_sum = rows ? haul__result("haul_cross_entropy", device, sums, &y->shape) : NULL;
-    if (!log_sum)
-        return NULL;
+    if (haul__check_range(c, 1, x->shape.dims[1]))
+        return haul_error_status();
+    haul_tensor *rows = haul__temporary(c, sums, &y->shape);
+    haul_tensor *log_sum = c->results[1] ? c->results[1] : haul__temporary(c, sums, &y->shape);
+    if (!rows || !log_sum)
+        return haul_error_status();
     loss_params p = {.items = y->count,
                      .classes = x->shape.dims[1],
                      .offsets = {rows->offset, log_sum->offset, x->offset, y->offset}};
-    if (haul__run("haul_cross_entropy", device, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2,
-                  (haul_tensor *[]){x, y}, 2, &p, sizeof p, p.items, grain(x)))
-        return NULL;
-    return haul__finish(mean_as(rows, x->dtype), &(haul__record){.name = "haul_cross_entropy",
-                                                                 .backward = cross_entropy_backward,
-                                                                 .inputs = &x,
-                                                                 .input_count = 1,
-                                                                 .saves = (haul_tensor *[]){x, y, log_sum},
-                                                                 .save_count = 3});
+    if (haul__launch_kernel(c, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2, c->operands, 2, &p,
+                            sizeof p, p.items, grain(p.classes)))
+        return haul_error_status();
+    return haul__mean_of_all(c, c->results[0], rows);
 }
+
+static void cross_entropy_gradient(haul__gradient *c)
+{
+    haul_tensor *g = c->results[0], *x = c->saved[0], *y = c->saved[1];
+    if (!haul__differentiated(c)) {
+        c->operands[0] = HAUL__APPLY(cross_entropy_backward, NULL, x, c->saved_results[1], y, g);
+        return;
+    }
+    class_attributes a = {x->shape.dims[1]};
+    haul_tensor     *each = haul_mul_scalar(g, 1.0 / (double)y->count);
+    haul_tensor     *picked = HAUL__APPLY(nll_loss_backward, &a, g, y);
+    c->operands[0] = haul_add(haul_mul(haul_softmax(x, 1), each), picked);
+}
+
+HAUL__OPERATION(cross_entropy) = {
+    .name = "haul_cross_entropy",
+    .operands = {{"logits", .saved_for = HAUL__FOR_0},
+                 {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"loss"}, {"log_sum", .hidden = true, .saved_for = HAUL__FOR_0}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE,
+    .infer = cross_entropy_infer,
+    .compute = cross_entropy_compute,
+    .gradient = cross_entropy_gradient,
+    .flops = 4,
+};
 
 haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y)
 {
-    haul_tensor *in[] = {logits, y}, *loss = NULL;
-    haul_scope  *scope = haul_scope_push();
-    if (scope && class_operands("haul_cross_entropy", "logits", in) == HAUL_OK)
-        loss = cross_entropy(in[0], in[1]);
-    return haul_scope_return(scope, loss);
+    return HAUL__APPLY(cross_entropy, NULL, logits, y);
+}
+
+haul_status haul_cross_entropy_into(haul_tensor *out, haul_tensor *logits, haul_tensor *y)
+{
+    return HAUL__APPLY_INTO(out, cross_entropy, NULL, logits, y);
 }
 
 /* ---- composed losses ---- */
 
-/* Two operands of one shape; integers count as f32. */
-static haul_status pair_operands(const char *operation, const char *name, haul_tensor **in)
+static haul_status check_pair(const haul__call *c)
 {
-    const char *const names[] = {name, "target"};
-    char              have[96], want[96];
-    if (!haul__place(operation, in, names, 2))
-        return haul_error_status();
-    for (int i = 0; i < 2; i++)
-        if (haul__is_none(in[i]))
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, names[i],
-                              "%s is HAUL_NONE, but a tensor is needed here", names[i]);
-    if (!haul__shape_equal(&in[0]->shape, &in[1]->shape))
-        return haul__fail(HAUL_SHAPE, operation, "target", "target has shape %s, %s has %s; they must be equal",
-                          haul__shape_text(&in[1]->shape, have, sizeof have), name,
-                          haul__shape_text(&in[0]->shape, want, sizeof want));
-    haul_dtype dtype = haul__float_dtype(haul_dtype_promote(in[0]->dtype, in[1]->dtype));
-    for (int i = 0; i < 2; i++)
-        if (in[i]->dtype != dtype && !(in[i] = haul_cast(in[i], dtype)))
-            return haul_error_status();
-    return HAUL_OK;
+    char        have[96], want[96];
+    const char *name = c->operation->operands[0].name;
+    if (haul__shape_equal(&c->operands[0]->shape, &c->operands[1]->shape))
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "target", "target has shape %s, %s has %s; they must be equal",
+                      haul__shape_text(&c->operands[1]->shape, have, sizeof have), name,
+                      haul__shape_text(&c->operands[0]->shape, want, sizeof want));
 }
+
+/* softplus(x) = max(x, 0) + log(1 + exp(-|x|)) */
+static haul_status bce_with_logits(haul__call *c)
+{
+    haul_tensor *x = c->operands[0], *target = c->operands[1];
+    if (check_pair(c))
+        return haul_error_status();
+    c->results[0] = haul_mean(haul_sub(haul_softplus(x), haul_mul(x, target)));
+    return c->results[0] ? HAUL_OK : haul_error_status();
+}
+
+HAUL__OPERATION(bce_with_logits) = {
+    .name = "haul_bce_with_logits",
+    .operands = {{"logits"}, {"target"}},
+    .results = {{"loss"}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .compose = bce_with_logits,
+};
 
 haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target)
 {
-    haul_tensor *in[] = {logits, target}, *loss = NULL;
-    haul_scope  *scope = haul_scope_push();
-    if (scope && pair_operands("haul_bce_with_logits", "logits", in) == HAUL_OK)
-        loss =
-            haul_mean(haul_sub(haul_softplus(in[0]), haul_mul(in[0], in[1]))); /* softplus(x) = max(x, 0) + log(...) */
-    return haul_scope_return(scope, loss);
+    return HAUL__APPLY(bce_with_logits, NULL, logits, target);
 }
+
+haul_status haul_bce_with_logits_into(haul_tensor *out, haul_tensor *logits, haul_tensor *target)
+{
+    return HAUL__APPLY_INTO(out, bce_with_logits, NULL, logits, target);
+}
+
+static haul_status mse_loss(haul__call *c)
+{
+    if (check_pair(c))
+        return haul_error_status();
+    c->results[0] = haul_mean(haul_square(haul_sub(c->operands[0], c->operands[1])));
+    return c->results[0] ? HAUL_OK : haul_error_status();
+}
+
+HAUL__OPERATION(mse_loss) = {
+    .name = "haul_mse_loss",
+    .operands = {{"x"}, {"target"}},
+    .results = {{"loss"}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .compose = mse_loss,
+};
 
 haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target)
 {
-    haul_tensor *in[] = {x, target}, *loss = NULL;
-    haul_scope  *scope = haul_scope_push();
-    if (scope && pair_operands("haul_mse_loss", "x", in) == HAUL_OK)
-        loss = haul_mean(haul_square(haul_sub(in[0], in[1])));
-    return haul_scope_return(scope, loss);
+    return HAUL__APPLY(mse_loss, NULL, x, target);
+}
+
+haul_status haul_mse_loss_into(haul_tensor *out, haul_tensor *x, haul_tensor *target)
+{
+    return HAUL__APPLY_INTO(out, mse_loss, NULL, x, target);
 }
