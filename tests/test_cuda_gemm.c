@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/alloc.h"
 #include "ops/gemm.h"
 
 static long (*lt_count)(const char *);
@@ -58,11 +59,13 @@ static operand make(haul_dtype dtype, int64_t count, unsigned seed)
 static long check_product(const haul__gemm *call, haul_dtype dtype, int64_t a_size, int64_t b_size, int64_t c_size,
                           bool has_bias, double error)
 {
-    haul_scope *scope = haul_scope_push();
-    operand     a = make(dtype, a_size, 1), b = make(dtype, b_size, 2), c = make(dtype, c_size, 3);
-    operand     bias = make(dtype, call->bias_offset + call->n, 4);
-    long        before = lt_count("cublasLtMatmul");
-    assert_int_equal(haul__gemm_run("test", call, c.t, a.t, b.t, has_bias ? bias.t : NULL), HAUL_OK);
+    static const haul__operation test_operation = {.name = "test"};
+    const haul__call             test_call = {.operation = &test_operation, .device = gpu()};
+    haul_scope                  *scope = haul_scope_push();
+    operand                      a = make(dtype, a_size, 1), b = make(dtype, b_size, 2), c = make(dtype, c_size, 3);
+    operand                      bias = make(dtype, call->bias_offset + call->n, 4);
+    long                         before = lt_count("cublasLtMatmul");
+    assert_int_equal(haul__gemm_run(&test_call, call, c.t, a.t, b.t, has_bias ? bias.t : NULL), HAUL_OK);
     for (int64_t z = 0; z < call->batch; z++) {
         for (int64_t i = 0; i < call->m; i++) {
             for (int64_t j = 0; j < call->n; j++) {

@@ -225,6 +225,63 @@ static void test_conv2d__options(void **state)
     haul_scope_pop(scope);
 }
 
+static haul_tensor *convolve_into(haul_tensor *out, haul_tensor *x, haul_tensor *w, haul_tensor *bias)
+{
+    assert_int_equal(haul_conv2d_into(out, x, w, bias, .padding = {1, 1}, .relu = true), HAUL_OK);
+    return out;
+}
+
+static void into_given(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 3, 5, 4), 1, NULL);
+    haul_tensor *w = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 3, 3, 3), 2, NULL);
+    haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3), 3, NULL);
+    double       want[120];
+    haul_set_device(device);
+    haul_tensor *y = haul_conv2d(x, w, bias, .padding = {1, 1}, .relu = true);
+    haul_tensor *out = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4)), *last;
+    last = haul_to_memory_format(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4)), HAUL_CHANNELS_LAST);
+    assert_int_equal(read_values(y, want, 120), HAUL_OK);
+    assert_close(convolve_into(out, x, w, bias), want, 120, 0, "conv2d_into");
+    assert_close(convolve_into(last, x, w, bias), want, 120, 0, "conv2d_into, channels-last");
+    assert_int_equal(haul_conv2d_into(out, x, w, bias), HAUL_SHAPE);
+    haul_error_clear();
+    assert_int_equal(haul_conv2d_into_with(out, x, w, NULL), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+    assert_close(convolve_into(x, x, w, bias), want, 120, 0, "conv2d_into an operand");
+}
+
+static void test_conv2d__into_given_tensors(void **state)
+{
+    (void)state;
+    on_devices(into_given);
+}
+
+/* The node of a convolution saves its result for relu only, and its gradients are nodes of two operations, which cost
+ * the same. */
+static void test_conv2d__nodes_and_costs(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 8, 8)), true);
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(6, 2, 3, 3)), true);
+    haul_tensor *in[] = {x, w, HAUL_NONE}, *g[2];
+    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .groups = 2);
+    double       flops = 2.0 * (2 * 6 * 6 * 6) * 2 * 3 * 3;
+    haul__cost   cost = cost_of(y, in, 3);
+    assert_string_equal(y->node->operation->name, "haul_conv2d");
+    assert_null(y->node->saved_results[0].alias);
+    assert_non_null(haul_conv2d(x, w, HAUL_NONE, .groups = 2, .relu = true)->node->saved_results[0].alias);
+    assert_true(cost.flops == flops);
+    assert_int_equal(cost.bytes, 4 * (2 * 4 * 8 * 8 + 6 * 2 * 3 * 3 + 2 * 6 * 6 * 6));
+    assert_int_equal(haul_grad(haul_sum(haul_square(y)), in, 2, g, .create_graph = true), HAUL_OK);
+    assert_string_equal(g[0]->node->operation->name, "haul_conv2d_backward_data");
+    assert_string_equal(g[1]->node->operation->name, "haul_conv2d_backward_weight");
+    assert_true(cost_of(g[0], (haul_tensor *[]){y, w}, 2).flops == flops);
+    assert_true(cost_of(g[1], (haul_tensor *[]){x, y}, 2).flops == flops);
+    haul_scope_pop(scope);
+}
+
 static void test_conv2d__errors(void **state)
 {
     (void)state;
@@ -255,6 +312,8 @@ int main(void)
         cmocka_unit_test(test_conv2d__views),
         cmocka_unit_test(test_conv2d__threads_do_not_change_bits),
         cmocka_unit_test(test_conv2d__options),
+        cmocka_unit_test(test_conv2d__into_given_tensors),
+        cmocka_unit_test(test_conv2d__nodes_and_costs),
         cmocka_unit_test(test_conv2d__errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

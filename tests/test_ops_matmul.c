@@ -139,6 +139,118 @@ static void test_matmul__empty_operands(void **state)
     on_devices(empty_products);
 }
 
+/* Rows that one stride walks through, those of a view included, and others: permuted, broadcast. */
+static void compare_rows(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F64, HAUL_SHAPE(3, 4, 6), 1, NULL), *views[5];
+    haul_tensor *w = sample_tensor(device, HAUL_F64, HAUL_SHAPE(6, 5), 2, NULL), *wt = haul_transpose(w, 0, 1);
+    views[0] = x;
+    views[1] = haul_permute(x, (const int[]){1, 0, 2}, 3);
+    views[2] = haul_expand(haul_slice(x, 0, 0, 1, 1), HAUL_SHAPE(7, 4, 6));
+    views[3] = haul_slice(x, 1, 1, 2, 1);
+    views[4] = haul_slice(haul_cat((haul_tensor *[]){x, x}, 2, 2), 2, 3, 9, 1);
+    for (int i = 0; i < 5; i++) {
+        haul_tensor *dense = haul_contiguous(views[i]);
+        int64_t      rows = haul_tensor_dim(dense, 0) * haul_tensor_dim(dense, 1);
+        double       want[7 * 4 * 5];
+        haul_tensor *folded = haul_view(dense, HAUL_SHAPE(rows, 6));
+        assert_int_equal(read_values(haul_matmul(folded, w), want, rows * 5), HAUL_OK);
+        assert_close(haul_matmul(views[i], w), want, rows * 5, 0, "a product of many rows");
+        assert_close(haul_linear(views[i], wt, HAUL_NONE), want, rows * 5, 0, "linear of many rows");
+    }
+}
+
+static void test_matmul__leading_axes_are_rows(void **state)
+{
+    (void)state;
+    on_devices(compare_rows);
+}
+
+/* ---- calls ---- */
+
+static void check_node(haul_tensor *y, const char *name, haul_tensor *const *leaves)
+{
+    assert_non_null(y);
+    assert_string_equal(y->node->operation->name, name);
+    for (int i = 0; i < 2; i++)
+        assert_ptr_equal(y->node->edges[i].leaf, leaves[i]);
+}
+
+/* Neither vectors nor leading axes take operations of their own. */
+static void test_matmul__is_one_node(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *v = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(4)), true);
+    haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2, 5, 4)), true);
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(4, 4)), true);
+    check_node(haul_matmul(v, v), "haul_matmul", (haul_tensor *[]){v, v});
+    check_node(haul_matmul(v, w), "haul_matmul", (haul_tensor *[]){v, w});
+    check_node(haul_matmul(x, v), "haul_matmul", (haul_tensor *[]){x, v});
+    check_node(haul_matmul(x, w), "haul_matmul", (haul_tensor *[]){x, w});
+    check_node(haul_linear(x, w, v), "haul_linear", (haul_tensor *[]){x, w});
+    /* Only relu's gradient reads the result. */
+    assert_null(haul_linear(x, w, v)->node->saved_results[0].alias);
+    assert_non_null(haul_linear(x, w, v, .relu = true)->node->saved_results[0].alias);
+    haul_scope_pop(scope);
+}
+
+static void test_matmul__costs(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)), true);
+    haul_tensor *v = haul_ones(HAUL_F32, HAUL_SHAPE(4)), *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 5, 4));
+    haul_tensor *wt = haul_transpose(w, 0, 1), *product = haul_matmul(v, w), *linear = haul_linear(x, wt, HAUL_NONE);
+    haul__cost   cost = cost_of(product, (haul_tensor *[]){x, w}, 2);
+    assert_true(cost.flops == 2 * 10 * 3 * 4);
+    assert_int_equal(cost.bytes, 4 * (40 + 12 + 30));
+    assert_true(cost_of(product, (haul_tensor *[]){v, v}, 2).flops == 2 * 4);
+    assert_true(cost_of(product, (haul_tensor *[]){v, w}, 2).flops == 2 * 3 * 4);
+    assert_true(cost_of(linear, (haul_tensor *[]){x, wt, HAUL_NONE}, 3).flops == 2 * 10 * 3 * 4);
+    haul_scope_pop(scope);
+}
+
+/* ---- into given tensors ---- */
+
+static void assert_into(haul_status status, haul_tensor *out, haul_tensor *wanted, const char *what)
+{
+    double want[64];
+    assert_int_equal(status, HAUL_OK);
+    assert_int_equal(read_values(wanted, want, haul_tensor_count(wanted)), HAUL_OK);
+    assert_close(out, want, haul_tensor_count(wanted), 0, what);
+}
+
+static void into_given(haul_device *device)
+{
+    haul_tensor *a = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 4), 1, NULL);
+    haul_tensor *b = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 4), 2, NULL);
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 3, 4), 3, NULL);
+    haul_tensor *v = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4), 4, NULL);
+    haul_set_device(device);
+    haul_tensor *out = haul_zeros(HAUL_F32, HAUL_SHAPE(4, 4)), *turned = haul_transpose(out, 0, 1);
+    haul_tensor *rows = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 4)), *few = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3));
+    assert_into(haul_matmul_into(out, a, b), out, haul_matmul(a, b), "matmul_into");
+    assert_into(haul_matmul_into(turned, a, b), turned, haul_matmul(a, b), "matmul_into a transposed tensor");
+    assert_into(haul_matmul_into(rows, x, b), rows, haul_matmul(x, b), "matmul_into, many rows");
+    assert_into(haul_matmul_into(few, x, v), few, haul_matmul(x, v), "matmul_into, a vector");
+    assert_into(haul_linear_into(rows, x, b, v, .relu = true), rows, haul_linear(x, b, v, .relu = true), "linear_into");
+    haul_tensor *want = haul_matmul(a, b), *wanted_rows = haul_linear(x, b, v);
+    assert_into(haul_matmul_into(a, a, b), a, want, "matmul_into an operand");
+    assert_into(haul_linear_into(x, x, b, v), x, wanted_rows, "linear_into an operand");
+    assert_int_equal(haul_matmul_into(out, x, b), HAUL_SHAPE);
+    assert_int_equal(haul_linear_into(few, x, b, v), HAUL_SHAPE);
+    haul_error_clear();
+    assert_int_equal(haul_linear_into_with(few, x, b, NULL), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+}
+
+static void test_matmul__into_given_tensors(void **state)
+{
+    (void)state;
+    on_devices(into_given);
+}
+
 /* ---- gradients ---- */
 
 static haul_tensor *product_of(haul_tensor *const *in, int count, void *context)
@@ -180,6 +292,12 @@ static void check_gradients(haul_device *device)
                          sample_tensor(device, HAUL_F64, HAUL_SHAPE(5), 3, NULL)};
     assert_int_equal(haul_grad_check(linear_of, in, 3, NULL), HAUL_OK);
     assert_int_equal(haul_grad_check(gradients_of_linear, in, 3, NULL, .atol = 1e-3), HAUL_OK);
+    static const haul_shape leading[] = {{1, {4}}, {3, {2, 3, 4}}};
+    for (int i = 0; i < 2; i++) {
+        haul_tensor *others[] = {sample_tensor(device, HAUL_F64, leading[i], 1, NULL), in[1], in[2]};
+        assert_int_equal(haul_grad_check(linear_of, others, 3, NULL), HAUL_OK);
+        assert_int_equal(haul_grad_check(gradients_of_linear, others, 3, NULL, .atol = 1e-3), HAUL_OK);
+    }
     bool relu = true;
     assert_int_equal(haul_grad_check(linear_of, in, 3, &relu), HAUL_OK);
     assert_int_equal(haul_grad_check(gradients_of_linear, in, 3, &relu, .atol = 1e-3), HAUL_OK);
@@ -243,7 +361,7 @@ static void test_matmul__errors_name_both_shapes(void **state)
     haul_tensor *flag = haul_zeros(HAUL_BOOL, HAUL_SHAPE(3, 3));
     assert_refused(haul_matmul(a, b), HAUL_SHAPE, "a is [2,3] and b is [4,2]");
     assert_refused(haul_matmul(a, haul_scalar(2)), HAUL_SHAPE, "haul_mul");
-    assert_refused(haul_matmul(flag, flag), HAUL_DTYPE, "needs numbers");
+    assert_refused(haul_matmul(flag, flag), HAUL_DTYPE, "numbers are expected");
     assert_refused(haul_matmul(a, HAUL_NONE), HAUL_INVALID_ARGUMENT, "b is HAUL_NONE");
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 2, 4, 3)), *y = haul_ones(HAUL_F32, HAUL_SHAPE(3, 3, 2));
     assert_refused(haul_matmul(x, y), HAUL_SHAPE, "haul_matmul");
@@ -280,6 +398,10 @@ int main(void)
         cmocka_unit_test(test_matmul__vectors_as_in_numpy),
         cmocka_unit_test(test_matmul__dtypes_promote),
         cmocka_unit_test(test_matmul__empty_operands),
+        cmocka_unit_test(test_matmul__leading_axes_are_rows),
+        cmocka_unit_test(test_matmul__is_one_node),
+        cmocka_unit_test(test_matmul__costs),
+        cmocka_unit_test(test_matmul__into_given_tensors),
         cmocka_unit_test(test_linear__relu),
         cmocka_unit_test(test_matmul__gradients),
         cmocka_unit_test(test_matmul__threads_do_not_change_bits),

@@ -153,6 +153,8 @@ HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, in
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
  * Dtypes promote; integers are multiplied and added as such, bool is refused. haul_linear is the same in this. */
 HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
+/* The same into `out`. */
+HAUL_API haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);
 
 typedef struct haul_linear_options {
     haul_tensor *bias; /* [out] or HAUL_NONE; positional */
@@ -163,6 +165,11 @@ typedef struct haul_linear_options {
 /* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
 #define haul_linear(x, weight, ...) haul_linear_with(x, weight, HAUL__OPTIONS(haul_linear_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options);
+/* The same into `out`: haul_linear_into(out, x, weight, bias, .relu = true). */
+#define haul_linear_into(out, x, weight, ...)                                                                          \
+    haul_linear_into_with(out, x, weight, HAUL__OPTIONS(haul_linear_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                           const haul_linear_options *options);
 
 /* How exact products and convolutions of f32 must be, on this thread; HAUL_PRECISION_HIGHEST unless set; restored when
  * the scope is popped. HAUL_PRECISION_HIGH allows devices with TF32 units (NVIDIA GPUs since Ampere, with cuBLAS and
@@ -188,6 +195,11 @@ typedef struct haul_conv2d_options {
  * the weight is, and where the device's library computes so. Dtypes promote; x or the weight has a floating one. */
 #define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
+/* The same into `out`: haul_conv2d_into(out, x, weight, bias, .padding = {1, 1}). */
+#define haul_conv2d_into(out, x, weight, ...)                                                                          \
+    haul_conv2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                           const haul_conv2d_options *options);
 
 typedef struct haul_pool2d_options {
     int64_t size;            /* of the square window; positional */

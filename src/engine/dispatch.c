@@ -241,29 +241,6 @@ haul_status haul__run_with_slots(const char *operation, haul_device *device, int
                                          .lanes = haul__kernel_infos[id].lanes});
 }
 
-haul_status haul__run_library(const char *operation, haul_device                                    *device,
-                              haul_status (*run)(haul__stream *, const haul__command *), const void *params,
-                              size_t params_size, haul_tensor *out, haul_tensor *const *ins, int in_count,
-                              size_t scratch_bytes)
-{
-    haul__storage *scratch = haul__scratch_alloc(device, scratch_bytes);
-    haul__region   buffers[HAUL__MAX_BUFFERS] = {{out->storage, 0}, {scratch, 0}};
-    int            write_count = scratch ? 2 : 1;
-    for (int i = 0; i < in_count; i++)
-        buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
-    haul_status status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
-                                                       .operation = operation,
-                                                       .device = device,
-                                                       .buffers = buffers,
-                                                       .write_count = write_count,
-                                                       .buffer_count = write_count + in_count,
-                                                       .params = params,
-                                                       .params_size = params_size,
-                                                       .run = run});
-    haul__object_release(scratch);
-    return status;
-}
-
 /* ---- writing in place ---- */
 
 /* Two indices of `t` may be one element: strides of 0, or smaller than what lies inside them. Exact for what views
@@ -304,48 +281,6 @@ haul_status haul__check_out(const char *operation, const haul_tensor *out, const
 void haul__written(haul_tensor *out)
 {
     atomic_fetch_add_explicit(&out->storage->version, 1, memory_order_relaxed);
-}
-
-/* ---- memory formats ---- */
-
-static haul_status pass_on(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    (void)node;
-    out[0] = g;
-    return HAUL_OK;
-}
-
-static haul_tensor *finish(const char *operation, haul_tensor *y, haul_tensor *x)
-{
-    if (!y || !haul_dtype_is_float(y->dtype))
-        return y;
-    return haul__finish(y, &(haul__record){.name = operation, .backward = pass_on, .inputs = &x, .input_count = 1});
-}
-
-/* x itself if its strides are these, else a copy that has them; a fresh handle. */
-static haul_tensor *with_strides(const char *operation, haul_tensor *x, const int64_t *strides)
-{
-    if (x->count == 0 || haul__shape_same_strides(&x->shape, x->strides, strides))
-        return finish(operation, haul__view_of(x, &x->shape, x->strides, x->offset), x);
-    haul_tensor *y = haul__result_strided(operation, x->storage->device, x->dtype, &x->shape, strides);
-    return y && haul__copy_elements(y, x, operation) == HAUL_OK ? finish(operation, y, x) : NULL;
-}
-
-haul_tensor *haul__in_format(const char *operation, haul_tensor *t, bool channels_last)
-{
-    int64_t strides[HAUL_MAX_DIMS];
-    if (channels_last)
-        haul__shape_strides_channels_last(&t->shape, strides);
-    else
-        haul__shape_strides(&t->shape, strides);
-    return with_strides(operation, t, strides);
-}
-
-haul_tensor *haul__in_order_of(const char *operation, haul_tensor *x, const haul_tensor *like)
-{
-    int64_t strides[HAUL_MAX_DIMS];
-    haul__shape_strides_like(&x->shape, like->strides, strides);
-    return with_strides(operation, x, strides);
 }
 
 /* ---- small helpers ---- */

@@ -80,14 +80,6 @@ haul_status haul__run_with_slots(const char *operation, haul_device *device, int
                                  const void *params, size_t params_size, const haul__slot_use *slots, int slot_count,
                                  int64_t items, int64_t grain);
 
-/* Call a library by `run`. Its command's buffers are out's, then, where write_count is 2, scratch memory, then those of
- * ins, six at most; whatever buffers the params name are not used. Without memory for the scratch the call is made
- * without. HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. */
-haul_status haul__run_library(const char *operation, haul_device                                    *device,
-                              haul_status (*run)(haul__stream *, const haul__command *), const void *params,
-                              size_t params_size, haul_tensor *out, haul_tensor *const *ins, int in_count,
-                              size_t scratch_bytes);
-
 /* May `out` be written in place? Checks NULL, shape, dtype, device, overlap of its own elements, and that no gradient
  * is being recorded through it; then counts its version up once the write was submitted (haul__written). */
 haul_status haul__check_out(const char *operation, const haul_tensor *out, const haul_shape *shape, haul_dtype dtype,

@@ -56,6 +56,56 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
                                          .lanes = haul__kernel_infos[id].lanes});
 }
 
+/* ---- library calls ---- */
+
+/* The command's buffers: the result's, scratch memory's where there is some, the operands'. */
+static haul_status call_once(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
+                             const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
+                             int in_count, size_t scratch_bytes)
+{
+    haul__storage *scratch = haul__scratch_alloc(c->device, scratch_bytes);
+    haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS] = {{out->storage, 0}, {scratch, 0}};
+    int            write_count = scratch ? 2 : 1;
+    for (int i = 0; i < in_count; i++)
+        buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
+    haul_status status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
+                                                       .operation = c->operation->name,
+                                                       .device = c->device,
+                                                       .buffers = buffers,
+                                                       .write_count = write_count,
+                                                       .buffer_count = write_count + in_count,
+                                                       .params = params,
+                                                       .params_size = params_size,
+                                                       .run = run});
+    haul__object_release(scratch);
+    return status;
+}
+
+haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
+                               const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
+                               int in_count, size_t scratch_bytes)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_status status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+    if (haul__room_made(c->device, status, &before))
+        status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+    return status;
+}
+
+haul__library_buffers haul__library_buffers_of(const haul__command *command)
+{
+    const haul__region   *all = command->buffers;
+    haul__library_buffers b = {.out = &all[0].storage->buffer};
+    if (command->write_count > 1) {
+        b.scratch = &all[1].storage->buffer;
+        b.scratch_bytes = all[1].storage->bytes;
+    }
+    for (int i = command->write_count; i < command->buffer_count; i++)
+        b.ins[i - command->write_count] = &all[i].storage->buffer;
+    return b;
+}
+
 /* ---- cost ---- */
 
 static int64_t bytes_of(const haul_tensor *t)

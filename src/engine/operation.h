@@ -296,6 +296,24 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
         HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
     }
 
+/* Call a library by `run`, with the buffers of `out` and then of `ins`, which haul__library_buffers_of takes out of the
+ * command; buffers that the params name are not used. Where there is no memory for the scratch the call is made
+ * without; where the library found none of its own, once more after the cache was given back. HAUL_UNSUPPORTED, with
+ * nothing recorded, where the library does not do it. */
+haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
+                               const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
+                               int in_count, size_t scratch_bytes);
+
+enum { HAUL__MAX_LIBRARY_INPUTS = 6 };
+
+typedef struct haul__library_buffers {
+    const haul__buffer *out, *ins[HAUL__MAX_LIBRARY_INPUTS]; /* NULL behind the last */
+    const haul__buffer *scratch;                             /* NULL for none */
+    size_t              scratch_bytes;
+} haul__library_buffers;
+
+haul__library_buffers haul__library_buffers_of(const haul__command *command);
+
 /* ---- for gradients ---- */
 
 /* Does a gradient flow to operand i? */

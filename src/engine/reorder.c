@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "engine/dispatch.h"
+#include "core/alloc.h"
+#include "engine/copy.h"
 
 /* What a storage holds: elements as they were at `version`, and which of its tensors they are. */
 typedef struct reordered {
@@ -64,7 +65,7 @@ static void keep(const haul_tensor *t, uint64_t version, haul_tensor *copy)
     haul__object_release(old);
 }
 
-haul_tensor *haul__weight_in_format(const char *operation, haul_tensor *weight, bool channels_last)
+haul_tensor *haul__weight_in_format(const haul__call *c, haul_tensor *weight, bool channels_last)
 {
     int64_t strides[HAUL_MAX_DIMS];
     if (channels_last)
@@ -72,17 +73,16 @@ haul_tensor *haul__weight_in_format(const char *operation, haul_tensor *weight, 
     else
         haul__shape_strides(&weight->shape, strides);
     if (haul__shape_same_strides(&weight->shape, weight->strides, strides))
-        return haul__in_format(operation, weight, channels_last);
+        return weight;
     uint64_t     version = atomic_load_explicit(&weight->storage->version, memory_order_acquire);
     haul_tensor *found = find(weight, version, strides);
-    if (found) {
-        haul_tensor *handle = haul__view_of(found, &found->shape, found->strides, found->offset);
+    if (found) { /* another call may own that handle */
+        haul_tensor *handle = haul__view_as(c, found, &found->shape, found->strides, found->offset);
         haul__object_release(found);
         return handle;
     }
-    haul_tensor *copy =
-        haul__result_in_format(operation, weight->storage->device, weight->dtype, &weight->shape, channels_last);
-    if (!copy || haul__copy_elements(copy, weight, operation))
+    haul_tensor *copy = haul__temporary_strided(c, weight->dtype, &weight->shape, strides);
+    if (!copy || haul__copy_elements(copy, weight, c->operation->name))
         return NULL;
     keep(weight, version, copy);
     return copy;

@@ -1,495 +1,567 @@
-/* 2-d convolution: forward, gradient of x and gradient of the weight, each a differentiable operation whose own
- * gradients are the other two. The backend's own calls serve where it has them, else the kernels of conv2d_flat.c. */
+/* 2-d convolution: forward, gradient of x and gradient of the weight, each an operation whose own gradients are the
+ * other two. The backend's own calls are used where it has them, else the kernels of conv2d_flat.c. */
 #include <stdio.h>
 
 #include "core/half.h"
+#include "engine/copy.h"
 #include "engine/reorder.h"
 #include "events/events.h"
 #include "ops/conv2d_flat.h"
 
-static const char *const operation = "haul_conv2d";
+typedef struct conv2d_attributes {
+    int64_t stride[2], padding[2], dilation[2], groups;
+    int64_t size[2], taps[2]; /* rows and columns of x and of the weight, which other shapes do not tell */
+    bool    relu;
+    bool    channels_last; /* what it is computed in; infer's choice */
+} conv2d_attributes;
 
-static haul_tensor *forward(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c);
-static haul_tensor *backward_data(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c);
-static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c);
+/* ---- passes ---- */
 
-/* ---- library calls ---- */
+enum part { X, WEIGHT, Y, BIAS };
 
-typedef haul_status library_call(haul__stream *, const haul__conv2d *);
+/* Which part each operand is, and which the result. */
+typedef struct pass {
+    haul__conv2d_pass id;
+    int               count;
+    enum part         operands[3], result;
+} pass;
 
-static library_call *hook_of(const haul__backend *backend, haul__conv2d_pass pass)
+static const pass passes[] = {
+    [HAUL__CONV2D_FORWARD] = {HAUL__CONV2D_FORWARD, 3, {X, WEIGHT, BIAS}, Y},
+    [HAUL__CONV2D_DATA] = {HAUL__CONV2D_DATA, 2, {Y, WEIGHT}, X},
+    [HAUL__CONV2D_WEIGHT] = {HAUL__CONV2D_WEIGHT, 2, {X, Y}, WEIGHT},
+};
+
+static haul_tensor **part_of(haul__convolution *v, enum part which)
 {
-    library_call *const calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
-                                   backend->conv2d_backward_weight};
-    return calls[pass];
+    haul_tensor **parts[] = {[X] = &v->x, [WEIGHT] = &v->weight, [Y] = &v->y, [BIAS] = &v->bias};
+    return parts[which];
 }
 
-static bool has_library(haul_device *device, haul__conv2d_pass pass)
+/* Sizes and options of a call whose result has shape `result`. */
+static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
 {
-    const haul__backend *backend = device->backend;
-    return hook_of(backend, pass) && (!backend->conv2d_usable || backend->conv2d_usable(device));
-}
-
-typedef struct library_params {
-    haul__conv2d      call;
-    haul__conv2d_pass pass;
-} library_params;
-
-/* The buffers are those of the command: the result, perhaps scratch memory, then the others in this order. */
-static haul_status convolve(haul__stream *s, const haul__command *c)
-{
-    static const int     out_of[] = {[HAUL__CONV2D_FORWARD] = 2, [HAUL__CONV2D_DATA] = 0, [HAUL__CONV2D_WEIGHT] = 1};
-    library_params       p = *(const library_params *)c->params;
-    const haul__buffer **places[] = {&p.call.x, &p.call.weight, &p.call.y, &p.call.bias};
-    for (int i = 0, next = c->write_count; i < 4; i++) {
-        int from = i == out_of[p.pass] ? 0 : next++;
-        *places[i] = from < c->buffer_count ? &c->buffers[from].storage->buffer : NULL;
+    const conv2d_attributes *at = haul__attributes_of(c);
+    const pass              *p = c->operation->extra;
+    const haul_shape        *shapes[] = {[BIAS] = NULL};
+    shapes[p->result] = result;
+    for (int i = 0; i < 2; i++)
+        shapes[p->operands[i]] = &c->operands[i]->shape;
+    haul__conv2d s = {
+        .dtype = c->operands[0]->dtype,
+        .n = shapes[X]->dims[0],
+        .c_in = shapes[X]->dims[1],
+        .h = shapes[X]->dims[2],
+        .w = shapes[X]->dims[3],
+        .c_out = shapes[WEIGHT]->dims[0],
+        .kh = shapes[WEIGHT]->dims[2],
+        .kw = shapes[WEIGHT]->dims[3],
+        .out_h = shapes[Y]->dims[2],
+        .out_w = shapes[Y]->dims[3],
+        .groups = at->groups,
+        .relu = at->relu,
+        .channels_last = at->channels_last,
+    };
+    s.tf32 = s.dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
+    for (int i = 0; i < 2; i++) {
+        s.stride[i] = at->stride[i];
+        s.padding[i] = at->padding[i];
+        s.dilation[i] = at->dilation[i];
     }
-    if (c->write_count > 1) {
-        p.call.scratch = &c->buffers[1].storage->buffer;
-        p.call.scratch_bytes = c->buffers[1].storage->bytes;
-    }
-    return hook_of(s->device->backend, p.pass)(s, &p.call);
+    return s;
 }
 
-/* HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. `out` is one of the others. */
-static haul_status call_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
-                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
+/* ---- infer ---- */
+
+/* Describe the result, and settle the format a pass computes in: the library's choice, else row-major. The result is
+ * channels-last where it is computed so, and, if it `follows` them, where an operand is. */
+static haul_status describe(haul__call *c, const haul_shape *shape, bool follows)
 {
-    haul_device   *device = out->storage->device;
-    haul_tensor   *all[] = {x, weight, y, bias}, *in[3];
-    int            in_count = 0;
-    library_params p = {.call = *c, .pass = pass};
-    if (!has_library(device, pass))
-        return HAUL_UNSUPPORTED;
-    p.call.dtype = out->dtype;
-    p.call.x = &x->storage->buffer;
-    p.call.weight = &weight->storage->buffer;
-    p.call.y = &y->storage->buffer;
-    p.call.bias = bias ? &bias->storage->buffer : NULL;
-    p.call.x_offset = x->offset;
-    p.call.weight_offset = weight->offset;
-    p.call.y_offset = y->offset;
-    p.call.bias_offset = bias ? bias->offset : 0;
-    for (int i = 0; i < 4; i++)
-        if (all[i] && all[i] != out)
-            in[in_count++] = all[i];
-    size_t scratch = device->backend->conv2d_scratch ? device->backend->conv2d_scratch(device, pass, &p.call) : 0;
-    return haul__run_library(operation, device, convolve, &p, sizeof p, out, in, in_count, scratch);
+    conv2d_attributes   *at = haul__attributes(c);
+    const haul__backend *backend = c->device->backend;
+    const pass          *p = c->operation->extra;
+    bool                 given = haul__wants_channels_last(c->operands[0]) || haul__wants_channels_last(c->operands[1]);
+    at->channels_last = given;
+    if (!at->relu)
+        c->saves_results = 0;
+    haul__conv2d settings = settings_of(c, shape);
+    at->channels_last = backend->conv2d_channels_last && backend->conv2d_channels_last(c->device, p->id, &settings);
+    return haul__describe_format(c, 0, c->operands[0]->dtype, shape, at->channels_last || (follows && given));
 }
 
-/* The f32 form of an operand; of the one that is `out`, room for it. */
-static haul_tensor *widened(const haul__conv2d *c, haul_tensor *t, const haul_tensor *out)
+static haul_status check_shapes(const haul__call *c)
 {
-    return t == out ? haul__result_in_format(operation, t->storage->device, HAUL_F32, &t->shape, c->channels_last)
-                    : haul__in_format(operation, haul_cast(t, HAUL_F32), c->channels_last);
-}
-
-static haul_status call_widened(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
-                                haul_tensor *bias, haul_tensor *y, haul_tensor *out)
-{
-    haul_tensor *wx = widened(c, x, out), *ww = wx ? widened(c, weight, out) : NULL;
-    haul_tensor *wy = ww ? widened(c, y, out) : NULL, *wb = wy && bias ? haul_cast(bias, HAUL_F32) : NULL;
-    if (!wy || (bias && !wb))
-        return haul_error_status();
-    haul_tensor *wide = out == x ? wx : out == y ? wy : ww;
-    haul_status  status = call_library(pass, c, wx, ww, wb, wy, wide);
-    return status ? status : haul__copy_elements(out, wide, operation);
-}
-
-/* A library that does not take halves takes f32: the operands are copied for as long as it runs, the result is rounded
- * once. */
-static haul_status try_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
-                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
-{
-    haul__error_record before;
-    haul__error_save(&before);
-    haul_status status = call_library(pass, c, x, weight, bias, y, out);
-    if (haul__room_made(out->storage->device, status, &before))
-        status = call_library(pass, c, x, weight, bias, y, out);
-    if (status != HAUL_UNSUPPORTED || !haul__is_half(out->dtype) || !has_library(out->storage->device, pass))
-        return status;
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
-    haul_set_grad_enabled(false);
-    status = call_widened(pass, c, x, weight, bias, y, out);
-    haul_scope_pop(scope);
-    return status;
-}
-
-/* The last try is the one without relu and bias, row-major: after it the kernels compute. */
-static haul_status run_library(haul__conv2d_pass pass, const haul__conv2d *c, haul_tensor *x, haul_tensor *weight,
-                               haul_tensor *bias, haul_tensor *y, haul_tensor *out)
-{
-    haul_status status = try_library(pass, c, x, weight, bias, y, out);
-    if (!status)
-        haul__emit_implementation(operation, out->storage->device, "library");
-    else if (status == HAUL_UNSUPPORTED && !c->channels_last && !c->relu && !bias)
-        haul__emit_implementation(operation, out->storage->device, "kernels of conv2d_flat");
-    return status;
-}
-
-/* Settle the format a pass computes in, c->channels_last: the library's choice, else row-major. Returns whether the
- * result shall be channels-last: where it is computed so, and where an operand lies so. */
-static bool choose_format(haul__conv2d *c, haul__conv2d_pass pass, const haul_tensor *a, const haul_tensor *b)
-{
-    const haul_device   *device = a->storage->device;
-    const haul__backend *backend = device->backend;
-    bool                 given = haul__wants_channels_last(a) || haul__wants_channels_last(b);
-    c->dtype = a->dtype;
-    c->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
-    c->channels_last = given;
-    c->channels_last = backend->conv2d_channels_last && backend->conv2d_channels_last(a->storage->device, pass, c);
-    return c->channels_last || given;
-}
-
-static haul_tensor *lay(haul_tensor *t, const haul__conv2d *c)
-{
-    return haul__in_format(operation, t, c->channels_last);
-}
-
-static haul_tensor *lay_weight(haul_tensor *t, const haul__conv2d *c)
-{
-    return haul__weight_in_format(operation, t, c->channels_last);
-}
-
-static haul_tensor *fresh(const haul_tensor *like, haul_shape shape, const haul__conv2d *c)
-{
-    return haul__result_in_format(operation, like->storage->device, like->dtype, &shape, c->channels_last);
-}
-
-/* ---- the three operations ---- */
-
-static haul_status forward_gradients(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    haul__conv2d c = *(const haul__conv2d *)node->attributes;
-    if (c.relu && !(g = haul_relu_backward(g, haul__saved(node, 2))))
-        return haul_error_status();
-    c.relu = false;
-    if (haul__needs(node, 0) && !(out[0] = backward_data(g, haul__saved(node, 1), &c)))
-        return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = backward_weight(haul__saved(node, 0), g, &c)))
-        return haul_error_status();
-    if (haul__needs(node, 2) && !(out[2] = haul_sum(g, .axes = {0, 2, 3}, .count = 3)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-/* dx = D(dy, w) is linear in both; its gradient gg has x's shape. */
-static haul_status data_gradients(haul__node *node, haul_tensor *gg, haul_tensor **out)
-{
-    const haul__conv2d *c = node->attributes;
-    if (haul__needs(node, 0) && !(out[0] = forward(gg, haul__saved(node, 1), HAUL_NONE, c)))
-        return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = backward_weight(gg, haul__saved(node, 0), c)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-/* dw = W(x, dy) is linear in both; its gradient gg has the weight's shape. */
-static haul_status weight_gradients(haul__node *node, haul_tensor *gg, haul_tensor **out)
-{
-    const haul__conv2d *c = node->attributes;
-    if (haul__needs(node, 0) && !(out[0] = backward_data(haul__saved(node, 1), gg, c)))
-        return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = forward(haul__saved(node, 0), gg, HAUL_NONE, c)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-/* Save what the gradient of the other operand reads, and where relu let something through. */
-static haul_tensor *finish(haul_tensor *y, haul__backward_fn *backward, haul_tensor *a, haul_tensor *b,
-                           haul_tensor *bias, const haul__conv2d *c)
-{
-    haul_tensor *saves[] = {haul__tracks(b) ? a : NULL, haul__tracks(a) ? b : NULL, c->relu ? y : NULL};
-    return haul__finish(y, &(haul__record){
-                               .name = operation,
-                               .backward = backward,
-                               .inputs = (haul_tensor *[]){a, b, bias},
-                               .input_count = 3,
-                               .saves = saves,
-                               .save_count = 3,
-                               .attributes = c,
-                               .attributes_size = sizeof *c,
-                           });
-}
-
-static bool has_work(const haul_tensor *out)
-{
-    return out->count && !out->storage->device->backend->no_data;
-}
-
-/* The library's call without bias, which is added by itself. */
-static haul_status run_without_bias(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                                    haul_tensor *y)
-{
-    haul_status status = run_library(HAUL__CONV2D_FORWARD, c, x, weight, NULL, y, y);
-    if (status)
-        return status;
-    bool         grad = haul_set_grad_enabled(false);
-    haul_tensor *column = haul_view(bias, HAUL_SHAPE(1, c->c_out, 1, 1));
-    status = haul_add_into(y, y, column);
-    haul_set_grad_enabled(grad);
-    return status;
-}
-
-/* The library's call, without relu, and then without bias, where it cannot do all at once. */
-static haul_status run_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                               haul_tensor *y)
-{
-    haul__conv2d plain = *c;
-    haul_status  status = run_library(HAUL__CONV2D_FORWARD, c, x, weight, bias, y, y);
-    if (status != HAUL_UNSUPPORTED)
-        return status;
-    plain.relu = false;
-    if (c->relu)
-        status = run_library(HAUL__CONV2D_FORWARD, &plain, x, weight, bias, y, y);
-    if (status == HAUL_UNSUPPORTED && bias)
-        status = run_without_bias(&plain, x, weight, bias, y);
-    if (status == HAUL_UNSUPPORTED && !c->channels_last)
-        status = haul__conv2d_flat_forward(c, x, weight, bias, y);
-    return !status && c->relu ? haul_relu_into(y, y) : status;
-}
-
-static haul_tensor *compute_forward(haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
-{
-    haul_tensor *dx = lay(x, c), *dw = lay_weight(weight, c);
-    haul_tensor *db = haul__is_none(bias) ? NULL : haul__dense(bias);
-    haul_tensor *y = fresh(x, HAUL_SHAPE(c->n, c->c_out, c->out_h, c->out_w), c);
-    if (!dx || !dw || !y || (!db && !haul__is_none(bias)))
-        return NULL;
-    haul_status status = has_work(y) ? run_forward(c, dx, dw, db, y) : HAUL_OK;
-    if (status == HAUL_UNSUPPORTED && c->channels_last) { /* after all */
-        c->channels_last = false;
-        return compute_forward(c, x, weight, bias);
-    }
-    return status ? NULL : y;
-}
-
-static haul_tensor *compute_data(haul__conv2d *c, haul_tensor *dy, haul_tensor *weight)
-{
-    haul_tensor *g = lay(dy, c), *dw = lay_weight(weight, c);
-    haul_tensor *x = fresh(dy, HAUL_SHAPE(c->n, c->c_in, c->h, c->w), c);
-    if (!g || !dw || !x)
-        return NULL;
-    if (!has_work(x))
-        return x;
-    haul_status status = run_library(HAUL__CONV2D_DATA, c, x, dw, NULL, g, x);
-    if (status == HAUL_UNSUPPORTED && c->channels_last) {
-        c->channels_last = false;
-        return compute_data(c, dy, weight);
-    }
-    if (status == HAUL_UNSUPPORTED)
-        status = haul__conv2d_flat_data(c, x, dw, g);
-    return status ? NULL : x;
-}
-
-/* The kernels' sums are operations; they are not what the graph shall hold. */
-static haul_tensor *weight_by_kernels(const haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
-{
-    bool         grad = haul_set_grad_enabled(false);
-    haul_tensor *w = haul__conv2d_flat_weight(c, x, dy);
-    haul_set_grad_enabled(grad);
-    return w;
-}
-
-static haul_tensor *compute_weight(haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
-{
-    haul_tensor *dx = lay(x, c), *g = lay(dy, c);
-    haul_tensor *w = fresh(x, HAUL_SHAPE(c->c_out, c->c_in / c->groups, c->kh, c->kw), c);
-    if (!dx || !g || !w)
-        return NULL;
-    if (!has_work(w))
-        return w;
-    if (!c->n)
-        return haul_zero_into(w) ? NULL : w;
-    haul_status status = run_library(HAUL__CONV2D_WEIGHT, c, dx, w, NULL, g, w);
-    if (status == HAUL_UNSUPPORTED && c->channels_last) {
-        c->channels_last = false;
-        return compute_weight(c, x, dy);
-    }
-    if (status == HAUL_UNSUPPORTED)
-        return weight_by_kernels(c, dx, g);
-    return status ? NULL : w;
-}
-
-/* The result in the format it shall have, whatever it was computed in. */
-static haul_tensor *deliver(haul_tensor *y, bool channels_last)
-{
-    return y && channels_last ? haul__in_format(operation, y, true) : y;
-}
-
-static haul_tensor *forward_in_scope(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, haul__conv2d c)
-{
-    bool         last = choose_format(&c, HAUL__CONV2D_FORWARD, x, weight);
-    haul_tensor *y = deliver(compute_forward(&c, x, weight, bias), last);
-    return y ? finish(y, forward_gradients, x, weight, bias, &c) : NULL;
-}
-
-static haul_tensor *data_in_scope(haul_tensor *dy, haul_tensor *weight, haul__conv2d c)
-{
-    bool         last = choose_format(&c, HAUL__CONV2D_DATA, dy, weight);
-    haul_tensor *x = deliver(compute_data(&c, dy, weight), last);
-    return x ? finish(x, data_gradients, dy, weight, haul_none, &c) : NULL;
-}
-
-/* A leaf's gradient is brought to the leaf's format when it arrives. */
-static haul_tensor *weight_in_scope(haul_tensor *x, haul_tensor *dy, haul__conv2d c)
-{
-    choose_format(&c, HAUL__CONV2D_WEIGHT, x, dy);
-    haul_tensor *w = compute_weight(&c, x, dy);
-    return w ? finish(w, weight_gradients, x, dy, haul_none, &c) : NULL;
-}
-
-static haul_tensor *forward(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, const haul__conv2d *c)
-{
-    haul_scope *scope = x && weight ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, forward_in_scope(x, weight, bias, *c)) : NULL;
-}
-
-static haul_tensor *backward_data(haul_tensor *dy, haul_tensor *weight, const haul__conv2d *c)
-{
-    haul_scope *scope = dy && weight ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, data_in_scope(dy, weight, *c)) : NULL;
-}
-
-static haul_tensor *backward_weight(haul_tensor *x, haul_tensor *dy, const haul__conv2d *c)
-{
-    haul_scope *scope = x && dy ? haul_scope_push() : NULL;
-    return scope ? haul_scope_return(scope, weight_in_scope(x, dy, *c)) : NULL;
-}
-
-/* ---- checks ---- */
-
-static haul_status check_operands(haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
-{
-    char wanted[160], have[80];
-    if (haul__is_none(x) || haul__is_none(weight))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, haul__is_none(x) ? "x" : "weight",
-                          "%s is HAUL_NONE, but a tensor is needed here", haul__is_none(x) ? "x" : "weight");
-    if (x->shape.ndim != 4)
-        return haul__fail_shape(operation, "x", x, "it must be [N, C, H, W]");
-    if (weight->shape.ndim != 4)
-        return haul__fail_shape(operation, "weight", weight, "it must be [C_out, C_in / groups, KH, KW]");
-    if (x->shape.dims[1] == 0 || x->shape.dims[2] == 0 || x->shape.dims[3] == 0)
-        return haul__fail_shape(operation, "x", x, "only its batch can be empty");
-    if (weight->count == 0)
-        return haul__fail_shape(operation, "weight", weight, "it must not be empty");
-    if (!haul__is_none(bias) && (bias->shape.ndim != 1 || bias->shape.dims[0] != weight->shape.dims[0])) {
+    char              wanted[160], have[80];
+    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    if (x->ndim != 4)
+        return haul__refuse_shape(c, 0, "it must be [N, C, H, W]");
+    if (weight->ndim != 4)
+        return haul__refuse_shape(c, 1, "it must be [C_out, C_in / groups, KH, KW]");
+    if (x->dims[1] == 0 || x->dims[2] == 0 || x->dims[3] == 0)
+        return haul__refuse_shape(c, 0, "only its batch can be empty");
+    if (c->operands[1]->count == 0)
+        return haul__refuse_shape(c, 1, "it must not be empty");
+    if (haul__has(c, 2) && (c->operands[2]->shape.ndim != 1 || c->operands[2]->shape.dims[0] != weight->dims[0])) {
         snprintf(wanted, sizeof wanted, "weight is %s: bias must be [%lld]",
-                 haul__shape_text(&weight->shape, have, sizeof have), (long long)weight->shape.dims[0]);
-        return haul__fail_shape(operation, "bias", bias, wanted);
+                 haul__shape_text(weight, have, sizeof have), (long long)weight->dims[0]);
+        return haul__refuse_shape(c, 2, wanted);
     }
     return HAUL_OK;
 }
 
-static haul_status check_options(const haul_conv2d_options *o)
+static haul_status refuse_pair(const haul__call *c, const char *what, const int64_t *pair, const char *wanted)
+{
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, what, "%s is {%lld, %lld}; it %s", what,
+                      (long long)pair[0], (long long)pair[1], wanted);
+}
+
+static haul_status check_attributes(const haul__call *c, const conv2d_attributes *at)
 {
     for (int i = 0; i < 2; i++) {
-        if (o->stride[i] < 0 || o->dilation[i] < 0)
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, o->stride[i] < 0 ? "stride" : "dilation",
-                              "%s is {%lld, %lld}; it must be positive", o->stride[i] < 0 ? "stride" : "dilation",
-                              (long long)(o->stride[i] < 0 ? o->stride : o->dilation)[0],
-                              (long long)(o->stride[i] < 0 ? o->stride : o->dilation)[1]);
-        if (o->padding[i] < 0)
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "padding",
-                              "padding is {%lld, %lld}; it cannot be "
-                              "negative (haul_slice takes borders away)",
-                              (long long)o->padding[0], (long long)o->padding[1]);
+        if (at->stride[i] < 0)
+            return refuse_pair(c, "stride", at->stride, "must be positive");
+        if (at->dilation[i] < 0)
+            return refuse_pair(c, "dilation", at->dilation, "must be positive");
+        if (at->padding[i] < 0)
+            return refuse_pair(c, "padding", at->padding, "cannot be negative (haul_slice takes borders away)");
     }
-    if (o->groups < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "groups", "groups is %lld; it must be positive",
-                          (long long)o->groups);
+    if (at->groups < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "groups", "groups is %lld; it must be positive",
+                          (long long)at->groups);
     return HAUL_OK;
 }
 
-/* Rows or columns of the result: of `size`, padded, where a kernel of `taps` fits. Settings too large to add up fail.
- */
-static haul_status output_size(const char *what, int64_t size, int64_t taps, int64_t stride, int64_t padding,
-                               int64_t dilation, int64_t *out)
+static void complete(const haul__call *c, conv2d_attributes *at)
 {
-    int64_t padded, reach;
-    if (!haul__mul_size(padding, 2, &padded) || !haul__add_size(padded, size, &padded) ||
-        !haul__mul_size(dilation, taps - 1, &reach) || !haul__add_size(reach, 1, &reach) || stride > INT32_MAX ||
-        padded > INT32_MAX || reach > INT32_MAX)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, NULL,
+    for (int i = 0; i < 2; i++) {
+        at->stride[i] = at->stride[i] ? at->stride[i] : at->stride[0] ? at->stride[0] : 1;
+        at->dilation[i] = at->dilation[i] ? at->dilation[i] : at->dilation[0] ? at->dilation[0] : 1;
+        at->size[i] = c->operands[0]->shape.dims[2 + i];
+        at->taps[i] = c->operands[1]->shape.dims[2 + i];
+    }
+    at->groups = at->groups ? at->groups : 1;
+}
+
+static haul_status check_groups(const haul__call *c, const conv2d_attributes *at)
+{
+    char              sx[80], sw[80];
+    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    if (x->dims[1] % at->groups == 0 && weight->dims[0] % at->groups == 0 && x->dims[1] / at->groups == weight->dims[1])
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "weight",
+                      "x is %s and weight is %s with %lld group(s): weight must be [C_out, %lld / groups, KH, KW], "
+                      "and groups must divide both numbers of channels",
+                      haul__shape_text(x, sx, sizeof sx), haul__shape_text(weight, sw, sizeof sw),
+                      (long long)at->groups, (long long)x->dims[1]);
+}
+
+/* Rows (axis 0) or columns of the result: of x, padded, where the weight, dilated, fits. Settings too large to add up
+ * fail. */
+static haul_status output_size(const haul__call *c, const conv2d_attributes *at, int axis, int64_t *out)
+{
+    const char *what = axis ? "columns" : "rows";
+    int64_t     padded, reach;
+    if (!haul__mul_size(at->padding[axis], 2, &padded) || !haul__add_size(padded, at->size[axis], &padded) ||
+        !haul__mul_size(at->dilation[axis], at->taps[axis] - 1, &reach) || !haul__add_size(reach, 1, &reach) ||
+        at->stride[axis] > INT32_MAX || padded > INT32_MAX || reach > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, NULL,
                           "stride, padding or dilation is too large: %s of x, padded, and of the weight, dilated, must "
                           "be less than 2^31",
                           what);
     if (padded < reach)
         return haul__fail(
-            HAUL_SHAPE, operation, "x",
+            HAUL_SHAPE, c->operation->name, "x",
             "the weight spans %lld %s, but x has %lld with its padding; pad more, or use a smaller kernel",
             (long long)reach, what, (long long)padded);
-    *out = (padded - reach) / stride + 1;
+    *out = (padded - reach) / at->stride[axis] + 1;
     return HAUL_OK;
 }
 
-static haul_status describe(haul__conv2d *c, const haul_tensor *x, const haul_tensor *weight,
-                            const haul_conv2d_options *o)
+static haul_status infer_forward(haul__call *c)
 {
-    char sx[80], sw[80];
-    *c = (haul__conv2d){
-        .n = x->shape.dims[0],
-        .c_in = x->shape.dims[1],
-        .h = x->shape.dims[2],
-        .w = x->shape.dims[3],
-        .c_out = weight->shape.dims[0],
-        .kh = weight->shape.dims[2],
-        .kw = weight->shape.dims[3],
-        .groups = o->groups ? o->groups : 1,
+    conv2d_attributes *at = haul__attributes(c);
+    int64_t            out[2];
+    if (check_shapes(c) || check_attributes(c, at))
+        return haul_error_status();
+    complete(c, at);
+    if (check_groups(c, at) || output_size(c, at, 0, &out[0]) || output_size(c, at, 1, &out[1]))
+        return haul_error_status();
+    haul_shape shape = HAUL_SHAPE(c->operands[0]->shape.dims[0], c->operands[1]->shape.dims[0], out[0], out[1]);
+    return describe(c, &shape, true);
+}
+
+/* The attributes are those that a forward pass completed, here and below. */
+static haul_status infer_data(haul__call *c)
+{
+    const conv2d_attributes *at = haul__attributes(c);
+    const int64_t           *dy = c->operands[0]->shape.dims, *weight = c->operands[1]->shape.dims;
+    haul_shape               shape = HAUL_SHAPE(dy[0], weight[1] * at->groups, at->size[0], at->size[1]);
+    return describe(c, &shape, true);
+}
+
+/* A leaf's gradient is brought to the leaf's format when it arrives. */
+static haul_status infer_weight(haul__call *c)
+{
+    const conv2d_attributes *at = haul__attributes(c);
+    const int64_t           *x = c->operands[0]->shape.dims, *dy = c->operands[1]->shape.dims;
+    haul_shape               shape = HAUL_SHAPE(dy[1], x[1] / at->groups, at->taps[0], at->taps[1]);
+    return describe(c, &shape, false);
+}
+
+/* ---- library calls ---- */
+
+typedef haul_status library_call(haul__stream *, const haul__conv2d *);
+
+static library_call *hook_of(const haul__backend *backend, haul__conv2d_pass id)
+{
+    library_call *const calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
+                                   backend->conv2d_backward_weight};
+    return calls[id];
+}
+
+static bool has_library(haul_device *device, haul__conv2d_pass id)
+{
+    const haul__backend *backend = device->backend;
+    return hook_of(backend, id) && (!backend->conv2d_usable || backend->conv2d_usable(device));
+}
+
+typedef struct library_params {
+    haul__conv2d      call;
+    haul__conv2d_pass id;
+} library_params;
+
+static haul_status convolve(haul__stream *s, const haul__command *command)
+{
+    library_params        params = *(const library_params *)command->params;
+    const pass           *p = &passes[params.id];
+    haul__library_buffers buffers = haul__library_buffers_of(command);
+    const haul__buffer  **parts[] = {
+         [X] = &params.call.x, [WEIGHT] = &params.call.weight, [Y] = &params.call.y, [BIAS] = &params.call.bias};
+    *parts[p->result] = buffers.out;
+    for (int i = 0; i < p->count; i++)
+        *parts[p->operands[i]] = buffers.ins[i];
+    params.call.scratch = buffers.scratch;
+    params.call.scratch_bytes = buffers.scratch_bytes;
+    return hook_of(s->device->backend, p->id)(s, &params.call);
+}
+
+/* HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. */
+static haul_status call_library(haul__convolution *v)
+{
+    haul_device   *device = v->call->device;
+    const pass    *p = v->call->operation->extra;
+    haul_tensor   *in[3];
+    int            count = 0;
+    library_params params = {.call = v->settings, .id = p->id};
+    params.call.x = &v->x->storage->buffer;
+    params.call.weight = &v->weight->storage->buffer;
+    params.call.y = &v->y->storage->buffer;
+    params.call.bias = v->bias ? &v->bias->storage->buffer : NULL;
+    params.call.x_offset = v->x->offset;
+    params.call.weight_offset = v->weight->offset;
+    params.call.y_offset = v->y->offset;
+    params.call.bias_offset = v->bias ? v->bias->offset : 0;
+    for (int i = 0; i < p->count; i++)
+        if (*part_of(v, p->operands[i]))
+            in[count++] = *part_of(v, p->operands[i]);
+    size_t scratch = device->backend->conv2d_scratch ? device->backend->conv2d_scratch(device, p->id, &params.call) : 0;
+    return haul__call_library(v->call, convolve, &params, sizeof params, *part_of(v, p->result), in, count, scratch);
+}
+
+/* f32 forms of the operands, and room for the result. */
+static haul_status widen(haul__convolution *v)
+{
+    const pass        *p = v->call->operation->extra;
+    haul__convolution *wide = v->wide;
+    wide->call = v->call;
+    for (enum part i = X; i <= BIAS; i++) {
+        haul_tensor *t = *part_of(v, i);
+        if (!t)
+            continue;
+        haul_tensor *w = haul__temporary_strided(v->call, HAUL_F32, &t->shape, t->strides);
+        if (!w || (i != p->result && haul__copy_elements(w, t, v->call->operation->name)))
+            return haul_error_status();
+        *part_of(wide, i) = w;
+    }
+    return HAUL_OK;
+}
+
+/* A library that does not take halves takes f32: the operands are copied, the result is rounded once. */
+static haul_status try_library(haul__convolution *v)
+{
+    const pass        *p = v->call->operation->extra;
+    haul__convolution *wide = v->wide;
+    if (!has_library(v->call->device, p->id))
+        return HAUL_UNSUPPORTED;
+    haul_status status = call_library(v);
+    if (status != HAUL_UNSUPPORTED || !haul__is_half(v->settings.dtype))
+        return status;
+    if (!wide->call && widen(v))
+        return haul_error_status();
+    wide->settings = v->settings;
+    wide->settings.dtype = HAUL_F32;
+    wide->bias = v->bias ? wide->bias : NULL;
+    status = call_library(wide);
+    return status ? status
+                  : haul__copy_elements(*part_of(v, p->result), *part_of(wide, p->result), v->call->operation->name);
+}
+
+/* The last try is the one without relu and bias, row-major: after it the kernels compute. */
+static haul_status run_library(haul__convolution *v)
+{
+    haul_status status = try_library(v);
+    if (!status)
+        haul__emit_implementation(v->call->operation->name, v->call->device, "library");
+    else if (status == HAUL_UNSUPPORTED && !v->settings.channels_last && !v->settings.relu && !v->bias)
+        haul__emit_implementation(v->call->operation->name, v->call->device, "kernels of conv2d_flat");
+    return status;
+}
+
+/* ---- compute ---- */
+
+/* The library's call without bias, which is added by itself. */
+static haul_status run_without_bias(haul__convolution *v)
+{
+    haul_shape   shape = HAUL_SHAPE(1, v->settings.c_out, 1, 1);
+    haul_tensor *bias = v->bias, *column = haul__view_as(v->call, bias, &shape, NULL, bias->offset);
+    if (!column)
+        return haul_error_status();
+    v->bias = NULL;
+    haul_status status = run_library(v);
+    v->bias = bias;
+    return status ? status : haul_add_into(v->y, v->y, column);
+}
+
+/* The library's call, without relu, and then without bias, where it cannot do all at once. */
+static haul_status run_forward(haul__convolution *v)
+{
+    bool        relu = v->settings.relu;
+    haul_status status = run_library(v);
+    if (status != HAUL_UNSUPPORTED)
+        return status;
+    v->settings.relu = false;
+    if (relu)
+        status = run_library(v);
+    if (status == HAUL_UNSUPPORTED && v->bias)
+        status = run_without_bias(v);
+    if (status == HAUL_UNSUPPORTED && !v->settings.channels_last)
+        status = haul__conv2d_flat_forward(v);
+    return !status && relu ? haul_relu_into(v->y, v->y) : status;
+}
+
+static haul_status run_data(haul__convolution *v)
+{
+    haul_status status = run_library(v);
+    return status == HAUL_UNSUPPORTED && !v->settings.channels_last ? haul__conv2d_flat_data(v) : status;
+}
+
+static haul_status run_weight(haul__convolution *v)
+{
+    if (!v->settings.n)
+        return haul_zero_into(v->weight);
+    haul_status status = run_library(v);
+    return status == HAUL_UNSUPPORTED && !v->settings.channels_last ? haul__conv2d_flat_weight(v) : status;
+}
+
+/* Operand t in the format that is computed in. */
+static haul_tensor *lay(const haul__call *c, haul_tensor *t, enum part which, bool channels_last)
+{
+    if (haul__is_none(t))
+        return NULL;
+    return which == BIAS     ? t
+           : which == WEIGHT ? haul__weight_in_format(c, t, channels_last)
+                             : haul__as_format(c, t, channels_last);
+}
+
+/* The result y where it has that format, else a tensor that is copied to it. */
+static haul_tensor *room_for(const haul__call *c, haul_tensor *y, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&y->shape, strides);
+    else
+        haul__shape_strides(&y->shape, strides);
+    return haul__shape_same_strides(&y->shape, y->strides, strides)
+               ? y
+               : haul__temporary_strided(c, y->dtype, &y->shape, strides);
+}
+
+typedef haul_status run_fn(haul__convolution *v);
+
+/* HAUL_UNSUPPORTED where nothing computes it in that format. */
+static haul_status compute_in(haul__call *c, run_fn *run, bool channels_last)
+{
+    const pass       *p = c->operation->extra;
+    haul_tensor      *y = c->results[0], *out = room_for(c, y, channels_last);
+    haul__convolution wide = {.call = NULL};
+    haul__convolution v = {.call = c, .settings = settings_of(c, &y->shape), .wide = &wide};
+    v.settings.channels_last = channels_last;
+    *part_of(&v, p->result) = out;
+    for (int i = 0; i < p->count; i++)
+        *part_of(&v, p->operands[i]) = lay(c, c->operands[i], p->operands[i], channels_last);
+    if (!v.x || !v.weight || !v.y)
+        return haul_error_status();
+    haul_status status = run(&v);
+    return status || out == y ? status : haul__copy_elements(y, out, c->operation->name);
+}
+
+static haul_status compute(haul__call *c, run_fn *run)
+{
+    const conv2d_attributes *at = haul__attributes(c);
+    haul_status              status = compute_in(c, run, at->channels_last);
+    if (status == HAUL_UNSUPPORTED && at->channels_last) /* after all */
+        status = compute_in(c, run, false);
+    return status;
+}
+
+static haul_status compute_forward(haul__call *c)
+{
+    return compute(c, run_forward);
+}
+
+static haul_status compute_data(haul__call *c)
+{
+    return compute(c, run_data);
+}
+
+static haul_status compute_weight(haul__call *c)
+{
+    return compute(c, run_weight);
+}
+
+/* Two operations for each tap that an element of y meets, in each of the three passes. */
+static haul__cost cost(const haul__call *c)
+{
+    haul__conv2d s = settings_of(c, &c->results[0]->shape);
+    double       outputs = (double)s.n * (double)s.c_out * (double)s.out_h * (double)s.out_w;
+    return (haul__cost){.flops = 2 * outputs * (double)(s.c_in / s.groups) * (double)s.kh * (double)s.kw,
+                        .bytes = haul__call_bytes(c)};
+}
+
+/* ---- the operations ---- */
+
+static void gradient_of_forward(haul__gradient *c);
+static void gradient_of_data(haul__gradient *c);
+static void gradient_of_weight(haul__gradient *c);
+
+HAUL__OPERATION(conv2d_backward_data) = {
+    .name = "haul_conv2d_backward_data",
+    .operands = {{"dy", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .rule = HAUL__PROMOTED,
+    .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
+    .extra = &passes[HAUL__CONV2D_DATA],
+    .infer = infer_data,
+    .compute = compute_data,
+    .gradient = gradient_of_data,
+    .cost = cost,
+};
+
+HAUL__OPERATION(conv2d_backward_weight) = {
+    .name = "haul_conv2d_backward_weight",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"dy", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"dweight"}},
+    .dtypes = HAUL__FLOATS,
+    .rule = HAUL__PROMOTED,
+    .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
+    .extra = &passes[HAUL__CONV2D_WEIGHT],
+    .infer = infer_weight,
+    .compute = compute_weight,
+    .gradient = gradient_of_weight,
+    .cost = cost,
+};
+
+/* x or the weight has a floating dtype; the bias does not count for that. */
+static haul_dtype common_dtype(const haul__call *c)
+{
+    haul_dtype dtype = haul_dtype_promote(c->operands[0]->dtype, c->operands[1]->dtype);
+    if (!haul_dtype_is_float(dtype)) {
+        haul__refuse_dtype(c, 0, "a convolution needs a floating dtype; convert it with haul_cast");
+        return HAUL_DTYPE_NONE;
+    }
+    return haul__has(c, 2) ? haul_dtype_promote(dtype, c->operands[2]->dtype) : dtype;
+}
+
+HAUL__OPERATION(conv2d) = {
+    .name = "haul_conv2d",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0},
+                 {"bias", .optional = true}},
+    .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__FLOATS,
+    .common_dtype = common_dtype,
+    .autocast = HAUL__LOWER,
+    .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
+    .extra = &passes[HAUL__CONV2D_FORWARD],
+    .infer = infer_forward,
+    .compute = compute_forward,
+    .gradient = gradient_of_forward,
+    .cost = cost,
+};
+
+/* With relu, dy flows where y > 0. */
+static void gradient_of_forward(haul__gradient *c)
+{
+    conv2d_attributes at = *(const conv2d_attributes *)c->attributes;
+    haul_tensor      *g = c->results[0];
+    if (at.relu)
+        g = haul_relu_backward(g, c->saved_results[0]);
+    at.relu = false;
+    if (haul__wanted(c, 0))
+        c->operands[0] = HAUL__APPLY(conv2d_backward_data, &at, g, c->saved[1]);
+    if (haul__wanted(c, 1))
+        c->operands[1] = HAUL__APPLY(conv2d_backward_weight, &at, c->saved[0], g);
+    if (haul__wanted(c, 2))
+        c->operands[2] = haul_sum(g, .axes = {0, 2, 3}, .count = 3);
+}
+
+/* dx = D(dy, w) is linear in both; its gradient gg has x's shape. */
+static void gradient_of_data(haul__gradient *c)
+{
+    haul_tensor *gg = c->results[0];
+    if (haul__wanted(c, 0))
+        c->operands[0] = HAUL__APPLY(conv2d, c->attributes, gg, c->saved[1], HAUL_NONE);
+    if (haul__wanted(c, 1))
+        c->operands[1] = HAUL__APPLY(conv2d_backward_weight, c->attributes, gg, c->saved[0]);
+}
+
+/* dw = W(x, dy) is linear in both; its gradient gg has the weight's shape. */
+static void gradient_of_weight(haul__gradient *c)
+{
+    haul_tensor *gg = c->results[0];
+    if (haul__wanted(c, 0))
+        c->operands[0] = HAUL__APPLY(conv2d_backward_data, c->attributes, c->saved[1], gg);
+    if (haul__wanted(c, 1))
+        c->operands[1] = HAUL__APPLY(conv2d, c->attributes, c->saved[0], gg, HAUL_NONE);
+}
+
+static conv2d_attributes attributes_of(const haul_conv2d_options *o)
+{
+    return (conv2d_attributes){
+        .stride = {o->stride[0], o->stride[1]},
+        .padding = {o->padding[0], o->padding[1]},
+        .dilation = {o->dilation[0], o->dilation[1]},
+        .groups = o->groups,
         .relu = o->relu,
     };
-    for (int i = 0; i < 2; i++) {
-        c->stride[i] = o->stride[i] ? o->stride[i] : (o->stride[0] ? o->stride[0] : 1);
-        c->dilation[i] = o->dilation[i] ? o->dilation[i] : (o->dilation[0] ? o->dilation[0] : 1);
-        c->padding[i] = o->padding[i];
-    }
-    if (c->c_in % c->groups || c->c_out % c->groups || c->c_in / c->groups != weight->shape.dims[1])
-        return haul__fail(HAUL_SHAPE, operation, "weight",
-                          "x is %s and weight is %s with %lld group(s): weight must be [C_out, %lld / groups, KH, KW], "
-                          "and groups must divide both numbers of channels",
-                          haul__shape_text(&x->shape, sx, sizeof sx), haul__shape_text(&weight->shape, sw, sizeof sw),
-                          (long long)c->groups, (long long)c->c_in);
-    haul_status status = output_size("rows", c->h, c->kh, c->stride[0], c->padding[0], c->dilation[0], &c->out_h);
-    if (status)
-        return status;
-    return output_size("columns", c->w, c->kw, c->stride[1], c->padding[1], c->dilation[1], &c->out_w);
-}
-
-/* Bring all to one floating dtype. */
-static haul_status promote(haul_tensor *in[3])
-{
-    haul_dtype dtype = haul_dtype_promote(in[0]->dtype, in[1]->dtype);
-    if (!haul_dtype_is_float(dtype))
-        return haul__fail_dtype(operation, "x", in[0],
-                                "a convolution needs a floating dtype; convert it with haul_cast");
-    if (!haul__is_none(in[2]))
-        dtype = haul_dtype_promote(dtype, in[2]->dtype);
-    for (int i = 0; i < 3; i++)
-        if (!haul__is_none(in[i]) && in[i]->dtype != dtype && !(in[i] = haul_cast(in[i], dtype)))
-            return haul_error_status();
-    return HAUL_OK;
-}
-
-static haul_tensor *conv2d(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
-{
-    haul_tensor      *in[] = {x, weight, options->bias};
-    const char *const names[] = {"x", "weight", "bias"};
-    haul__conv2d      c;
-    if (!haul__place(operation, in, names, 3) || check_operands(in[0], in[1], in[2]) || check_options(options) ||
-        describe(&c, in[0], in[1], options) || promote(in))
-        return NULL;
-    return forward(in[0], in[1], in[2], &c);
 }
 
 haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
 {
-    if (!options) {
-        haul__fail_null(operation, "options");
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, conv2d(x, weight, options)) : NULL;
+    if (!options)
+        return haul__no_options(&haul__operation_conv2d);
+    conv2d_attributes at = attributes_of(options);
+    return HAUL__APPLY(conv2d, &at, x, weight, options->bias);
+}
+
+haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                  const haul_conv2d_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_conv2d.name, "options");
+    conv2d_attributes at = attributes_of(options);
+    return HAUL__APPLY_INTO(out, conv2d, &at, x, weight, options->bias);
 }

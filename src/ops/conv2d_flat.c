@@ -7,6 +7,8 @@
  * stored. */
 #include "ops/conv2d_flat.h"
 
+#include "engine/copy.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/gemm.h"
 
@@ -196,8 +198,6 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
 #define PARTIAL_SUMS ((int64_t)1 << 21)
 #define GRAIN        65536
 
-static const char *const operation = "haul_conv2d";
-
 static int64_t at_least_one(int64_t v)
 {
     return v > 1 ? v : 1;
@@ -205,7 +205,7 @@ static int64_t at_least_one(int64_t v)
 
 /* ---- planes ---- */
 
-/* How images lie in a workspace: planes of rows x columns, phases of them for each channel. */
+/* How images are kept in a workspace: planes of rows x columns, phases of them for each channel. */
 typedef struct planes {
     int64_t rows, columns, phases_h, phases_w, plane, channel, image;
 } planes;
@@ -224,49 +224,64 @@ static planes planes_of_x(const haul__conv2d *c)
     return planes_of(c->c_in, rows, columns, c->stride[0], c->stride[1]);
 }
 
-/* `slack` zeros behind the planes let tiles read past their end. */
-static haul_tensor *pad(haul_tensor *t, const planes *to, const conv2d_pad_params *how, int64_t first, int64_t images,
-                        int64_t channels)
+/* dy's planes, its elements a stride apart, with borders in which every tap of the weight meets something. */
+static planes planes_of_dy(const haul__conv2d *c)
+{
+    return planes_of(c->c_out, c->h + (c->kh - 1) * c->dilation[0], c->w + (c->kw - 1) * c->dilation[1], 1, 1);
+}
+
+/* Room for the planes of `images`; `slack` zeros behind them let tiles read past their end. */
+static haul_tensor *room_for(const haul__convolution *v, const planes *to, int64_t images, int64_t slack)
+{
+    haul_shape shape = HAUL_SHAPE(images * to->image + slack);
+    return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
+}
+
+/* Copy images of `t` from `first` on into `room`. */
+static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, const conv2d_pad_params *how,
+                       haul_tensor *room, int64_t first, int64_t images, int64_t channels)
 {
     conv2d_pad_params p = *how;
-    haul_shape        shape = HAUL_SHAPE(images * to->image + p.slack);
-    haul_tensor      *out = haul__result(operation, t->storage->device, haul__sum_dtype(t->dtype), &shape);
     p.in_offset = t->offset + first * channels * p.h * p.w;
     p.rows = to->rows;
     p.columns = to->columns;
     p.phases_h = to->phases_h;
     p.phases_w = to->phases_w;
     p.items = images * channels * to->phases_h * to->phases_w * to->rows + 1;
-    if (!out || haul__run(operation, t->storage->device, HAUL__K_conv2d_pad, t->dtype, &out, 1, &t, 1, &p, sizeof p,
-                          p.items, at_least_one(GRAIN / 4 / at_least_one(p.columns))))
-        return NULL;
-    return out;
+    return haul__launch_kernel(v->call, HAUL__K_conv2d_pad, t->dtype, &room, 1, &t, 1, &p, sizeof p, p.items,
+                               at_least_one(GRAIN / 4 / at_least_one(p.columns)));
 }
 
-static haul_tensor *pad_x(haul_tensor *x, const planes *to, const haul__conv2d *c, int64_t slack, int64_t first,
-                          int64_t images)
+static haul_status pad_x(const haul__convolution *v, const planes *to, int64_t slack, haul_tensor *room, int64_t first,
+                         int64_t images)
 {
-    return pad(x, to,
-               &(conv2d_pad_params){.h = c->h,
-                                    .w = c->w,
-                                    .slack = slack,
-                                    .mul_h = c->stride[0],
-                                    .mul_w = c->stride[1],
-                                    .div_h = 1,
-                                    .div_w = 1,
-                                    .top = c->padding[0],
-                                    .left = c->padding[1]},
-               first, images, c->c_in);
+    const haul__conv2d     *c = &v->settings;
+    const conv2d_pad_params how = {
+        .h = c->h,
+        .w = c->w,
+        .slack = slack,
+        .mul_h = c->stride[0],
+        .mul_w = c->stride[1],
+        .div_h = 1,
+        .div_w = 1,
+        .top = c->padding[0],
+        .left = c->padding[1],
+    };
+    return pad(v, v->x, to, &how, room, first, images, c->c_in);
 }
 
 /* ---- forward and the gradient of x ---- */
 
-static haul_status run_tiles(const haul__conv2d *c, conv2d_tile_params *p, const planes *from, haul_tensor *padded,
-                             haul_tensor *weight, haul_tensor *bias, haul_tensor *y, int64_t first, int64_t images)
+static int64_t tile_width(const haul__convolution *v)
 {
-    haul_device *device = y->storage->device;
-    int64_t      width = TILE_VECTORS * haul__kernel_lanes(device, y->dtype);
-    haul_tensor *in[] = {padded, weight, bias ? bias : weight};
+    return TILE_VECTORS * haul__kernel_lanes(v->call->device, v->settings.dtype);
+}
+
+static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const planes *from, haul_tensor *padded,
+                             haul_tensor *out, int64_t first, int64_t images)
+{
+    const haul__conv2d *c = &v->settings;
+    haul_tensor        *in[] = {padded, v->weight, v->bias ? v->bias : v->weight};
     p->kh = c->kh;
     p->kw = c->kw;
     p->groups = c->groups;
@@ -276,23 +291,22 @@ static haul_status run_tiles(const haul__conv2d *c, conv2d_tile_params *p, const
     p->image = from->image;
     p->phases_h = from->phases_h;
     p->phases_w = from->phases_w;
-    p->tiles = haul__ceil_div((p->h - 1) * p->columns + p->w, width);
-    p->weight_offset += weight->offset;
-    p->y_offset = y->offset + first * c->groups * p->m * p->h * p->w;
-    p->bias_offset = bias ? bias->offset : 0;
-    p->has_bias = bias != NULL;
+    p->tiles = haul__ceil_div((p->h - 1) * p->columns + p->w, tile_width(v));
+    p->weight_offset += v->weight->offset;
+    p->y_offset = out->offset + first * c->groups * p->m * p->h * p->w;
+    p->bias_offset = v->bias ? v->bias->offset : 0;
+    p->has_bias = v->bias != NULL;
     p->items = images * c->groups * p->tiles * haul__ceil_div(p->m, TILE_ROWS);
-    return haul__run(operation, device, HAUL__K_conv2d_tile, y->dtype, &y, 1, in, 3, p, sizeof *p, p->items,
-                     at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
+    return haul__launch_kernel(v->call, HAUL__K_conv2d_tile, out->dtype, &out, 1, in, 3, p, sizeof *p, p->items,
+                               at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
 }
 
-static haul_status forward_chunk(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                                 haul_tensor *y, int64_t first, int64_t images)
+static haul_status forward_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
+                                 int64_t images)
 {
-    planes       from = planes_of_x(c);
-    int64_t      slack = TILE_VECTORS * haul__kernel_lanes(y->storage->device, y->dtype), taps = c->kh * c->kw;
-    haul_tensor *padded = pad_x(x, &from, c, slack, first, images);
-    if (!padded)
+    const haul__conv2d *c = &v->settings;
+    int64_t             taps = c->kh * c->kw;
+    if (pad_x(v, from, tile_width(v), room, first, images))
         return haul_error_status();
     conv2d_tile_params p = {
         .m = c->c_out / c->groups,
@@ -307,29 +321,27 @@ static haul_status forward_chunk(const haul__conv2d *c, haul_tensor *x, haul_ten
         .w_kh = c->kw,
         .w_kw = 1,
     };
-    return run_tiles(c, &p, &from, padded, weight, bias, y, first, images);
+    return run_tiles(v, &p, from, room, v->y, first, images);
 }
 
 /* dx is the convolution of dy, its elements a stride apart with zeros between them, with the weight turned round. */
-static haul_status data_chunk(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                              haul_tensor *y, int64_t first, int64_t images)
+static haul_status data_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
+                              int64_t images)
 {
-    (void)bias;
-    int64_t      reach_h = (c->kh - 1) * c->dilation[0], reach_w = (c->kw - 1) * c->dilation[1];
-    planes       from = planes_of(c->c_out, c->h + reach_h, c->w + reach_w, 1, 1);
-    int64_t      slack = TILE_VECTORS * haul__kernel_lanes(x->storage->device, x->dtype), taps = c->kh * c->kw;
-    haul_tensor *padded = pad(y, &from,
-                              &(conv2d_pad_params){.h = c->out_h,
-                                                   .w = c->out_w,
-                                                   .slack = slack,
-                                                   .mul_h = 1,
-                                                   .mul_w = 1,
-                                                   .div_h = c->stride[0],
-                                                   .div_w = c->stride[1],
-                                                   .top = reach_h - c->padding[0],
-                                                   .left = reach_w - c->padding[1]},
-                              first, images, c->c_out);
-    if (!padded)
+    const haul__conv2d     *c = &v->settings;
+    int64_t                 taps = c->kh * c->kw;
+    const conv2d_pad_params how = {
+        .h = c->out_h,
+        .w = c->out_w,
+        .slack = tile_width(v),
+        .mul_h = 1,
+        .mul_w = 1,
+        .div_h = c->stride[0],
+        .div_w = c->stride[1],
+        .top = (c->kh - 1) * c->dilation[0] - c->padding[0],
+        .left = (c->kw - 1) * c->dilation[1] - c->padding[1],
+    };
+    if (pad(v, v->y, from, &how, room, first, images, c->c_out))
         return haul_error_status();
     conv2d_tile_params p = {
         .m = c->c_in / c->groups,
@@ -345,75 +357,59 @@ static haul_status data_chunk(const haul__conv2d *c, haul_tensor *x, haul_tensor
         .w_kh = -c->kw,
         .w_kw = -1,
     };
-    return run_tiles(c, &p, &from, padded, weight, NULL, x, first, images);
+    return run_tiles(v, &p, from, room, v->x, first, images);
 }
 
-/* Images go through a workspace in chunks of a size that depends on the shape only. */
-typedef haul_status chunk_fn(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                             haul_tensor *y, int64_t first, int64_t images);
+typedef haul_status chunk_fn(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
+                             int64_t images);
 
-static haul_status run_chunks(chunk_fn *fn, const haul__conv2d *c, int64_t per_image, haul_tensor *x,
-                              haul_tensor *weight, haul_tensor *bias, haul_tensor *y)
+/* Images go through one workspace in chunks of a size that depends on the shape only. Tiles take the few values of
+ * weight and bias in the dtype of the sums, as they take the planes. */
+static haul_status run_chunks(const haul__convolution *v, const planes *from, chunk_fn *fn)
 {
-    int64_t     most = at_least_one(WORKSPACE / at_least_one(per_image));
-    haul_status status = HAUL_OK;
-    for (int64_t first = 0; first < c->n && !status; first += most) {
-        haul_scope *scope = haul_scope_push();
-        if (!scope)
-            return haul_error_status();
-        status = fn(c, x, weight, bias, y, first, c->n - first < most ? c->n - first : most);
-        haul_scope_pop(scope);
-    }
+    haul__convolution wide = *v;
+    haul_dtype        dtype = haul__sum_dtype(v->settings.dtype);
+    int64_t           n = v->settings.n, most = at_least_one(WORKSPACE / at_least_one(from->image));
+    wide.weight = haul__as_dtype(v->call, v->weight, dtype);
+    wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, dtype) : NULL;
+    if (!wide.weight || (v->bias && !wide.bias))
+        return haul_error_status();
+    haul_tensor *room = room_for(v, from, n < most ? n : most, tile_width(v));
+    haul_status  status = room ? HAUL_OK : haul_error_status();
+    for (int64_t first = 0; first < n && !status; first += most)
+        status = fn(&wide, from, room, first, n - first < most ? n - first : most);
     return status;
 }
 
-/* Tiles take the few values of weight and bias in the dtype of the sums, as they take the planes. */
-static haul_status run_widened(chunk_fn *fn, const haul__conv2d *c, int64_t per_image, haul_tensor *x,
-                               haul_tensor *weight, haul_tensor *bias, haul_tensor *y)
+haul_status haul__conv2d_flat_forward(const haul__convolution *v)
 {
-    haul_dtype dtype = haul__sum_dtype(weight->dtype);
-    if (weight->dtype == dtype)
-        return run_chunks(fn, c, per_image, x, weight, bias, y);
-    bool         grad = haul_set_grad_enabled(false);
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *w = scope ? haul_cast(weight, dtype) : NULL, *b = w && bias ? haul_cast(bias, dtype) : NULL;
-    haul_status  status = w && (b || !bias) ? run_chunks(fn, c, per_image, x, w, b, y) : haul_error_status();
-    haul_scope_pop(scope);
-    haul_set_grad_enabled(grad);
-    return status;
+    planes from = planes_of_x(&v->settings);
+    return run_chunks(v, &from, forward_chunk);
 }
 
-haul_status haul__conv2d_flat_forward(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *bias,
-                                      haul_tensor *y)
+haul_status haul__conv2d_flat_data(const haul__convolution *v)
 {
-    return run_widened(forward_chunk, c, planes_of_x(c).image, x, weight, bias, y);
-}
-
-haul_status haul__conv2d_flat_data(const haul__conv2d *c, haul_tensor *x, haul_tensor *weight, haul_tensor *dy)
-{
-    int64_t rows = c->h + (c->kh - 1) * c->dilation[0], columns = c->w + (c->kw - 1) * c->dilation[1];
-    return run_widened(data_chunk, c, c->c_out * rows * columns, x, weight, NULL, dy);
+    planes from = planes_of_dy(&v->settings);
+    return run_chunks(v, &from, data_chunk);
 }
 
 /* ---- the gradient of the weight ---- */
 
 /* The partial sums of all pieces, [pieces, c_out, c_in / groups, kh, kw]. */
-static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_tensor *dy, int64_t per_piece)
+static haul_tensor *weight_pieces(const haul__convolution *v, int64_t per_piece)
 {
-    haul_device *device = x->storage->device;
-    int64_t      lanes = haul__kernel_lanes(device, x->dtype), channels = c->c_in / c->groups, m = c->c_out / c->groups;
-    planes       from = planes_of_x(c);
-    int64_t      span = haul__ceil_div((c->out_h - 1) * from.columns + c->out_w, lanes) * lanes;
-    planes       dy_planes = planes_of(c->c_out, haul__ceil_div(span, from.columns), from.columns, 1, 1);
-    haul_shape   shape = HAUL_SHAPE(haul__ceil_div(c->n, per_piece), c->c_out, channels, c->kh, c->kw);
-    haul_tensor *padded = pad_x(x, &from, c, lanes, 0, c->n);
-    haul_tensor *spread =
-        pad(dy, &dy_planes,
-            &(conv2d_pad_params){
-                .h = c->out_h, .w = c->out_w, .slack = lanes, .mul_h = 1, .mul_w = 1, .div_h = 1, .div_w = 1},
-            0, c->n, c->c_out);
-    haul_tensor *sums = haul__result(operation, device, haul__sum_dtype(x->dtype), &shape);
-    if (!padded || !spread || !sums)
+    const haul__conv2d *c = &v->settings;
+    int64_t             lanes = haul__kernel_lanes(v->call->device, c->dtype), channels = c->c_in / c->groups;
+    planes              from = planes_of_x(c);
+    int64_t    span = haul__ceil_div((c->out_h - 1) * from.columns + c->out_w, lanes) * lanes, m = c->c_out / c->groups;
+    planes     dy_planes = planes_of(c->c_out, haul__ceil_div(span, from.columns), from.columns, 1, 1);
+    haul_shape shape = HAUL_SHAPE(haul__ceil_div(c->n, per_piece), c->c_out, channels, c->kh, c->kw);
+    haul_tensor            *padded = room_for(v, &from, c->n, lanes), *spread = room_for(v, &dy_planes, c->n, lanes);
+    haul_tensor            *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
+    const conv2d_pad_params how = {
+        .h = c->out_h, .w = c->out_w, .slack = lanes, .mul_h = 1, .mul_w = 1, .div_h = 1, .div_w = 1};
+    if (!padded || !spread || !sums || pad_x(v, &from, lanes, padded, 0, c->n) ||
+        pad(v, v->y, &dy_planes, &how, spread, 0, c->n, c->c_out))
         return NULL;
     conv2d_weight_params p = {
         .m = m,
@@ -437,18 +433,18 @@ static haul_tensor *weight_pieces(const haul__conv2d *c, haul_tensor *x, haul_te
     };
     p.items = shape.dims[0] * c->groups * haul__ceil_div(m, CONV2D_ROWS) *
               haul__ceil_div(channels * c->kh * c->kw, CONV2D_ROWS);
-    int64_t work = at_least_one(per_piece * span);
-    if (haul__run(operation, device, HAUL__K_conv2d_weight, x->dtype, &sums, 1, (haul_tensor *[]){spread, padded}, 2,
-                  &p, sizeof p, p.items, at_least_one(GRAIN / work)))
+    if (haul__launch_kernel(v->call, HAUL__K_conv2d_weight, c->dtype, &sums, 1, (haul_tensor *[]){spread, padded}, 2,
+                            &p, sizeof p, p.items, at_least_one(GRAIN / at_least_one(per_piece * span))))
         return NULL;
     return sums;
 }
 
-haul_tensor *haul__conv2d_flat_weight(const haul__conv2d *c, haul_tensor *x, haul_tensor *dy)
+haul_status haul__conv2d_flat_weight(const haul__convolution *v)
 {
-    int64_t      count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
-    bool         pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
-    haul_tensor *sums = weight_pieces(c, x, dy, pieces ? PIECE : c->n);
-    haul_tensor *sum = sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
-    return sum && sum->dtype != x->dtype ? haul_cast(sum, x->dtype) : sum;
+    const haul__conv2d *c = &v->settings;
+    int64_t             count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
+    bool                pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
+    haul_tensor        *sums = weight_pieces(v, pieces ? PIECE : c->n);
+    haul_tensor        *sum = sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
+    return sum ? haul__copy_elements(v->weight, sum, v->call->operation->name) : haul_error_status();
 }

@@ -3,6 +3,7 @@
 #include "ops/gemm.h"
 
 #include "events/events.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -182,27 +183,27 @@ int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
     return bytes / (int64_t)haul__dtype_size(haul__sum_dtype(dtype));
 }
 
-static gemm_params params_of(const haul__gemm *call)
+static gemm_params params_of(const haul__gemm *g)
 {
     return (gemm_params){
-        .batch = call->batch,
-        .m = call->m,
-        .n = call->n,
-        .k = call->k,
-        .a_offset = call->a_offset,
-        .b_offset = call->b_offset,
-        .c_offset = call->c_offset,
-        .bias_offset = call->bias_offset,
-        .a_row = call->a_row,
-        .a_col = call->a_col,
-        .a_batch = call->a_batch,
-        .b_row = call->b_row,
-        .b_col = call->b_col,
-        .b_batch = call->b_batch,
-        .c_row = call->c_row,
-        .c_batch = call->c_batch,
-        .accumulate = call->accumulate,
-        .has_bias = call->bias != NULL,
+        .batch = g->batch,
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .a_offset = g->a_offset,
+        .b_offset = g->b_offset,
+        .c_offset = g->c_offset,
+        .bias_offset = g->bias_offset,
+        .a_row = g->a_row,
+        .a_col = g->a_col,
+        .a_batch = g->a_batch,
+        .b_row = g->b_row,
+        .b_col = g->b_col,
+        .b_batch = g->b_batch,
+        .c_row = g->c_row,
+        .c_batch = g->c_batch,
+        .accumulate = g->accumulate,
+        .has_bias = g->bias != NULL,
     };
 }
 
@@ -211,127 +212,107 @@ static int64_t grain_for(int64_t work)
     return work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);
 }
 
-/* The buffers are those of the command: C, perhaps scratch memory, A, B, perhaps the bias. */
-static haul_status multiply(haul__stream *s, const haul__command *c)
+/* ---- the library's call ---- */
+
+static haul_status multiply(haul__stream *s, const haul__command *command)
 {
-    haul__gemm          call = *(const haul__gemm *)c->params;
-    const haul__region *in = c->buffers + c->write_count;
-    call.c = &c->buffers[0].storage->buffer;
-    if (c->write_count > 1) {
-        call.scratch = &c->buffers[1].storage->buffer;
-        call.scratch_bytes = c->buffers[1].storage->bytes;
-    }
-    call.a = &in[0].storage->buffer;
-    call.b = &in[1].storage->buffer;
-    call.bias = c->buffer_count - c->write_count > 2 ? &in[2].storage->buffer : NULL;
-    return s->device->backend->gemm(s, &call);
+    haul__gemm            g = *(const haul__gemm *)command->params;
+    haul__library_buffers buffers = haul__library_buffers_of(command);
+    g.c = buffers.out;
+    g.a = buffers.ins[0];
+    g.b = buffers.ins[1];
+    g.bias = buffers.ins[2];
+    g.scratch = buffers.scratch;
+    g.scratch_bytes = buffers.scratch_bytes;
+    return s->device->backend->gemm(s, &g);
 }
 
-static haul_status call_library(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                                haul_tensor *const *in, int in_count)
+/* `in` is A, B and the bias, or C where there is none. */
+static haul_status run_library(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
-    size_t scratch = device->backend->gemm_scratch ? device->backend->gemm_scratch(device, call) : 0;
-    return haul__run_library(operation, device, multiply, call, sizeof *call, c, in, in_count, scratch);
-}
-
-/* HAUL_UNSUPPORTED, with nothing recorded, where the backend has no call of its own for it. */
-static haul_status run_library(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                               haul_tensor *const *in, int in_count)
-{
-    haul__error_record before;
-    if (!device->backend->gemm)
+    const haul__backend *backend = call->device->backend;
+    if (!backend->gemm)
         return HAUL_UNSUPPORTED;
-    haul__error_save(&before);
-    haul_status status = call_library(operation, call, device, c, in, in_count);
-    return haul__room_made(device, status, &before) ? call_library(operation, call, device, c, in, in_count) : status;
+    size_t scratch = backend->gemm_scratch ? backend->gemm_scratch(call->device, g) : 0;
+    return haul__call_library(call, multiply, g, sizeof *g, c, in, g->bias ? 3 : 2, scratch);
 }
 
-static haul_status run_plain(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                             haul_tensor *const *in)
+/* ---- kernels ---- */
+
+static haul_status run_plain(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
-    gemm_params p = params_of(call);
-    p.items = call->batch * call->m * call->n;
-    return haul__run(operation, device, HAUL__K_gemm_plain, call->dtype, &c, 1, in, 3, &p, sizeof p, p.items,
-                     grain_for(call->k));
+    gemm_params p = params_of(g);
+    p.items = g->batch * g->m * g->n;
+    return haul__launch_kernel(call, HAUL__K_gemm_plain, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items,
+                               grain_for(g->k));
 }
 
-static haul_status run_tiles(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                             haul_tensor *const *in)
+static haul_status run_tiles(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
-    int64_t     width = TILE_VECTORS * haul__kernel_lanes(device, call->dtype);
-    gemm_params p = params_of(call);
-    p.panels = (call->n - 1) / width + 1;
-    haul_shape   shape = HAUL_SHAPE(call->b_batch ? call->batch : 1, p.panels, call->k, width);
-    haul_tensor *packed = haul__result(operation, device, haul__sum_dtype(call->dtype), &shape);
+    int64_t     width = TILE_VECTORS * haul__kernel_lanes(call->device, g->dtype);
+    gemm_params p = params_of(g);
+    p.panels = (g->n - 1) / width + 1;
+    haul_shape   shape = HAUL_SHAPE(g->b_batch ? g->batch : 1, p.panels, g->k, width);
+    haul_tensor *packed = haul__temporary(call, haul__sum_dtype(g->dtype), &shape);
     if (!packed)
         return haul_error_status();
-    p.items = shape.dims[0] * p.panels * call->k;
-    haul_status status = haul__run(operation, device, HAUL__K_gemm_pack, call->dtype, &packed, 1, &in[1], 1, &p,
-                                   sizeof p, p.items, grain_for(width * 16));
+    p.items = shape.dims[0] * p.panels * g->k;
+    haul_status status = haul__launch_kernel(call, HAUL__K_gemm_pack, g->dtype, &packed, 1, &in[1], 1, &p, sizeof p,
+                                             p.items, grain_for(width * 16));
     if (status)
         return status;
     haul_tensor *tile_in[] = {in[0], packed, in[2]};
-    p.items = call->batch * p.panels * ((call->m - 1) / TILE_ROWS + 1);
-    return haul__run(operation, device, HAUL__K_gemm_tile, call->dtype, &c, 1, tile_in, 3, &p, sizeof p, p.items,
-                     grain_for(TILE_ROWS * call->k * 4));
+    p.items = g->batch * p.panels * ((g->m - 1) / TILE_ROWS + 1);
+    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, tile_in, 3, &p, sizeof p, p.items,
+                               grain_for(TILE_ROWS * g->k * 4));
 }
 
-/* Where threads share memory they take A and B as they lie. */
-static haul_status run_teams(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                             haul_tensor *const *in)
+/* Where threads share memory they take A and B where they are. */
+static haul_status run_teams(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
-    gemm_params p = params_of(call);
-    p.panels = (call->n - 1) / TEAM_SIDE + 1;
-    p.items = call->batch * p.panels * ((call->m - 1) / TEAM_SIDE + 1) * TEAM;
-    return haul__run(operation, device, HAUL__K_gemm_tile, call->dtype, &c, 1, in, 3, &p, sizeof p, p.items, TEAM);
+    gemm_params p = params_of(g);
+    p.panels = (g->n - 1) / TEAM_SIDE + 1;
+    p.items = g->batch * p.panels * ((g->m - 1) / TEAM_SIDE + 1) * TEAM;
+    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items, TEAM);
 }
 
-static haul_status run_kernels(const char *operation, const haul__gemm *call, haul_device *device, haul_tensor *c,
-                               haul_tensor *const *in)
+static haul_status run_kernels(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
-    bool small = (double)call->batch * (double)call->m * (double)call->n * (double)call->k < SMALL;
-    bool plain = !haul_dtype_is_float(call->dtype) || small || call->k == 0;
-    haul__emit_implementation(operation, device, plain ? "kernel gemm_plain" : "kernel gemm_tile");
+    bool small = (double)g->batch * (double)g->m * (double)g->n * (double)g->k < SMALL;
+    bool plain = !haul_dtype_is_float(g->dtype) || small || g->k == 0;
+    haul__emit_implementation(call->operation->name, call->device, plain ? "kernel gemm_plain" : "kernel gemm_tile");
     if (plain)
-        return run_plain(operation, call, device, c, in);
-    if (device->backend->shared_tiles)
-        return run_teams(operation, call, device, c, in);
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
-    haul_status status = run_tiles(operation, call, device, c, in);
-    haul_scope_pop(scope);
-    return status;
+        return run_plain(call, g, c, in);
+    return call->device->backend->shared_tiles ? run_teams(call, g, c, in) : run_tiles(call, g, c, in);
 }
 
-haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
+/* ---- all of it ---- */
+
+haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias)
 {
-    haul_device *device = c->storage->device;
-    haul__gemm   call = *shape;
-    if (device->backend->no_data || call.batch == 0 || call.m == 0 || call.n == 0)
-        return HAUL_OK;
-    call.dtype = c->dtype;
-    call.a = &a->storage->buffer;
-    call.b = &b->storage->buffer;
-    call.c = &c->storage->buffer;
-    call.bias = bias ? &bias->storage->buffer : NULL;
-    call.a_offset += a->offset;
-    call.b_offset += b->offset;
-    call.c_offset += c->offset;
-    call.bias_offset += bias ? bias->offset : 0;
-    call.tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
+    haul__gemm g = *shape;
+    g.dtype = c->dtype;
+    g.a = &a->storage->buffer;
+    g.b = &b->storage->buffer;
+    g.c = &c->storage->buffer;
+    g.bias = bias ? &bias->storage->buffer : NULL;
+    g.a_offset += a->offset;
+    g.b_offset += b->offset;
+    g.c_offset += c->offset;
+    g.bias_offset += bias ? bias->offset : 0;
+    g.tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
 
     /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
-    haul_tensor *in[] = {call.k ? a : c, call.k ? b : c, bias ? bias : c};
-    haul_status  status = run_library(operation, &call, device, c, in, bias ? 3 : 2);
-    if (status == HAUL_UNSUPPORTED && call.relu) {
-        call.relu = false;
-        status = run_library(operation, &call, device, c, in, bias ? 3 : 2);
+    haul_tensor *in[] = {g.k ? a : c, g.k ? b : c, bias ? bias : c};
+    haul_status  status = run_library(call, &g, c, in);
+    if (status == HAUL_UNSUPPORTED && g.relu) {
+        g.relu = false;
+        status = run_library(call, &g, c, in);
     }
     if (status == HAUL_UNSUPPORTED)
-        status = run_kernels(operation, &call, device, c, in);
+        status = run_kernels(call, &g, c, in);
     else if (!status)
-        haul__emit_implementation(operation, device, "library");
-    return !status && shape->relu && !call.relu ? haul_relu_into(c, c) : status;
+        haul__emit_implementation(call->operation->name, call->device, "library");
+    return !status && shape->relu && !g.relu ? haul_relu_into(c, c) : status;
 }

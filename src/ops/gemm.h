@@ -2,12 +2,12 @@
 #ifndef HAUL_OPS_GEMM_H
 #define HAUL_OPS_GEMM_H
 
-#include "engine/dispatch.h"
+#include "engine/operation.h"
 
 /* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, and relu of it all, if so wished. `shape`
- * holds sizes and strides; its buffers, dtype and offsets are filled in here from the tensors. bias is NULL for none.
- * The backend's own gemm serves where it has one, else kernels do. */
-haul_status haul__gemm_run(const char *operation, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
+ * holds sizes, none of C's 0, and strides; buffers, dtype and offsets are filled in here from the tensors. bias is NULL
+ * for none. The backend's own gemm is used where it takes the product, else kernels are. */
+haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias);
 
 /* Lanes of the vectors kernels are compiled with on a device, LANES of kernel text. */

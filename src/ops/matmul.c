@@ -1,285 +1,319 @@
-/* Matrix products: haul_matmul with NumPy's rules for leading axes and vectors, and haul_linear. */
+/* Matrix products: haul_matmul with NumPy's rules for leading axes and vectors, and haul_linear. Each call is one
+ * product: vectors and leading axes become sizes and strides of it, not operations. */
 #include <stdio.h>
 
+#include "engine/copy.h"
 #include "ops/gemm.h"
 
-/* ---- operands ---- */
+/* ---- operands as matrices ---- */
 
-/* Cast the operands to the dtype they share. HAUL_DTYPE_NONE on failure. */
-static haul_dtype promote(const char *operation, haul_tensor **in, const char *const *names, int count)
+/* The one stride that walks through t's leading axes, all but the last `own`, broadcast to `lead`; 0 where there is
+ * one matrix only. False if no stride does. */
+static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
 {
-    haul_dtype dtype = in[0]->dtype;
-    for (int i = 1; i < count; i++)
-        if (!haul__is_none(in[i]))
-            dtype = haul_dtype_promote(dtype, in[i]->dtype);
-    if (dtype == HAUL_BOOL) {
-        haul__fail_dtype(operation, names[0], in[0], "a matrix product needs numbers; convert it with haul_cast");
-        return HAUL_DTYPE_NONE;
-    }
-    for (int i = 0; i < count; i++) {
-        if (haul__is_none(in[i]) || in[i]->dtype == dtype)
-            continue;
-        in[i] = haul_cast(in[i], dtype);
-        if (!in[i])
-            return HAUL_DTYPE_NONE;
-    }
-    return dtype;
-}
-
-/* The one stride that walks through t's leading axes, broadcast to those of `shape`; false if there is none. */
-static bool batch_stride(const haul_tensor *t, const haul_shape *shape, int64_t *stride)
-{
-    int     leading = shape->ndim - 2, missing = shape->ndim - t->shape.ndim;
-    int64_t expected = -1;
+    int     missing = lead->ndim + own - t->shape.ndim;
+    int64_t expected = 0;
+    bool    found = false;
     *stride = 0;
-    for (int d = leading - 1; d >= 0; d--) {
-        int64_t dim = shape->dims[d];
-        if (dim == 1)
+    for (int d = lead->ndim - 1; d >= 0; d--) {
+        if (lead->dims[d] == 1)
             continue;
         bool    repeats = d < missing || t->shape.dims[d - missing] == 1;
         int64_t step = repeats ? 0 : t->strides[d - missing];
-        if (expected < 0)
-            *stride = step;
-        else if (step != expected)
+        if (found && step != expected)
             return false;
-        expected = step * dim;
+        if (!found)
+            *stride = step;
+        found = true;
+        expected = step * lead->dims[d];
     }
     return true;
 }
 
-/* t with leading axes that one stride walks through: itself, or a copy. */
-static haul_tensor *batched(haul_tensor *t, const haul_shape *result, int64_t *stride)
+/* A is x with all axes but the last as rows, so that one large product takes the place of many that share B: x itself,
+ * or a row-major copy where no stride walks through the rows. NULL on failure. */
+static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g)
 {
-    if (batch_stride(t, result, stride))
+    haul_shape lead = x->shape;
+    lead.ndim--;
+    g->m = 1;
+    for (int d = 0; d < lead.ndim; d++)
+        g->m *= lead.dims[d]; /* the result's count was checked */
+    if (!lead_stride(x, 1, &lead, &g->a_row)) {
+        x = haul__as_format(c, x, false);
+        g->a_row = g->k;
+    }
+    if (!x)
+        return NULL;
+    g->a_col = x->strides[lead.ndim];
+    if (g->m == 1)
+        g->a_row = g->k * g->a_col;
+    return x;
+}
+
+/* t with leading axes, all but the last `own`, that one stride walks through: t itself, or a copy in which they are
+ * those of `lead`. NULL on failure. */
+static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+{
+    if (lead_stride(t, own, lead, stride))
         return t;
-    haul_shape shape = *result;
-    shape.dims[shape.ndim - 2] = t->shape.dims[t->shape.ndim - 2];
-    shape.dims[shape.ndim - 1] = t->shape.dims[t->shape.ndim - 1];
-    t = haul_contiguous(haul_expand(t, shape));
-    if (t)
-        *stride = shape.dims[shape.ndim - 2] * shape.dims[shape.ndim - 1];
-    return t;
+    haul_shape shape = *lead;
+    *stride = 1;
+    for (int d = t->shape.ndim - own; d < t->shape.ndim; d++) {
+        shape.dims[shape.ndim++] = t->shape.dims[d];
+        *stride *= t->shape.dims[d];
+    }
+    haul_tensor *copy = haul__temporary(c, t->dtype, &shape);
+    return copy && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
 }
 
-/* ---- the product of matrices ---- */
-
-/* dA = g B^T and dB = A^T g; what was broadcast is summed by the caller. */
-static haul_status matmul_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
+/* [..., m, k] as [... m, k], in operations. NULL on failure. */
+static haul_tensor *fold_rows(const haul__gradient *c, haul_tensor *x)
 {
-    if (haul__needs(node, 0) && !(out[0] = haul_matmul(g, haul_transpose(haul__saved(node, 1), -2, -1))))
-        return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = haul_matmul(haul_transpose(haul__saved(node, 0), -2, -1), g)))
-        return haul_error_status();
-    return HAUL_OK;
-}
-
-/* Both of two axes or more, of one dtype, with fitting inner sizes. */
-static haul_tensor *matrices(haul_device *device, haul_tensor *a, haul_tensor *b)
-{
-    const char *operation = "haul_matmul";
-    int         last_a = a->shape.ndim - 1, last_b = b->shape.ndim - 1;
-    haul_shape  lead_a = a->shape, lead_b = b->shape, shape;
-    lead_a.ndim -= 2;
-    lead_b.ndim -= 2;
-    if (haul__shape_broadcast(&lead_a, &lead_b, operation, &shape))
-        return NULL;
-    shape.dims[shape.ndim++] = a->shape.dims[last_a - 1];
-    shape.dims[shape.ndim++] = b->shape.dims[last_b];
-
-    haul__gemm call = {
-        .m = a->shape.dims[last_a - 1], .n = b->shape.dims[last_b], .k = a->shape.dims[last_a], .batch = 1};
-    haul_tensor *ma = batched(a, &shape, &call.a_batch), *mb = batched(b, &shape, &call.b_batch);
-    haul_tensor *y = ma && mb ? haul__result(operation, device, a->dtype, &shape) : NULL;
-    if (!y)
-        return NULL;
-    for (int d = 0; d < shape.ndim - 2; d++)
-        call.batch *= shape.dims[d]; /* the result's count was checked */
-    call.a_row = ma->strides[ma->shape.ndim - 2];
-    call.a_col = ma->strides[ma->shape.ndim - 1];
-    call.b_row = mb->strides[mb->shape.ndim - 2];
-    call.b_col = mb->strides[mb->shape.ndim - 1];
-    call.c_row = call.n;
-    call.c_batch = call.m * call.n;
-    if (haul__gemm_run(operation, &call, y, ma, mb, NULL))
-        return NULL;
-    return haul__finish(y, &(haul__record){
-                               .name = operation,
-                               .backward = matmul_backward,
-                               .inputs = (haul_tensor *[]){a, b},
-                               .input_count = 2,
-                               .saves = (haul_tensor *[]){haul__tracks(b) ? a : NULL, haul__tracks(a) ? b : NULL},
-                               .save_count = 2,
-                           });
-}
-
-static haul_status check_inner(haul_tensor *a, haul_tensor *b)
-{
-    char shape_a[80], shape_b[80];
-    if (a->shape.ndim == 0 || b->shape.ndim == 0)
-        return haul__fail_shape("haul_matmul", a->shape.ndim ? "b" : "a", a->shape.ndim ? b : a,
-                                "a matrix product needs an axis; multiply by a scalar with haul_mul");
-    int64_t columns = a->shape.dims[a->shape.ndim - 1];
-    int64_t rows = b->shape.dims[b->shape.ndim == 1 ? 0 : b->shape.ndim - 2];
-    if (columns == rows)
-        return HAUL_OK;
-    return haul__fail(HAUL_SHAPE, "haul_matmul", "b",
-                      "a is %s and b is %s: the last axis of a (%lld) must be as long as the %s of b (%lld)",
-                      haul__shape_text(&a->shape, shape_a, sizeof shape_a),
-                      haul__shape_text(&b->shape, shape_b, sizeof shape_b), (long long)columns,
-                      b->shape.ndim == 1 ? "only axis" : "last but one", (long long)rows);
-}
-
-/* [..., m, k] as [... m, k], so that one large product takes the place of many that share b. */
-static haul_tensor *fold_rows(const char *operation, haul_tensor *x)
-{
-    int     last = x->shape.ndim - 1;
     int64_t rows = 1;
+    if (!x || x->shape.ndim == 2)
+        return x;
+    int last = x->shape.ndim - 1;
     for (int d = 0; d < last; d++)
         if (!haul__mul_size(rows, x->shape.dims[d], &rows)) { /* possible where another dim is 0 */
-            haul__fail_shape(operation, "an operand", x, "its rows are too many to count");
+            haul__fail(HAUL_SHAPE, c->operation->name, NULL, "the rows of an operand are too many to count");
             return NULL;
         }
     return haul_reshape(x, HAUL_SHAPE(rows, x->shape.dims[last]));
 }
 
-static haul_tensor *matmul(haul_tensor *a, haul_tensor *b)
+/* ---- matmul ---- */
+
+static haul_status check_inner(const haul__call *c)
 {
-    haul_tensor      *in[] = {a, b};
-    const char *const names[] = {"a", "b"};
-    haul_device      *device = haul__place("haul_matmul", in, names, 2);
-    if (!device)
-        return NULL;
-    if (haul__is_none(a) || haul__is_none(b)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_matmul", haul__is_none(a) ? "a" : "b",
-                   "%s is HAUL_NONE, but a tensor is needed here", haul__is_none(a) ? "a" : "b");
-        return NULL;
-    }
-    if (check_inner(in[0], in[1]) || !promote("haul_matmul", in, names, 2))
-        return NULL;
-    bool vector_a = in[0]->shape.ndim == 1, vector_b = in[1]->shape.ndim == 1;
-    a = vector_a ? haul_unsqueeze(in[0], 0) : in[0];
-    b = vector_b ? haul_unsqueeze(in[1], 1) : in[1];
-    if (!a || !b)
-        return NULL;
-    haul_tensor *y;
-    if (a->shape.ndim > 2 && b->shape.ndim == 2) {
-        haul_shape shape = a->shape;
-        shape.dims[shape.ndim - 1] = b->shape.dims[1];
-        a = fold_rows("haul_matmul", a);
-        y = a ? haul_reshape(matrices(device, a, b), shape) : NULL;
-    } else {
-        y = matrices(device, a, b);
-    }
-    if (vector_a)
-        y = haul_squeeze(y, -2);
-    if (vector_b)
-        y = haul_squeeze(y, -1);
-    return y;
+    char              shape_a[80], shape_b[80];
+    const haul_shape *a = &c->operands[0]->shape, *b = &c->operands[1]->shape;
+    if (a->ndim == 0 || b->ndim == 0)
+        return haul__refuse_shape(c, a->ndim ? 1 : 0,
+                                  "a matrix product needs an axis; multiply by a scalar with haul_mul");
+    int64_t columns = a->dims[a->ndim - 1], rows = b->dims[b->ndim == 1 ? 0 : b->ndim - 2];
+    if (columns == rows)
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "b",
+                      "a is %s and b is %s: the last axis of a (%lld) must be as long as the %s of b (%lld)",
+                      haul__shape_text(a, shape_a, sizeof shape_a), haul__shape_text(b, shape_b, sizeof shape_b),
+                      (long long)columns, b->ndim == 1 ? "only axis" : "last but one", (long long)rows);
 }
+
+/* Leading axes broadcast; m and n, where there are such, follow. */
+static haul_status matmul_infer(haul__call *c)
+{
+    const haul_shape *a = &c->operands[0]->shape, *b = &c->operands[1]->shape;
+    haul_shape        lead_a = *a, lead_b = *b, shape;
+    if (check_inner(c))
+        return haul_error_status();
+    lead_a.ndim = a->ndim > 2 ? a->ndim - 2 : 0;
+    lead_b.ndim = b->ndim > 2 ? b->ndim - 2 : 0;
+    if (haul__shape_broadcast(&lead_a, &lead_b, c->operation->name, &shape))
+        return haul_error_status();
+    if (a->ndim > 1)
+        shape.dims[shape.ndim++] = a->dims[a->ndim - 2];
+    if (b->ndim > 1)
+        shape.dims[shape.ndim++] = b->dims[b->ndim - 1];
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+}
+
+/* b has leading axes: many products. A vector `a` is one row. */
+static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
+{
+    haul_tensor *a = c->operands[0], *b = c->operands[1], *y = c->results[0];
+    int          own = a->shape.ndim == 1 ? 1 : 2;
+    haul_shape   lead = y->shape;
+    lead.ndim -= own;
+    for (int d = 0; d < lead.ndim; d++)
+        g->batch *= lead.dims[d]; /* the result's count was checked */
+    g->m = own == 1 ? 1 : a->shape.dims[a->shape.ndim - 2];
+    a = take_batch(c, a, own, &lead, &g->a_batch);
+    b = a ? take_batch(c, b, 2, &lead, &g->b_batch) : NULL;
+    if (!b)
+        return haul_error_status();
+    g->a_col = a->strides[a->shape.ndim - 1];
+    g->a_row = own == 1 ? g->k * g->a_col : a->strides[a->shape.ndim - 2];
+    g->b_row = b->strides[b->shape.ndim - 2];
+    g->b_col = b->strides[b->shape.ndim - 1];
+    g->c_batch = g->m * g->n;
+    return haul__gemm_run(c, g, y, a, b, NULL);
+}
+
+static haul_status matmul_compute(haul__call *c)
+{
+    haul_tensor *a = c->operands[0], *b = c->operands[1];
+    bool         vector_b = b->shape.ndim == 1;
+    haul__gemm   g = {.batch = 1, .k = a->shape.dims[a->shape.ndim - 1]};
+    g.n = vector_b ? 1 : b->shape.dims[b->shape.ndim - 1];
+    g.c_row = g.n;
+    if (b->shape.ndim > 2)
+        return matmul_batched(c, &g);
+    a = take_rows(c, a, &g);
+    if (!a)
+        return haul_error_status();
+    g.b_row = b->strides[0];
+    g.b_col = vector_b ? 1 : b->strides[1];
+    g.c_batch = g.m * g.n;
+    return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
+}
+
+/* dA = g B^T and dB = A^T g, of matrices; what was broadcast is summed by the caller. */
+static void matmul_gradient(haul__gradient *c)
+{
+    const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);
+    bool              vector_a = a_shape->ndim == 1, vector_b = b_shape->ndim == 1;
+    bool              folded = a_shape->ndim > 2 && b_shape->ndim <= 2;
+    haul_tensor      *g = c->results[0], *a = c->saved[0], *b = c->saved[1];
+    if (vector_b)
+        g = haul_unsqueeze(g, -1);
+    if (vector_a)
+        g = haul_unsqueeze(g, -2);
+    if (folded)
+        g = fold_rows(c, g);
+    if (haul__wanted(c, 0)) {
+        haul_tensor *da = haul_matmul(g, haul_transpose(vector_b ? haul_unsqueeze(b, 1) : b, -2, -1));
+        c->operands[0] = folded ? haul_reshape(da, *a_shape) : vector_a ? haul_squeeze(da, -2) : da;
+    }
+    if (haul__wanted(c, 1)) {
+        a = vector_a ? haul_unsqueeze(a, 0) : folded ? fold_rows(c, a) : a;
+        haul_tensor *db = haul_matmul(haul_transpose(a, -2, -1), g);
+        c->operands[1] = vector_b ? haul_squeeze(db, -1) : db;
+    }
+}
+
+/* Two operations for each of k steps of an element of the result. */
+static haul__cost product_cost(const haul__call *c)
+{
+    const haul_shape *a = &c->operands[0]->shape;
+    return (haul__cost){.flops = 2.0 * (double)c->results[0]->count * (double)a->dims[a->ndim - 1],
+                        .bytes = haul__call_bytes(c)};
+}
+
+HAUL__OPERATION(matmul) = {
+    .name = "haul_matmul",
+    .operands = {{"a", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"b", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .autocast = HAUL__LOWER,
+    .infer = matmul_infer,
+    .compute = matmul_compute,
+    .gradient = matmul_gradient,
+    .cost = product_cost,
+};
 
 haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b)
 {
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, matmul(a, b)) : NULL;
+    return HAUL__APPLY(matmul, NULL, a, b);
+}
+
+haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)
+{
+    return HAUL__APPLY_INTO(out, matmul, NULL, a, b);
 }
 
 /* ---- linear ---- */
 
-/* y = x W^T + bias: dx = g W, dW = g^T x, dbias = the sum of g's rows; with relu, of the g where y > 0. */
-static haul_status linear_backward(haul__node *node, haul_tensor *g, haul_tensor **out)
-{
-    const bool *relu = node->attributes;
-    if (*relu && !(g = haul_relu_backward(g, haul__saved(node, 2))))
-        return haul_error_status();
-    if (haul__needs(node, 0) && !(out[0] = haul_matmul(g, haul__saved(node, 1))))
-        return haul_error_status();
-    if (haul__needs(node, 1) && !(out[1] = haul_matmul(haul_transpose(g, 0, 1), haul__saved(node, 0))))
-        return haul_error_status();
-    if (haul__needs(node, 2) && !(out[2] = haul_sum(g, .axes = {0}, .count = 1)))
-        return haul_error_status();
-    return HAUL_OK;
-}
+typedef struct linear_attributes {
+    bool relu;
+} linear_attributes;
 
-static haul_status check_linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias)
+static haul_status check_linear(const haul__call *c)
 {
-    const char *operation = "haul_linear";
-    char        wanted[160], have[80];
-    if (haul__is_none(x) || haul__is_none(weight))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, haul__is_none(x) ? "x" : "weight",
-                          "%s is HAUL_NONE, but a tensor is needed here", haul__is_none(x) ? "x" : "weight");
-    if (weight->shape.ndim != 2)
-        return haul__fail_shape(operation, "weight", weight, "it must be [out, in]");
-    if (x->shape.ndim == 0 || x->shape.dims[x->shape.ndim - 1] != weight->shape.dims[1]) {
-        snprintf(wanted, sizeof wanted, "weight is %s: the last axis of x must be %lld long",
-                 haul__shape_text(&weight->shape, have, sizeof have), (long long)weight->shape.dims[1]);
-        return haul__fail_shape(operation, "x", x, wanted);
+    char              wanted[160], have[80];
+    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    if (weight->ndim != 2)
+        return haul__refuse_shape(c, 1, "it must be [out, in]");
+    haul__shape_text(weight, have, sizeof have);
+    if (x->ndim == 0 || x->dims[x->ndim - 1] != weight->dims[1]) {
+        snprintf(wanted, sizeof wanted, "weight is %s: the last axis of x must be %lld long", have,
+                 (long long)weight->dims[1]);
+        return haul__refuse_shape(c, 0, wanted);
     }
-    if (!haul__is_none(bias) && (bias->shape.ndim != 1 || bias->shape.dims[0] != weight->shape.dims[0])) {
-        snprintf(wanted, sizeof wanted, "weight is %s: bias must be [%lld]",
-                 haul__shape_text(&weight->shape, have, sizeof have), (long long)weight->shape.dims[0]);
-        return haul__fail_shape(operation, "bias", bias, wanted);
+    if (haul__has(c, 2) && (c->operands[2]->shape.ndim != 1 || c->operands[2]->shape.dims[0] != weight->dims[0])) {
+        snprintf(wanted, sizeof wanted, "weight is %s: bias must be [%lld]", have, (long long)weight->dims[0]);
+        return haul__refuse_shape(c, 2, wanted);
     }
     return HAUL_OK;
 }
 
-/* x [rows, in], weight [out, in], bias [out] or HAUL_NONE. */
-static haul_tensor *linear_rows(haul_device *device, haul_tensor *x, haul_tensor *weight, haul_tensor *bias, bool relu)
+static haul_status linear_infer(haul__call *c)
 {
-    const char  *operation = "haul_linear";
-    bool         has_bias = !haul__is_none(bias);
-    haul_shape   shape = HAUL_SHAPE(x->shape.dims[0], weight->shape.dims[0]);
-    haul_tensor *dense_bias = has_bias ? haul__dense(bias) : NULL;
-    haul_tensor *y = haul__result(operation, device, x->dtype, &shape);
-    if (!y || (has_bias && !dense_bias))
-        return NULL;
-    haul__gemm call = {
-        .batch = 1,
-        .m = shape.dims[0],
-        .n = shape.dims[1],
-        .k = x->shape.dims[1],
-        .a_row = x->strides[0],
-        .a_col = x->strides[1],
-        .b_row = weight->strides[1],
-        .b_col = weight->strides[0],
-        .c_row = shape.dims[1],
-        .relu = relu,
+    const linear_attributes *at = haul__attributes(c);
+    haul_shape               shape = c->operands[0]->shape;
+    if (check_linear(c))
+        return haul_error_status();
+    if (!at->relu)
+        c->saves_results = 0;
+    shape.dims[shape.ndim - 1] = c->operands[1]->shape.dims[0];
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+}
+
+static haul_status linear_compute(haul__call *c)
+{
+    const linear_attributes *at = haul__attributes(c);
+    haul_tensor             *weight = c->operands[1], *bias = haul__has(c, 2) ? c->operands[2] : NULL;
+    haul__gemm               g = {
+                      .batch = 1,
+                      .n = weight->shape.dims[0],
+                      .k = weight->shape.dims[1],
+                      .b_row = weight->strides[1],
+                      .b_col = weight->strides[0],
+                      .c_row = weight->shape.dims[0],
+                      .relu = at->relu,
     };
-    if (haul__gemm_run(operation, &call, y, x, weight, dense_bias))
-        return NULL;
-    haul_tensor *saves[] = {haul__tracks(weight) ? x : NULL, haul__tracks(x) ? weight : NULL, relu ? y : NULL};
-    return haul__finish(y, &(haul__record){
-                               .name = operation,
-                               .backward = linear_backward,
-                               .inputs = (haul_tensor *[]){x, weight, bias},
-                               .input_count = 3,
-                               .saves = saves,
-                               .save_count = 3,
-                               .attributes = &relu,
-                               .attributes_size = sizeof relu,
-                           });
+    haul_tensor *x = take_rows(c, c->operands[0], &g);
+    return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
 }
 
-static haul_tensor *linear(haul_tensor *x, haul_tensor *weight, haul_tensor *bias, bool relu)
+/* y = x W^T + bias: dx = g W, dW = g^T x, dbias = the sum of g's rows; with relu, of the g where y > 0. */
+static void linear_gradient(haul__gradient *c)
 {
-    haul_tensor      *in[] = {x, weight, bias};
-    const char *const names[] = {"x", "weight", "bias"};
-    haul_device      *device = haul__place("haul_linear", in, names, 3);
-    if (!device || check_linear(in[0], in[1], in[2]) || !promote("haul_linear", in, names, 3))
-        return NULL;
-    if (in[0]->shape.ndim == 2)
-        return linear_rows(device, in[0], in[1], in[2], relu);
-    haul_shape shape = in[0]->shape;
-    shape.dims[shape.ndim - 1] = in[1]->shape.dims[0];
-    x = fold_rows("haul_linear", in[0]);
-    return x ? haul_reshape(linear_rows(device, x, in[1], in[2], relu), shape) : NULL;
+    const linear_attributes *at = c->attributes;
+    const haul_shape        *x = haul__operand_shape(c, 0);
+    haul_tensor             *g = c->results[0];
+    if (at->relu)
+        g = haul_relu_backward(g, c->saved_results[0]);
+    g = fold_rows(c, g);
+    if (haul__wanted(c, 0)) {
+        haul_tensor *dx = haul_matmul(g, c->saved[1]);
+        c->operands[0] = x->ndim == 2 ? dx : haul_reshape(dx, *x);
+    }
+    if (haul__wanted(c, 1))
+        c->operands[1] = haul_matmul(haul_transpose(g, 0, 1), fold_rows(c, c->saved[0]));
+    if (haul__wanted(c, 2))
+        c->operands[2] = haul_sum(g, .axes = {0}, .count = 1);
 }
+
+HAUL__OPERATION(linear) = {
+    .name = "haul_linear",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0},
+                 {"bias", .optional = true}},
+    .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .autocast = HAUL__LOWER,
+    .attributes_size = HAUL__ATTRIBUTES(linear_attributes),
+    .infer = linear_infer,
+    .compute = linear_compute,
+    .gradient = linear_gradient,
+    .cost = product_cost,
+};
 
 haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options)
 {
-    if (!options) {
-        haul__fail_null("haul_linear", "options");
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, linear(x, weight, options->bias, options->relu)) : NULL;
+    if (!options)
+        return haul__no_options(&haul__operation_linear);
+    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, weight, options->bias);
+}
+
+haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                  const haul_linear_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_linear.name, "options");
+    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, weight, options->bias);
 }

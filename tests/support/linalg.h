@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/node.h"
 #include "support/conformance.h"
 
 /* A tensor on `device` with values of its own for each seed, and the same in `values`, to be freed. */
@@ -70,6 +71,24 @@ static inline void assert_refused(const void *result, haul_status status, const 
     if (!strstr(haul_error_message(), words))
         fail_msg("the message is \"%s\", it should contain \"%s\"", haul_error_message(), words);
     haul_error_clear();
+}
+
+/* What the call that made y, which has a graph, costs with these operands: its results are described, nothing is
+ * computed. */
+static inline haul__cost cost_of(const haul_tensor *y, haul_tensor **operands, int count)
+{
+    assert_non_null(y);
+    const haul__operation *operation = y->node->operation;
+    haul__call c = {.operation = operation, .count = count, .inputs = operands, .operands = operands, .view_of = -1};
+    c.device = haul_tensor_device(operands[0]);
+    memcpy(c.attributes, y->node->attributes, operation->attributes_size);
+    for (c.result_count = 0; operation->results[c.result_count].name; c.result_count++)
+        assert_non_null(c.results[c.result_count] = haul__tensor_new());
+    assert_int_equal(operation->infer(&c), HAUL_OK);
+    haul__cost cost = haul__cost_of(&c);
+    for (int i = 0; i < c.result_count; i++)
+        haul__object_release(c.results[i]);
+    return cost;
 }
 
 /* The bytes of t are the same whatever the number of threads. */
