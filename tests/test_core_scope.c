@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "core/thread.h"
 
 /* An object that holds another, like a node of a graph, and says when it dies. */
 typedef struct thing {

@@ -13,6 +13,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 

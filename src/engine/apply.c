@@ -77,7 +77,11 @@ static haul_status compute(haul__call *c)
     if (!has_work(c))
         return HAUL_OK;
     haul__thread()->no_grad = true; /* the scope restores it */
-    return c->operation->compute(c);
+    haul_status status = c->operation->compute(c);
+    for (int i = 0; i < c->result_count && !c->into; i++) /* steps in place are part of how a result was made */
+        if (c->results[i])
+            atomic_store_explicit(&c->results[i]->storage->version, 0, memory_order_relaxed);
+    return status;
 }
 
 static void count_versions(const haul__call *c)
