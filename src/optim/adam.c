@@ -4,7 +4,8 @@
 #include <math.h>
 
 #include "core/error.h"
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "optim/optimizer.h"
 
@@ -66,6 +67,7 @@ typedef struct adam_settings {
     double  lr, beta1, beta2, eps, weight_decay;
     bool    decoupled;
     int64_t step; /* from 1; with a guard it is one more than made */
+    int     from; /* of the guard */
 } adam_settings;
 
 /* ---- a step of one parameter ---- */
@@ -80,51 +82,63 @@ static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
     return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-static haul_status adam_step(haul_tensor *parameter, haul_tensor *exp_avg, haul_tensor *exp_avg_sq, haul_tensor *grad,
-                             const adam_settings *settings, const haul__guard *guard)
+enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND }; /* operands */
+
+static adam_params params_of(const adam_settings *s, haul_dtype dtype)
 {
-    haul_dtype   dtype = parameter->dtype;
-    double       steps = (double)settings->step, decay = settings->weight_decay;
-    haul_tensor *outs[] = {parameter, exp_avg, exp_avg_sq, guard ? guard->made : NULL};
-    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
-    adam_params  params = {
-         .items = parameter->count,
-         .p_at = parameter->offset,
-         .m_at = exp_avg->offset,
-         .v_at = exp_avg_sq->offset,
-         .g_at = grad->offset,
-         .step_size = haul__scalar_bits(dtype, settings->lr / (1 - pow(settings->beta1, steps))),
-         .beta1 = haul__scalar_bits(dtype, settings->beta1),
-         .beta2 = haul__scalar_bits(dtype, settings->beta2),
-         .rest1 = haul__scalar_bits(dtype, 1 - settings->beta1),
-         .rest2 = haul__scalar_bits(dtype, 1 - settings->beta2),
-         .correction = haul__scalar_bits(dtype, sqrt(1 - pow(settings->beta2, steps))),
-         .eps = haul__scalar_bits(dtype, settings->eps),
-         .decay = haul__scalar_bits(dtype, settings->decoupled ? 0 : decay),
-         .shrink = haul__scalar_bits(dtype, settings->decoupled ? 1 - settings->lr * decay : 1),
-         .lr = haul__scalar_bits(dtype, settings->lr),
-         .log_beta1 = haul__scalar_bits(dtype, log(settings->beta1)),
-         .log_beta2 = haul__scalar_bits(dtype, log(settings->beta2)),
-    };
-    if (guard) {
-        params.found_at = guard->found->offset;
-        params.made_at = guard->made->offset;
-        params.from = guard->from;
-    }
+    double steps = (double)s->step, decay = s->weight_decay;
+    return (adam_params){.step_size = haul__scalar_bits(dtype, s->lr / (1 - pow(s->beta1, steps))),
+                         .beta1 = haul__scalar_bits(dtype, s->beta1),
+                         .beta2 = haul__scalar_bits(dtype, s->beta2),
+                         .rest1 = haul__scalar_bits(dtype, 1 - s->beta1),
+                         .rest2 = haul__scalar_bits(dtype, 1 - s->beta2),
+                         .correction = haul__scalar_bits(dtype, sqrt(1 - pow(s->beta2, steps))),
+                         .eps = haul__scalar_bits(dtype, s->eps),
+                         .decay = haul__scalar_bits(dtype, s->decoupled ? 0 : decay),
+                         .shrink = haul__scalar_bits(dtype, s->decoupled ? 1 - s->lr * decay : 1),
+                         .lr = haul__scalar_bits(dtype, s->lr),
+                         .log_beta1 = haul__scalar_bits(dtype, log(s->beta1)),
+                         .log_beta2 = haul__scalar_bits(dtype, log(s->beta2)),
+                         .from = s->from};
+}
+
+static haul_status compute(haul__call *c)
+{
+    haul_tensor *const *in = c->operands;
+    haul_dtype          dtype = in[PARAMETER]->dtype;
+    bool                guarded = haul__has(c, FOUND);
+    adam_params         params = params_of(haul__attributes(c), dtype);
+    params.items = in[PARAMETER]->count;
+    params.p_at = in[PARAMETER]->offset;
+    params.m_at = in[EXP_AVG]->offset;
+    params.v_at = in[EXP_AVG_SQ]->offset;
+    params.g_at = in[GRAD]->offset;
+    params.made_at = guarded ? in[MADE]->offset : 0;
+    params.found_at = guarded ? in[FOUND]->offset : 0;
     const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(step_size, adam_params, step_size, dtype),
                                     HAUL__SLOT_SCALAR(bias_correction, adam_params, correction, dtype),
                                     HAUL__SLOT_SCALAR(weight_shrink, adam_params, shrink, dtype),
                                     HAUL__SLOT_SCALAR(learning_rate, adam_params, lr, dtype),
                                     HAUL__SLOT_INTEGER(step_parity, adam_params, from)};
-    int                  kernel = guard ? HAUL__K_adam_guarded : HAUL__K_adam;
-    haul_status          status =
-        haul__run_with_slots("haul_adam", parameter->storage->device, kernel, dtype, outs, guard ? 4 : 3, ins,
-                             guard ? 2 : 1, &params, sizeof params, slots, 5, params.items, 8192);
-
-    for (int i = 0; i < 3 && !status; i++)
-        haul__written(outs[i]);
-    return status;
+    return haul__launch_with_slots(c, guarded ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, in, 3 + guarded, in + GRAD,
+                                   1 + guarded, &params, sizeof params, slots, 5, params.items, 8192);
 }
+
+/* A step. `made` and `found` are there where there is a guard. */
+HAUL__OPERATION(adam) = {
+    .name = "haul_adam",
+    .operands = {{"parameter", .written = true},
+                 {"exp_avg", .written = true},
+                 {"exp_avg_sq", .written = true},
+                 {"made", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
+                 {"grad", .layout = HAUL__ANY_STRIDES},
+                 {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(adam_settings),
+    .infer = haul__infer_step,
+    .compute = compute,
+    .flops = 14,
+};
 
 /* ---- the optimizer ---- */
 
@@ -155,7 +169,9 @@ static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tens
 
     (void)first; /* the moments begin as zero */
     s.step = e->steps;
-    return adam_step(e->parameter, e->states[0], e->states[1], grad, &s, guard);
+    s.from = guard ? guard->from : 0;
+    return HAUL__APPLY_STATUS(adam, &s, e->parameter, e->states[0], e->states[1], guard ? guard->made : HAUL_NONE, grad,
+                              guard ? guard->found : HAUL_NONE);
 }
 
 static const haul__optimizer_kind kind = {

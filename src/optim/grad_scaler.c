@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/dispatch.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
 
@@ -48,12 +47,10 @@ static void hold(haul_tensor **place, haul_tensor *t)
 
 /* ---- making ---- */
 
+/* In a scope, which restores the current device. */
 static haul_tensor *number_on(haul_device *device, haul_dtype dtype, double value)
 {
-    haul_shape   shape = HAUL_SCALAR_SHAPE;
-    haul_tensor *t = haul__result("haul_grad_scaler_new", device, dtype, &shape);
-
-    return t && haul_fill_into(t, value) ? NULL : t;
+    return haul_set_device(device) ? NULL : haul_full(dtype, HAUL_SCALAR_SHAPE, value);
 }
 
 static haul_status check_options(const haul_grad_scaler_options *o)
@@ -140,7 +137,8 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
         return NULL;
     }
     if (!haul_dtype_is_float(loss->dtype)) {
-        haul__fail_dtype(operation, "loss", loss, "a floating dtype is expected");
+        haul__fail(HAUL_DTYPE, operation, "loss", "loss is %s, but a floating dtype is expected",
+                   haul_dtype_name(loss->dtype));
         return NULL;
     }
     haul_scope *scope = haul_scope_push();
@@ -210,15 +208,13 @@ static haul_status gather(unscaling *u)
 
 static haul_status prepare(haul_grad_scaler *s, unscaling *u)
 {
-    static const char operation[] = "haul_grad_scaler_unscale";
-    haul_shape        scalar = HAUL_SCALAR_SHAPE;
-
     for (int i = 0; i < u->count; i++) {
-        group     *g = &u->groups[i];
-        haul_shape shape = HAUL_SHAPE(g->marks);
+        group *g = &u->groups[i];
+        if (haul_set_device(g->device)) /* the scope restores it */
+            return haul_error_status();
         g->scale = haul_to(s->scale, g->device);
-        g->left = haul__result(operation, g->device, HAUL_F32, &shape);
-        g->found = haul__result(operation, g->device, HAUL_F32, &scalar);
+        g->left = haul_empty(HAUL_F32, HAUL_SHAPE(g->marks));
+        g->found = haul_empty(HAUL_F32, HAUL_SCALAR_SHAPE);
         if (!g->scale || !g->left || !g->found)
             return haul_error_status();
     }
@@ -263,16 +259,14 @@ static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
 
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
-        if (haul__grad_found(g->found, u->count == 1 ? skipped : NULL, g->left) ||
+        if (haul__grad_found(g->found, u->count == 1 ? skipped : HAUL_NONE, g->left) ||
             !(each[i] = haul_to(g->found, u->groups[0].device)))
             return NULL;
     }
     if (u->count == 1)
         return each[0];
-    haul_shape   scalar = HAUL_SCALAR_SHAPE;
-    haul_tensor *all = haul_stack(each, u->count, 0);
-    haul_tensor *found = all ? haul__result("haul_grad_scaler_unscale", u->groups[0].device, HAUL_F32, &scalar) : NULL;
-    return found && haul__grad_found(found, skipped, all) ? NULL : found;
+    haul_tensor *found = haul_empty_like(each[0]);
+    return haul__grad_found(found, skipped, haul_stack(each, u->count, 0)) ? NULL : found;
 }
 
 static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
@@ -356,13 +350,9 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
 
 static haul_status update(haul_grad_scaler *s)
 {
-    static const char operation[] = "haul_grad_scaler_update";
-    haul_shape        scalar = HAUL_SCALAR_SHAPE;
-    haul_device      *device = s->scale->storage->device;
-    haul_tensor      *scale = haul__result(operation, device, HAUL_F32, &scalar);
-    haul_tensor      *tracker = scale ? haul__result(operation, device, HAUL_I32, &scalar) : NULL;
+    haul_tensor *scale = s->scale, *tracker = s->tracker;
 
-    if (!tracker || haul__grad_scale_update(scale, tracker, s->scale, s->tracker, s->found, &s->how))
+    if (haul__grad_scale_update(&scale, &tracker, s->found, &s->how))
         return haul_error_status();
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);

@@ -14,7 +14,6 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/dispatch.h"
 #include "nn/tensors.h"
 
 /* ---- making ---- */
@@ -140,6 +139,17 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 
 /* ---- a step ---- */
 
+haul_status haul__infer_step(haul__call *c)
+{
+    const haul_tensor *p = c->operands[0];
+
+    for (int i = 1; i < c->count; i++)
+        if (haul__has(c, i) && !c->operation->operands[i].accepts &&
+            (!haul__shape_equal(&c->operands[i]->shape, &p->shape) || !haul__tensor_same_layout(c->operands[i], p)))
+            return haul__refuse_shape(c, i, "it must have the parameter's shape and layout");
+    return HAUL_OK;
+}
+
 /* What the first pass found for a parameter. */
 typedef struct prepared {
     haul_tensor *grad;                     /* laid out as the parameter; NULL: the parameter is left alone */
@@ -192,24 +202,13 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
 static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_device *device = e->parameter->storage->device;
-    haul_shape   pair = HAUL_SHAPE(2), scalar = HAUL_SCALAR_SHAPE;
 
     if (!found && !e->made)
         return HAUL_OK;
-    if (e->made) {
-        out->made = haul_to(e->made, device);
-    } else {
-        out->made = haul__result("haul_optimizer_step", device, HAUL_I64, &pair);
-        if (out->made && haul_fill_into(out->made, (double)e->steps))
-            return haul_error_status();
-    }
-    if (found) {
-        out->found = haul_to(found, device);
-    } else {
-        out->found = haul__result("haul_optimizer_step", device, HAUL_F32, &scalar);
-        if (out->found && haul_zero_into(out->found))
-            return haul_error_status();
-    }
+    if (haul_set_device(device)) /* the scope restores it */
+        return haul_error_status();
+    out->made = e->made ? haul_to(e->made, device) : haul_full(HAUL_I64, HAUL_SHAPE(2), (double)e->steps);
+    out->found = found ? haul_to(found, device) : haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
     return out->made && out->found ? HAUL_OK : haul_error_status();
 }
 
@@ -228,7 +227,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
         status = o->kind->prepare(o, e, out->made != NULL);
     if (status)
         return status;
-    out->grad = haul__to_order_of(g, e->parameter);
+    out->grad = haul__tensor_same_layout(g, e->parameter) ? g : haul__to_order_of(g, e->parameter);
     return out->grad ? HAUL_OK : haul_error_status();
 }
 

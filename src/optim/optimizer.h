@@ -5,6 +5,7 @@
 #include <haul/optim.h>
 
 #include "core/object.h"
+#include "engine/operation.h"
 
 #define HAUL__MAX_STATES 2
 
@@ -56,6 +57,10 @@ struct haul_optimizer {
     haul_tensor      *skipped;                       /* i64 []: steps that were; NULL: none */
     int64_t           unscaled_round, stepped_round; /* of the scaler, in which that was done; 0: not yet */
 };
+
+/* What operations that make a step infer: operand 0 is the parameter, whose shape and layout all others have but those
+ * with dtypes of their own. */
+haul_status haul__infer_step(haul__call *c);
 
 /* A step that the devices skip where `found` (f32 []) is not 0. */
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found);

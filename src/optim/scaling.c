@@ -2,7 +2,8 @@
  * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
 #include "optim/scaling.h"
 
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 
 // clang-format off
@@ -102,40 +103,116 @@ haul_status haul__grad_prepare(const haul_tensor *grad)
                : haul_error_status();
 }
 
+/* ---- unscaling ---- */
+
+typedef struct unscale_attributes {
+    int64_t at; /* the first mark */
+} unscale_attributes;
+
+static haul_status infer_nothing(haul__call *c)
+{
+    (void)c; /* there are no results */
+    return HAUL_OK;
+}
+
+static haul_status compute_unscale(haul__call *c)
+{
+    const unscale_attributes *a = haul__attributes(c);
+    const haul_tensor        *grad = c->operands[0], *marks = c->operands[1], *scale = c->operands[2];
+    scaling_params            p = {.items = haul__grad_marks(grad->count),
+                                   .count = grad->count,
+                                   .piece = piece_of(grad->count),
+                                   .offsets = {grad->offset, marks->offset + a->at, scale->offset}};
+    return haul__launch_kernel(c, HAUL__K_grad_unscale, grad->dtype, c->operands, 2, c->operands + 2, 1, &p, sizeof p,
+                               p.items, 4);
+}
+
+HAUL__OPERATION(grad_scaler_unscale) = {
+    .name = "haul_grad_scaler_unscale",
+    .operands = {{"grad", .written = true},
+                 {"marks", .written = true, .accepts = HAUL__ONLY(HAUL_F32)},
+                 {"scale", .accepts = HAUL__ONLY(HAUL_F32)}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(unscale_attributes),
+    .infer = infer_nothing,
+    .compute = compute_unscale,
+    .flops = 3,
+};
+
 haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tensor *marks, int64_t at)
 {
-    scaling_params p = {.items = haul__grad_marks(grad->count),
-                        .count = grad->count,
-                        .piece = piece_of(grad->count),
-                        .offsets = {grad->offset, marks->offset + at, scale->offset}};
-    haul_status status = haul__run("haul_grad_scaler_unscale", grad->storage->device, HAUL__K_grad_unscale, grad->dtype,
-                                   (haul_tensor *[]){grad, marks}, 2, &scale, 1, &p, sizeof p, p.items, 4);
-    if (!status)
-        haul__written(grad);
-    return status;
+    return HAUL__APPLY_STATUS(grad_scaler_unscale, &(unscale_attributes){at}, grad, marks, scale);
 }
+
+static haul_status compute_found(haul__call *c)
+{
+    const haul_tensor *marks = c->operands[2];
+    bool               counts = haul__has(c, 1);
+    haul_tensor       *outs[] = {c->operands[0], c->operands[counts ? 1 : 0]}; /* any buffer will do */
+    scaling_params     p = {.items = 1,
+                            .count = marks->count,
+                            .offsets = {outs[0]->offset, outs[1]->offset, marks->offset},
+                            .counts = counts};
+    return haul__launch_kernel(c, HAUL__K_grad_found, HAUL_F32, outs, 2, c->operands + 2, 1, &p, sizeof p, p.items, 1);
+}
+
+HAUL__OPERATION(grad_scaler_found) = {
+    .name = "haul_grad_scaler_found",
+    .operands = {{"found", .written = true, .accepts = HAUL__ONLY(HAUL_F32)},
+                 {"skipped", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
+                 {"marks", .accepts = HAUL__ONLY(HAUL_F32)}},
+    .infer = infer_nothing,
+    .compute = compute_found,
+    .flops = 1,
+};
 
 haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tensor *marks)
 {
-    haul_tensor   *count_in = skipped ? skipped : found; /* any buffer will do */
-    scaling_params p = {.items = 1,
-                        .count = marks->count,
-                        .offsets = {found->offset, count_in->offset, marks->offset},
-                        .counts = skipped != NULL};
-    return haul__run("haul_grad_scaler_unscale", found->storage->device, HAUL__K_grad_found, HAUL_F32,
-                     (haul_tensor *[]){found, count_in}, 2, &marks, 1, &p, sizeof p, p.items, 1);
+    return HAUL__APPLY_STATUS(grad_scaler_found, NULL, found, skipped, marks);
 }
 
-haul_status haul__grad_scale_update(haul_tensor *new_scale, haul_tensor *new_tracker, haul_tensor *scale,
-                                    haul_tensor *tracker, haul_tensor *found, const haul__grad_growth *how)
+/* ---- the next scale ---- */
+
+static haul_status infer_update(haul__call *c)
 {
-    scaling_params p = {
-        .items = 1,
-        .offsets = {new_scale->offset, new_tracker->offset, scale->offset, tracker->offset, found->offset},
-        .growth = haul__scalar_bits(HAUL_F32, how->growth),
-        .backoff = haul__scalar_bits(HAUL_F32, how->backoff),
-        .interval = how->interval};
-    return haul__run("haul_grad_scaler_update", scale->storage->device, HAUL__K_grad_scale_update, HAUL_F32,
-                     (haul_tensor *[]){new_scale, new_tracker}, 2, (haul_tensor *[]){scale, tracker, found}, 3, &p,
-                     sizeof p, p.items, 1);
+    haul_status status = haul__describe(c, 0, HAUL_F32, &c->operands[0]->shape);
+    return status ? status : haul__describe(c, 1, HAUL_I32, &c->operands[0]->shape);
+}
+
+static haul_status compute_update(haul__call *c)
+{
+    const haul__grad_growth *how = haul__attributes(c);
+    scaling_params           p = {.items = 1,
+                                  .growth = haul__scalar_bits(HAUL_F32, how->growth),
+                                  .backoff = haul__scalar_bits(HAUL_F32, how->backoff),
+                                  .interval = how->interval};
+    for (int i = 0; i < 2; i++)
+        p.offsets[i] = c->results[i]->offset;
+    for (int i = 0; i < 3; i++)
+        p.offsets[2 + i] = c->operands[i]->offset;
+    return haul__launch_kernel(c, HAUL__K_grad_scale_update, HAUL_F32, c->results, 2, c->operands, 3, &p, sizeof p,
+                               p.items, 1);
+}
+
+HAUL__OPERATION(grad_scaler_update) = {
+    .name = "haul_grad_scaler_update",
+    .operands = {{"scale", .accepts = HAUL__ONLY(HAUL_F32)},
+                 {"tracker", .accepts = HAUL__ONLY(HAUL_I32)},
+                 {"found", .accepts = HAUL__ONLY(HAUL_F32)}},
+    .results = {{"new_scale"}, {"new_tracker"}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__grad_growth),
+    .infer = infer_update,
+    .compute = compute_update,
+    .flops = 4,
+};
+
+haul_status haul__grad_scale_update(haul_tensor **scale, haul_tensor **tracker, haul_tensor *found,
+                                    const haul__grad_growth *how)
+{
+    haul_tensor *made[HAUL__MAX_RESULTS];
+    if (haul__apply(&haul__operation_grad_scaler_update, how, HAUL__OPERANDS(*scale, *tracker, found), made))
+        return haul_error_status();
+    *scale = made[0];
+    *tracker = made[1];
+    return HAUL_OK;
 }

@@ -14,7 +14,7 @@ haul_status haul__grad_prepare(const haul_tensor *grad);
  * (f32 [...]): not 0 where something is infinite or NaN. */
 haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tensor *marks, int64_t at);
 
-/* found (f32 []) = 1 if a mark is not 0, else 0; skipped (i64 [], or NULL) counts on by as much. */
+/* found (f32 []) = 1 if a mark is not 0, else 0; skipped (i64 [], or HAUL_NONE) counts on by as much. */
 haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tensor *marks);
 
 typedef struct haul__grad_growth {
@@ -22,9 +22,9 @@ typedef struct haul__grad_growth {
     int64_t interval;
 } haul__grad_growth;
 
-/* The scale (f32 []) and the steps since it changed (i32 []), after a step of which `found` (f32 []) tells: backed off
- * if it is not 0, grown after `interval` steps without. */
-haul_status haul__grad_scale_update(haul_tensor *new_scale, haul_tensor *new_tracker, haul_tensor *scale,
-                                    haul_tensor *tracker, haul_tensor *found, const haul__grad_growth *how);
+/* The next scale (f32 []) and steps since it changed (i32 []), fresh tensors in place of those of now, after a step of
+ * which `found` (f32 []) tells: backed off if it is not 0, grown after `interval` steps without. */
+haul_status haul__grad_scale_update(haul_tensor **scale, haul_tensor **tracker, haul_tensor *found,
+                                    const haul__grad_growth *how);
 
 #endif

@@ -3,7 +3,8 @@
 #include <math.h>
 
 #include "core/error.h"
-#include "engine/dispatch.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "optim/optimizer.h"
 
@@ -77,6 +78,7 @@ typedef struct sgd_settings {
     double lr, momentum, dampening, weight_decay;
     bool   nesterov;
     bool   first; /* the velocity begins as the gradient; with a guard that is where no step was made */
+    int    from;  /* of the guard */
 } sgd_settings;
 
 /* ---- a step of one parameter ---- */
@@ -97,42 +99,47 @@ static haul_status sgd_prepare(const haul_tensor *parameter, const sgd_settings 
     return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-static haul_status sgd_step(haul_tensor *parameter, haul_tensor *velocity, haul_tensor *grad,
-                            const sgd_settings *settings, const haul__guard *guard)
+enum { PARAMETER, VELOCITY, MADE, GRAD, FOUND }; /* operands */
+
+static haul_status compute(haul__call *c)
 {
-    haul_dtype   dtype = parameter->dtype;
-    bool         momentum = settings->momentum != 0;
-    haul_tensor *outs[] = {parameter, velocity, guard ? guard->made : NULL};
-    haul_tensor *ins[] = {grad, guard ? guard->found : NULL};
-    sgd_params   params = {.items = parameter->count,
-                           .p_at = parameter->offset,
-                           .v_at = momentum ? velocity->offset : 0,
-                           .g_at = grad->offset,
-                           .lr = haul__scalar_bits(dtype, settings->lr),
-                           .momentum = haul__scalar_bits(dtype, settings->momentum),
-                           .keep = haul__scalar_bits(dtype, 1 - settings->dampening),
-                           .decay = haul__scalar_bits(dtype, settings->weight_decay),
-                           .nesterov = settings->nesterov,
-                           .first = settings->first};
-    if (guard) {
-        params.found_at = guard->found->offset;
-        params.made_at = guard->made->offset;
-        params.from = guard->from;
-    }
+    const sgd_settings  *s = haul__attributes(c);
+    haul_tensor *const  *in = c->operands, *value = in[PARAMETER];
+    haul_dtype           dtype = value->dtype;
+    bool                 momentum = haul__has(c, VELOCITY), guarded = haul__has(c, FOUND);
+    haul_tensor         *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
+    sgd_params           params = {.items = value->count,
+                                   .p_at = value->offset,
+                                   .v_at = momentum ? in[VELOCITY]->offset : 0,
+                                   .g_at = in[GRAD]->offset,
+                                   .found_at = guarded ? in[FOUND]->offset : 0,
+                                   .made_at = momentum && guarded ? in[MADE]->offset : 0,
+                                   .lr = haul__scalar_bits(dtype, s->lr),
+                                   .momentum = haul__scalar_bits(dtype, s->momentum),
+                                   .keep = haul__scalar_bits(dtype, 1 - s->dampening),
+                                   .decay = haul__scalar_bits(dtype, s->weight_decay),
+                                   .nesterov = s->nesterov,
+                                   .first = s->first,
+                                   .from = s->from};
     const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, sgd_params, lr, dtype),
                                     HAUL__SLOT_INTEGER(step_parity, sgd_params, from)};
-    int                  out_count = !momentum ? 1 : guard ? 3 : 2;
-    haul_status          status =
-        haul__run_with_slots("haul_sgd", parameter->storage->device, kernel_of(settings, guard != NULL), dtype, outs,
-                             out_count, ins, guard ? 2 : 1, &params, sizeof params, slots, 2, params.items, 16384);
-
-    if (status)
-        return status;
-    haul__written(parameter);
-    if (momentum)
-        haul__written(velocity);
-    return HAUL_OK;
+    return haul__launch_with_slots(c, kernel_of(s, guarded), dtype, outs, 1 + momentum + (momentum && guarded), ins,
+                                   1 + guarded, &params, sizeof params, slots, 2, params.items, 16384);
 }
+
+/* A step. `velocity` is there where momentum is not 0, and `made` where there is a guard as well. */
+HAUL__OPERATION(sgd) = {
+    .name = "haul_sgd",
+    .operands = {{"parameter", .written = true},
+                 {"velocity", .written = true, .optional = true},
+                 {"made", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
+                 {"grad", .layout = HAUL__ANY_STRIDES},
+                 {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
+    .attributes_size = HAUL__ATTRIBUTES(sgd_settings),
+    .infer = haul__infer_step,
+    .compute = compute,
+    .flops = 6,
+};
 
 /* ---- the optimizer ---- */
 
@@ -160,9 +167,12 @@ static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tens
                           const haul__guard *guard)
 {
     sgd_settings s = settings_of(o);
+    bool         momentum = s.momentum != 0;
 
     s.first = first;
-    return sgd_step(e->parameter, e->states[0], grad, &s, guard);
+    s.from = guard ? guard->from : 0;
+    return HAUL__APPLY_STATUS(sgd, &s, e->parameter, momentum ? e->states[0] : HAUL_NONE,
+                              momentum && guard ? guard->made : HAUL_NONE, grad, guard ? guard->found : HAUL_NONE);
 }
 
 static const haul__optimizer_kind kind = {
