@@ -107,12 +107,12 @@ static void any_order(haul_device *device)
     haul_tensor     *base = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 1, 4), 1, NULL);
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         haul_tensor *x = haul_permute(base, orders[i], 3), *y = haul_mul_scalar(x, 2);
-        assert_true(haul__tensor_is_dense(x));
+        assert_true(haul__tensor_is_gap_free(x));
         assert_true(haul__tensor_same_layout(x, y));
         assert_equal(y, haul_mul_scalar(haul_contiguous(x), 2), 0, "a permuted operand");
     }
-    assert_false(haul__tensor_is_dense(haul_slice(base, 2, 0, 2, 1)));
-    assert_false(haul__tensor_is_dense(haul_expand(haul_slice(base, 0, 0, 1, 1), HAUL_SHAPE(3, 1, 4))));
+    assert_false(haul__tensor_is_gap_free(haul_slice(base, 2, 0, 2, 1)));
+    assert_false(haul__tensor_is_gap_free(haul_expand(haul_slice(base, 0, 0, 1, 1), HAUL_SHAPE(3, 1, 4))));
 }
 
 static void test_memory_format__any_order_is_kept(void **state)

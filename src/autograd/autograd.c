@@ -23,7 +23,7 @@ haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
     }
     if (t->node) {
         haul__fail(HAUL_GRAPH, operation, "t", "t is the result of %s; only leaves can be set, take haul_detach(t)",
-                   t->node->name);
+                   t->node->operation->name);
         return NULL;
     }
     t->requires_grad = on;
@@ -79,7 +79,7 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
  * otherwise than the leaf. */
 static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
 {
-    return haul__tensor_same_layout(leaf, g) && haul__tensor_is_dense(g) &&
+    return haul__tensor_same_layout(leaf, g) && haul__tensor_is_gap_free(g) &&
            atomic_load(&((haul_tensor *)g)->object.refs) == 1 && atomic_load(&g->storage->object.refs) == 1;
 }
 

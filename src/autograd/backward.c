@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/thread.h"
 #include "engine/autocast.h"
-#include "engine/dispatch.h"
+#include "engine/node.h"
 #include "ops/reduce.h"
 
 /* ---- gradients of nodes and leaves, kept ---- */

@@ -163,7 +163,7 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
     return t;
 }
 
-bool haul__tensor_is_dense(const haul_tensor *t)
+bool haul__tensor_is_gap_free(const haul_tensor *t)
 {
     int64_t packed[HAUL_MAX_DIMS];
     if (t->contiguous)

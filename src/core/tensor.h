@@ -87,7 +87,7 @@ void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *s
                            int64_t offset);
 
 /* Do the elements fill their memory without gaps, in whatever order of dimensions? */
-bool haul__tensor_is_dense(const haul_tensor *t);
+bool haul__tensor_is_gap_free(const haul_tensor *t);
 
 /* Have two tensors of one shape their elements in the same places, relative to the first? */
 bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b);

@@ -14,6 +14,9 @@ const char *haul__backend_name(int slot);
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
 
+/* Can tensors of the dtype be made on the device? */
+haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const char *operation);
+
 /* The device new tensors go to on this thread; records an error and returns NULL if that one is not usable. */
 haul_device *haul__device_current(const char *operation);
 

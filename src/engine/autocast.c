@@ -225,50 +225,6 @@ haul_status haul__autocast_operands(haul__call *c)
     return HAUL_OK;
 }
 
-/* ---- rules ---- */
-
-typedef enum rule { NO_RULE, LOWER, WIDE } rule;
-
-static rule rule_of(const char *operation)
-{
-    static const struct {
-        const char *operation;
-        rule        how;
-    } rules[] = {
-#define X(operation, how) {#operation, how},
-#include "engine/autocast.def"
-#undef X
-    };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (!strcmp(rules[i].operation, operation))
-            return rules[i].how;
-    return NO_RULE;
-}
-
-static haul_tensor *cast_by(rule how, haul_tensor *t, haul_dtype dtype)
-{
-    if (how == LOWER && haul_dtype_is_float(t->dtype) && t->dtype != dtype)
-        return lowered(t, dtype);
-    if (how == WIDE && haul__is_half(t->dtype))
-        return haul_cast(t, HAUL_F32);
-    return t;
-}
-
-haul_status haul__autocast_named(const char *operation, const haul_device *device, haul_tensor **in, int count)
-{
-    haul_dtype dtype = dtype_on(device);
-    rule       how = dtype ? rule_of(operation) : NO_RULE;
-    if (how == NO_RULE)
-        return HAUL_OK;
-    for (int i = 0; i < count; i++)
-        if (!haul__is_none(in[i]) && in[i]->dtype == HAUL_F64)
-            return HAUL_OK;
-    for (int i = 0; i < count; i++)
-        if (!haul__is_none(in[i]) && !(in[i] = cast_by(how, in[i], dtype)))
-            return haul_error_status();
-    return HAUL_OK;
-}
-
 haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype)
 {
     return haul__is_half(dtype) && dtype_on(device) ? HAUL_F32 : dtype;

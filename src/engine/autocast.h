@@ -13,8 +13,6 @@
 /* Cast operands of an operation of rule LOWER; entries of c->operands are replaced. */
 haul_status haul__autocast_operands(haul__call *c);
 
-haul_status haul__autocast_named(const char *operation, const haul_device *device, haul_tensor **in, int count);
-
 /* f32 where `dtype` is narrower and autocast is on for the device; else `dtype`. */
 haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype);
 

@@ -194,7 +194,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
     if (to->count == 0 || device->backend->no_data)
         return HAUL_OK;
     if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
-        haul__tensor_is_dense(to))
+        haul__tensor_is_gap_free(to))
         return copy_bytes(to, from, origin);
     const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);
     if (!kernel)

@@ -55,7 +55,7 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
 {
     if (to->count == 0 || to->storage->device->backend->no_data)
         return HAUL_OK;
-    return haul__tensor_is_dense(to) ? fill_dense(to, value, origin) : fill_strided(to, value, origin);
+    return haul__tensor_is_gap_free(to) ? fill_dense(to, value, origin) : fill_strided(to, value, origin);
 }
 
 /* ---- the operations ---- */

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "engine/dispatch.h"
-
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
     for (int k = 0; k < count; k++)

@@ -37,7 +37,7 @@ static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
     const char  *origin = c->operation->name;
     haul_tensor *from = x, *to = y;
     haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
-    if (x->dtype != dtype || !haul__tensor_is_dense(x)) {
+    if (x->dtype != dtype || !haul__tensor_is_gap_free(x)) {
         from = temporary(c, x->storage->device, y->storage->device, dtype, x);
         if (!from || haul__copy_elements(from, x, origin))
             return haul_error_status();

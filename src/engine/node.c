@@ -16,12 +16,10 @@ static void destroy_node(void *object)
         haul__object_release(node->saved[i].alias);
     for (int i = 0; i < HAUL__MAX_RESULTS; i++)
         haul__object_release(node->saved_results[i].alias);
-    for (int i = 0; i < HAUL__MAX_SAVED; i++)
-        haul__object_release(node->legacy[i].alias);
     haul__free(node);
 }
 
-const haul__class haul__node_class = {"graph node", destroy_node};
+static const haul__class node_class = {"graph node", destroy_node};
 
 bool haul__records(haul_tensor *const *inputs, int count)
 {
@@ -40,20 +38,18 @@ static size_t align_up(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
-atomic_ullong haul__node_order;
-
 /* One block: the node, its edges, its attributes. */
 static haul__node *new_node(const haul__call *c)
 {
-    size_t edges = align_up(sizeof(haul__node)), size = c->operation->attributes_size,
+    static atomic_ullong order;
+    size_t               edges = align_up(sizeof(haul__node)), size = c->operation->attributes_size,
            attributes = edges + align_up((size_t)c->count * sizeof(haul__edge));
     haul__node *node = haul__calloc(1, attributes + size);
     if (!node)
         return NULL;
-    haul__object_init(&node->object, &haul__node_class);
+    haul__object_init(&node->object, &node_class);
     node->operation = c->operation;
-    node->name = c->operation->name;
-    node->order = atomic_fetch_add_explicit(&haul__node_order, 1, memory_order_relaxed) + 1;
+    node->order = atomic_fetch_add_explicit(&order, 1, memory_order_relaxed) + 1;
     node->edge_count = c->count;
     node->result_count = c->result_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
@@ -98,6 +94,12 @@ static bool save_all(haul__node *node, const haul__call *c)
     return fine;
 }
 
+/* No gradient flows through hidden results, which nobody but the gradient sees. */
+static bool is_differentiable(const haul__operation *operation, int i, const haul_tensor *t)
+{
+    return haul_dtype_is_float(t->dtype) && !operation->results[i].hidden;
+}
+
 haul_status haul__node_record(haul__call *c)
 {
     haul__node *node = new_node(c);
@@ -111,7 +113,7 @@ haul_status haul__node_record(haul__call *c)
     }
     for (int i = 0; i < c->result_count; i++) {
         haul_tensor *y = c->results[i];
-        if (!y || !haul_dtype_is_float(y->dtype))
+        if (!y || !is_differentiable(c->operation, i, y))
             continue;
         haul__object_keep(node);
         y->node = node;
@@ -165,7 +167,7 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
         g->saved_results[i] = haul_none;
         if (!node->saved_results[i].alias)
             continue;
-        bool tracks = haul_dtype_is_float(node->saved_results[i].alias->dtype);
+        bool tracks = is_differentiable(node->operation, i, node->saved_results[i].alias);
         g->saved_results[i] = restore(node, &node->saved_results[i], tracks ? node : NULL, i, NULL);
         if (!g->saved_results[i])
             return haul_error_status();
@@ -175,14 +177,6 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
 
 haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, haul_tensor **out)
 {
-    if (node->backward) {
-        for (int i = 0; i < node->edge_count; i++)
-            out[i] = NULL;
-        haul_status status = node->backward(node, results[0], out);
-        for (int i = 0; i < node->edge_count; i++)
-            out[i] = out[i] ? out[i] : haul_none;
-        return status;
-    }
     haul__gradient g = {.operation = node->operation,
                         .attributes = node->attributes,
                         .node = node,

@@ -24,7 +24,6 @@ typedef struct haul__saved_tensor {
     uint64_t     version;
 } haul__saved_tensor;
 
-enum { HAUL__MAX_SAVED = 6 };
 struct haul__node {
     haul__object           object;
     const haul__operation *operation;
@@ -33,13 +32,7 @@ struct haul__node {
     haul__edge            *edges;
     haul__saved_tensor     saved[HAUL__MAX_OPERANDS], saved_results[HAUL__MAX_RESULTS];
     void                  *attributes; /* a copy of the call's */
-    const char            *name;
-    haul_status (*backward)(haul__node *node, haul_tensor *g, haul_tensor **out);
-    int                saved_count, legacy_from[HAUL__MAX_SAVED];
-    haul__saved_tensor legacy[HAUL__MAX_SAVED];
 };
-extern const haul__class haul__node_class;
-extern atomic_ullong     haul__node_order;
 
 /* Is grad mode on and does a gradient flow through any of these? */
 bool haul__records(haul_tensor *const *inputs, int count);

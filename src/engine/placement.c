@@ -1,9 +1,29 @@
 /* Operands on several devices are refused with the fix, or moved to the device that holds most bytes of them. */
 #include "engine/placement.h"
 
+#include <haul/placement.h>
+
 #include "core/error.h"
 #include "engine/driver.h"
 #include "events/events.h"
+
+/* ---- the policy ---- */
+
+haul_status haul_set_placement_policy(haul_policy policy)
+{
+    if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_placement_policy", "policy",
+                          "%d is not a policy; use HAUL_PLACE_STRICT or HAUL_PLACE_MOVE", (int)policy);
+    haul__thread()->words[HAUL__PLACEMENT] = policy;
+    return HAUL_OK;
+}
+
+haul_policy haul_placement_policy(void)
+{
+    return (haul_policy)haul__thread()->words[HAUL__PLACEMENT];
+}
+
+/* ---- placing ---- */
 
 /* A 0-d tensor on the CPU goes anywhere, as a scalar would. */
 static bool is_loose(const haul_tensor *t)

@@ -118,18 +118,6 @@ haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wan
 
 /* ---- storage ---- */
 
-static haul_status check_dtype(const haul__call *c, haul_dtype dtype)
-{
-    if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END)
-        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype",
-                          "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, "
-                          "f64",
-                          haul_dtype_name(dtype));
-    if (dtype == HAUL_F64 && !c->device->properties.has_f64)
-        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype", "%s has no f64; use f32 there", c->device->name);
-    return HAUL_OK;
-}
-
 static haul__storage *new_storage(const haul__call *c, const haul_tensor *t)
 {
     size_t bytes = (size_t)t->count * haul__dtype_size(t->dtype);
@@ -150,7 +138,7 @@ haul_status haul__allocate_results(haul__call *c)
         haul_tensor *t = c->results[i];
         if (!t || t->storage)
             continue;
-        if (check_dtype(c, t->dtype))
+        if (haul__check_dtype(t->dtype, c->device, c->operation->name))
             return haul_error_status();
         t->storage = new_storage(c, t);
         if (!t->storage)

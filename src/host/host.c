@@ -6,24 +6,12 @@
 #include "core/alloc.h"
 #include "core/half.h"
 #include "core/shape.h"
-#include "engine/dispatch.h"
+#include "engine/copy.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "transfer/transfer.h"
 
 /* ---- checks ---- */
-
-static haul_status check_dtype(haul_dtype dtype, const haul_device *device, const char *operation)
-{
-    if (haul__dtype_size(dtype) == 0)
-        return haul__fail(
-            HAUL_DTYPE, operation, "dtype",
-            "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
-            haul_dtype_name(dtype));
-    if (dtype == HAUL_F64 && !device->properties.has_f64)
-        return haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
-    return HAUL_OK;
-}
 
 static haul_status check_tensor(const haul_tensor *t, const char *operation)
 {
@@ -56,7 +44,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
     static const char operation[] = "haul_from_host";
     int64_t           count;
     haul_device      *device = haul__device_current(operation);
-    if (!device || check_dtype(dtype, device, operation) || haul__shape_count(&shape, operation, &count))
+    if (!device || haul__check_dtype(dtype, device, operation) || haul__shape_count(&shape, operation, &count))
         return NULL;
     if (!data && count > 0) {
         haul__fail_null(operation, "data");
@@ -81,7 +69,7 @@ static haul_status check_wrap(haul_dtype dtype, const haul_shape *shape, const v
     static const char operation[] = "haul_wrap_host";
     haul_status       status = haul__device_check(haul_cpu(), operation, NULL);
     if (!status)
-        status = check_dtype(dtype, haul_cpu(), operation);
+        status = haul__check_dtype(dtype, haul_cpu(), operation);
     if (!status)
         status = haul__shape_count(shape, operation, count);
     if (!status && !data && *count > 0)

@@ -6,8 +6,9 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/shape.h"
 #include "device/device.h"
-#include "engine/dispatch.h"
+#include "memory/allocator.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "files are written in the host's byte order, which must be little-endian"
@@ -38,6 +39,19 @@ void haul__host_view_end(haul__host_view *view)
     *view = (haul__host_view){0};
 }
 
+/* In memory pinned for the device, where it has such. */
+static haul_tensor *host_tensor(haul_device *device, haul_dtype dtype, const haul_shape *shape, const char *operation)
+{
+    int64_t     count;
+    haul_status status = haul__check_dtype(dtype, haul_cpu(), operation);
+    if (status || haul__shape_count(shape, operation, &count))
+        return NULL;
+    haul__storage *storage = haul__host_alloc_for(device, (size_t)count * haul__dtype_size(dtype), operation);
+    haul_tensor   *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
+    haul__object_release(storage);
+    return haul__own(t, operation);
+}
+
 haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const haul_shape *shape,
                                 const char *operation)
 {
@@ -49,7 +63,7 @@ haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const 
         return haul_error_status();
     if ((status = haul_set_device(haul_cpu())) != HAUL_OK)
         goto failed;
-    loading->host = haul__result_from(operation, haul_cpu(), loading->device, dtype, shape, NULL);
+    loading->host = host_tensor(loading->device, dtype, shape, operation);
     if (!loading->host) {
         status = haul_error_status();
         goto failed;

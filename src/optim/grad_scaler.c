@@ -195,7 +195,7 @@ static haul_status gather(unscaling *u)
                               "the gradient of '%s' is f16, which is too narrow to be unscaled; keep parameters in f32 "
                               "and compute in f16 with haul_autocast_begin",
                               e->name);
-        u->gradients[i] = haul__tensor_is_dense(g) ? g : haul__to_order_of(g, e->parameter);
+        u->gradients[i] = haul__tensor_is_gap_free(g) ? g : haul__to_order_of(g, e->parameter);
         if (!u->gradients[i] || haul__grad_prepare(u->gradients[i]))
             return haul_error_status();
         group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);

@@ -170,7 +170,7 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
         return haul__fail(HAUL_PLACEMENT, operation, "gradient",
                           "the gradient of '%s' is on %s, the parameter on %s; move the module with haul_module_to",
                           e->name, haul_device_name(g->storage->device), haul_device_name(p->storage->device));
-    if (!haul__tensor_is_dense(p))
+    if (!haul__tensor_is_gap_free(p))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameter",
                           "the parameter '%s' is a view with gaps between its elements; add haul_clone(...) of it "
                           "instead",

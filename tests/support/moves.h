@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "engine/dispatch.h"
+#include "engine/operation.h"
 #include "support/conformance.h"
 #include "support/late.h"
 
@@ -53,8 +53,9 @@ static inline haul_tensor *iota(int64_t rows, int64_t columns)
 /* x [r, c] as a view of its transpose. */
 static inline haul_tensor *transposed(haul_tensor *x)
 {
-    return haul__view_of(x, &HAUL_SHAPE(x->shape.dims[1], x->shape.dims[0]), (int64_t[]){x->strides[1], x->strides[0]},
-                         x->offset);
+    haul_shape shape = HAUL_SHAPE(x->shape.dims[1], x->shape.dims[0]);
+    int64_t    strides[] = {x->strides[1], x->strides[0]};
+    return haul__own(haul__tensor_wrap(x->storage, x->dtype, &shape, strides, x->offset), "test");
 }
 
 static inline haul_transfer_stats ledger(void)
