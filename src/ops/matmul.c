@@ -220,22 +220,25 @@ typedef struct linear_attributes {
     bool relu;
 } linear_attributes;
 
+/* The weight's shape is the reason. */
+static haul_status refuse_for_weight(const haul__call *c, int operand, const char *before, int64_t size,
+                                     const char *after)
+{
+    char wanted[160], have[80];
+    snprintf(wanted, sizeof wanted, "weight is %s: %s%lld%s",
+             haul__shape_text(&c->operands[1]->shape, have, sizeof have), before, (long long)size, after);
+    return haul__refuse_shape(c, operand, wanted);
+}
+
 static haul_status check_linear(const haul__call *c)
 {
-    char              wanted[160], have[80];
-    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape, *bias = &c->operands[2]->shape;
     if (weight->ndim != 2)
         return haul__refuse_shape(c, 1, "it must be [out, in]");
-    haul__shape_text(weight, have, sizeof have);
-    if (x->ndim == 0 || x->dims[x->ndim - 1] != weight->dims[1]) {
-        snprintf(wanted, sizeof wanted, "weight is %s: the last axis of x must be %lld long", have,
-                 (long long)weight->dims[1]);
-        return haul__refuse_shape(c, 0, wanted);
-    }
-    if (haul__has(c, 2) && (c->operands[2]->shape.ndim != 1 || c->operands[2]->shape.dims[0] != weight->dims[0])) {
-        snprintf(wanted, sizeof wanted, "weight is %s: bias must be [%lld]", have, (long long)weight->dims[0]);
-        return haul__refuse_shape(c, 2, wanted);
-    }
+    if (x->ndim == 0 || x->dims[x->ndim - 1] != weight->dims[1])
+        return refuse_for_weight(c, 0, "the last axis of x must be ", weight->dims[1], " long");
+    if (haul__has(c, 2) && (bias->ndim != 1 || bias->dims[0] != weight->dims[0]))
+        return refuse_for_weight(c, 2, "bias must be [", weight->dims[0], "]");
     return HAUL_OK;
 }
 
