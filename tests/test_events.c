@@ -48,7 +48,7 @@ static void test_events__copies_and_waits_have_their_fields(void **state)
     (void)state;
     int64_t      id = listen_to(&r, HAUL_EVENT_COPY | HAUL_EVENT_WAITED | HAUL_EVENT_FOUND_DONE);
     haul_tensor *y = haul_to(x, device);
-    assert_true(haul_item(haul__view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2);
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2);
     assert_int_equal(haul_device_sync(device), HAUL_OK);
     stop(id);
     const kept *up = next(&r, &at, HAUL_EVENT_COPY);

@@ -92,7 +92,7 @@ static void test_sync__item_waits_once_and_says_where(void **state)
     (void)state;
     assert_true(late_pending() > 0);
     listen();
-    assert_true(sync_test_item(haul__view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2);
+    assert_true(sync_test_item(view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2);
     haul_sync_report(false);
     assert_int_equal(haul_sync_count() - before, 1);
     int waits = 0;
@@ -130,7 +130,7 @@ static void test_sync__what_is_done_is_no_wait(void **state)
     assert_int_equal(after.ready, before.ready);
     haul_tensor *y = haul_to(x, haul_cpu());
     late_run_all();
-    assert_true(haul_item(haul__view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 3)) == 3);
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 3)) == 3);
     after = stats();
     assert_int_equal(after.waits, before.waits);
     assert_int_equal(after.ready, before.ready + 1); /* asked, and found done */
@@ -160,7 +160,7 @@ static void test_sync__moves_do_not_wait(void **state)
     haul_tensor *y = haul_identity(x, late_device(0)), *z = haul_to(y, late_device(1));
     haul_tensor *home = haul_to(z, haul_cpu());
     assert_int_equal(haul_sync_count() - before, 0);
-    assert_true(haul_item(haul__view_of(home, &HAUL_SHAPE(1), (int64_t[]){1}, 42)) == 42);
+    assert_true(haul_item(view_of(home, &HAUL_SHAPE(1), (int64_t[]){1}, 42)) == 42);
     assert_true(haul_sync_count() > before);
 }
 
@@ -230,7 +230,7 @@ static void test_sync__memory_under_pressure_is_reported(void **state)
 static haul_tensor *peek(haul_module *module, haul_tensor *x)
 {
     (void)module;
-    haul_item(haul__view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 0));
+    haul_item(view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 0));
     return x;
 }
 

@@ -71,14 +71,14 @@ static void test_transfer__strided_reads_and_writes(void **state)
         assert_int_equal(haul_read(t, back, sizeof back), HAUL_OK);
         for (int i = 0; i < 12; i++)
             assert_true(back[i] == (float)(i % 3 * 4 + i / 3));
-        haul_tensor *column = haul__view_of(x, &HAUL_SHAPE(3), (int64_t[]){4}, 2);
+        haul_tensor *column = view_of(x, &HAUL_SHAPE(3), (int64_t[]){4}, 2);
         uint64_t     version = haul_tensor_version(x);
         assert_int_equal(haul_write(column, (float[]){-1, -2, -3}, 12), HAUL_OK);
         assert_int_equal(haul_tensor_version(x), version + 1);
         assert_int_equal(haul_read(x, back, sizeof back), HAUL_OK);
         for (int i = 0; i < 12; i++)
             assert_true(back[i] == (float)(i % 4 == 2 ? -1 - i / 4 : i));
-        haul_tensor *expanded = haul__view_of(x, &HAUL_SHAPE(2, 2), (int64_t[]){0, 1}, 1);
+        haul_tensor *expanded = view_of(x, &HAUL_SHAPE(2, 2), (int64_t[]){0, 1}, 1);
         assert_int_equal(haul_read(expanded, back, 16), HAUL_OK);
         assert_true(back[0] == 1 && back[1] == -1 && back[2] == 1 && back[3] == -1);
         assert_int_equal(haul_write(expanded, back, 16), HAUL_INVALID_ARGUMENT);
@@ -114,7 +114,7 @@ static void test_transfer__items(void **state)
         assert_int_equal(haul_item_i64(NULL), 0);
         assert_error(HAUL_INVALID_ARGUMENT, "t");
         haul_tensor *x = haul_to(iota(3, 4), devices[d]);
-        assert_true(haul_item(haul__view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 7);
+        assert_true(haul_item(view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 7);
     }
 }
 
@@ -133,9 +133,9 @@ static void test_transfer__moves_share_when_nothing_changes(void **state)
         assert_false(haul_tensor_is_contiguous(clone)); /* its dimensions lie as those of what it was made from */
         assert_true(haul__tensor_same_layout(clone, transposed(x)));
         assert_int_equal(haul_write(x, (float[12]){0}, 48), HAUL_OK);
-        assert_true(haul_item(haul__view_of(same, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 0);
-        assert_true(haul_item(haul__view_of(copy, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 7);
-        assert_true(haul_item(haul__view_of(clone, &HAUL_SHAPE(1), (int64_t[]){1}, 1)) == 1);
+        assert_true(haul_item(view_of(same, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 0);
+        assert_true(haul_item(view_of(copy, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 7);
+        assert_true(haul_item(view_of(clone, &HAUL_SHAPE(1), (int64_t[]){1}, 1)) == 1);
     }
 }
 
@@ -193,14 +193,14 @@ static void test_transfer__ledger_counts_exactly(void **state)
     assert_int_equal(s.h2d_bytes, 400);
     assert_int_equal(s.h2d_count, 1);
     haul_to(y, haul_cpu());
-    haul_item(haul__view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 7));
+    haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 7));
     s = ledger();
     assert_int_equal(s.d2h_bytes, 404);
     assert_int_equal(s.d2h_count, 2);
     haul_to(x, device, .dtype = HAUL_U8); /* converted first: a byte an element crosses */
     s = ledger();
     assert_int_equal(s.h2d_bytes, 500);
-    haul_to(transposed(haul__view_of(x, &HAUL_SHAPE(2, 10), (int64_t[]){10, 1}, 0)), device); /* packed first */
+    haul_to(transposed(view_of(x, &HAUL_SHAPE(2, 10), (int64_t[]){10, 1}, 0)), device); /* packed first */
     s = ledger();
     assert_int_equal(s.h2d_bytes, 580);
     assert_int_equal(s.h2d_count, 3);
@@ -229,7 +229,7 @@ static void test_transfer__widening_moves_the_small_side(void **state)
     haul_tensor *x = haul_cast(iota(10, 10), HAUL_U8);
     haul_tensor *y = haul_to(x, devices[1], .dtype = HAUL_F32);
     assert_int_equal(ledger().h2d_bytes, 100);
-    assert_true(haul_item(haul__view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 42)) == 42);
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 42)) == 42);
     haul_transfer_stats_reset();
     haul_to(y, haul_cpu(), .dtype = HAUL_I8);
     assert_int_equal(ledger().d2h_bytes, 100);

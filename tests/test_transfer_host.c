@@ -22,7 +22,7 @@ static void test_wrap_host__shares_and_deletes_once(void **state)
     haul_tensor *view = haul_to(t, haul_cpu());
     assert_non_null(view);
     data[2] = 30;
-    assert_true(haul_item(haul__view_of(t, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 30);
+    assert_true(haul_item(view_of(t, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 30);
     assert_int_equal(haul_write(t, (float[]){5, 6, 7, 8}, 16), HAUL_OK);
     assert_true(data[0] == 5);
     assert_int_equal(haul_drop(t), HAUL_OK);
@@ -89,7 +89,7 @@ static void test_map__reads_and_writes(void **state)
         all[d + 1] = devices[d];
     for (int d = 0; d <= device_count; d++) {
         haul_tensor *x = haul_to(iota(3, 4), all[d]);
-        haul_tensor *rows = haul__view_of(x, &HAUL_SHAPE(2, 4), NULL, 4);
+        haul_tensor *rows = view_of(x, &HAUL_SHAPE(2, 4), NULL, 4);
         uint64_t     version = haul_tensor_version(x);
         float       *memory = haul_map(rows, HAUL_READ), back[12];
         assert_non_null(memory);
@@ -142,7 +142,7 @@ static void test_map__a_failed_write_back_can_be_tried_again(void **state)
     assert_int_equal(haul_tensor_version(x), 0);
     haul_error_clear();
     assert_int_equal(haul_unmap(x), HAUL_OK);
-    assert_true(haul_item(haul__view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 3)) == 33);
+    assert_true(haul_item(view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 3)) == 33);
 }
 
 static void test_map__forgotten_maps_do_not_leak(void **state)

@@ -50,12 +50,17 @@ static inline haul_tensor *iota(int64_t rows, int64_t columns)
     return t;
 }
 
+/* A view of t's memory, made by no operation. */
+static inline haul_tensor *view_of(haul_tensor *t, const haul_shape *shape, const int64_t *strides, int64_t offset)
+{
+    return haul__own(haul__tensor_wrap(t->storage, t->dtype, shape, strides, offset), "test");
+}
+
 /* x [r, c] as a view of its transpose. */
 static inline haul_tensor *transposed(haul_tensor *x)
 {
-    haul_shape shape = HAUL_SHAPE(x->shape.dims[1], x->shape.dims[0]);
-    int64_t    strides[] = {x->strides[1], x->strides[0]};
-    return haul__own(haul__tensor_wrap(x->storage, x->dtype, &shape, strides, x->offset), "test");
+    return view_of(x, &HAUL_SHAPE(x->shape.dims[1], x->shape.dims[0]), (int64_t[]){x->strides[1], x->strides[0]},
+                   x->offset);
 }
 
 static inline haul_transfer_stats ledger(void)
