@@ -8,6 +8,9 @@
  * c->records, c->wanted and c->saves. What is moved or cast goes with the innermost scope. */
 haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands);
 
+/* Which operands carry gradients, whether that is recorded, and what is to be saved for them. */
+haul_status haul__find_gradients(haul__call *c);
+
 /* Copy operands that are not laid out as their descriptor wants. */
 haul_status haul__pack_operands(haul__call *c);
 

@@ -16,7 +16,7 @@ static void destroy_node(void *object)
         haul__object_release(node->saved[i].alias);
     for (int i = 0; i < HAUL__MAX_RESULTS; i++)
         haul__object_release(node->saved_results[i].alias);
-    haul__free(node);
+    haul__small_free(node, node->bytes);
 }
 
 static const haul__class node_class = {"graph node", destroy_node};
@@ -44,9 +44,11 @@ static haul__node *new_node(const haul__call *c)
     static atomic_ullong order;
     size_t               edges = align_up(sizeof(haul__node)), size = c->operation->attributes_size,
            attributes = edges + align_up((size_t)c->count * sizeof(haul__edge));
-    haul__node *node = haul__calloc(1, attributes + size);
+    haul__node *node = haul__small_alloc(attributes + size);
     if (!node)
         return NULL;
+    memset(node, 0, attributes);
+    node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = c->operation;
     node->order = atomic_fetch_add_explicit(&order, 1, memory_order_relaxed) + 1;

@@ -27,6 +27,7 @@ typedef struct haul__saved_tensor {
 struct haul__node {
     haul__object           object;
     const haul__operation *operation;
+    size_t                 bytes; /* of the block that holds all of the node */
     uint64_t               order; /* larger in nodes made later */
     int                    edge_count, result_count;
     haul__edge            *edges;

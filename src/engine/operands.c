@@ -129,8 +129,7 @@ static haul_status refuse_written(const haul__call *c)
                       haul__operand_name(c, i), haul__operand_name(c, written));
 }
 
-/* Which operands carry gradients, and what is to be saved for them. */
-static haul_status find_gradients(haul__call *c)
+haul_status haul__find_gradients(haul__call *c)
 {
     const haul__operation *operation = c->operation;
     for (int i = 0; i < c->count; i++) {
@@ -210,7 +209,7 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
     }
     c->inputs = c->operands;
     if (!status && !haul__thread()->no_grad)
-        status = find_gradients(c);
+        status = haul__find_gradients(c);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* The driver's short path: an elementwise operation over row-major operands of one shape and one floating dtype, on a
- * device whose commands are done when they return, without a graph, autocast or a listener. Nothing has to be moved,
+ * device whose commands are done when they return, without autocast or a listener. Nothing has to be moved,
  * cast, copied or described then, and no temporary is made, so that the steps between the call and its kernel are few.
  * What it cannot do goes the long way, which gives the same results. */
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "engine/autocast.h"
 #include "engine/driver.h"
 #include "engine/layout.h"
+#include "engine/node.h"
 #include "events/events.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
@@ -30,20 +31,18 @@ static bool is_quiet(void)
 bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count)
 {
     const haul_tensor *a = operation->pointwise ? operands[0] : NULL;
-    if (!a || !a->storage || !a->contiguous || a->count == 0 || !haul_dtype_is_float(a->dtype) || !is_quiet())
+    if (!a || !a->storage || !a->contiguous || a->count == 0 || !(HAUL__FLOATS >> a->dtype & 1) || !is_quiet())
         return false;
     const haul_device *device = a->storage->device;
     if (!device->backend->synchronous || device->backend->no_data)
         return false;
-    bool tracks = haul__tracks(a);
     for (int i = 1; i < count; i++) {
         const haul_tensor *b = operands[i];
         if (!b || !b->storage || b->storage->device != device || b->dtype != a->dtype || !b->contiguous ||
             !same_shape(a, b))
             return false;
-        tracks = tracks || haul__tracks(b);
     }
-    return !tracks || haul__thread()->no_grad;
+    return true;
 }
 
 /* Count elements in a row, of the result and then the operands. */
@@ -104,13 +103,33 @@ static haul_tensor *result_like(const haul__operation *operation, const haul_ten
     return NULL;
 }
 
+static haul_status record(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                          int count, haul_tensor *y)
+{
+    haul__call c; /* what nodes are made from */
+    c.operation = operation;
+    c.count = count;
+    c.result_count = 1;
+    c.records = false;
+    c.wanted = c.saves = c.saves_results = 0;
+    c.inputs = c.operands = c.own_operands;
+    for (int i = 0; i < count; i++)
+        c.own_operands[i] = operands[i];
+    c.results[0] = y;
+    if (operation->attributes_size)
+        memcpy(c.attributes, attributes, operation->attributes_size);
+    haul_status status = haul__find_gradients(&c);
+    return status || !c.records ? status : haul__node_record(&c);
+}
+
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                                int count)
 {
     haul_tensor *y = result_like(operation, operands[0]);
     if (!y)
         return NULL;
-    if (launch(operation, attributes, y, operands, count)) {
+    if (launch(operation, attributes, y, operands, count) ||
+        (haul__records(operands, count) && record(operation, attributes, operands, count, y))) {
         haul__object_release(y);
         return NULL;
     }
@@ -133,7 +152,8 @@ static bool is_target(const haul__operation *operation, const haul_tensor *out, 
 
 bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count)
 {
-    return haul__is_short(operation, operands, count) && is_target(operation, out, operands, count);
+    return haul__is_short(operation, operands, count) && !haul__records(operands, count) &&
+           is_target(operation, out, operands, count);
 }
 
 haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,

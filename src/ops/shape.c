@@ -22,10 +22,10 @@ static void reshape_back(haul__gradient *g)
 /* Replace a -1 in `wanted`, and check that it has as many elements as x. */
 static haul_status resolve(const char *operation, const haul_tensor *x, haul_shape *wanted)
 {
-    int64_t known = 1, count;
-    int     open = -1;
-    char    text[96], have[96];
-    haul__shape_text(wanted, text, sizeof text);
+    int64_t    known = 1, count;
+    int        open = -1;
+    char       text[96], have[96];
+    haul_shape given = *wanted;
     if (wanted->ndim < 0 || wanted->ndim > HAUL_MAX_DIMS)
         return haul__fail(HAUL_SHAPE, operation, "shape", "shape has %d dimensions; there can be 0 to %d", wanted->ndim,
                           HAUL_MAX_DIMS);
@@ -33,21 +33,24 @@ static haul_status resolve(const char *operation, const haul_tensor *x, haul_sha
         if (wanted->dims[d] == -1 && open < 0)
             open = d;
         else if (wanted->dims[d] < 0)
-            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more than one open or negative dim", text);
+            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more than one open or negative dim",
+                              haul__shape_text(&given, text, sizeof text));
         else if (!haul__mul_size(known, wanted->dims[d], &known))
-            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has too many elements", text);
+            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has too many elements",
+                              haul__shape_text(&given, text, sizeof text));
     }
     if (open >= 0 && known > 0)
         wanted->dims[open] = x->count / known;
     else if (open >= 0)
         return haul__fail(HAUL_SHAPE, operation, "shape", "the -1 in shape %s could be anything: other dims are 0",
-                          text);
+                          haul__shape_text(&given, text, sizeof text));
     if (haul__shape_count(wanted, operation, &count))
         return haul_error_status();
     if (count != x->count)
         return haul__fail(HAUL_SHAPE, operation, "shape",
                           "x has shape %s (%lld elements), which cannot be viewed as %s",
-                          haul__shape_text(&x->shape, have, sizeof have), (long long)x->count, text);
+                          haul__shape_text(&x->shape, have, sizeof have), (long long)x->count,
+                          haul__shape_text(&given, text, sizeof text));
     return HAUL_OK;
 }
 
@@ -283,10 +286,9 @@ static haul_status infer_expand(haul__call *c)
     char               have[96], want[96];
     int64_t            strides[HAUL_MAX_DIMS] = {0}, count;
     const haul_tensor *x = c->operands[0];
-    haul_shape        *shape = &((shape_attributes *)haul__attributes(c))->shape;
-    haul__shape_text(shape, want, sizeof want);
-    int  lead = shape->ndim - x->shape.ndim;
-    bool fits = lead >= 0 && shape->ndim <= HAUL_MAX_DIMS;
+    haul_shape        *shape = &((shape_attributes *)haul__attributes(c))->shape, given = *shape;
+    int                lead = shape->ndim - x->shape.ndim;
+    bool               fits = lead >= 0 && shape->ndim <= HAUL_MAX_DIMS;
     for (int d = 0; fits && d < x->shape.ndim; d++) {
         int64_t *dim = &shape->dims[lead + d];
         if (*dim == -1)
@@ -298,7 +300,7 @@ static haul_status infer_expand(haul__call *c)
         return haul__fail(
             HAUL_SHAPE, c->operation->name, "shape",
             "x has shape %s, which cannot be expanded to %s: only dims of size 1 repeat, and new ones come first",
-            haul__shape_text(&x->shape, have, sizeof have), want);
+            haul__shape_text(&x->shape, have, sizeof have), haul__shape_text(&given, want, sizeof want));
     if (haul__shape_count(shape, c->operation->name, &count))
         return haul_error_status();
     return haul__describe_view(c, 0, shape, strides, x->offset);
