@@ -12,26 +12,23 @@
 
 /* --- failures on demand --- */
 
-static atomic_uint  planned_kinds;
+atomic_uint         haul__fault_kinds;
 static atomic_llong planned_call;
 static atomic_llong calls;
 
-bool haul__fault_point(haul__fault kind)
+bool haul__fault_counted(void)
 {
-    unsigned kinds = atomic_load_explicit(&planned_kinds, memory_order_relaxed);
-    if (!(kinds & (unsigned)kind))
-        return false;
     return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&planned_call);
 }
 
 void haul__fault_plan(unsigned kinds, int64_t nth)
 {
-    atomic_store(&planned_kinds, 0);
+    atomic_store(&haul__fault_kinds, 0);
     if (nth <= 0)
         return;
     atomic_store(&calls, 0);
     atomic_store(&planned_call, nth);
-    atomic_store(&planned_kinds, kinds);
+    atomic_store(&haul__fault_kinds, kinds);
 }
 
 int64_t haul__fault_count(void)

@@ -5,6 +5,7 @@
 #ifndef HAUL_CORE_ALLOC_H
 #define HAUL_CORE_ALLOC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,8 +37,22 @@ typedef enum haul__fault {
     HAUL__FAULT_PINNED = 64, /* pinned host memory; what wants it does without */
 } haul__fault;
 
+/* The kinds of calls that a plan counts; 0: there is no plan. */
+extern atomic_uint haul__fault_kinds;
+
+/* Would haul__fault_point count a call of this kind? */
+static inline bool haul__fault_planned(haul__fault kind)
+{
+    return atomic_load_explicit(&haul__fault_kinds, memory_order_relaxed) & (unsigned)kind;
+}
+
 /* True if this call must fail. Costs one relaxed load when no plan is set. */
-bool haul__fault_point(haul__fault kind);
+bool haul__fault_counted(void);
+
+static inline bool haul__fault_point(haul__fault kind)
+{
+    return __builtin_expect(haul__fault_planned(kind), 0) && haul__fault_counted();
+}
 
 /* Tests: let the `nth` (from 1) following call of one of `kinds`, and only that, fail; 0 turns it off.
  * haul__fault_count says how many there were since the last plan; INT64_MAX for nth counts without a failure. */

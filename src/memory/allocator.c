@@ -329,12 +329,14 @@ static bool is_idle(haul__uses *uses)
 static haul__block *take_free(struct haul__allocator *a, int bin)
 {
     haul__block **place = &a->bins[bin];
-    size_t        most = MOST_BUSY_BYTES / bin_bytes(bin), busy = 0;
     bool          host = a->pinned || a->device->backend->host_memory;
-    if (most > MOST_BUSY)
-        most = MOST_BUSY;
-    for (; host && *place && busy < most && !is_idle(&(*place)->uses); busy++)
-        place = &(*place)->next;
+    if (host && *place && !is_idle(&(*place)->uses)) {
+        size_t most = MOST_BUSY_BYTES / bin_bytes(bin), busy = 0;
+        if (most > MOST_BUSY)
+            most = MOST_BUSY;
+        for (; *place && busy < most && !is_idle(&(*place)->uses); busy++)
+            place = &(*place)->next;
+    }
     haul__block *block = *place;
     if (block)
         *place = block->next;
