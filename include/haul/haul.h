@@ -13,6 +13,7 @@
 #include <haul/io.h>
 #include <haul/memory.h>
 #include <haul/nn.h>
+#include <haul/operation.h>
 #include <haul/ops.h>
 #include <haul/optim.h>
 #include <haul/placement.h>

@@ -183,8 +183,6 @@ static haul_dtype common_dtype(const haul__call *c)
         dtype = HAUL_F32;
     else if (takes_numbers && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
-    if ((row->dtypes == HAUL__ROW_FLOAT || row->dtypes == HAUL__ROW_WIDE) && !haul_dtype_is_float(dtype))
-        dtype = HAUL_F32;
     if (row->dtypes == HAUL__ROW_NUMBER && dtype == HAUL_BOOL) {
         const char *name = c->operation->operands[0].name;
         haul__fail(HAUL_DTYPE, c->operation->name, name,
@@ -240,12 +238,23 @@ static void gradient(haul__gradient *g)
 #define AUTOCAST_NUMBER    HAUL__KEEP
 #define AUTOCAST_FLOAT     HAUL__KEEP
 #define AUTOCAST_WIDE      HAUL__WIDE
+/* A number makes bool operands integers. */
+#define DTYPES_ANY(size)    HAUL__ALL
+#define DTYPES_NUMBER(size) ((size) ? HAUL__ALL : HAUL__NUMBERS)
+#define DTYPES_FLOAT(size)  HAUL__FLOATS
+#define DTYPES_WIDE(size)   HAUL__FLOATS
+#define RULE_ANY            HAUL__PROMOTED
+#define RULE_NUMBER         HAUL__PROMOTED
+#define RULE_FLOAT          HAUL__FLOATED
+#define RULE_WIDE           HAUL__FLOATED
 
 #define ROW_FORM(id, row_id, is_scalar) static const row_form form_##id = {&haul__rows[ROW_##row_id], is_scalar};
 #define ROW_OPERATION(id, kind, saves, last, bools, size, ...)                                                         \
     HAUL__OPERATION(id) = {.name = "haul_" #id,                                                                        \
                            .operands = {__VA_ARGS__},                                                                  \
                            .results = {{"y", .saved_for = SAVED(saves, Y)}},                                           \
+                           .dtypes = DTYPES_##kind(size),                                                              \
+                           .rule = RULE_##kind,                                                                        \
                            .autocast = AUTOCAST_##kind,                                                                \
                            .elementwise = true,                                                                        \
                            .pointwise = true,                                                                          \

@@ -1,0 +1,58 @@
+/* The list of all operations, and what each takes and gives.
+ *
+ *     for (int i = 0; i < haul_operation_count(); i++) {
+ *         haul_operation_info info;
+ *         if (!haul_operation_describe(i, &info))
+ *             puts(info.name);
+ *     }
+ *
+ * The list has the operations that programs call, and those that only gradients use, "haul_softmax_backward". Functions
+ * that take options appear under the name of their macro: haul_linear_with is "haul_linear". The list is the same in
+ * every run of one version of the library. Any thread may ask at any time. */
+#ifndef HAUL_OPERATION_H
+#define HAUL_OPERATION_H
+
+#include <haul/base.h>
+#include <haul/dtype.h>
+#include <haul/error.h>
+
+HAUL_BEGIN
+
+enum { HAUL_OPERATION_MAX_OPERANDS = 8, HAUL_OPERATION_MAX_RESULTS = 4 };
+
+typedef struct haul_operation_operand {
+    const char *name;     /* "weight" */
+    bool        optional; /* may be HAUL_NONE */
+    bool        written;  /* changed in place */
+} haul_operation_operand;
+
+/* One operation. Its texts live as long as the process. */
+typedef struct haul_operation_info {
+    const char            *name;          /* "haul_softmax" */
+    int                    operand_count; /* tensors only: attributes such as an axis are not listed */
+    haul_operation_operand operands[HAUL_OPERATION_MAX_OPERANDS];
+    int                    result_count; /* fresh tensors; 0 where an operand is written instead */
+    const char            *results[HAUL_OPERATION_MAX_RESULTS];
+    /* A call whose operands all have one of these dtypes is accepted; mixtures promote where the operation promotes.
+     * Operands that have dtypes of their own, such as an index, do not count. Without operands: dtypes of the results.
+     */
+    int        dtype_count;
+    haul_dtype dtypes[HAUL_DTYPE_END];
+    bool       differentiable; /* gradients flow from results to operands */
+    bool       variadic;       /* the only operand stands for any number of tensors, as in haul_cat */
+    bool       has_into;       /* there is a form that writes into a given tensor, haul_softmax_into */
+} haul_operation_info;
+
+/* How many operations there are. */
+HAUL_API int haul_operation_count(void);
+
+/* Describes operation `index`, 0 to haul_operation_count() - 1, in the order of names. Refuses any other index with
+ * HAUL_INVALID_ARGUMENT, and leaves *out alone then. */
+HAUL_API haul_status haul_operation_describe(int index, haul_operation_info *out);
+
+/* The index of the operation with this name, "haul_softmax"; -1 where there is none, which is no error. */
+HAUL_API int haul_operation_find(const char *name);
+
+HAUL_END
+
+#endif

@@ -1,0 +1,94 @@
+/* The table of all operations, and the public description that is made from their descriptors. */
+#include "catalog/catalog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)HAUL__MAX_OPERANDS <= (int)HAUL_OPERATION_MAX_OPERANDS, "a description has room for all operands");
+_Static_assert((int)HAUL__MAX_RESULTS <= (int)HAUL_OPERATION_MAX_RESULTS, "a description has room for all results");
+
+#define X(id, into) extern HAUL__OPERATION(id);
+#include "operations.h"
+#undef X
+
+const haul__catalog_entry haul__catalog[] = {
+#define X(id, into) {&haul__operation_##id, into},
+#include "operations.h"
+#undef X
+};
+const int haul__catalog_count = sizeof haul__catalog / sizeof *haul__catalog;
+
+/* The dtypes of an operand that follows the operation's rule; where none does, those of the first. */
+static uint32_t accepted(const haul__operation *operation)
+{
+    uint32_t dtypes = operation->dtypes ? operation->dtypes : HAUL__ALL;
+    bool     follows = !operation->operands[0].name;
+    for (int i = 0; i < HAUL__MAX_OPERANDS && operation->operands[i].name; i++)
+        follows = follows || !operation->operands[i].accepts;
+    if (!follows)
+        return operation->operands[0].accepts;
+    if (operation->rule == HAUL__FLOATED && (dtypes & HAUL__ONLY(HAUL_F32)))
+        dtypes |= HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL);
+    return dtypes;
+}
+
+static void list_operands(const haul__operation *operation, haul_operation_info *out)
+{
+    for (int i = 0; i < HAUL__MAX_OPERANDS && operation->operands[i].name; i++) {
+        const haul__operand *o = &operation->operands[i];
+        out->operands[out->operand_count++] =
+            (haul_operation_operand){.name = o->name, .optional = o->optional, .written = o->written};
+    }
+}
+
+static void list_results(const haul__operation *operation, haul_operation_info *out)
+{
+    for (int i = 0; i < HAUL__MAX_RESULTS && operation->results[i].name; i++)
+        if (!operation->results[i].hidden)
+            out->results[out->result_count++] = operation->results[i].name;
+}
+
+static void list_dtypes(const haul__operation *operation, haul_operation_info *out)
+{
+    uint32_t dtypes = accepted(operation);
+    for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END; d++)
+        if (dtypes & HAUL__ONLY(d))
+            out->dtypes[out->dtype_count++] = (haul_dtype)d;
+}
+
+int haul_operation_count(void)
+{
+    return haul__catalog_count;
+}
+
+haul_status haul_operation_describe(int index, haul_operation_info *out)
+{
+    if (!out)
+        return haul__fail_null("haul_operation_describe", "out");
+    if (index < 0 || index >= haul__catalog_count)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_operation_describe", "index",
+                          "there is no operation %d; they are numbered from 0 to %d", index, haul__catalog_count - 1);
+    const haul__catalog_entry *entry = &haul__catalog[index];
+    const haul__operation     *operation = entry->operation;
+    haul_operation_info info = {.name = operation->name, .variadic = operation->variadic, .has_into = entry->has_into};
+    list_operands(operation, &info);
+    list_results(operation, &info);
+    list_dtypes(operation, &info);
+    /* An operation written in operations, without a gradient of its own, is differentiated through these. */
+    info.differentiable = info.operand_count && info.result_count && !operation->not_recorded &&
+                          (operation->gradient || operation->compose);
+    *out = info;
+    return HAUL_OK;
+}
+
+static int by_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const haul__catalog_entry *)entry)->operation->name);
+}
+
+int haul_operation_find(const char *name)
+{
+    const haul__catalog_entry *found =
+        name ? bsearch(name, haul__catalog, (size_t)haul__catalog_count, sizeof *haul__catalog, by_name) : NULL;
+    return found ? (int)(found - haul__catalog) : -1;
+}
