@@ -14,7 +14,7 @@ typedef struct command {
     command_main *run;
 } command;
 
-command_main devices_main, train_main, predict_main, inspect_main;
+command_main devices_main, train_main, predict_main, ops_main, inspect_main;
 
 /* One line on standard error, "haul train: ...". complain_error tells the library's error. Both return EXIT_FAILED. */
 void complain_as(const char *subcommand);

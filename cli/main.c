@@ -8,6 +8,7 @@ static const command commands[] = {
     {"devices", "list the devices of this machine, and why something was not used", devices_main},
     {"train", "train a network and watch it learn", train_main},
     {"predict", "run a trained network on data, or trace one example through it", predict_main},
+    {"ops", "list the operations of the library, and what each takes and gives", ops_main},
     {"inspect", "show what is in a safetensors, npy or checkpoint file", inspect_main},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };

@@ -6,7 +6,7 @@ check "lists the commands" grep -q '^  train ' out
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
-for command in devices train predict inspect; do
+for command in devices train predict ops inspect; do
     run 0 $command --help
     check "$command: usage first" grep -q "^usage: haul $command" out
     check "$command: nothing on standard error" test ! -s err
@@ -56,6 +56,12 @@ run 2 predict --data shapes
 complains "--run is missing"
 run 2 inspect
 complains "name a file"
+run 2 ops softmaxx
+complains "did you mean 'softmax'?"
+run 2 ops frobnicate
+complains "there is no operation 'frobnicate'"
+run 2 ops add mul
+complains "one argument too many"
 
 "$HAUL" devices >/dev/full 2>err
 check "a full standard output is a failure" test $? -eq 1

@@ -1,0 +1,277 @@
+/* haul ops: every operation of the library, what it takes and gives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+#include "options.h"
+
+enum { COLUMNS = 80, PREFIX = 5 /* "haul_" */, TEXT = 256 };
+
+static const char *short_name(const haul_operation_info *info)
+{
+    return info->name + PREFIX;
+}
+
+/* ---- texts ---- */
+
+static void append(char *text, const char *word, const char *before, const char *after)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, TEXT - used, "%s%s%s%s", used ? " " : "", before, word, after);
+}
+
+/* "x weight [bias]"; a variadic operand is "xs..." */
+static const char *operands_text(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->operand_count; i++) {
+        bool optional = info->operands[i].optional;
+        append(text, info->operands[i].name, optional ? "[" : "", optional ? "]" : info->variadic ? "..." : "");
+    }
+    return text;
+}
+
+static const char *results_text(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->result_count; i++)
+        append(text, info->results[i], "", "");
+    return text;
+}
+
+static bool is_any(haul_dtype dtype)
+{
+    return dtype != HAUL_DTYPE_NONE;
+}
+
+static bool is_number(haul_dtype dtype)
+{
+    return dtype != HAUL_BOOL;
+}
+
+static const struct {
+    const char *name;
+    bool (*has)(haul_dtype dtype);
+} dtype_sets[] = {
+    {"all", is_any}, {"numbers", is_number}, {"floats", haul_dtype_is_float}, {"integers", haul_dtype_is_integer}};
+
+/* Do the operation's dtypes, which are different ones, make up the whole set? */
+static bool is_set(const haul_operation_info *info, bool (*has)(haul_dtype dtype))
+{
+    int size = 0;
+    for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END; d++)
+        size += has((haul_dtype)d);
+    for (int i = 0; i < info->dtype_count; i++)
+        if (!has(info->dtypes[i]))
+            return false;
+    return size == info->dtype_count;
+}
+
+static const char *dtype_names(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->dtype_count; i++)
+        append(text, haul_dtype_name(info->dtypes[i]), "", "");
+    return text;
+}
+
+static const char *dtypes_text(const haul_operation_info *info, char *text)
+{
+    for (size_t i = 0; i < sizeof dtype_sets / sizeof *dtype_sets; i++)
+        if (is_set(info, dtype_sets[i].has))
+            return strcpy(text, dtype_sets[i].name);
+    return dtype_names(info, text);
+}
+
+/* ---- the table ---- */
+
+typedef struct widths {
+    int name, operands, results, dtypes;
+} widths;
+
+static int wider(int width, const char *text)
+{
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+/* As wide as the longest text; operands get what is left of the line, and wrap. */
+static widths measure(const haul_operation_info *all, int count)
+{
+    static const char last[] = "gradient";
+    char              text[TEXT];
+    widths            w = {.name = 9, .operands = 8, .results = 7, .dtypes = 6};
+    for (int i = 0; i < count; i++) {
+        w.name = wider(w.name, short_name(&all[i]));
+        w.operands = wider(w.operands, operands_text(&all[i], text));
+        w.results = wider(w.results, results_text(&all[i], text));
+        w.dtypes = wider(w.dtypes, dtypes_text(&all[i], text));
+    }
+    int left = COLUMNS - 1 - w.name - w.results - w.dtypes - (int)strlen(last) - 8;
+    if (w.operands > left)
+        w.operands = left > 12 ? left : 12;
+    return w;
+}
+
+/* The words of the text that fit into one line, at least one; *text moves on to the next. */
+static int take_line(const char **text, int width)
+{
+    int used = (int)strcspn(*text, " ");
+    while ((*text)[used] == ' ') {
+        int more = 1 + (int)strcspn(*text + used + 1, " ");
+        if (used + more > width)
+            break;
+        used += more;
+    }
+    *text += used + ((*text)[used] == ' ');
+    return used;
+}
+
+static void print_row(const haul_operation_info *info, const widths *w)
+{
+    char        operands[TEXT], results[TEXT], dtypes[TEXT];
+    const char *text = operands_text(info, operands), *line = text;
+    int         size = take_line(&text, w->operands);
+
+    printf("%-*s  %-*.*s  %-*s  %-*s  %s\n", w->name, short_name(info), w->operands, size, line, w->results,
+           results_text(info, results), w->dtypes, dtypes_text(info, dtypes), info->differentiable ? "yes" : "no");
+    while (*text) {
+        line = text;
+        size = take_line(&text, w->operands);
+        printf("%*s  %.*s\n", w->name, "", size, line);
+    }
+}
+
+static void print_table(const haul_operation_info *all, int count)
+{
+    widths w = measure(all, count);
+    printf("%-*s  %-*s  %-*s  %-*s  %s\n", w.name, "operation", w.operands, "operands", w.results, "results", w.dtypes,
+           "dtypes", "gradient");
+    for (int i = 0; i < count; i++)
+        print_row(&all[i], &w);
+}
+
+/* ---- one operation ---- */
+
+static void print_operation(const haul_operation_info *info)
+{
+    char text[TEXT];
+    printf("%s\n", info->name);
+    for (int i = 0; i < info->operand_count; i++) {
+        const haul_operation_operand *o = &info->operands[i];
+        printf("  %-16s%s%s%s%s\n", i ? "" : "operands", o->name, info->variadic ? ", any number of tensors" : "",
+               o->optional ? ", optional" : "", o->written ? ", changed in place" : "");
+    }
+    if (info->result_count)
+        printf("  %-16s%s\n", "results", results_text(info, text));
+    printf("  %-16s%s\n", "dtypes", dtype_names(info, text));
+    printf("  %-16s%s\n", "differentiable", info->differentiable ? "yes" : "no");
+    if (info->has_into)
+        printf("  %-16s%s_into\n", "into a tensor", info->name);
+}
+
+/* ---- JSON ---- */
+
+static cJSON *operation_json(const haul_operation_info *info)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "name", info->name);
+    cJSON *operands = object ? cJSON_AddArrayToObject(object, "operands") : NULL;
+    for (int i = 0; operands && i < info->operand_count; i++) {
+        cJSON *operand = cJSON_CreateObject();
+        json_text(operand, "name", info->operands[i].name);
+        json_bool(operand, "optional", info->operands[i].optional);
+        cJSON_AddItemToArray(operands, operand);
+    }
+    cJSON *results = object ? cJSON_AddArrayToObject(object, "results") : NULL;
+    for (int i = 0; results && i < info->result_count; i++)
+        cJSON_AddItemToArray(results, cJSON_CreateString(info->results[i]));
+    cJSON *dtypes = object ? cJSON_AddArrayToObject(object, "dtypes") : NULL;
+    for (int i = 0; dtypes && i < info->dtype_count; i++)
+        cJSON_AddItemToArray(dtypes, cJSON_CreateString(haul_dtype_name(info->dtypes[i])));
+    json_bool(object, "differentiable", info->differentiable);
+    return object;
+}
+
+static bool print_json(const haul_operation_info *all, int count)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; list && i < count; i++)
+        cJSON_AddItemToArray(list, operation_json(&all[i]));
+    return json_print(list);
+}
+
+/* ---- the command ---- */
+
+static int unknown(const haul_operation_info *all, int count, const char *name)
+{
+    const char **names = calloc((size_t)count + 1, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        names[i] = short_name(&all[i]);
+    const char *near = names ? did_you_mean(name, names) : NULL;
+    if (near)
+        complain("there is no operation '%s'; did you mean '%s'?", name, near);
+    else
+        complain("there is no operation '%s' (haul ops lists them)", name);
+    free(names);
+    return EXIT_USAGE;
+}
+
+static const haul_operation_info *find(const haul_operation_info *all, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(short_name(&all[i]), name))
+            return &all[i];
+    return NULL;
+}
+
+/* All of them, or with a name the one that has it. */
+static int show(const haul_operation_info *all, int count, const char *name, bool json)
+{
+    if (name) {
+        if (!strncmp(name, "haul_", PREFIX))
+            name += PREFIX;
+        const haul_operation_info *one = find(all, count, name);
+        if (!one)
+            return unknown(all, count, name);
+        all = one;
+        count = 1;
+    }
+    if (json)
+        return print_json(all, count) ? EXIT_OK : complain("memory is exhausted");
+    if (name)
+        print_operation(all);
+    else
+        print_table(all, count);
+    return EXIT_OK;
+}
+
+int ops_main(int argc, char **argv)
+{
+    bool        json = false;
+    const char *name = NULL;
+    option     rows[] = {{.name = "json", .kind = OPTION_FLAG, .value = &json, .help = "print one JSON array instead"}};
+    option_set set = {.command = "ops",
+                      .usage = "[--json] [NAME]",
+                      .summary = "Lists every operation of the library: its operands, optional ones in brackets, its "
+                                 "results, the dtypes it accepts, and whether gradients flow through it. With a NAME, "
+                                 "softmax or haul_softmax, it describes that operation.",
+                      .rows = rows,
+                      .count = 1,
+                      .operand = &name};
+    int        code = options_parse(&set, argc, argv);
+
+    if (code >= 0)
+        return code;
+    int                  count = haul_operation_count();
+    haul_operation_info *all = calloc((size_t)count, sizeof *all);
+    if (!all)
+        return complain("memory is exhausted");
+    for (int i = 0; i < count && code < 0; i++)
+        if (haul_operation_describe(i, &all[i]))
+            code = complain_error();
+    if (code < 0)
+        code = show(all, count, name, json);
+    free(all);
+    return code;
+}

@@ -1,0 +1,94 @@
+# haul ops: the table, one operation, the JSON array, and that no operation is missing.
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+
+# ---- for people ----
+run 0 ops
+check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
+check "a line for softmax" grep -Eq '^softmax +x +y +all +yes$' out
+check "a line for sub" grep -Eq '^sub +a b +y +numbers +yes$' out
+check "a line for lt" grep -Eq '^lt +a b +y +all +no$' out
+cp out table
+
+run 0 ops softmax
+check "the full name first" test "$(head -1 out)" = haul_softmax
+check "its dtypes" grep -Eq '^  dtypes +bool u8 i8 i16 i32 i64 f16 bf16 f32 f64$' out
+check "differentiable" grep -Eq '^  differentiable +yes$' out
+cp out detail
+run 0 ops haul_softmax
+check "the same by the full name" cmp -s out detail
+run 0 ops exp
+check "the form that writes into a tensor" grep -Eq '^  into a tensor +haul_exp_into$' out
+
+run 0 ops --json add
+check "one operation" test "$("$HAUL_PYTHON" -c 'import json; print([o["name"] for o in json.load(open("out"))])')" = "['haul_add']"
+
+# ---- for programs ----
+run 0 ops --json
+check "nothing on standard error" test ! -s err
+cp out ops.json
+check "the array" "$HAUL_PYTHON" - <<'END'
+import json
+import re
+
+FLOATS = ["f16", "bf16", "f32", "f64"]
+NUMBERS = ["u8", "i8", "i16", "i32", "i64"] + FLOATS
+ALL = ["bool"] + NUMBERS
+listed = json.load(open("ops.json"))
+ops = {o["name"]: o for o in listed}
+names = [o["name"] for o in listed]
+assert names == sorted(set(names)), "sorted, each once"
+for o in listed:
+    assert list(o) == ["name", "operands", "results", "dtypes", "differentiable"], o
+    assert re.fullmatch(r"haul_\w+", o["name"]), o
+    assert all(list(p) == ["name", "optional"] and p["name"] and p["optional"] in (True, False) for p in o["operands"]), o
+    assert all(isinstance(r, str) and r for r in o["results"]), o
+    assert o["dtypes"] and set(o["dtypes"]) <= set(ALL), o
+    assert o["differentiable"] in (True, False), o
+
+
+def expect(name, operands, dtypes, differentiable):
+    """Operands in brackets are optional."""
+    wanted = [{"name": p.strip("[]"), "optional": p[0] == "["} for p in operands.split()]
+    assert ops[name] == {"name": name, "operands": wanted, "results": ["y"], "dtypes": dtypes,
+                         "differentiable": differentiable}, ops[name]
+
+
+expect("haul_softmax", "x", ALL, True)
+expect("haul_add", "a b", ALL, True)
+expect("haul_add_scalar", "a", ALL, True)
+expect("haul_sub", "a b", NUMBERS, True)
+expect("haul_clamp", "x", ALL, True)
+expect("haul_exp", "x", ALL, True)
+expect("haul_lt", "a b", ALL, False)
+assert len(open("table").readlines()) > len(listed)  # and the head
+rows = {line.split()[0] for line in open("table") if not line.startswith(" ")}
+assert rows == {name[len("haul_"):] for name in names} | {"operation"}, "the table has the same"
+END
+
+# A descriptor that no line announces would be in the library, but not in the list.
+nm "$HAUL_BUILD/libhaul.a" 2>/dev/null | sed -n 's/^[0-9a-f]* [DR] haul__operation_\(.*\)/haul_\1/p' | sort >defined
+"$HAUL_PYTHON" -c 'import json; print(*[o["name"] for o in json.load(open("ops.json"))], sep="\n")' | sort | cmp - defined
+check "the library's descriptors are the list" test $? -eq 0
+
+# Functions with fresh results are operations.
+check "every function is an operation" "$HAUL_PYTHON" - <<'END'
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+source = os.environ["HAUL_SOURCE"]
+names = {o["name"] for o in json.load(open("ops.json"))}
+text = subprocess.run([os.environ["HAUL_CC"], "-std=c11", "-E", "-P", "-x", "c", "-I", source + "/include", "-"],
+                      input="#include <haul/ops.h>\n#include <haul/random.h>\n", check=True, capture_output=True,
+                      text=True).stdout
+functions = set(re.findall(r"haul_tensor\s*\*\s*(haul_\w+?)(?:_with)?\s*\(", text))
+assert len(functions) > 120, functions
+# Files that still compute without descriptors.
+files = [path.read_text() for path in sorted(pathlib.Path(source, "src/ops").glob("*.c"))]
+old = "".join(file for file in files if re.search(r"haul_scope_push\(|haul__(place|finish)\(", file))
+missing = {name for name in functions - names if not re.search(rf"\b{name}(_with)?\(", old)}
+assert not missing, sorted(missing)
+END
+finish
