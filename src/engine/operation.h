@@ -113,7 +113,7 @@ struct haul__operation {
     const char         *name; /* "haul_softmax": the public function's */
     haul__operand       operands[HAUL__MAX_OPERANDS];
     haul__result_spec   results[HAUL__MAX_RESULTS];
-    uint32_t            dtypes; /* those that operands may have after the rule was followed; 0: all */
+    uint32_t            dtypes; /* of operands after the rule was followed; without operands of the results; 0: all */
     haul__dtype_rule    rule;
     haul__autocast_rule autocast;
     bool                variadic;    /* operand 0 stands for any number of operands */

@@ -97,6 +97,7 @@ HAUL__OPERATION(full) = {
 HAUL__OPERATION(scalar) = {
     .name = "haul_scalar",
     .results = {{"y"}},
+    .dtypes = HAUL__ONLY(HAUL_F32),
     .attributes_size = HAUL__ATTRIBUTES(create_attributes),
     .infer = infer,
     .compute = compute,
@@ -259,6 +260,7 @@ static haul_status compute_arange(haul__call *c)
 HAUL__OPERATION(arange) = {
     .name = "haul_arange",
     .results = {{"y"}},
+    .dtypes = HAUL__NUMBERS,
     .attributes_size = HAUL__ATTRIBUTES(arange_attributes),
     .infer = infer_arange,
     .compute = compute_arange,
