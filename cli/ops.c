@@ -95,7 +95,8 @@ static int wider(int width, const char *text)
     return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
-/* As wide as the longest text; operands get what is left of the line, and wrap. */
+/* As wide as the longest text. Results and operands wrap: the former need room for the longest name, the latter get
+ * what is left of the line. */
 static widths measure(const haul_operation_info *all, int count)
 {
     static const char last[] = "gradient";
@@ -104,7 +105,8 @@ static widths measure(const haul_operation_info *all, int count)
     for (int i = 0; i < count; i++) {
         w.name = wider(w.name, short_name(&all[i]));
         w.operands = wider(w.operands, operands_text(&all[i], text));
-        w.results = wider(w.results, results_text(&all[i], text));
+        for (int k = 0; k < all[i].result_count; k++)
+            w.results = wider(w.results, all[i].results[k]);
         w.dtypes = wider(w.dtypes, dtypes_text(&all[i], text));
     }
     int left = COLUMNS - 1 - w.name - w.results - w.dtypes - (int)strlen(last) - 8;
@@ -127,18 +129,29 @@ static int take_line(const char **text, int width)
     return used;
 }
 
+/* The next words of the text; padded to `pad` columns. */
+static void print_part(const char **text, int width, int pad)
+{
+    const char *line = *text;
+    int         size = take_line(text, width);
+    printf("  %-*.*s", pad, size, line);
+}
+
 static void print_row(const haul_operation_info *info, const widths *w)
 {
-    char        operands[TEXT], results[TEXT], dtypes[TEXT];
-    const char *text = operands_text(info, operands), *line = text;
-    int         size = take_line(&text, w->operands);
+    char        texts[2][TEXT], dtypes[TEXT];
+    const char *operands = operands_text(info, texts[0]), *results = results_text(info, texts[1]);
 
-    printf("%-*s  %-*.*s  %-*s  %-*s  %s\n", w->name, short_name(info), w->operands, size, line, w->results,
-           results_text(info, results), w->dtypes, dtypes_text(info, dtypes), info->differentiable ? "yes" : "no");
-    while (*text) {
-        line = text;
-        size = take_line(&text, w->operands);
-        printf("%*s  %.*s\n", w->name, "", size, line);
+    printf("%-*s", w->name, short_name(info));
+    print_part(&operands, w->operands, w->operands);
+    print_part(&results, w->results, w->results);
+    printf("  %-*s  %s\n", w->dtypes, dtypes_text(info, dtypes), info->differentiable ? "yes" : "no");
+    while (*operands || *results) {
+        printf("%-*s", w->name, "");
+        print_part(&operands, w->operands, *results ? w->operands : 0);
+        if (*results)
+            print_part(&results, w->results, 0);
+        putchar('\n');
     }
 }
 

@@ -34,8 +34,8 @@ typedef struct haul_operation_info {
     int                    result_count; /* fresh tensors; 0 where an operand is written instead */
     const char            *results[HAUL_OPERATION_MAX_RESULTS];
     /* A call whose operands all have one of these dtypes is accepted; mixtures promote where the operation promotes.
-     * Operands that have dtypes of their own, such as an index, do not count. Without operands: dtypes of the results.
-     */
+     * Operands that have dtypes of their own, such as an index, do not count; where all have, the first one counts.
+     * Without operands these are dtypes of the results. */
     int        dtype_count;
     haul_dtype dtypes[HAUL_DTYPE_END];
     bool       differentiable; /* gradients flow from results to operands */
