@@ -1,9 +1,9 @@
 /* 2-d convolution by kernels, without unfolding the image, for devices that have no call of their own for it.
  *
  * x is copied once into planes with its padding, `columns` wide; with strides, into one plane a phase of the stride.
- * Then the elements that a tap (channel, row, column) of the weight meets lie one after another in memory, shifted by
+ * Then the elements that a tap (channel, row, column) of the weight meets are one after another in memory, shifted by
  * the tap's offset, for all outputs at once: a convolution is a matrix product whose rows of B are the same plane
- * shifted. Between the rows of the result lie a few elements that belong to no output; they are left out when it is
+ * shifted. Between the rows of the result are a few elements that belong to no output; they are left out when it is
  * stored. */
 #include "ops/conv2d_flat.h"
 

@@ -4,9 +4,9 @@
 
 #include "engine/operation.h"
 
-/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, and relu of it all, if so wished. `shape`
- * holds sizes, none of C's 0, and strides; buffers, dtype and offsets are filled in here from the tensors. bias is NULL
- * for none. The backend's own gemm is used where it takes the product, else kernels are. */
+/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, then relu, as `shape` asks. It holds sizes
+ * and strides; no size of C is 0. Buffers, dtype and offsets are filled in here from the tensors. bias is NULL for
+ * none. The backend's own gemm is used where it takes the product, else kernels are. */
 haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias);
 

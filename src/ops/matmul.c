@@ -100,7 +100,7 @@ static haul_status check_inner(const haul__call *c)
                       (long long)columns, b->ndim == 1 ? "only axis" : "last but one", (long long)rows);
 }
 
-/* Leading axes broadcast; m and n, where there are such, follow. */
+/* Leading axes broadcast; m follows unless a is a vector, and n unless b is one. */
 static haul_status matmul_infer(haul__call *c)
 {
     const haul_shape *a = &c->operands[0]->shape, *b = &c->operands[1]->shape;
