@@ -27,8 +27,8 @@ HAUL_BEGIN
  *
  *   OPERATION_BEGIN      operation
  *   OPERATION_END        operation, duration
- *   COMMAND_SUBMITTED    operation, device, stream, command, bytes of its buffers, text (launch, library call, copy,
- *                        fill or callback)
+ *   COMMAND_SUBMITTED    operation, device, stream, command, bytes (of a copy or fill those it writes, else of its
+ *                        buffers), text (launch, library call, copy, fill or callback)
  *   COMMAND_STARTED      as SUBMITTED
  *   COMMAND_DONE         as SUBMITTED; time and duration are the device's, duration 0 where it keeps none
  *   COPY_TO_DEVICE       a copy over a link was submitted: operation, device (the target), other (the source), bytes
@@ -56,7 +56,14 @@ HAUL_BEGIN
  *   LABEL_BEGIN          text (the label that begins, which is not yet `label`)
  *   LABEL_END            text, duration
  *
- * operation is the public function, "haul_matmul", or what else is named above. */
+ * operation is the public function, "haul_matmul", or what else is named above.
+ *
+ * A command that the device refuses makes no events. On the CPU all three come when the command is done, with the times
+ * of its beginning and end. On other devices SUBMITTED comes when the device has the command. STARTED and DONE come
+ * when a thread has waited for the stream, by haul_device_sync for example: on that thread, but with thread, depth,
+ * origin and label of the one that submitted the command. Subscribers of the submitting thread alone hear them when
+ * that thread waits. Times of devices are put on the host's clock as well as can be told; where the device keeps none,
+ * they say when the host came to know. */
 #define HAUL_EVENT_LIST(X)                                                                                             \
     X(OPERATION_BEGIN, 0, "operation begun")                                                                           \
     X(OPERATION_END, 1, "operation ended")                                                                             \

@@ -114,6 +114,15 @@ typedef struct haul__backend {
     haul_status (*event_query)(haul_device *device, void *event, bool *reached);
     void (*event_free)(haul_device *device, void *event);
 
+    /* Optional, all four or none: when commands ran, by the device's clock. begin and end stand around the commands of
+     * one haul__command and record nothing where they fail. read is called when they are done: how long after the first
+     * command of `origin`, an earlier timing of the same stream or the same one, theirs began, and how long they took,
+     * in ns. NULL: nobody knows. */
+    haul_status (*timing_begin)(haul__stream *s, void **timing);
+    haul_status (*timing_end)(haul__stream *s, void *timing);
+    haul_status (*timing_read)(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
+    void (*timing_free)(haul_device *device, void *timing);
+
     /* Optional: direct copy between two devices of this backend; HAUL_UNSUPPORTED sends it through the host. */
     haul_status (*peer_copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
                              const haul__buffer *from, size_t from_offset, size_t bytes);

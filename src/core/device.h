@@ -25,6 +25,11 @@ struct haul__stream {
     atomic_ullong       after[HAUL__MAX_STREAMS]; /* by stream id: new commands here come after that ticket there */
     struct haul__point *points[HAUL__MAX_POINTS]; /* the newest events recorded; guarded by lock */
     int                 next_point;
+
+    /* Commands whose STARTED and DONE somebody awaits, oldest first; changed under lock, looked at without. */
+    _Atomic(struct haul__timed *) timed;
+    struct haul__timed          **timed_end;
+    atomic_int                    timed_count;
 };
 
 struct haul_device {

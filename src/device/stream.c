@@ -13,6 +13,7 @@
 #include "core/alloc.h"
 #include "core/spin.h"
 #include "device/recording.h"
+#include "device/timing.h"
 #include "device/wait.h"
 #include "events/events.h"
 
@@ -94,6 +95,15 @@ static void raise_to(atomic_ullong *value, uint64_t least)
         ;
 }
 
+/* Nothing of a lost device is done any more. */
+static void drop_timed(const haul_device *device)
+{
+    haul__stream *streams[] = {device->upload, device->compute, device->download};
+    for (int i = 0; i < 3; i++)
+        if (streams[i])
+            haul__timing_drop(streams[i]);
+}
+
 /* The host waits for a point, or, without one, for all of the stream. */
 static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {
@@ -110,11 +120,14 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
         pthread_mutex_unlock(&s->lock);
         haul__events_release();
     }
-    if (status)
+    if (status) {
         haul__device_lose(s->device, status);
-    else
-        raise_to(&s->completed, reached);
-    return status;
+        drop_timed(s->device);
+        return status;
+    }
+    raise_to(&s->completed, reached);
+    haul__timing_report(s);
+    return HAUL_OK;
 }
 
 bool haul__use_done(haul__use use)
@@ -138,6 +151,17 @@ static bool use_reached(haul__use use)
         raise_to(&use.stream->completed, p->ticket);
     point_release(p);
     return reached;
+}
+
+void haul__stream_ask(haul__stream *s, uint64_t ticket)
+{
+    struct haul__point *newest = NULL;
+    haul__error_record  before;
+    haul__error_save(&before);
+    if (s->device->backend->event_query && !point_for(s, atomic_load(&s->submitted), &newest))
+        use_reached((haul__use){s, ticket});
+    point_release(newest);
+    haul__error_restore(&before);
 }
 
 haul_status haul__use_wait_host(haul__use use, const char *origin)
@@ -315,6 +339,7 @@ static void stream_close(haul_device *device, haul__stream *s)
 {
     if (!s)
         return;
+    haul__timing_drop(s);
     if (device->backend->stream_close)
         device->backend->stream_close(device, s->queue);
     pthread_mutex_destroy(&s->lock);
@@ -372,5 +397,7 @@ haul_status haul_device_sync(haul_device *device)
     haul__stream *streams[] = {device->upload, device->compute, device->download};
     for (int i = 0; i < 3 && !status; i++)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
+    for (int i = 0; i < 3 && !status; i++) /* what others waited for */
+        haul__timing_report(streams[i]);
     return status;
 }

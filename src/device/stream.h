@@ -14,4 +14,10 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write);
 /* Count the command just submitted; the stream is locked. Returns the point at which it is done. */
 haul__use haul__stream_advance(haul__stream *s);
 
+/* "compute", "upload" or "download", as events say. */
+const char *haul__stream_name(const haul__stream *s);
+
+/* Ask the device, without waiting, if it got as far as `ticket`; what it answers is known from then on. */
+void haul__stream_ask(haul__stream *s, uint64_t ticket);
+
 #endif

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "device/recording.h"
 #include "device/stream.h"
+#include "device/timing.h"
 #include "events/events.h"
 
 /* ---- kinds ---- */
@@ -133,11 +134,10 @@ static void mark_all(const haul__command *c, haul__use use)
 
 /* ---- handing over ---- */
 
-/* The only place from which commands reach backends: before it a command is submitted, after it, on a synchronous
- * stream, it is done. */
+/* The only place from which commands reach backends. */
 static haul_status hand_over(haul__stream *s, const haul__command *c, const traits *kind)
 {
-    return kind->give(s, c);
+    return haul__watched(HAUL_EVENT_COMMAND) ? haul__timing_give(s, c, kind->give) : kind->give(s, c);
 }
 
 static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind)
@@ -153,6 +153,7 @@ static haul_status submit_queued(haul__stream *s, const haul__command *c, const 
     if (status)
         return status;
     mark_all(c, done);
+    haul__timing_relieve(s);
     return kind->waits && c->buffer_count == 1 ? haul__use_wait_host(done, c->operation) : HAUL_OK;
 }
 

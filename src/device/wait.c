@@ -6,6 +6,7 @@
 #include "device/wait.h"
 
 #include "core/clock.h"
+#include "device/stream.h"
 #include "events/events.h"
 
 static _Thread_local haul__wait_group *group;
@@ -22,12 +23,16 @@ static void note(haul_event_kind kind, const char *operation, const char *text, 
                                      .duration = ns});
 }
 
-static void note_wait(const haul__stream *s, bool ready, const char *operation, size_t bytes, int64_t ns)
+const char *haul__stream_name(const haul__stream *s)
 {
     const haul_device *d = s->device;
-    const char *name = s == d->compute ? "compute" : s == d->upload ? "upload" : s == d->download ? "download" : "";
-    note(ready ? HAUL_EVENT_FOUND_DONE : HAUL_EVENT_WAITED, operation, ready ? "found done" : "waited", d, name, bytes,
-         ns);
+    return s == d->compute ? "compute" : s == d->upload ? "upload" : s == d->download ? "download" : "";
+}
+
+static void note_wait(const haul__stream *s, bool ready, const char *operation, size_t bytes, int64_t ns)
+{
+    note(ready ? HAUL_EVENT_FOUND_DONE : HAUL_EVENT_WAITED, operation, ready ? "found done" : "waited", s->device,
+         haul__stream_name(s), bytes, ns);
 }
 
 /* ---- waits ---- */

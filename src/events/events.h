@@ -27,6 +27,26 @@ static inline bool haul__watched(uint32_t kinds)
  * become "". */
 void haul__emit(haul_event *event);
 
+/* ---- events that come later than they happened ---- */
+
+enum { HAUL__EVENT_PATH = 256 };
+
+/* Where the thread is now: thread, depth, origin and label. The texts are valid until the thread goes on. */
+void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH]);
+
+/* As haul__emit, for an event that has its place and time already. */
+void haul__emit_late(haul_event *event);
+
+/* A thread whose own subscribers want an event that comes later: other threads may not take it from them. here: NULL
+ * where none of them wants one of these kinds, or without memory; counted, to be released. elsewhere: is it another
+ * thread, whose subscribers still want it? */
+typedef struct haul__listener haul__listener;
+haul__listener               *haul__listener_here(uint32_t kinds);
+bool                          haul__listener_elsewhere(const haul__listener *listener, uint32_t kinds);
+void                          haul__listener_release(haul__listener *listener);
+
+/* ---- beginnings and ends ---- */
+
 /* The beginning of what has an end; returns when that was. The end is emitted if the beginning was, so that they
  * balance: `began` is 0 where nobody listened, and nothing happens then. */
 int64_t haul__emit_begin(haul_event *event);

@@ -19,13 +19,19 @@
 #include "events/events.h"
 #include "events/label.h"
 
-enum { FRAMES = 32, PATH = 256 };
+enum { FRAMES = 32 };
 
 /* An event that waits for a lock of the library to be given up. */
 typedef struct held {
     haul_event   event;
     struct held *next;
+    char         texts[]; /* origin and label, if the event brought its own */
 } held;
+
+struct haul__listener {
+    atomic_int  refs;
+    atomic_uint kinds; /* what the thread's own subscribers want; 0 when it ended */
+};
 
 /* What the thread has. */
 static _Thread_local struct {
@@ -38,6 +44,7 @@ static _Thread_local struct {
     held             *first, **last;
     int               depth, number;
     int64_t           delivered;
+    haul__listener   *listener; /* NULL until events of the thread come late */
 } self;
 
 static struct {
@@ -96,6 +103,31 @@ static void enter(haul__subscriber **list, haul__subscriber *s)
     *list = s;
 }
 
+void haul__listener_release(haul__listener *listener)
+{
+    if (listener && atomic_fetch_sub_explicit(&listener->refs, 1, memory_order_acq_rel) == 1)
+        haul__free(listener);
+}
+
+/* The thread's own subscribers want these kinds now. */
+static void update_listener(uint32_t kinds)
+{
+    if (!self.listener)
+        return;
+    atomic_store_explicit(&self.listener->kinds, kinds, memory_order_relaxed);
+    if (!kinds) {
+        haul__listener_release(self.listener);
+        self.listener = NULL;
+    }
+}
+
+static void update_own(void)
+{
+    uint32_t kinds = kinds_of(self.own);
+    haul__watch_here(kinds);
+    update_listener(kinds);
+}
+
 /* The thread ends: its subscribers go with it. */
 static void thread_ends(void *object)
 {
@@ -103,6 +135,7 @@ static void thread_ends(void *object)
     for (haul__subscriber *s = self.own; s; s = s->next)
         s->gone = true;
     unlink_gone(&self.own);
+    update_listener(0);
 }
 
 static const haul__class attached_class = {"event subscribers", thread_ends};
@@ -144,7 +177,7 @@ bool haul__attach(haul__subscriber *s)
             context->attached = &self.attached;
         }
         enter(&self.own, s);
-        haul__watch_here(kinds_of(self.own));
+        update_own();
         return true;
     }
     pthread_once(&everywhere.once, get_ready);
@@ -167,7 +200,7 @@ static haul__subscriber *find(haul__subscriber *list, int64_t id)
 static void detach_own(haul__subscriber *s)
 {
     leave(&self.own, s, self.muted, &self.left);
-    haul__watch_here(kinds_of(self.own));
+    update_own();
 }
 
 /* Locked. */
@@ -319,27 +352,35 @@ static void tell_everywhere(haul_event *event, stack *frames)
     pthread_mutex_unlock(&everywhere.lock);
 }
 
+static int number(void)
+{
+    if (!self.number)
+        self.number = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) + 1;
+    return self.number;
+}
+
 static void fill_texts(haul_event *event, char *path)
 {
     const char **const texts[] = {&event->operation, &event->text, &event->stream};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!*texts[i])
             *texts[i] = "";
-    event->origin = haul__call_path(path, PATH);
-    event->label = haul__label();
+    if (!event->origin)
+        event->origin = haul__call_path(path, HAUL__EVENT_PATH);
+    if (!event->label)
+        event->label = haul__label();
 }
 
 static void deliver(haul_event *event)
 {
-    char               path[PATH];
+    char               path[HAUL__EVENT_PATH];
     stack              frames = {.count = -1};
     haul__error_record before;
     haul__error_save(&before);
     self.muted = true;
     self.delivered++;
-    if (!self.number)
-        self.number = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) + 1;
-    event->thread = self.number;
+    if (!event->thread)
+        event->thread = number();
     fill_texts(event, path);
     tell(self.own, event, &frames);
     if (atomic_load_explicit(&everywhere.kinds, memory_order_relaxed) & event->kind)
@@ -357,13 +398,18 @@ static void hold_back(const haul_event *event)
 {
     haul__error_record before;
     haul__error_save(&before);
-    held *h = haul__malloc(sizeof *h);
+    size_t origin = event->origin ? strlen(event->origin) + 1 : 0, label = event->label ? strlen(event->label) + 1 : 0;
+    held  *h = haul__malloc(sizeof *h + origin + label);
     if (!h) {
         haul__error_restore(&before);
         return;
     }
     h->event = *event;
     h->next = NULL;
+    if (origin)
+        h->event.origin = memcpy(h->texts, event->origin, origin);
+    if (label)
+        h->event.label = memcpy(h->texts + origin, event->label, label);
     *(self.first ? self.last : &self.first) = h;
     self.last = &h->next;
 }
@@ -385,6 +431,42 @@ void haul__emit(haul_event *event)
     event->depth = self.depth;
     if (!self.muted)
         emit(event);
+}
+
+void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH])
+{
+    event->thread = number();
+    event->depth = self.depth;
+    event->origin = haul__call_path(path, HAUL__EVENT_PATH);
+    event->label = haul__label();
+}
+
+void haul__emit_late(haul_event *event)
+{
+    if (!self.muted)
+        emit(event);
+}
+
+haul__listener *haul__listener_here(uint32_t kinds)
+{
+    uint32_t wanted = kinds_of(self.own);
+    if (!(wanted & kinds))
+        return NULL;
+    if (!self.listener) {
+        self.listener = haul__malloc(sizeof *self.listener);
+        if (!self.listener)
+            return NULL;
+        atomic_init(&self.listener->refs, 1);
+        atomic_init(&self.listener->kinds, wanted);
+    }
+    atomic_fetch_add_explicit(&self.listener->refs, 1, memory_order_relaxed);
+    return self.listener;
+}
+
+bool haul__listener_elsewhere(const haul__listener *listener, uint32_t kinds)
+{
+    return listener && listener != self.listener &&
+           (atomic_load_explicit(&listener->kinds, memory_order_relaxed) & kinds);
 }
 
 int64_t haul__emit_begin(haul_event *event)

@@ -86,6 +86,7 @@ typedef struct standin_command {
     unsigned                pattern;
     CUstream                waited; /* waits */
     uint64_t                waited_number;
+    CUevent                 timed; /* recordings: the event, if it keeps times */
     standin_launch          launch;
     int (*call)(void *);              /* a library's work, on data */
     void *places[STANDIN_MAX_PLACES]; /* the memory it uses */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { STREAM = 0x53545245, EVENT = 0x4556454E, GONE = 0x474F4E45, KEPT_EVENTS = 1024 };
 
@@ -13,6 +14,8 @@ struct CUevent_st {
     CUcontext context;
     CUstream  stream; /* the command that completes it; NULL: not recorded */
     uint64_t  number;
+    bool      timed;
+    int64_t   reached; /* ns; 0: not yet, or not timed */
     CUevent   next, previous;
 };
 
@@ -244,7 +247,8 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
     if (code == CUDA_SUCCESS && !(*out = calloc(1, sizeof **out)))
         code = CUDA_ERROR_OUT_OF_MEMORY;
     if (code == CUDA_SUCCESS) {
-        **out = (struct CUevent_st){.magic = EVENT, .context = standin_context(), .next = events};
+        **out = (struct CUevent_st){
+            .magic = EVENT, .context = standin_context(), .timed = !(flags & CU_EVENT_DISABLE_TIMING), .next = events};
         if (events)
             events->previous = *out;
         events = *out;
@@ -270,9 +274,19 @@ CUresult cuEventDestroy_v2(CUevent e)
     return standin_leave(code);
 }
 
-static CUresult run_nothing(standin_command *c)
+/* The event may be gone, or recorded anew, when its turn comes. */
+static CUresult run_record(standin_command *c)
 {
-    (void)c;
+    CUevent         e = events;
+    struct timespec now;
+
+    if (c->timed) {
+        while (e && e != c->timed)
+            e = e->next;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (e && e->number == c->number)
+            e->reached = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -288,13 +302,36 @@ CUresult cuEventRecord(CUevent e, CUstream s)
     if (code == CUDA_SUCCESS && e->context != s->context)
         code = CUDA_ERROR_INVALID_HANDLE;
     if (code == CUDA_SUCCESS) {
-        c = standin_command_new(run_nothing, 0);
+        c = standin_command_new(run_record, 0);
+        if (c) {
+            c->timed = e->timed ? e : NULL;
+            e->reached = 0;
+            e->stream = s;
+            e->number = s->enqueued + 1;
+        }
         code = c ? standin_enqueue(s, c) : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (code == CUDA_SUCCESS) {
-        e->stream = s;
-        e->number = s->enqueued;
-    }
+    return standin_leave(code);
+}
+
+/* Asking does not wait: NOT_READY until both were reached. */
+CUresult cuEventElapsedTime(float *ms, CUevent first, CUevent last)
+{
+    CUresult code = standin_enter(CALL_cuEventElapsedTime, IN_CONTEXT);
+
+    if (code == CUDA_SUCCESS)
+        code = check_event(first);
+    if (code == CUDA_SUCCESS)
+        code = check_event(last);
+    if (code == CUDA_SUCCESS && (!first->timed || !last->timed || !first->stream || !last->stream ||
+                                 first->context != last->context || first->context != standin_context()))
+        code = CUDA_ERROR_INVALID_HANDLE;
+    if (code == CUDA_SUCCESS)
+        code = first->context->lost;
+    if (code == CUDA_SUCCESS && (!first->reached || !last->reached))
+        code = CUDA_ERROR_NOT_READY;
+    if (code == CUDA_SUCCESS)
+        *ms = (float)((double)(last->reached - first->reached) / 1e6);
     return standin_leave(code);
 }
 

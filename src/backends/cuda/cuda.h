@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "backends/backend.h"
-#include "backends/cuda/api.h"
 #include "backends/command.h"
+#include "backends/cuda/api.h"
 
 /* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
 #define HAUL__CUDA_LEAST_DRIVER     12000
@@ -35,6 +35,12 @@ typedef struct haul__cuda_event {
     CUevent                  event;
 } haul__cuda_event;
 
+/* Two events around what is timed, among those to be used again, too. */
+typedef struct haul__cuda_timing {
+    struct haul__cuda_timing *next;
+    CUevent                   first, last;
+} haul__cuda_timing;
+
 /* One GPU. */
 typedef struct haul__cuda_device {
     CUdevice                id;
@@ -47,10 +53,11 @@ typedef struct haul__cuda_device {
     atomic_bool             peers[HAUL__MAX_DEVICES]; /* whose memory it can access; set when either is opened */
     pthread_mutex_t         lock;                     /* guards modules, and building them */
     haul__cuda_module      *modules;
-    pthread_mutex_t         events_lock; /* guards idle */
-    haul__cuda_event       *idle;        /* events to be used again */
-    pthread_mutex_t         blas_lock;   /* guards blas */
-    struct haul__cuda_blas *blas;        /* cublaslt.h; NULL until the first product */
+    pthread_mutex_t         events_lock;  /* guards the next two */
+    haul__cuda_event       *idle;         /* events to be used again */
+    haul__cuda_timing      *idle_timings; /* timings to be used again */
+    pthread_mutex_t         blas_lock;    /* guards blas */
+    struct haul__cuda_blas *blas;         /* cublaslt.h; NULL until the first product */
 } haul__cuda_device;
 
 static inline haul__cuda_device *haul__cuda_of(const haul_device *device)
@@ -142,6 +149,12 @@ haul_status haul__cuda_event_wait(haul__stream *s, void *event);
 haul_status haul__cuda_event_sync(haul_device *device, void *event);
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cuda_event_free(haul_device *device, void *event);
+
+/* timing.c */
+haul_status haul__cuda_timing_begin(haul__stream *s, void **timing);
+haul_status haul__cuda_timing_end(haul__stream *s, void *timing);
+haul_status haul__cuda_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
+void        haul__cuda_timing_free(haul_device *device, void *timing);
 
 /* gemm.c, by cuBLASLt where it is found: as in backends/backend.h. */
 haul_status haul__cuda_gemm(haul__stream *s, const haul__gemm *call);

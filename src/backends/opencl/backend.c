@@ -216,5 +216,9 @@ const haul__backend haul__backend_opencl = {
     .event_sync = haul__cl_event_sync,
     .event_query = haul__cl_event_query,
     .event_free = haul__cl_event_free,
+    .timing_begin = haul__cl_timing_begin,
+    .timing_end = haul__cl_timing_end,
+    .timing_read = haul__cl_timing_read,
+    .timing_free = haul__cl_timing_free,
     .peer_copy = haul__cl_peer_copy,
 };

@@ -42,6 +42,7 @@
     X(EnqueueMarkerWithWaitList)                                                                                       \
     X(EnqueueBarrierWithWaitList)                                                                                      \
     X(GetEventInfo)                                                                                                    \
+    X(GetEventProfilingInfo)                                                                                           \
     X(WaitForEvents)                                                                                                   \
     X(ReleaseEvent)                                                                                                    \
     X(Flush)                                                                                                           \
@@ -138,6 +139,11 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event);
 haul_status haul__cl_event_sync(haul_device *device, void *event);
 haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cl_event_free(haul_device *device, void *event);
+/* clGetEventProfilingInfo of the command between begin and end. */
+haul_status haul__cl_timing_begin(haul__stream *s, void **timing);
+haul_status haul__cl_timing_end(haul__stream *s, void *timing);
+haul_status haul__cl_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
+void        haul__cl_timing_free(haul_device *device, void *timing);
 haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
                                const haul__buffer *from, size_t from_offset, size_t bytes);
 

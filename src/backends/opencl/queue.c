@@ -1,5 +1,6 @@
 /* Streams of an OpenCL device: in-order command queues, the commands on them, and events between them. */
 #include "backends/opencl/opencl.h"
+#include "core/alloc.h"
 #include "core/error.h"
 
 /* Runs per processor: enough that a slow one does not keep the others waiting, few enough that each is worth starting.
@@ -19,12 +20,18 @@ static cl_mem memory_of(const haul__buffer *buffer)
     return buffer->handle;
 }
 
+/* The event of the command that is submitted, where it is timed: its stream is locked by this thread. */
+static _Thread_local cl_event *timed;
+
+/* Queues that cannot be timed are as good otherwise. */
 haul_status haul__cl_stream_open(haul_device *device, void **queue)
 {
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
 
-    *queue = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
+    *queue = haul__cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code == CL_INVALID_VALUE || code == CL_INVALID_QUEUE_PROPERTIES)
+        *queue = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
     return haul__cl_check(device, "clCreateCommandQueue", code);
 }
 
@@ -50,7 +57,7 @@ haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offse
         return HAUL_OK;
     return started(
         s, "clEnqueueWriteBuffer",
-        haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, NULL));
+        haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, timed));
 }
 
 haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
@@ -59,7 +66,7 @@ haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, s
         return HAUL_OK;
     return started(
         s, "clEnqueueReadBuffer",
-        haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, NULL));
+        haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, timed));
 }
 
 haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
@@ -70,7 +77,7 @@ haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_off
     if (bytes == 0)
         return HAUL_OK;
     code = haul__cl.EnqueueCopyBuffer(queue_of(s), memory_of(from), memory_of(to), from_offset, to_offset, bytes, 0,
-                                      NULL, NULL);
+                                      NULL, timed);
     return haul__cl_check(s->device, "clEnqueueCopyBuffer", code);
 }
 
@@ -81,7 +88,7 @@ haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset
 
     if (bytes == 0)
         return HAUL_OK;
-    code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(to), pattern, pattern_size, offset, bytes, 0, NULL, NULL);
+    code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(to), pattern, pattern_size, offset, bytes, 0, NULL, timed);
     return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
 }
 
@@ -151,7 +158,7 @@ haul_status haul__cl_launch(haul__stream *s, const haul__command *launch)
     code = set_arguments(kernel->kernel, launch, &call);
     if (code == CL_SUCCESS) {
         call = "clEnqueueNDRangeKernel";
-        code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+        code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, timed);
     }
     pthread_mutex_unlock(&kernel->lock);
     return haul__cl_check(s->device, call, code);
@@ -229,4 +236,66 @@ void haul__cl_event_free(haul_device *device, void *event)
 {
     (void)device;
     haul__cl.ReleaseEvent(event);
+}
+
+/* --- times
+ * -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cl_timing {
+    cl_event event; /* NULL: nothing was enqueued */
+} cl_timing;
+
+haul_status haul__cl_timing_begin(haul__stream *s, void **timing)
+{
+    cl_timing *t = haul__calloc(1, sizeof *t);
+
+    if (!t)
+        return haul__fail_memory(s->device->name, sizeof *t);
+    timed = &t->event;
+    *timing = t;
+    return HAUL_OK;
+}
+
+haul_status haul__cl_timing_end(haul__stream *s, void *timing)
+{
+    (void)s;
+    (void)timing;
+    timed = NULL;
+    return HAUL_OK;
+}
+
+/* Its beginning and end on the device's clock, in ns. */
+static cl_int span_of(const cl_timing *t, cl_ulong *began, cl_ulong *ended)
+{
+    cl_int code = t->event ? CL_SUCCESS : CL_PROFILING_INFO_NOT_AVAILABLE;
+
+    if (code == CL_SUCCESS)
+        code = haul__cl.GetEventProfilingInfo(t->event, CL_PROFILING_COMMAND_START, sizeof *began, began, NULL);
+    if (code == CL_SUCCESS)
+        code = haul__cl.GetEventProfilingInfo(t->event, CL_PROFILING_COMMAND_END, sizeof *ended, ended, NULL);
+    return code;
+}
+
+haul_status haul__cl_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration)
+{
+    cl_ulong began = 0, ended = 0, zero = 0, unused = 0;
+    cl_int   code = span_of(timing, &began, &ended);
+
+    if (code == CL_SUCCESS)
+        code = span_of(origin, &zero, &unused);
+    *after = (int64_t)(began - zero);
+    *duration = ended > began ? (int64_t)(ended - began) : 0;
+    return haul__cl_check(device, "clGetEventProfilingInfo", code);
+}
+
+void haul__cl_timing_free(haul_device *device, void *timing)
+{
+    cl_timing *t = timing;
+
+    (void)device;
+    if (timed == &t->event) /* its command was refused */
+        timed = NULL;
+    if (t->event)
+        haul__cl.ReleaseEvent(t->event);
+    haul__free(t);
 }

@@ -1,0 +1,250 @@
+/* When commands were submitted, when they started, and when they were done.
+ *
+ * The times of a device come from its own clock, whose zero is its own affair: a backend says how long after another a
+ * command began. They are put on the host's clock so late that no command began before it was submitted, and no later
+ * than that: where one found the device idle this is when it began. */
+#include "device/timing.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "device/stream.h"
+#include "events/events.h"
+
+enum { LATE_KINDS = HAUL_EVENT_COMMAND_STARTED | HAUL_EVENT_COMMAND_DONE };
+
+/* A command on its way. */
+typedef struct haul__timed timed;
+struct haul__timed {
+    timed          *next;
+    uint64_t        ticket;
+    haul_event      event;  /* as SUBMITTED */
+    void           *timing; /* the backend's; NULL: none */
+    haul__listener *listener;
+    int64_t         after, duration; /* on the device's clock, after the first of those that are reported together */
+    char            texts[];         /* the event's origin and label */
+};
+
+static haul_event describe(const haul__stream *s, const haul__command *c)
+{
+    static const char *const texts[] = {
+        [HAUL__COMMAND_LAUNCH] = "launch", [HAUL__COMMAND_LIBRARY] = "library call",
+        [HAUL__COMMAND_COPY] = "copy",     [HAUL__COMMAND_WRITE] = "copy",
+        [HAUL__COMMAND_READ] = "copy",     [HAUL__COMMAND_PEER] = "copy",
+        [HAUL__COMMAND_FILL] = "fill",     [HAUL__COMMAND_CALLBACK] = "callback",
+    };
+    static atomic_ullong last;
+    haul_event           e = {.operation = c->operation,
+                              .text = texts[c->kind],
+                              .stream = haul__stream_name(s),
+                              .device = c->device,
+                              .command = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1,
+                              .bytes = (int64_t)c->bytes};
+    for (int i = 0; i < c->buffer_count && c->bytes == 0; i++)
+        e.bytes += (int64_t)c->buffers[i].storage->bytes;
+    return e;
+}
+
+static void emit(const haul_event *of, haul_event_kind kind, int64_t time, int64_t duration)
+{
+    haul_event e = *of;
+    e.kind = kind;
+    e.time = time;
+    e.duration = duration;
+    haul__emit_late(&e);
+}
+
+/* ---- commands that are done at once ---- */
+
+static haul_status give_now(haul__stream *s, const haul__command *c,
+                            haul_status (*give)(haul__stream *s, const haul__command *c))
+{
+    char        path[HAUL__EVENT_PATH];
+    int64_t     began = haul__now_ns();
+    haul_status status = give(s, c);
+    if (status)
+        return status;
+    int64_t    ended = haul__now_ns();
+    haul_event e = describe(s, c);
+    haul__event_place(&e, path);
+    emit(&e, HAUL_EVENT_COMMAND_SUBMITTED, began, 0);
+    emit(&e, HAUL_EVENT_COMMAND_STARTED, began, 0);
+    emit(&e, HAUL_EVENT_COMMAND_DONE, ended, ended - began);
+    return HAUL_OK;
+}
+
+/* ---- commands on their way; the stream is locked ---- */
+
+static void forget(const haul__stream *s, timed *t)
+{
+    if (t->timing)
+        s->device->backend->timing_free(s->device, t->timing);
+    haul__listener_release(t->listener);
+    haul__free(t);
+}
+
+static void add(haul__stream *s, timed *t)
+{
+    if (!atomic_load_explicit(&s->timed, memory_order_relaxed))
+        atomic_store_explicit(&s->timed, t, memory_order_relaxed);
+    else
+        *s->timed_end = t;
+    s->timed_end = &t->next;
+    atomic_fetch_add_explicit(&s->timed_count, 1, memory_order_relaxed);
+}
+
+/* Without memory STARTED and DONE are left out, and without a timing they have no duration: commands run all the same.
+ */
+static void await(haul__stream *s, const haul_event *e, void *timing)
+{
+    size_t origin = strlen(e->origin) + 1, label = strlen(e->label) + 1;
+    timed *t = haul__malloc(sizeof *t + origin + label);
+    if (!t) {
+        if (timing)
+            s->device->backend->timing_free(s->device, timing);
+        return;
+    }
+    *t = (timed){.event = *e,
+                 .ticket = atomic_load(&s->submitted) + 1,
+                 .timing = timing,
+                 .listener = haul__listener_here(LATE_KINDS)};
+    t->event.origin = memcpy(t->texts, e->origin, origin);
+    t->event.label = memcpy(t->texts + origin, e->label, label);
+    add(s, t);
+}
+
+static haul_status give_queued(haul__stream *s, const haul__command *c,
+                               haul_status (*give)(haul__stream *s, const haul__command *c))
+{
+    const haul__backend *backend = s->device->backend;
+    char                 path[HAUL__EVENT_PATH];
+    void                *timing = NULL;
+    haul__error_record   before;
+    bool                 awaited = haul__watched(LATE_KINDS);
+    int64_t              now = haul__now_ns();
+    haul__error_save(&before);
+    if (awaited && backend->timing_begin && backend->timing_begin(s, &timing))
+        timing = NULL;
+    haul__error_restore(&before);
+    haul_status status = give(s, c);
+    if (!status && timing && backend->timing_end(s, timing)) {
+        backend->timing_free(s->device, timing);
+        timing = NULL;
+        haul__error_restore(&before);
+    }
+    if (status) {
+        if (timing)
+            backend->timing_free(s->device, timing);
+        return status;
+    }
+    haul_event e = describe(s, c);
+    haul__event_place(&e, path);
+    e.time = now;
+    if (awaited)
+        await(s, &e, timing);
+    emit(&e, HAUL_EVENT_COMMAND_SUBMITTED, now, 0);
+    return HAUL_OK;
+}
+
+haul_status haul__timing_give(haul__stream *s, const haul__command *c,
+                              haul_status (*give)(haul__stream *s, const haul__command *c))
+{
+    bool now = s->device->backend->synchronous || c->kind == HAUL__COMMAND_CALLBACK;
+    return now ? give_now(s, c, give) : give_queued(s, c, give);
+}
+
+/* ---- reports ---- */
+
+/* Take out what is done and no other thread's own subscribers wait for. */
+static timed *take_done(haul__stream *s)
+{
+    timed *done = NULL, **end = &done, *kept = NULL, **kept_end = &kept, *t, *next;
+    pthread_mutex_lock(&s->lock);
+    uint64_t completed = atomic_load(&s->completed);
+    for (t = atomic_load_explicit(&s->timed, memory_order_relaxed); t; t = next) {
+        bool take = t->ticket <= completed && !haul__listener_elsewhere(t->listener, LATE_KINDS);
+        next = t->next;
+        t->next = NULL;
+        *(take ? end : kept_end) = t;
+        if (take)
+            end = &t->next;
+        else
+            kept_end = &t->next;
+        if (take)
+            atomic_fetch_sub_explicit(&s->timed_count, 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&s->timed, kept, memory_order_relaxed);
+    s->timed_end = kept_end;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+/* The device's times, and what they are behind the host's clock. */
+static int64_t read_times(const haul__stream *s, timed *first)
+{
+    const haul__backend *backend = s->device->backend;
+    timed               *origin = NULL;
+    int64_t              behind = INT64_MIN;
+    haul__error_record   before;
+    haul__error_save(&before);
+    for (timed *t = first; t; t = t->next) {
+        if (!t->timing)
+            continue;
+        origin = origin ? origin : t;
+        if (backend->timing_read(s->device, t->timing, origin->timing, &t->after, &t->duration)) {
+            backend->timing_free(s->device, t->timing);
+            t->timing = NULL;
+            origin = origin == t ? NULL : origin;
+            haul__error_restore(&before);
+        } else if (t->event.time - t->after > behind) {
+            behind = t->event.time - t->after;
+        }
+    }
+    return behind;
+}
+
+static void report(const timed *t, int64_t behind)
+{
+    int64_t began = t->timing ? t->after + behind : haul__now_ns();
+    int64_t duration = t->timing ? t->duration : 0;
+    emit(&t->event, HAUL_EVENT_COMMAND_STARTED, began, 0);
+    emit(&t->event, HAUL_EVENT_COMMAND_DONE, began + duration, duration);
+}
+
+void haul__timing_report(haul__stream *s)
+{
+    timed *next;
+    if (!atomic_load_explicit(&s->timed, memory_order_relaxed) || haul__event_muted())
+        return;
+    timed  *done = take_done(s);
+    int64_t behind = haul__watched(LATE_KINDS) ? read_times(s, done) : 0;
+    for (timed *t = done; t; t = next) {
+        next = t->next;
+        report(t, behind);
+        forget(s, t);
+    }
+}
+
+void haul__timing_drop(haul__stream *s)
+{
+    timed *next;
+    pthread_mutex_lock(&s->lock);
+    timed *all = atomic_exchange_explicit(&s->timed, NULL, memory_order_relaxed);
+    atomic_store_explicit(&s->timed_count, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&s->lock);
+    for (timed *t = all; t; t = next) {
+        next = t->next;
+        forget(s, t);
+    }
+}
+
+void haul__timing_ask(haul__stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const timed *oldest = atomic_load_explicit(&s->timed, memory_order_relaxed);
+    uint64_t     ticket = oldest ? oldest->ticket : 0;
+    pthread_mutex_unlock(&s->lock);
+    haul__stream_ask(s, ticket);
+    haul__timing_report(s);
+}
