@@ -126,7 +126,7 @@ static void test_command_events__others_are_done_when_the_host_knows(void **stat
     assert_complete(&r);
     assert_int_equal(r.count, 3);
     assert_int_equal(next(&r, &at, HAUL_EVENT_COMMAND_DONE)->e.duration, 0);
-    assert_true(haul_item(haul__view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2); /* a wait that is no sync */
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2); /* a wait that is no sync */
     stop(id);
     assert_complete(&r);
     assert_true(r.count > 3);

@@ -227,6 +227,8 @@ HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x,
 /* exp(x) / sum(exp(x)) along an axis, and its logarithm, without overflow. Integers and bool become f32 first. */
 HAUL_API haul_tensor *haul_softmax(haul_tensor *x, int axis);
 HAUL_API haul_tensor *haul_log_softmax(haul_tensor *x, int axis);
+HAUL_API haul_status  haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis);
+HAUL_API haul_status  haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis);
 
 /* Batch normalisation (Ioffe, Szegedy 2015) over all axes but 1: (x - mean) / sqrt(var + eps) * weight + bias.
  * In training the batch's own (biased) statistics serve, and the running ones, if given, become

@@ -291,3 +291,13 @@ haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
 {
     return HAUL__APPLY(log_softmax, &(softmax_attributes){axis}, x);
 }
+
+haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
+{
+    return HAUL__APPLY_INTO(out, softmax, &(softmax_attributes){axis}, x);
+}
+
+haul_status haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
+{
+    return HAUL__APPLY_INTO(out, log_softmax, &(softmax_attributes){axis}, x);
+}

@@ -135,6 +135,7 @@ HAUL__OPERATION(sgd) = {
                  {"made", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
+    .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(sgd_settings),
     .infer = haul__infer_step,
     .compute = compute,
