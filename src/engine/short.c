@@ -71,17 +71,27 @@ static haul_status launch(const haul__operation *operation, const double *number
     const haul__kernel *kernel = haul__kernel_for(device, operation->kernel, a->dtype);
     if (!kernel)
         return haul_error_status();
-    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
-                                         .operation = operation->name,
-                                         .device = device,
-                                         .buffers = buffers,
-                                         .write_count = 1,
-                                         .buffer_count = 1 + count,
-                                         .params = &p,
-                                         .params_size = sizeof p,
-                                         .kernel = kernel,
-                                         .items = y->count,
-                                         .grain = HAUL__POINTWISE_GRAIN});
+    haul__command command; /* field by field: clearing all of it first would take as long as the rest */
+    command.kind = HAUL__COMMAND_LAUNCH;
+    command.stream = HAUL__STREAM_COMPUTE;
+    command.operation = operation->name;
+    command.device = device;
+    command.buffers = buffers;
+    command.write_count = 1;
+    command.buffer_count = 1 + count;
+    command.params = &p;
+    command.params_size = sizeof p;
+    command.slots = NULL;
+    command.slot_count = 0;
+    command.kernel = kernel;
+    command.items = y->count;
+    command.grain = HAUL__POINTWISE_GRAIN;
+    command.lanes = false;
+    command.bytes = command.pattern_size = 0;
+    command.pattern = 0;
+    command.from_host = NULL;
+    command.run = NULL;
+    return haul__submit(&command);
 }
 
 static haul_tensor *result_like(const haul__operation *operation, const haul_tensor *a)
@@ -101,6 +111,11 @@ static haul_tensor *result_like(const haul__operation *operation, const haul_ten
         return y;
     haul__object_release(y);
     return NULL;
+}
+
+static bool any_tracked(haul_tensor *const *operands, int count)
+{
+    return !haul__thread()->no_grad && (haul__tracks(operands[0]) || (count > 1 && haul__tracks(operands[count - 1])));
 }
 
 static haul_status record(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
@@ -129,7 +144,7 @@ haul_tensor *haul__apply_short(const haul__operation *operation, const void *att
     if (!y)
         return NULL;
     if (launch(operation, attributes, y, operands, count) ||
-        (haul__records(operands, count) && record(operation, attributes, operands, count, y))) {
+        (any_tracked(operands, count) && record(operation, attributes, operands, count, y))) {
         haul__object_release(y);
         return NULL;
     }
@@ -152,7 +167,7 @@ static bool is_target(const haul__operation *operation, const haul_tensor *out, 
 
 bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count)
 {
-    return haul__is_short(operation, operands, count) && !haul__records(operands, count) &&
+    return haul__is_short(operation, operands, count) && !any_tracked(operands, count) &&
            is_target(operation, out, operands, count);
 }
 
