@@ -132,6 +132,23 @@ static void test_command_events__others_are_done_when_the_host_knows(void **stat
     assert_true(r.count > 3);
 }
 
+/* A wait for one stream tells of what that one had waited for on another. */
+static void test_command_events__waits_reach_over_streams(void **state)
+{
+    haul_device *device = late_device(0);
+    haul_tensor *y = haul_to(iota(1, 4), device);
+    (void)state;
+    assert_int_equal(haul_device_sync(device), HAUL_OK);
+    int64_t id = listen_to(&r, HAUL_EVENT_COMMAND_DONE);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(submit_fill(y->storage, 16, 0), HAUL_OK);
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 0);
+    stop(id);
+    assert_int_equal(r.count, 4);
+    assert_string_equal(r.events[0].text, "fill");
+    assert_string_equal(r.events[3].stream, "download");
+}
+
 /* Devices that have a clock. */
 static void test_command_events__devices_tell_times(void **state)
 {
@@ -326,6 +343,7 @@ int main(void)
         EVENT_TEST(test_command_events__kinds_are_named),
         EVENT_TEST(test_command_events__a_refused_command_makes_none),
         EVENT_TEST(test_command_events__others_are_done_when_the_host_knows),
+        EVENT_TEST(test_command_events__waits_reach_over_streams),
         EVENT_TEST(test_command_events__devices_tell_times),
         EVENT_TEST(test_command_events__nothing_stays_of_who_went_away),
         EVENT_TEST(test_command_events__what_is_noted_does_not_grow),

@@ -60,10 +60,10 @@ HAUL_BEGIN
  *
  * A command that the device refuses makes no events. On the CPU all three come when the command is done, with the times
  * of its beginning and end. On other devices SUBMITTED comes when the device has the command. STARTED and DONE come
- * when a thread has waited for the stream, by haul_device_sync for example: on that thread, but with thread, depth,
- * origin and label of the one that submitted the command. Subscribers of the submitting thread alone hear them when
- * that thread waits. Times of devices are put on the host's clock as well as can be told; where the device keeps none,
- * they say when the host came to know. */
+ * when a thread has waited for the device, by haul_item or haul_device_sync for example: on that thread, but with
+ * thread, depth, origin and label of the one that submitted the command. Subscribers of the submitting thread alone
+ * hear them when that thread waits. Times of devices are put on the host's clock as well as can be told; where the
+ * device keeps none, they say when the host came to know. */
 #define HAUL_EVENT_LIST(X)                                                                                             \
     X(OPERATION_BEGIN, 0, "operation begun")                                                                           \
     X(OPERATION_END, 1, "operation ended")                                                                             \

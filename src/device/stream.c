@@ -95,15 +95,6 @@ static void raise_to(atomic_ullong *value, uint64_t least)
         ;
 }
 
-/* Nothing of a lost device is done any more. */
-static void drop_timed(const haul_device *device)
-{
-    haul__stream *streams[] = {device->upload, device->compute, device->download};
-    for (int i = 0; i < 3; i++)
-        if (streams[i])
-            haul__timing_drop(streams[i]);
-}
-
 /* The host waits for a point, or, without one, for all of the stream. */
 static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {
@@ -122,11 +113,11 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
     }
     if (status) {
         haul__device_lose(s->device, status);
-        drop_timed(s->device);
+        haul__timing_drop(s->device);
         return status;
     }
     raise_to(&s->completed, reached);
-    haul__timing_report(s);
+    haul__timing_report(s->device);
     return HAUL_OK;
 }
 
@@ -153,15 +144,16 @@ static bool use_reached(haul__use use)
     return reached;
 }
 
-void haul__stream_ask(haul__stream *s, uint64_t ticket)
+void haul__stream_ask(haul__stream *s, uint64_t ticket, bool anew)
 {
     struct haul__point *newest = NULL;
     haul__error_record  before;
     haul__error_save(&before);
-    if (s->device->backend->event_query && !point_for(s, atomic_load(&s->submitted), &newest))
-        use_reached((haul__use){s, ticket});
+    while (use_reached((haul__use){s, ticket}))
+        ticket = atomic_load(&s->completed) + 1;
+    if (anew && s->device->backend->event_query && point_for(s, atomic_load(&s->submitted), &newest))
+        haul__error_restore(&before);
     point_release(newest);
-    haul__error_restore(&before);
 }
 
 haul_status haul__use_wait_host(haul__use use, const char *origin)
@@ -339,7 +331,6 @@ static void stream_close(haul_device *device, haul__stream *s)
 {
     if (!s)
         return;
-    haul__timing_drop(s);
     if (device->backend->stream_close)
         device->backend->stream_close(device, s->queue);
     pthread_mutex_destroy(&s->lock);
@@ -397,7 +388,7 @@ haul_status haul_device_sync(haul_device *device)
     haul__stream *streams[] = {device->upload, device->compute, device->download};
     for (int i = 0; i < 3 && !status; i++)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
-    for (int i = 0; i < 3 && !status; i++) /* what others waited for */
-        haul__timing_report(streams[i]);
+    if (!status)
+        haul__timing_report(device); /* what others waited for, too */
     return status;
 }

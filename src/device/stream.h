@@ -17,7 +17,8 @@ haul__use haul__stream_advance(haul__stream *s);
 /* "compute", "upload" or "download", as events say. */
 const char *haul__stream_name(const haul__stream *s);
 
-/* Ask the device, without waiting, if it got as far as `ticket`; what it answers is known from then on. */
-void haul__stream_ask(haul__stream *s, uint64_t ticket);
+/* Ask the device, without waiting, how far it got from `ticket` on; what it answers is known from then on. Events are
+ * there for points that somebody waited for; `anew` makes one behind all that was submitted, for who asks next time. */
+void haul__stream_ask(haul__stream *s, uint64_t ticket, bool anew);
 
 #endif

@@ -212,12 +212,9 @@ static void report(const timed *t, int64_t behind)
     emit(&t->event, HAUL_EVENT_COMMAND_DONE, began + duration, duration);
 }
 
-void haul__timing_report(haul__stream *s)
+static void report_stream(haul__stream *s)
 {
-    timed *next;
-    if (!atomic_load_explicit(&s->timed, memory_order_relaxed) || haul__event_muted())
-        return;
-    timed  *done = take_done(s);
+    timed  *next, *done = take_done(s);
     int64_t behind = haul__watched(LATE_KINDS) ? read_times(s, done) : 0;
     for (timed *t = done; t; t = next) {
         next = t->next;
@@ -226,7 +223,41 @@ void haul__timing_report(haul__stream *s)
     }
 }
 
-void haul__timing_drop(haul__stream *s)
+/* The oldest ticket that is noted; 0: none. */
+static uint64_t oldest(haul__stream *s)
+{
+    if (!atomic_load_explicit(&s->timed, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    const timed *t = atomic_load_explicit(&s->timed, memory_order_relaxed);
+    uint64_t     ticket = t ? t->ticket : 0;
+    pthread_mutex_unlock(&s->lock);
+    return ticket;
+}
+
+/* A subscriber at work leaves them for later, since nobody would hear them. */
+static void ask_and_report(haul__stream *s, bool anew)
+{
+    uint64_t ticket = s && !haul__event_muted() ? oldest(s) : 0;
+    if (!ticket)
+        return;
+    haul__stream_ask(s, ticket, anew);
+    report_stream(s);
+}
+
+void haul__timing_report(haul_device *device)
+{
+    haul__stream *streams[] = {device->upload, device->compute, device->download};
+    for (int i = 0; i < 3; i++)
+        ask_and_report(streams[i], false);
+}
+
+void haul__timing_catch_up(haul__stream *s)
+{
+    ask_and_report(s, true);
+}
+
+static void drop_stream(haul__stream *s)
 {
     timed *next;
     pthread_mutex_lock(&s->lock);
@@ -239,12 +270,10 @@ void haul__timing_drop(haul__stream *s)
     }
 }
 
-void haul__timing_ask(haul__stream *s)
+void haul__timing_drop(haul_device *device)
 {
-    pthread_mutex_lock(&s->lock);
-    const timed *oldest = atomic_load_explicit(&s->timed, memory_order_relaxed);
-    uint64_t     ticket = oldest ? oldest->ticket : 0;
-    pthread_mutex_unlock(&s->lock);
-    haul__stream_ask(s, ticket);
-    haul__timing_report(s);
+    haul__stream *streams[] = {device->upload, device->compute, device->download};
+    for (int i = 0; i < 3; i++)
+        if (streams[i])
+            drop_stream(streams[i]);
 }

@@ -13,21 +13,22 @@
 haul_status haul__timing_give(haul__stream *s, const haul__command *c,
                               haul_status (*give)(haul__stream *s, const haul__command *c));
 
-/* Emit STARTED and DONE of what the host knows to be done. To be called without the stream's lock. */
-void haul__timing_report(haul__stream *s);
+/* Emit STARTED and DONE of what is known to be done on the device's streams, asking the device without waiting. To be
+ * called when the host has waited for one of them, without their locks. */
+void haul__timing_report(haul_device *device);
 
-/* Forget what is noted: the stream closes, or its device is lost. */
-void haul__timing_drop(haul__stream *s);
+/* The device is lost: forget what is noted. */
+void haul__timing_drop(haul_device *device);
 
-/* Nobody waited for long: the device is asked how far it is, so that what is noted does not grow without bound. Called
- * after each command. */
+/* To be called after each command. Where nobody waits for long the device is asked how far it is, so that what is noted
+ * does not grow without bound. */
 enum { HAUL__TIMED_MANY = 256 };
-void               haul__timing_ask(haul__stream *s);
+void               haul__timing_catch_up(haul__stream *s);
 static inline void haul__timing_relieve(haul__stream *s)
 {
     int count = atomic_load_explicit(&s->timed_count, memory_order_relaxed);
     if (__builtin_expect(count >= HAUL__TIMED_MANY && count % HAUL__TIMED_MANY == 0, 0))
-        haul__timing_ask(s);
+        haul__timing_catch_up(s);
 }
 
 #endif
