@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/ledger.h"
 #include "support/record.h"
 
 /* ---- what subscribers may do ---- */
@@ -107,6 +108,7 @@ static void once(const haul_event *e, void *context)
 static void test_event_subscribers__a_subscriber_may_end_itself(void **state)
 {
     (void)state;
+    ledger_stop();
     for (int everywhere = 0; everywhere < 2; everywhere++) {
         int calls = 0;
         own_id =
@@ -119,6 +121,7 @@ static void test_event_subscribers__a_subscriber_may_end_itself(void **state)
         haul_error_clear();
         assert_int_equal(atomic_load(&haul__tls.watch), 0);
     }
+    ledger_go_on();
 }
 
 static void test_event_subscribers__arguments_are_checked(void **state)
@@ -287,6 +290,7 @@ static void test_event_subscribers__threads_subscribe_at_once(void **state)
     pthread_t threads[THREADS], worker;
     void     *wrong;
     (void)state;
+    ledger_stop();
     atomic_store(&quit, false);
     assert_int_equal(pthread_create(&worker, NULL, only_work, NULL), 0);
     for (int i = 0; i < THREADS; i++)
@@ -299,6 +303,7 @@ static void test_event_subscribers__threads_subscribe_at_once(void **state)
     atomic_store(&quit, true);
     assert_int_equal(pthread_join(worker, NULL), 0);
     assert_int_equal(atomic_load(&haul__tls.watch), 0);
+    ledger_go_on();
 }
 
 static void *only_label(void *context)

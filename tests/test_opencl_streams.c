@@ -20,6 +20,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
+#include "support/ledger.h"
 
 static const haul__backend *const table = &haul__backend_opencl;
 
@@ -137,7 +138,7 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
 
             OK(table->fill(&s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
             OK(launch(&s, &kernel, buffers, 1, &params, k % 2 ? 1 : 1000));
-            OK(table->read(&s, got, &z, 0, ROOM * sizeof *got));
+            OK(LEDGER_APART(table->read(&s, got, &z, 0, ROOM * sizeof *got)));
             OK(table->sync(&s));
             for (int64_t i = 0; i < ROOM; i++)
                 assert_int_equal(got[i], i < sizes[k] ? 8 : 5);
@@ -178,7 +179,7 @@ static void *race(void *context)
         r->status = launch(&s, r->kernel, (const haul__buffer *[]){&z}, 1, &params, PLACES);
     }
     if (!r->status)
-        r->status = table->read(&s, r->got, &z, 0, sizeof r->got);
+        r->status = LEDGER_APART(table->read(&s, r->got, &z, 0, sizeof r->got));
     if (!r->status)
         r->status = table->sync(&s);
     table->stream_close(r->device, s.queue);
@@ -280,7 +281,8 @@ static void step(schedule *s)
     } else if (what == 2) {
         order(s, stream, far, false);
         order(s, stream, to, true);
-        OK(table->peer_copy(&l->stream, &to->buffer, 0, s->devices[1 - own], &far->buffer, 0, sizeof to->model));
+        OK(LEDGER_APART(
+            table->peer_copy(&l->stream, &to->buffer, 0, s->devices[1 - own], &far->buffer, 0, sizeof to->model)));
         memcpy(to->model, far->model, sizeof to->model);
     } else {
         axpy_params params = {.items = ITEMS, .scale = 1 + value % 3};
@@ -312,7 +314,8 @@ static void run_schedule(uint32_t seed)
     for (int i = 0; i < BUFFERS; i++) {
         s.cells[i].device = i / 3;
         OK(table->alloc(s.devices[i / 3], sizeof s.cells[i].model, &s.cells[i].buffer));
-        OK(table->write(&s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model, sizeof s.cells[i].model));
+        OK(LEDGER_APART(table->write(&s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model,
+                                     sizeof s.cells[i].model)));
     }
     for (int i = 0; i < STREAMS; i++)
         OK(table->sync(&s.lanes[i].stream));
@@ -323,7 +326,7 @@ static void run_schedule(uint32_t seed)
     for (int i = 0; i < BUFFERS; i++) {
         lane *l = &s.lanes[i / 3 * 2];
 
-        OK(table->read(&l->stream, got, &s.cells[i].buffer, 0, sizeof s.cells[i].model));
+        OK(LEDGER_APART(table->read(&l->stream, got, &s.cells[i].buffer, 0, sizeof s.cells[i].model)));
         OK(table->sync(&l->stream));
         assert_memory_equal(got, s.cells[i].model, sizeof s.cells[i].model);
     }

@@ -364,11 +364,14 @@ static void test_staging__failed_writes_change_nothing(void **state)
     for (int way = 0; way < 3; way++) {
         int64_t failures = 0;
         for (int64_t nth = 1;; nth++) {
+            haul_transfer_stats before = ledger(), after;
             haul__fault_plan(HAUL__FAULT_COPY, nth);
             haul_status status = in_place(&a, way);
             haul__fault_plan(0, 0);
             if (status == HAUL_OK)
                 break;
+            after = ledger();
+            assert_memory_equal(&after, &before, sizeof after); /* a copy that failed is none */
             assert_int_equal(status, HAUL_BACKEND);
             haul_error_clear();
             failures++;

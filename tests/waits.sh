@@ -48,7 +48,7 @@ emits() {
         failed=1
     fi
 }
-emits 'haul__emit_counted\(' 'src/device/wait.c|src/transfer/transfer.c'
+emits 'haul__emit_counted\(' 'src/device/wait.c|src/device/recording.c|src/transfer/transfer.c'
 emits 'HAUL_EVENT_(WAITED|FOUND_DONE|DRIVER_CALLED),' 'src/device/wait.c'
 emits '\(\*(sink|watcher|callback|listener|hook)\)\(|haul_call_watcher \*' 'src/watch/(sync|placement|calls).c'
 exit $failed

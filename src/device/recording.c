@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "events/events.h"
 
 struct haul__recording {
     const char     *operation;
@@ -230,12 +231,30 @@ static haul_status replay_captured(haul__recording *r, const haul__slot_values *
                                          .run = run_captured});
 }
 
+/* Copies over a link are counted by who asks for them (src/transfer), once: here they are asked for again. */
+static void count_copy(const haul__command *c)
+{
+    static const haul_event_kind kinds[] = {[HAUL__COMMAND_WRITE] = HAUL_EVENT_COPY_TO_DEVICE,
+                                            [HAUL__COMMAND_READ] = HAUL_EVENT_COPY_TO_HOST,
+                                            [HAUL__COMMAND_PEER] = HAUL_EVENT_COPY_BETWEEN,
+                                            [HAUL__COMMAND_CALLBACK] = HAUL_EVENT_NONE};
+    const haul__backend         *backend = c->device->backend;
+    if (kinds[c->kind] && !backend->host_memory && !backend->no_data)
+        haul__emit_counted(&(haul_event){.kind = kinds[c->kind],
+                                         .operation = c->operation,
+                                         .device = c->buffers[0].storage->device,
+                                         .other = c->buffers[1].storage->device,
+                                         .bytes = (int64_t)c->bytes});
+}
+
 static haul_status replay_each(haul__recording *r, const haul__slot_values *values)
 {
     haul_status status = HAUL_OK;
     for (int i = 0; i < r->count && !status; i++) {
         haul__command c = haul__command_with(&r->commands[i], values, r->room);
         status = haul__submit(&c);
+        if (!status)
+            count_copy(&c);
     }
     return status;
 }

@@ -229,9 +229,9 @@ static haul_status across(haul__storage *to, size_t to_offset, haul__storage *fr
                           "%s has no room for %zu bytes more, in which they gather on their way from %s",
                           to->device->name, bytes, from->device->name);
     status = haul__stage_across(l.to, l.offset, from, from_offset, bytes, origin);
+    status = landing_end(&l, to, to_offset, bytes, status, origin);
     status = counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
-    status = counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
-    return landing_end(&l, to, to_offset, bytes, status, origin);
+    return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
 }
 
 static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,

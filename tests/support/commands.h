@@ -3,11 +3,17 @@
 #define SUPPORT_COMMANDS_H
 
 #include "device/device.h"
+#include "support/ledger.h"
+
+static inline haul_status submit_apart(const haul__command *command)
+{
+    return LEDGER_APART(haul__submit(command));
+}
 
 /* From the memory of `owner`, or, where that is NULL, from the caller's. */
 static inline haul_status submit_write(haul__storage *to, const void *host, haul__storage *owner, size_t bytes)
 {
-    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_WRITE,
+    return submit_apart(&(haul__command){.kind = HAUL__COMMAND_WRITE,
                                          .stream = HAUL__STREAM_UPLOAD,
                                          .operation = "test",
                                          .device = to->device,
@@ -22,7 +28,7 @@ static inline haul_status submit_write(haul__storage *to, const void *host, haul
 static inline haul_status submit_read(void *host, haul__storage *owner, haul__storage *from, size_t bytes)
 {
     haul__region buffers[] = {{owner, 0}, {from, 0}};
-    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_READ,
+    return submit_apart(&(haul__command){.kind = HAUL__COMMAND_READ,
                                          .stream = HAUL__STREAM_DOWNLOAD,
                                          .operation = "test",
                                          .device = from->device,
@@ -44,7 +50,7 @@ static inline haul_status submit_fill(haul__storage *to, size_t bytes, unsigned 
                              .bytes = bytes,
                              .pattern_size = 1};
     *(unsigned char *)&command.pattern = value;
-    return haul__submit(&command);
+    return submit_apart(&command);
 }
 
 #endif

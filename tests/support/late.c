@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "kernels/kernels.h"
+#include "support/ledger.h"
 
 typedef struct late_queue late_queue;
 
@@ -202,13 +203,15 @@ static void late_stream_close(haul_device *device, void *queue)
 static haul_status late_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
 {
     count_pageable(from, bytes);
-    return add(s, (late_command){.to = (char *)to->handle + offset, .from = from, .bytes = bytes});
+    late_command c = {.to = (char *)to->handle + offset, .from = from, .bytes = bytes};
+    return ledger_asked(LEDGER_UP, bytes, add(s, c));
 }
 
 static haul_status late_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
 {
     count_pageable(to, bytes);
-    return add(s, (late_command){.to = to, .from = (const char *)from->handle + offset, .bytes = bytes});
+    late_command c = {.to = to, .from = (const char *)from->handle + offset, .bytes = bytes};
+    return ledger_asked(LEDGER_DOWN, bytes, add(s, c));
 }
 
 static haul_status late_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
