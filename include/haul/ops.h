@@ -2,8 +2,13 @@
  *
  * Every operation returns a fresh tensor owned by the innermost scope, on the device of its operands, and is
  * differentiable unless it says otherwise. Axes may be negative and then count from the end. Operands are never
- * changed; the _into forms write into `out`, which must have the result's shape, dtype and device, may be an operand,
- * and may not require a gradient while one is being recorded. */
+ * changed, unless an operation says so.
+ *
+ * The _into forms write into `out` instead. Pointwise operations, reductions, joins, products, convolutions, pooling,
+ * softmax, normalisation, losses and random draws have one; haul_operation_describe (operation.h) says which. `out`
+ * must have the result's shape, dtype and device, and may be an operand. Its strides may be any, but its elements may
+ * not share memory. While gradients are recorded neither `out` nor an operand may require one (HAUL_GRAPH). Autocast
+ * leaves these calls alone: they compute in what the operands promote to. */
 #ifndef HAUL_OPS_H
 #define HAUL_OPS_H
 

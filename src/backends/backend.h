@@ -31,7 +31,7 @@ typedef struct haul__unit {
     haul_dtype  dtype;
 } haul__unit;
 
-/* A dense C = A B (+ C), row-major or transposed by strides; optional hook, NULL: kernels serve. */
+/* A dense C = A B (+ C), row-major or transposed by strides; optional hook, NULL: kernels compute it. */
 typedef struct haul__gemm {
     haul_dtype          dtype;
     int64_t             batch, m, n, k;
@@ -83,7 +83,7 @@ typedef struct haul__backend {
     /* Optional, for messages when it is full: what is left, and who else has some, as in "1.5 GiB of 80.0 GiB are free,
      * other processes hold 70.0 GiB (process 4242 most)"; "" where that is not known. */
     void (*memory_left)(haul_device *device, char *out, size_t size);
-    /* Optional: host memory the device can copy from at full speed (pinned). NULL: ordinary memory serves. */
+    /* Optional: host memory the device can copy from at full speed (pinned). NULL: copies use ordinary memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
 

@@ -25,8 +25,8 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
 /* The same for reading what decides nothing but an error, which does not disturb a recording: it is not repeated. */
 haul_status haul__host_inspect(haul__storage *storage, const char *origin);
 
-/* Waiting for points on streams. Whatever may make the host wait is told the operation for whose sake it is, which
- * reports name (haul/sync.h); NULL where it is not known. */
+/* Waiting for points on streams. What may make the host wait takes the operation that it waits for, which reports
+ * name (haul/sync.h); NULL where it is not known. */
 bool        haul__use_done(haul__use use);
 haul_status haul__use_wait_host(haul__use use, const char *origin);
 haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin);

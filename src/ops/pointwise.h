@@ -1,4 +1,4 @@
-/* The rows of pointwise.def as data: what dispatch, tests and documentation read. */
+/* The rows of pointwise.def as data: what descriptors and tests are made from. */
 #ifndef HAUL_OPS_POINTWISE_H
 #define HAUL_OPS_POINTWISE_H
 
