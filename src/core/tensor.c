@@ -61,7 +61,7 @@ haul__storage *haul__storage_new(haul_device *device)
         return NULL;
     }
     storage_init(storage, &storage_class, device);
-    storage->own_uses = (haul__uses){.lock = ATOMIC_FLAG_INIT};
+    storage->own_uses = (haul__uses){.lock = false};
     storage->uses = &storage->own_uses;
     return storage;
 }

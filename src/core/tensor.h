@@ -21,7 +21,7 @@ typedef struct haul__use {
  * leave no trace here. */
 #define HAUL__MAX_READS 4
 typedef struct haul__uses {
-    atomic_flag lock;
+    atomic_bool lock;
     atomic_bool any; /* false: nothing recorded, no need to lock */
     haul__use   write;
     int         read_count;

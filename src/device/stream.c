@@ -194,7 +194,7 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
 
 void haul__uses_init(haul__uses *uses)
 {
-    *uses = (haul__uses){.lock = ATOMIC_FLAG_INIT};
+    *uses = (haul__uses){.lock = false};
 }
 
 /* Forget what is done and copy what a reader or writer must wait for to `out`; returns how many. */
@@ -290,7 +290,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
         atomic_store_explicit(&uses->any, true, memory_order_release);
         haul__spin_unlock(&uses->lock);
         if (!added) { /* more streams than places: let one finish */
-            haul__uses one = {.lock = ATOMIC_FLAG_INIT, .any = true, .read_count = 1, .reads = {first}};
+            haul__uses one = {.lock = false, .any = true, .read_count = 1, .reads = {first}};
             haul__uses_finish(&one, NULL);
             haul__spin_lock(&uses->lock);
             if (uses->read_count > 0 && uses->reads[0].stream == first.stream && uses->reads[0].ticket == first.ticket)

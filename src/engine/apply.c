@@ -217,8 +217,9 @@ haul_tensor *haul__apply1(const haul__operation *operation, const void *attribut
                           int count)
 {
     haul_tensor *results[HAUL__MAX_RESULTS];
-    if (haul__is_short(operation, operands, count))
-        return haul__apply_short(operation, attributes, operands, count);
+    bool         tracked;
+    if (haul__is_short(operation, operands, count, &tracked))
+        return haul__apply_short(operation, attributes, operands, count, tracked);
     return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
 }
 

@@ -32,9 +32,9 @@ bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out);
 
 /* The short path (short.c), and whether a call may take it. The attributes of the operations that do are two doubles,
  * or none. */
-bool         haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count);
+bool         haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count, bool *tracked);
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                               int count);
+                               int count, bool tracked);
 bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count);
 haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
                                    haul_tensor *const *operands, int count);

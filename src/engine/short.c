@@ -28,7 +28,7 @@ static bool is_quiet(void)
     return context->registered && !context->state.words[HAUL__AUTOCAST] && !haul__watched(HAUL_EVENT_ALL);
 }
 
-bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count)
+bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count, bool *tracked)
 {
     const haul_tensor *a = operation->pointwise ? operands[0] : NULL;
     if (!a || !a->storage || !a->contiguous || a->count == 0 || !(HAUL__FLOATS >> a->dtype & 1) || !is_quiet())
@@ -36,12 +36,15 @@ bool haul__is_short(const haul__operation *operation, haul_tensor *const *operan
     const haul_device *device = a->storage->device;
     if (!device->backend->synchronous || device->backend->no_data)
         return false;
+    bool tracks = haul__tracks(a);
     for (int i = 1; i < count; i++) {
         const haul_tensor *b = operands[i];
         if (!b || !b->storage || b->storage->device != device || b->dtype != a->dtype || !b->contiguous ||
             !same_shape(a, b))
             return false;
+        tracks = tracks || haul__tracks(b);
     }
+    *tracked = tracks && !haul__thread()->no_grad;
     return true;
 }
 
@@ -113,11 +116,6 @@ static haul_tensor *result_like(const haul__operation *operation, const haul_ten
     return NULL;
 }
 
-static bool any_tracked(haul_tensor *const *operands, int count)
-{
-    return !haul__thread()->no_grad && (haul__tracks(operands[0]) || (count > 1 && haul__tracks(operands[count - 1])));
-}
-
 static haul_status record(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                           int count, haul_tensor *y)
 {
@@ -138,13 +136,13 @@ static haul_status record(const haul__operation *operation, const void *attribut
 }
 
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                               int count)
+                               int count, bool tracked)
 {
     haul_tensor *y = result_like(operation, operands[0]);
     if (!y)
         return NULL;
     if (launch(operation, attributes, y, operands, count) ||
-        (any_tracked(operands, count) && record(operation, attributes, operands, count, y))) {
+        (tracked && record(operation, attributes, operands, count, y))) {
         haul__object_release(y);
         return NULL;
     }
@@ -167,7 +165,8 @@ static bool is_target(const haul__operation *operation, const haul_tensor *out, 
 
 bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count)
 {
-    return haul__is_short(operation, operands, count) && !any_tracked(operands, count) &&
+    bool tracked;
+    return haul__is_short(operation, operands, count, &tracked) && !tracked &&
            is_target(operation, out, operands, count);
 }
 

@@ -25,7 +25,7 @@ enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 enum { LEAST_PINNED = 4096 };
 
 struct haul__allocator {
-    atomic_flag       lock;
+    atomic_bool       lock;
     haul_device      *device;
     bool              pinned;     /* of host memory pinned for the device */
     haul__block      *bins[BINS]; /* free blocks, by `next` */
@@ -69,7 +69,7 @@ static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
         haul__fail_memory("haul_memory", sizeof *a);
         return NULL;
     }
-    atomic_flag_clear(&a->lock);
+    atomic_init(&a->lock, false);
     a->device = device;
     a->pinned = pinned;
     a->stats.limit = pinned && haul__device_pins(device) ? pinned_limit() : 0;
