@@ -2,7 +2,8 @@
 #
 # The regions of C files between the two marker lines are the kernels of all devices: tools/embed.c writes them as
 # generated/kernels/NAME.k.h, for the CPU units below, and as arrays in generated/kernels_text.c, for run-time
-# compilers. src/backends/cpu/kernels/unit.c is compiled once per dtype and instruction level.
+# compilers. generated/kernels/kernels.def lists the kernels. src/backends/cpu/kernels/unit.c is compiled once per dtype
+# and instruction level.
 
 set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f16 bf16 f32 f64)
 set(HAUL_GENERATED ${PROJECT_BINARY_DIR}/generated)
@@ -21,7 +22,7 @@ file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/
 list(APPEND headers src/kernels/common.h src/kernels/pointwise.h)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 set(stamp ${HAUL_GENERATED}/kernels.stamp)
-set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h)
+set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h ${HAUL_GENERATED}/kernels/kernels.def)
 foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME_WE)
     list(APPEND written ${HAUL_GENERATED}/kernels/${name}.k.h)

@@ -51,6 +51,54 @@ cmp wanted out/kernels/b.k.h || fail "the regions of b.c differ"
 grep include out/kernels/all.k.h >includes
 printf '#include "kernels/a.k.h"\n#include "kernels/b.k.h"\n' | cmp - includes || fail "all.k.h differs"
 
+# The list of kernels: by line and by macro, of headers too, with dtypes and form.
+cat >kernels/pointwise.h <<'END'
+#define TWICE(name, formula) \
+    KERNEL2(name, P, T, out, const T, x) { FOR_ITEMS(i) formula }
+#define OTHER(kernel) TWICE_(kernel, KERNEL)
+END
+cat >ops/rows.c <<'END'
+/* kernel text begins */
+#define ROWS(name, formula) \
+    KERNEL1(name, P, T, out)  \
+    { FOR_ROWS(i) formula }
+KERNEL1(first, P, T, out)
+{
+    FOR_ITEMS(i) KERNEL2(inner, x)
+}
+#if !defined(HAUL_KERNEL_DTYPE_bool)
+TWICE(second, 1)
+#endif
+#if defined(HAUL_KERNEL) && IS_FLOAT
+#if defined(SHARED)
+ROWS(third, 2)
+#else
+ROWS(third, 3)
+#endif
+KERNEL2(fourth, P, T, out,
+        const T, x)
+{
+    FOR_ROWS(i) {}
+}
+#else
+OTHER(fifth)
+#endif
+KERNEL1(sixth, P, T, out)
+{
+}
+/* kernel text ends */
+KERNEL1(host, P, T, out)
+END
+"$embed" list ops/rows.c kernels/pointwise.h || fail "embed failed"
+cat >wanted_list <<'END'
+KERNEL(ANY, false, rows, first)
+KERNEL(NUMBER, false, rows, second)
+KERNEL(FLOAT, true, rows, third)
+KERNEL(FLOAT, true, rows, fourth)
+KERNEL(ANY, false, rows, sixth)
+END
+grep '^KERNEL' list/kernels/kernels.def | cmp - wanted_list || fail "the list of kernels differs: $(cat list/kernels/kernels.def)"
+
 # The arrays hold the same text.
 cat >main.c <<'END'
 #include "kernels/text.h"

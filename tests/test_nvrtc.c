@@ -60,9 +60,7 @@ static const struct known {
 
 /* ---- what there is to compile ---- */
 
-#define KERNEL_ANY(unit, name)    HAUL__ROW_ANY,
-#define KERNEL_NUMBER(unit, name) HAUL__ROW_NUMBER,
-#define KERNEL_FLOAT(unit, name)  HAUL__ROW_FLOAT,
+#define KERNEL(dtypes, lanes, unit, name) HAUL__ROW_##dtypes,
 static const haul__row_dtypes structured_dtypes[] = {
 #include "kernels/kernels.def"
 };

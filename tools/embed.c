@@ -5,10 +5,16 @@
  * writes
  *   OUT/kernels/NAME.k.h   the regions of NAME.c, empty where there are none
  *   OUT/kernels/all.k.h    includes them all, in alphabetical order
+ *   OUT/kernels/kernels.def  the list of the kernels in the regions: KERNEL(dtypes, lanes, unit, name)
  *   OUT/kernels_text.c     every text as an array of numbers (C11 promises string literals of 4095 characters only),
  *                          and the table of src/kernels/text.h
  * A #line directive before each piece makes diagnostics point at FILE, so FILE should be relative to the tree. A file
- * whose content would not change is not touched: what is compiled from it stays up to date. */
+ * whose content would not change is not touched: what is compiled from it stays up to date.
+ *
+ * A kernel begins with KERNELn(name, ...) at the start of a line, or with a macro that passes its first parameter on as
+ * that name. `unit` is the name of its file. `dtypes` is FLOAT under an #if that asks for IS_FLOAT, NUMBER under one
+ * that excludes bool, and ANY elsewhere. `lanes` is true where FOR_ROWS stands in the kernel or its macro: it has the
+ * lanes form (src/backends/cpu/prelude.h). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -272,6 +278,184 @@ static void write_headers(const char *folder, const unit *units, size_t count)
     free(all.data);
 }
 
+/* ---- the list of kernels ---- */
+
+/* What the conditions around a kernel leave of the dtypes; the later is the narrower. */
+enum { ANY, NUMBER, FLOAT };
+
+static const char *const dtype_words[] = {"ANY", "NUMBER", "FLOAT"};
+
+enum { MAX_MAKERS = 256, MAX_DEPTH = 16 };
+
+/* A macro that makes a kernel, whose name is its first argument. */
+typedef struct maker {
+    const char *name;
+    int         size;
+    bool        lanes;
+} maker;
+
+typedef struct kernel_list {
+    maker  makers[MAX_MAKERS];
+    size_t maker_count;
+    int    conditions[MAX_DEPTH];
+    int    depth;
+    buffer rows;
+} kernel_list;
+
+/* WORD(FIRST at the start of a text. */
+typedef struct call {
+    const char *word, *first;
+    int         word_size, first_size; /* word_size is 0 where there is none */
+} call;
+
+static int span(const char *s)
+{
+    int size = 0;
+
+    while (isalnum((unsigned char)s[size]) || s[size] == '_')
+        size++;
+    return size;
+}
+
+static call parse_call(const char *s)
+{
+    call c = {.word = s, .word_size = span(s)};
+
+    if (s[c.word_size] != '(')
+        return (call){.word_size = 0};
+    c.first = s + c.word_size + 1;
+    c.first_size = span(c.first);
+    return c;
+}
+
+static bool is_kernel(const call *c)
+{
+    return c->word_size == 7 && strncmp(c->word, "KERNEL", 6) == 0 && isdigit((unsigned char)c->word[6]);
+}
+
+static bool holds(const char *text, size_t size, const char *word)
+{
+    const char *found = strstr(text, word);
+
+    return found && found + strlen(word) <= text + size;
+}
+
+/* The line with those that a backslash joins to it. */
+static size_t whole_line(const char *line)
+{
+    size_t size = strcspn(line, "\n");
+
+    while (size && line[size] && line[size - 1] == '\\')
+        size += 1 + strcspn(line + size + 1, "\n");
+    return size;
+}
+
+/* Does the body, in which names begin anywhere, begin a kernel named by the parameter? */
+static bool makes_kernel(const char *body, size_t size, const call *head)
+{
+    for (const char *s = strstr(body, "KERNEL"); s && s < body + size; s = strstr(s + 1, "KERNEL")) {
+        call c = parse_call(s);
+
+        if (is_kernel(&c) && c.first_size == head->first_size &&
+            strncmp(c.first, head->first, (size_t)c.first_size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int condition_of(const char *line, size_t size)
+{
+    if (holds(line, size, "IS_FLOAT") && !holds(line, size, "!IS_FLOAT"))
+        return FLOAT;
+    return holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)") ? NUMBER : ANY;
+}
+
+static void take_directive(kernel_list *list, const unit *u, const char *line, size_t size)
+{
+    if (strncmp(line, "#define ", 8) == 0) {
+        call head = parse_call(line + 8);
+
+        if (!head.word_size || !makes_kernel(line, size, &head))
+            return;
+        if (list->maker_count == MAX_MAKERS)
+            fail("%s: there are more than %d macros that make kernels", u->path, (int)MAX_MAKERS);
+        list->makers[list->maker_count++] = (maker){head.word, head.word_size, holds(line, size, "FOR_ROWS(")};
+    } else if (strncmp(line, "#if", 3) == 0) {
+        if (list->depth == MAX_DEPTH)
+            fail("%s: conditions nest more than %d deep", u->path, (int)MAX_DEPTH);
+        list->conditions[list->depth++] = condition_of(line, size);
+    } else if (strncmp(line, "#el", 3) == 0 && list->depth) {
+        list->conditions[list->depth - 1] = condition_of(line, size);
+    } else if (strncmp(line, "#endif", 6) == 0 && list->depth) {
+        list->depth--;
+    }
+}
+
+static void add_kernel(kernel_list *list, const unit *u, const call *c, bool lanes)
+{
+    int    dtypes = ANY;
+    buffer row = {0};
+
+    for (int i = 0; i < list->depth; i++)
+        dtypes = list->conditions[i] > dtypes ? list->conditions[i] : dtypes;
+    appendf(&row, "KERNEL(%s, %s, %s, %.*s)\n", dtype_words[dtypes], lanes ? "true" : "false", u->name, c->first_size,
+            c->first);
+    if (!strstr(list->rows.data, row.data)) /* else it is the other form of the same kernel, under #else */
+        append(&list->rows, row.data, row.size);
+    free(row.data);
+}
+
+/* The kernel that begins at a line, if one does. */
+static void take_kernel(kernel_list *list, const unit *u, const char *line)
+{
+    call c = parse_call(line);
+
+    if (is_kernel(&c)) {
+        const char *end = strstr(line, "\n}");
+
+        add_kernel(list, u, &c, end && holds(line, (size_t)(end - line), "FOR_ROWS("));
+        return;
+    }
+    for (size_t i = 0; i < list->maker_count && c.word_size; i++) {
+        const maker *m = &list->makers[i];
+
+        if (m->size == c.word_size && strncmp(m->name, c.word, (size_t)m->size) == 0) {
+            add_kernel(list, u, &c, m->lanes);
+            return;
+        }
+    }
+}
+
+static void list_kernels(kernel_list *list, const unit *u)
+{
+    for (const char *line = u->text.data; *line;) {
+        size_t size = whole_line(line);
+
+        if (*line == '#')
+            take_directive(list, u, line, size);
+        else if (!u->whole)
+            take_kernel(list, u, line);
+        line += size + (line[size] == '\n');
+    }
+}
+
+/* Headers first: they have macros for everyone. */
+static void write_kernels(const char *folder, const unit *units, size_t count)
+{
+    static kernel_list list;
+    char               path[4096];
+
+    appendf(&list.rows, "/* Written by tools/embed.c, whose head says what the fields are. */\n");
+    for (int headers = 1; headers >= 0; headers--)
+        for (size_t i = 0; i < count; i++)
+            if (units[i].whole == (headers != 0))
+                list_kernels(&list, &units[i]);
+    appendf(&list.rows, "#undef KERNEL\n");
+    snprintf(path, sizeof path, "%s/kernels/kernels.def", folder);
+    write_if_changed(path, &list.rows);
+    free(list.rows.data);
+}
+
 int main(int argc, char **argv)
 {
     const char *folder = argc > 1 ? argv[1] : NULL;
@@ -293,6 +477,7 @@ int main(int argc, char **argv)
             fail("%s and %s have one name", units[i - 1].path, units[i].path);
     make_folder(folder);
     write_headers(folder, units, count);
+    write_kernels(folder, units, count);
     write_texts(folder, units, count);
     for (size_t i = 0; i < count; i++) {
         free(units[i].name);

@@ -1,4 +1,4 @@
-/* What each kernel id stands for, made from the pointwise rows and kernels.def. */
+/* What each kernel id stands for, made from the pointwise rows and the list of kernels. */
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -7,18 +7,14 @@
 #include "kernels/text.h"
 
 /* A pointwise row is a unit of its own, so that a device compiles only the rows a program uses. */
-#define ROW(name)                      {"pointwise_" #name, #name, false},
-#define ROW_AND_SCALAR(name)           ROW(name){"pointwise_" #name, #name "_scalar", false},
-#define HAUL_UNARY(name, ...)          ROW(name)
-#define HAUL_UNARY_TO_BOOL(name, ...)  ROW(name)
-#define HAUL_UNARY2(name, ...)         ROW(name)
-#define HAUL_BINARY(name, ...)         ROW_AND_SCALAR(name)
-#define HAUL_COMPARE(name, ...)        ROW_AND_SCALAR(name)
-#define KERNEL_ANY(unit, name)         {#unit, #name, false},
-#define KERNEL_NUMBER(unit, name)      {#unit, #name, false},
-#define KERNEL_FLOAT(unit, name)       {#unit, #name, false},
-#define KERNEL_ANY_LANES(unit, name)   {#unit, #name, true},
-#define KERNEL_FLOAT_LANES(unit, name) {#unit, #name, true},
+#define ROW(name)                         {"pointwise_" #name, #name, false},
+#define ROW_AND_SCALAR(name)              ROW(name){"pointwise_" #name, #name "_scalar", false},
+#define HAUL_UNARY(name, ...)             ROW(name)
+#define HAUL_UNARY_TO_BOOL(name, ...)     ROW(name)
+#define HAUL_UNARY2(name, ...)            ROW(name)
+#define HAUL_BINARY(name, ...)            ROW_AND_SCALAR(name)
+#define HAUL_COMPARE(name, ...)           ROW_AND_SCALAR(name)
+#define KERNEL(dtypes, lanes, unit, name) {#unit, #name, lanes},
 
 const haul__kernel_info haul__kernel_infos[] = {
 #include <haul/pointwise.def>

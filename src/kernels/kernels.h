@@ -1,5 +1,5 @@
-/* The kernels as data: their ids (two for each pointwise row that takes a scalar, and the lines of kernels.def), what
- * each id stands for, and the text that run-time compilers get. */
+/* The kernels as data: their ids (two for each pointwise row that takes a scalar, and those that tools/embed.c found
+ * in kernel text), what each id stands for, and the text that run-time compilers get. */
 #ifndef HAUL_KERNELS_KERNELS_H
 #define HAUL_KERNELS_KERNELS_H
 
@@ -17,19 +17,14 @@ enum haul__kernel_id {
 #undef HAUL_UNARY2
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
-#define KERNEL_ANY(unit, name)    HAUL__K_##name,
-#define KERNEL_NUMBER(unit, name) HAUL__K_##name,
-#define KERNEL_FLOAT(unit, name)  HAUL__K_##name,
+#define KERNEL(dtypes, lanes, unit, name) HAUL__K_##name,
 #include "kernels/kernels.def"
-#undef KERNEL_ANY
-#undef KERNEL_NUMBER
-#undef KERNEL_FLOAT
     HAUL__KERNEL_COUNT
 };
 
 typedef struct haul__kernel_info {
     const char *unit, *kernel; /* "pool2d", "max_pool2d" */
-    bool        lanes;         /* of the lanes form (kernels.def) */
+    bool        lanes;         /* of the lanes form (backends/cpu/prelude.h) */
 } haul__kernel_info;
 
 extern const haul__kernel_info haul__kernel_infos[]; /* by id */

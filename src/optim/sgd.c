@@ -21,6 +21,7 @@ typedef struct sgd_params {
 } sgd_params;
 
 #ifdef HAUL_KERNEL
+#if IS_FLOAT
 #define SGD_PLAIN                                                                                                      \
     const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);                                                                \
     FOR_ITEMS(i)                                                                                                       \
@@ -70,6 +71,7 @@ KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, cons
         SGD_MOMENTUM(before == 0)
     }
 }
+#endif
 #endif
 /* kernel text ends */
 // clang-format on

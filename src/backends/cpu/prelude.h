@@ -29,8 +29,8 @@
 #define QUOTIENT(a, b)  ((a) / (b))
 #define REMAINDER(a, b) ((a) % (b))
 
-/* Kernels of the lanes form (kernels.def): an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by
- * a thread of its own. FOR_ROWS(i) is their FOR_ITEMS. LANE_VALUES(V, s) declares a value of type V for each lane,
+/* Kernels of the lanes form: an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by a thread of
+ * its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of type V for each lane,
  * OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES, EACH_OF_ROW(j, n) over the elements
  * of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
  * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if

@@ -65,9 +65,7 @@
 #define HAUL_UNARY_TO_BOOL(name, dtypes, ...) ENTRY_##dtypes(name)
 #define HAUL_BINARY(name, dtypes, ...)        ENTRY_##dtypes(name) ENTRY_##dtypes(name##_scalar)
 #define HAUL_COMPARE(name, ...)               ENTRY_ANY(name) ENTRY_ANY(name##_scalar)
-#define KERNEL_ANY(unit, name)                ENTRY_ANY(name)
-#define KERNEL_NUMBER(unit, name)             ENTRY_NUMBER(name)
-#define KERNEL_FLOAT(unit, name)              ENTRY_FLOAT(name)
+#define KERNEL(dtypes, lanes, unit, name)     ENTRY_##dtypes(name)
 
 const haul__cpu_kernel HAUL__CPU_TABLE(HAUL_KERNEL_SUFFIX, HAUL_KERNEL_LEVEL)[HAUL__KERNEL_COUNT] = {
 #include <haul/pointwise.def>
