@@ -253,6 +253,20 @@ HAUL_API haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm
 HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x,
                                                 const haul_batch_norm_options *options); /* the same into `out` */
 
+/* Layer normalisation (Ba, Kiros, Hinton 2016) over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, with
+ * mean and biased variance of each row of x. Operands are promoted; integers and bool become f32 first. */
+typedef struct haul_layer_norm_options {
+    haul_tensor *weight, *bias; /* [n] each, n the last dimension of x, or HAUL_NONE; weight is positional */
+    double       eps;           /* 0 means 1e-5 */
+} haul_layer_norm_options;
+
+#define haul_layer_norm(x, ...) haul_layer_norm_with(x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))
+#define haul_layer_norm_into(out, x, ...)                                                                              \
+    haul_layer_norm_into_with(out, x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o);
+HAUL_API haul_status  haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x,
+                                                const haul_layer_norm_options *o); /* the same into `out` */
+
 /* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x, as a fresh handle
  * that shares its memory. */
 HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);

@@ -71,6 +71,8 @@ EXPRESSIONS = {
     "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
     "batch_norm_plain": lambda x: F.batch_norm(x, None, None, None, None, True, eps=0.1),
     "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False),
+    "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+    "layer_norm_plain": lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
 }
 
 KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}

@@ -1,0 +1,149 @@
+/* Layer normalisation over the last axis: a row is the work of one item, which takes its mean first and squares of
+ * deviations then. The gradient has a kernel; where it is to be differentiated again it is composed of operations. */
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct layer_norm_params {
+    I64 items, n; /* rows, and elements of a row */
+    I64 at[6];    /* offsets of the buffers; -1 for one that is absent */
+    U64 eps;
+} layer_norm_params;
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
+/* Declares `mean`, that of `term`, an expression of j, over a row. `s` is what the lanes have. */
+#define LAYER_NORM_MEAN(mean, s, term)                                                                                 \
+    LANE_VALUES(A, s); EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                      \
+    for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)                                                              \
+        EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += term; }                                        \
+    EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) += term; }                  \
+    LANE_TREE(A, s, SUM_OF) const A mean = OF_FIRST_LANE(s) / (A)p.n;
+#define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
+
+KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n;
+        LAYER_NORM_MEAN(mean, s, LOAD(v, j))
+        LAYER_NORM_MEAN(var, t, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+        const A scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+        EACH_OF_ROW(j, p.n) {
+            const A d = LAYER_NORM_NORMAL * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j));
+            STORE(y, p.at[0] + i * p.n + j, p.at[4] < 0 ? d : d + LOAD(bias, p.at[4] + j));
+        }
+        if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * i] = mean; stats[p.at[1] + 2 * i + 1] = scale; }
+    }
+}
+
+/* dx = scale (h - mean(h) - x^ mean(h x^)), where h = g weight and x^ is the normalised x; gx = g x^. */
+#define LAYER_NORM_H (LOAD(u, j) * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j)))
+KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, const T, w, const T, g, const ACC, stats)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
+        const A mean = stats[p.at[5] + 2 * i], scale = stats[p.at[5] + 2 * i + 1];
+        LAYER_NORM_MEAN(plain, s, LAYER_NORM_H)
+        LAYER_NORM_MEAN(along, t, LAYER_NORM_H * LAYER_NORM_NORMAL)
+        EACH_OF_ROW(j, p.n) {
+            STORE(dx, p.at[0] + i * p.n + j, scale * (LAYER_NORM_H - plain - LAYER_NORM_NORMAL * along));
+            gx[p.at[1] + i * p.n + j] = LOAD(u, j) * LAYER_NORM_NORMAL;
+        }
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+enum { X, WEIGHT, BIAS };
+#define INPUTS(x, o) x, (o)->weight, (o)->bias || haul_error_status() ? (o)->bias : HAUL_NONE /* NULL: not given */
+#define EPS(o)       (&(double){(o)->eps != 0 ? (o)->eps : 1e-5})
+#define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
+
+static haul_status infer(haul__call *c)
+{
+    const haul_tensor *x = c->operands[X];
+    haul_shape         shape = x->shape;
+    bool               forward = c->operation->results[1].hidden; /* result 1 is statistics of rows, else gx */
+    if (!shape.ndim)
+        return haul__refuse_shape(c, X, "at least one dimension is expected");
+    for (int i = WEIGHT; i <= BIAS && forward; i++)
+        if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
+            return haul__refuse_shape(c, i, "one dimension is expected, of the size of the last one of x");
+    shape.dims[shape.ndim - 1] = forward ? 2 : shape.dims[shape.ndim - 1];
+    haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
+    return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
+}
+
+/* Of both: the kernels take two results and then the operands, and any buffer for one that is absent. */
+static haul_status compute(haul__call *c)
+{
+    haul_tensor      *x = c->operands[X], *buffers[6];
+    layer_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
+    p.items = x->count ? x->count / p.n : 0;
+    p.eps = haul__scalar_bits(x->dtype, *(double *)haul__attributes(c));
+    for (int i = 0; i < 2 + c->count; i++) {
+        buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
+        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) ? -1 : buffers[i]->offset;
+        if (p.at[i] < 0)
+            buffers[i] = i < 2 ? c->results[0] : x;
+    }
+    return haul__launch_kernel(c, c->operation->kernel, x->dtype, buffers, 2, buffers + 2, c->count, &p, sizeof p,
+                               p.items, 1 + 4096 / (p.n + 1));
+}
+
+HAUL__OPERATION(layer_norm_backward) = {
+    .name = "haul_layer_norm_backward",
+    .operands = {{"x"}, {"weight", .optional = true}, {"g"}, {"stats", .accepts = HAUL__FLOATS}},
+    .results = {{"dx"}, {"gx"}},
+    .dtypes = HAUL__FLOATS,
+    .kernel = HAUL__K_layer_norm_backward,
+    .attributes_size = HAUL__ATTRIBUTES(double),
+    .infer = infer,
+    .compute = compute,
+    .flops = 13,
+};
+
+/* Gradients of weight and bias have x's shape here: the caller adds up the rows. */
+static void gradient(haul__gradient *c)
+{
+    haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->operands[BIAS] = c->results[0];
+    if (!haul__differentiated(c)) {
+        c->operands[X] = NULL; /* and stays so on failure */
+        haul__apply(&haul__operation_layer_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
+                    c->operands);
+        return;
+    }
+    haul_tensor *centred = haul_sub(x, ROW_MEAN(x)), *h = haul__is_none(w) ? g : haul_mul(g, w);
+    haul_tensor *scale = haul_rsqrt(haul_add_scalar(ROW_MEAN(haul_square(centred)), *(const double *)c->attributes));
+    haul_tensor *normal = haul_mul(centred, scale), *along = haul_mul(normal, ROW_MEAN(haul_mul(h, normal)));
+    c->operands[X] = haul_mul(scale, haul_sub(haul_sub(h, ROW_MEAN(h)), along));
+    c->operands[WEIGHT] = haul_mul(g, normal);
+}
+
+HAUL__OPERATION(layer_norm) = {
+    .name = "haul_layer_norm",
+    .operands = {{"x", .saved_for = HAUL__FOR_ALL},
+                 {"weight", .optional = true, .saved_for = HAUL__FOR_ALL},
+                 {"bias", .optional = true}},
+    .results = {{"y"}, {"stats", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .kernel = HAUL__K_layer_norm,
+    .attributes_size = HAUL__ATTRIBUTES(double),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 8,
+};
+
+haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o)
+{
+    return o ? HAUL__APPLY(layer_norm, EPS(o), INPUTS(x, o)) : haul__no_options(&haul__operation_layer_norm);
+}
+
+haul_status haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_layer_norm_options *o)
+{
+    return o ? HAUL__APPLY_INTO(out, layer_norm, EPS(o), INPUTS(x, o)) : haul__fail_null("haul_layer_norm", "options");
+}
