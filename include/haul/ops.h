@@ -118,6 +118,14 @@ HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 
+/* The k largest elements along an axis, or the k smallest, best first, and their indices (i64); of equal ones the first
+ * comes first. NaN counts as the largest. k is 0 to the axis' length. Gradients flow through *values. */
+HAUL_API haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values,
+                               haul_tensor **indices);
+/* The same into two targets. */
+HAUL_API haul_status haul_topk_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int64_t k, int axis,
+                                    bool largest);
+
 /* ---- shape ---- */
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */
 HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);  /* never copies: refuses what strides cannot say */

@@ -73,6 +73,8 @@ EXPRESSIONS = {
     "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False),
     "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
     "layer_norm_plain": lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
+    "topk_values": lambda x: x.sort(dim=1, descending=True, stable=True)[0][:, :3],
+    "topk_indices": lambda x: x.sort(dim=-1, stable=True)[1][..., :2],
 }
 
 KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
