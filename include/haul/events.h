@@ -164,7 +164,8 @@ HAUL_API int64_t haul_events_subscribe_with(const haul_subscription *subscriptio
 HAUL_API haul_status haul_events_unsubscribe(int64_t id);
 
 /* Name a part of the program, "epoch 3" or "validation": events within it carry the label. Labels nest, at most 32
- * deep, and belong to the thread, which ends each before it ends itself. `text` must stay valid until haul_label_end. */
+ * deep, and belong to the thread, which ends each before it ends itself. `text` must stay valid until haul_label_end.
+ */
 HAUL_API haul_status haul_label_begin(const char *text);
 HAUL_API haul_status haul_label_end(void);
 

@@ -11,7 +11,6 @@
 #include "core/cache.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "device/wait.h"
 #include "events/events.h"
 
 #define BUCKETS 256
@@ -271,7 +270,11 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
         if (autotune && e->count == 1)
             store_choice(device, e);
     }
-    haul__driver_called(device, operation, "planned a convolution", 0, start);
+    haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_DRIVER_CALLED,
+                                     .operation = operation,
+                                     .text = "planned a convolution",
+                                     .device = device,
+                                     .duration = haul__now_ns() - start});
 }
 
 /* The newest come first. */
@@ -353,6 +356,20 @@ static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
     return haul__cudnn_run(&r->gpu->target, p, r->buffers, p->workspace ? r->scratch : 0);
 }
 
+/* The host waits for what is timed, and says so. */
+static haul_status wait_for_runs(haul__stream *stream)
+{
+    int64_t     start = haul__now_ns();
+    haul_status status = haul__cuda_sync(stream);
+    haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_WAITED,
+                                     .operation = operation,
+                                     .text = "waited",
+                                     .device = stream->device,
+                                     .stream = "compute",
+                                     .duration = haul__now_ns() - start});
+    return status;
+}
+
 /* Nanoseconds of the shortest round of runs; *out is untouched where the plan turns out not to run. Every run
  * writes the same result again. */
 static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out)
@@ -369,7 +386,7 @@ static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out
             if (code != CUDNN_STATUS_SUCCESS)
                 return is_unsupported(code) ? HAUL_OK : fail(r->stream->device, code);
         }
-        status = haul__wait(r->stream, NULL, operation);
+        status = wait_for_runs(r->stream);
         took = haul__now_ns() - start;
         if (round && took < best)
             best = took;
