@@ -3,8 +3,8 @@
  * ctest: cuda */
 #include <math.h>
 
-#include "support/linalg.h"
 #include "support/into.h"
+#include "support/linalg.h"
 
 /* 0, 1, 2 ... in this shape. */
 static haul_tensor *counting(haul_device *device, haul_shape shape)

@@ -7,9 +7,9 @@
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 
+#include "backends/slot.h"
 #include "core/device.h"
 #include "core/tensor.h"
-#include "backends/slot.h"
 
 /* A compiled kernel: what the backend needs to launch it. */
 typedef struct haul__kernel {

@@ -18,7 +18,7 @@ struct haul__block {
     uint64_t                storage;
     bool                    quiet; /* a subscriber to events has it */
     haul__uses              uses;
-    haul__storage           own; /* the storage that has it, while it is in use */
+    haul__storage           own;         /* the storage that has it, while it is in use */
     haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
 };
 
