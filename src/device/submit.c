@@ -75,8 +75,8 @@ typedef struct traits {
 } traits;
 
 static const traits kinds[] = {
-    [HAUL__COMMAND_LAUNCH] = {give_launch, HAUL__FAULT_LAUNCH, "launch"},
-    [HAUL__COMMAND_LIBRARY] = {give_run, HAUL__FAULT_LAUNCH, "launch"},
+    [HAUL__COMMAND_LAUNCH] = {.give = give_launch, .fault = HAUL__FAULT_LAUNCH, .name = "launch"},
+    [HAUL__COMMAND_LIBRARY] = {.give = give_run, .fault = HAUL__FAULT_LAUNCH, .name = "launch"},
     [HAUL__COMMAND_COPY] = {give_copy, HAUL__FAULT_COPY, "copy", .moves = true},
     [HAUL__COMMAND_WRITE] = {give_write, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
     [HAUL__COMMAND_READ] = {give_read, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
