@@ -50,7 +50,7 @@ HAUL_API int haul_operation_count(void);
  * HAUL_INVALID_ARGUMENT, and leaves *out alone then. */
 HAUL_API haul_status haul_operation_describe(int index, haul_operation_info *out);
 
-/* The index of the operation with this name, "haul_softmax"; -1 where there is none, which is no error. */
+/* The index of the operation with this name, "haul_softmax"; -1 if there is none, without recording an error. */
 HAUL_API int haul_operation_find(const char *name);
 
 HAUL_END

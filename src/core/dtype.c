@@ -110,11 +110,6 @@ void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most)
     }
 }
 
-haul_dtype haul__float_dtype(haul_dtype dtype)
-{
-    return haul_dtype_is_float(dtype) ? dtype : HAUL_F32;
-}
-
 haul_dtype haul__sum_dtype(haul_dtype dtype)
 {
     return haul__is_half(dtype) ? HAUL_F32 : dtype;

@@ -105,9 +105,6 @@ void haul__storage_embed(haul__storage *storage, haul_device *device);
 /* Size of an element in bytes. */
 size_t haul__dtype_size(haul_dtype dtype);
 
-/* `dtype` if it is a float, else f32. */
-haul_dtype haul__float_dtype(haul_dtype dtype);
-
 /* What sums of a floating dtype are kept in, ACC of kernel text: f32 for f16 and bf16. */
 haul_dtype haul__sum_dtype(haul_dtype dtype);
 

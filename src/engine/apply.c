@@ -1,6 +1,6 @@
 /* The driver: every operation goes through here.
  *
- * A call lies on the C stack, and so does the scope that takes what is made on the way: moved, cast and copied
+ * A call is on the C stack, and so is the scope that takes what is made on the way: moved, cast and copied
  * operands, and the temporaries of `compute`. Results belong to nobody until the call has succeeded; then they go to
  * the innermost scope of the caller. */
 #include <string.h>
@@ -190,39 +190,6 @@ static haul_status deliver(haul__call *c, haul_tensor **results)
     return status;
 }
 
-haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                        int count, haul_tensor **results)
-{
-    haul__call    c;
-    haul_scope    scope;
-    void         *room;
-    const int64_t began = haul__operation_begin(operation->name);
-    haul_status   status = begin(&c, operation, attributes, count, &room);
-    if (!status)
-        status = haul__scope_open(&scope, operation->name);
-    if (!status) {
-        status = run(&c, operands, &scope);
-        haul__scope_close(&scope);
-        if (status)
-            release_results(&c);
-        else
-            status = deliver(&c, results);
-    }
-    haul__free(room);
-    haul__operation_end(operation->name, began);
-    return status;
-}
-
-haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                          int count)
-{
-    haul_tensor *results[HAUL__MAX_RESULTS];
-    bool         tracked;
-    if (haul__is_short(operation, operands, count, &tracked))
-        return haul__apply_short(operation, attributes, operands, count, tracked);
-    return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
-}
-
 /* ---- into given tensors ---- */
 
 static haul_status refuse_recording(const haul__call *c)
@@ -300,11 +267,12 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
     return status;
 }
 
-haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
-                             haul_tensor *const *operands, int count)
+/* ---- whole calls ---- */
+
+/* Results go to `outs`, or, where that is NULL, to `results`. */
+static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                         int count, haul_tensor *const *outs, haul_tensor **results)
 {
-    if (haul__is_short_into(outs[0], operation, operands, count))
-        return haul__apply_short_into(outs[0], operation, attributes, operands, count);
     haul__call    c;
     haul_scope    scope;
     void         *room;
@@ -313,13 +281,40 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
-        status = run_into(&c, operands, outs, &scope);
+        status = outs ? run_into(&c, operands, outs, &scope) : run(&c, operands, &scope);
         haul__scope_close(&scope);
-        release_results(&c);
+        if (outs || status)
+            release_results(&c);
+        else
+            status = deliver(&c, results);
     }
     haul__free(room);
     haul__operation_end(operation->name, began);
     return status;
+}
+
+haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                        int count, haul_tensor **results)
+{
+    return apply(operation, attributes, operands, count, NULL, results);
+}
+
+haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                          int count)
+{
+    haul_tensor *results[HAUL__MAX_RESULTS];
+    bool         tracked;
+    if (haul__is_short(operation, operands, count, &tracked))
+        return haul__apply_short(operation, attributes, operands, count, tracked);
+    return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
+}
+
+haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
+                             haul_tensor *const *operands, int count)
+{
+    if (haul__is_short_into(outs[0], operation, operands, count))
+        return haul__apply_short_into(outs[0], operation, attributes, operands, count);
+    return apply(operation, attributes, operands, count, outs, NULL);
 }
 
 haul_tensor *haul__no_options(const haul__operation *operation)
