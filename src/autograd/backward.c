@@ -8,6 +8,7 @@
 #include "autograd/pass.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/thread.h"
 #include "engine/autocast.h"
 #include "engine/node.h"
@@ -63,6 +64,15 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* A chain of operations is found in the order wanted. */
+static bool is_sorted(const pass *p)
+{
+    for (size_t i = 1; i < p->count; i++)
+        if (p->nodes[i - 1]->order < p->nodes[i]->order)
+            return false;
+    return true;
+}
+
 static haul_status collect(pass *p, haul__node *root)
 {
     bool ok = add_node(p, root);
@@ -72,7 +82,8 @@ static haul_status collect(pass *p, haul__node *root)
                 ok = add_node(p, p->nodes[i]->edges[k].node);
     if (!ok)
         return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
-    qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
+    if (!is_sorted(p))
+        qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
     return HAUL_OK;
 }
 
@@ -169,10 +180,12 @@ static haul_status visit(pass *p, haul__node *node)
     if (!any)
         return HAUL_OK;
     capture(p, node, arrived);
-    haul_scope *scope = haul_scope_push();
-    haul_status status = scope ? run_node(p, node, results) : haul_error_status();
-    if (scope)
-        haul_scope_pop(scope);
+    haul_scope  scope;
+    haul_status status = haul__scope_open(&scope, p->operation);
+    if (!status) {
+        status = run_node(p, node, results);
+        haul__scope_close(&scope);
+    }
     for (int k = 0; k < node->result_count; k++)
         haul__object_release(arrived[k]);
     return status;
@@ -236,9 +249,11 @@ static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int cou
 haul_status haul__gradient_pass(const haul__pass_request *request)
 {
     haul_status status = check_root(request->operation, request->y, request->seed);
-    haul_scope *scope = status ? NULL : haul_scope_push();
-    if (!scope)
-        return haul_error_status();
+    haul_scope  scope;
+    if (!status)
+        status = haul__scope_open(&scope, request->operation);
+    if (status)
+        return status;
     pass p = {.operation = request->operation};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores it */
     if (haul__autocast_begun())
@@ -258,7 +273,7 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
     release_gradients(&p.captured);
     haul__free(p.nodes);
     haul__free(p.leaves);
-    haul_scope_pop(scope);
+    haul__scope_close(&scope);
     return status;
 }
 

@@ -2,10 +2,11 @@
 #include "core/map.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "core/alloc.h"
 
-enum { LEAST = 64 };
+enum { LEAST = 16 };
 
 /* The entry that has the key, or the free one where it belongs; the map has free ones. */
 static haul__map_entry *place_of(const haul__map *map, const void *key)
@@ -21,13 +22,14 @@ static haul__map_entry *place_of(const haul__map *map, const void *key)
 static bool grow(haul__map *map)
 {
     haul__map larger = {.capacity = map->capacity ? 2 * map->capacity : LEAST, .count = map->count};
-    larger.entries = haul__calloc(larger.capacity, sizeof *larger.entries);
+    larger.entries = haul__small_alloc(larger.capacity * sizeof *larger.entries);
     if (!larger.entries)
         return false;
+    memset(larger.entries, 0, larger.capacity * sizeof *larger.entries);
     for (size_t i = 0; i < map->capacity; i++)
         if (map->entries[i].key)
             *place_of(&larger, map->entries[i].key) = map->entries[i];
-    haul__free(map->entries);
+    haul__map_free(map);
     *map = larger;
     return true;
 }
@@ -51,6 +53,6 @@ haul__map_entry *haul__map_insert(haul__map *map, const void *key, bool *is_new)
 
 void haul__map_free(haul__map *map)
 {
-    haul__free(map->entries);
+    haul__small_free(map->entries, map->capacity * sizeof *map->entries);
     *map = (haul__map){0};
 }

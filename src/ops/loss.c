@@ -1,8 +1,9 @@
 /* Losses: one number, the mean over the batch.
  *
  * cross_entropy is log_softmax and nll_loss in one pass each way: forward keeps the logarithm of each row's sum of
- * exponentials, backward is (softmax - onehot) g / N. Where a gradient is to be differentiated again it is composed of
- * operations instead. The binary and squared losses are composed always. */
+ * exponentials, backward is (softmax - onehot) g / N. mse_loss takes its squares in one pass, and its gradient in
+ * another. Where a gradient is to be differentiated again it is composed of operations instead. The binary loss is
+ * always composed. */
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/indices.h"
@@ -15,6 +16,12 @@ typedef struct loss_params {
     I64 classes;
     I64 offsets[5]; /* of the buffers */
 } loss_params;
+
+typedef struct mse_params {
+    I64 items;
+    I64 offsets[4]; /* of the buffers */
+    U64 scale;      /* 1 / N, as a scalar of the dtype */
+} mse_params;
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
@@ -70,6 +77,31 @@ KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
         EACH_OF_ROW(j, n) STORE(o, j, (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * each);
+    }
+}
+
+/* Each step is rounded to the dtype, as if it were an operation of its own. */
+KERNEL3(mse_squares, mse_params, T, out, const T, x, const T, target)
+{
+    GLOBAL T *o = out + p.offsets[0];
+    GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
+    VECTOR_LOOP FOR_ITEMS(i)
+    {
+        const A d = NARROW(LOAD(v, i) - LOAD(w, i));
+        STORE(o, i, d * d);
+    }
+}
+
+/* 2 (x - target) g / N */
+KERNEL4(mse_backward, mse_params, T, out, const T, x, const T, target, const T, g)
+{
+    const A each = NARROW(LOAD(g, p.offsets[3]) * SCALAR(p.scale));
+    GLOBAL T *o = out + p.offsets[0];
+    GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
+    VECTOR_LOOP FOR_ITEMS(i)
+    {
+        const A d = NARROW(LOAD(v, i) - LOAD(w, i));
+        STORE(o, i, each * NARROW(d * LIT(2.0)));
     }
 }
 #endif
@@ -280,7 +312,7 @@ haul_status haul_cross_entropy_into(haul_tensor *out, haul_tensor *logits, haul_
     return HAUL__APPLY_INTO(out, cross_entropy, NULL, logits, y);
 }
 
-/* ---- composed losses ---- */
+/* ---- binary cross-entropy ---- */
 
 static haul_status check_pair(const haul__call *c)
 {
@@ -322,21 +354,90 @@ haul_status haul_bce_with_logits_into(haul_tensor *out, haul_tensor *logits, hau
     return HAUL__APPLY_INTO(out, bce_with_logits, NULL, logits, target);
 }
 
-static haul_status mse_loss(haul__call *c)
+/* ---- mse_loss ---- */
+
+#define MSE_GRAIN 8192
+
+/* The factor of the loss's gradient. */
+static double mse_scale(const haul_tensor *x)
 {
-    if (check_pair(c))
+    return x->count > 1 ? 1.0 / (double)x->count : 1;
+}
+
+static mse_params mse_params_of(const haul__call *c, const haul_tensor *result)
+{
+    const haul_tensor *x = c->operands[0];
+    mse_params         p = {.items = x->count, .offsets = {result->offset}};
+    for (int i = 0; i < c->count; i++)
+        p.offsets[1 + i] = c->operands[i]->offset;
+    p.scale = haul__scalar_bits(x->dtype, mse_scale(x));
+    return p;
+}
+
+static haul_status mse_backward_infer(haul__call *c)
+{
+    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[0]->shape);
+}
+
+static haul_status mse_backward_compute(haul__call *c)
+{
+    mse_params p = mse_params_of(c, c->results[0]);
+    return haul__launch_kernel(c, HAUL__K_mse_backward, c->operands[0]->dtype, c->results, 1, c->operands, c->count, &p,
+                               sizeof p, p.items, MSE_GRAIN);
+}
+
+/* 2 (x - target) g / N; g is 0-d. */
+HAUL__OPERATION(mse_loss_backward) = {
+    .name = "haul_mse_loss_backward",
+    .operands = {{"x"}, {"target"}, {"g"}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .infer = mse_backward_infer,
+    .compute = mse_backward_compute,
+    .flops = 3,
+};
+
+static haul_status mse_infer(haul__call *c)
+{
+    haul_status status = check_pair(c);
+    return status ? status : haul__describe(c, 0, c->operands[0]->dtype, &HAUL_SCALAR_SHAPE);
+}
+
+static haul_status mse_compute(haul__call *c)
+{
+    haul_tensor *x = c->operands[0], *squares = haul__temporary(c, x->dtype, &x->shape);
+    if (!squares)
         return haul_error_status();
-    c->results[0] = haul_mean(haul_square(haul_sub(c->operands[0], c->operands[1])));
-    return c->results[0] ? HAUL_OK : haul_error_status();
+    mse_params p = mse_params_of(c, squares);
+    if (haul__launch_kernel(c, HAUL__K_mse_squares, x->dtype, &squares, 1, c->operands, 2, &p, sizeof p, p.items,
+                            MSE_GRAIN))
+        return haul_error_status();
+    return haul__mean_of_all(c, c->results[0], squares);
+}
+
+static void mse_gradient(haul__gradient *c)
+{
+    haul_tensor *g = c->results[0], *x = c->saved[0], *target = c->saved[1], *dx;
+    if (haul__differentiated(c))
+        dx = haul_mul(haul_mul_scalar(g, mse_scale(x)), haul_mul_scalar(haul_sub(x, target), 2));
+    else
+        dx = HAUL__APPLY(mse_loss_backward, NULL, x, target, g);
+    c->operands[0] = dx;
+    if (haul__wanted(c, 1))
+        c->operands[1] = haul_neg(dx);
 }
 
 HAUL__OPERATION(mse_loss) = {
     .name = "haul_mse_loss",
-    .operands = {{"x"}, {"target"}},
+    .operands = {{"x", .saved_for = HAUL__FOR_ALL}, {"target", .saved_for = HAUL__FOR_ALL}},
     .results = {{"loss"}},
+    .dtypes = HAUL__FLOATS,
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
-    .compose = mse_loss,
+    .infer = mse_infer,
+    .compute = mse_compute,
+    .gradient = mse_gradient,
+    .flops = 3,
 };
 
 haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target)

@@ -4,6 +4,7 @@
 
 #include "engine/copy.h"
 #include "ops/gemm.h"
+#include "ops/reduce.h"
 
 /* ---- operands as matrices ---- */
 
@@ -271,23 +272,126 @@ static haul_status linear_compute(haul__call *c)
     return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
 }
 
-/* y = x W^T + bias: dx = g W, dW = g^T x, dbias = the sum of g's rows; with relu, of the g where y > 0. */
+/* The gradients of matrices x and weight, and of the bias, in one call. */
+typedef struct backward_attributes {
+    bool wanted[3];
+} backward_attributes;
+
+static haul_status backward_infer(haul__call *c)
+{
+    const backward_attributes *at = haul__attributes(c);
+    const int64_t             *g = c->operands[0]->shape.dims;
+    haul_dtype                 dtype = c->operands[0]->dtype;
+    for (int i = 0; i < 3; i++)
+        if (!at->wanted[i])
+            haul__leave_out(c, i);
+    if (at->wanted[0] && haul__describe(c, 0, dtype, &HAUL_SHAPE(g[0], c->operands[2]->shape.dims[1])))
+        return haul_error_status();
+    if (at->wanted[1] && haul__describe(c, 1, dtype, &HAUL_SHAPE(g[1], c->operands[1]->shape.dims[1])))
+        return haul_error_status();
+    return at->wanted[2] ? haul__describe(c, 2, dtype, &HAUL_SHAPE(g[1])) : HAUL_OK;
+}
+
+/* y = a b, or a^T b, of matrices. */
+static haul_status multiply(const haul__call *c, haul_tensor *y, haul_tensor *a, bool transposed, haul_tensor *b)
+{
+    int        rows = transposed ? 1 : 0, columns = 1 - rows;
+    haul__gemm g = {
+        .batch = 1,
+        .m = a->shape.dims[rows],
+        .n = b->shape.dims[1],
+        .k = a->shape.dims[columns],
+        .a_row = a->strides[rows],
+        .a_col = a->strides[columns],
+        .b_row = b->strides[0],
+        .b_col = b->strides[1],
+        .c_row = b->shape.dims[1],
+    };
+    if (g.m == 1)
+        g.a_row = g.k * g.a_col;
+    g.c_batch = g.m * g.n;
+    return haul__gemm_run(c, &g, y, a, b, NULL);
+}
+
+static bool has_elements(const haul_tensor *result)
+{
+    return result && result->count;
+}
+
+static haul_status backward_compute(haul__call *c)
+{
+    haul_tensor *g = c->operands[0], *dx = c->results[0], *dweight = c->results[1], *dbias = c->results[2];
+    haul_status  status = has_elements(dx) ? multiply(c, dx, g, false, c->operands[2]) : HAUL_OK;
+    if (!status && has_elements(dweight))
+        status = multiply(c, dweight, g, true, c->operands[1]);
+    return !status && has_elements(dbias) ? haul__sum_of_rows(c, dbias, g) : status;
+}
+
+static haul__cost backward_cost(const haul__call *c)
+{
+    const backward_attributes *at = haul__attributes_of(c);
+    const haul_tensor         *g = c->operands[0], *x = c->operands[1], *weight = c->operands[2];
+    double                     elements = (double)g->count, flops = at->wanted[2] ? elements : 0;
+    if (at->wanted[0])
+        flops += 2 * elements * (double)weight->shape.dims[1];
+    if (at->wanted[1])
+        flops += 2 * elements * (double)x->shape.dims[1];
+    return (haul__cost){.flops = flops, .bytes = haul__call_bytes(c)};
+}
+
+/* dx = g weight, dweight = g^T x and dbias, the sum of g's rows: those that are wanted. */
+HAUL__OPERATION(linear_backward) = {
+    .name = "haul_linear_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"x", .layout = HAUL__ANY_STRIDES, .optional = true},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .optional = true}},
+    .results = {{"dx"}, {"dweight"}, {"dbias"}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .attributes_size = HAUL__ATTRIBUTES(backward_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .cost = backward_cost,
+};
+
+/* The same in operations, which can be differentiated again. */
+static void compose_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
+{
+    if (haul__wanted(c, 0))
+        c->operands[0] = haul_matmul(g, c->saved[1]);
+    if (haul__wanted(c, 1))
+        c->operands[1] = haul_matmul(haul_transpose(g, 0, 1), x);
+    if (haul__wanted(c, 2))
+        c->operands[2] = haul_sum(g, .axes = {0}, .count = 1);
+}
+
+static void apply_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
+{
+    backward_attributes at = {{haul__wanted(c, 0), haul__wanted(c, 1), haul__wanted(c, 2)}};
+    haul_tensor        *results[HAUL__MAX_RESULTS];
+    haul_status status = haul__apply(&haul__operation_linear_backward, &at, HAUL__OPERANDS(g, x, c->saved[1]), results);
+    for (int i = 0; i < 3; i++)
+        if (at.wanted[i])
+            c->operands[i] = status ? NULL : results[i];
+}
+
+/* y = x W^T + bias; with relu, of the g where y > 0. */
 static void linear_gradient(haul__gradient *c)
 {
     const linear_attributes *at = c->attributes;
-    const haul_shape        *x = haul__operand_shape(c, 0);
-    haul_tensor             *g = c->results[0];
+    const haul_shape        *x_shape = haul__operand_shape(c, 0);
+    haul_tensor             *g = c->results[0], *x = c->saved[0];
     if (at->relu)
         g = haul_relu_backward(g, c->saved_results[0]);
     g = fold_rows(c, g);
-    if (haul__wanted(c, 0)) {
-        haul_tensor *dx = haul_matmul(g, c->saved[1]);
-        c->operands[0] = x->ndim == 2 ? dx : haul_reshape(dx, *x);
-    }
-    if (haul__wanted(c, 1))
-        c->operands[1] = haul_matmul(haul_transpose(g, 0, 1), fold_rows(c, c->saved[0]));
-    if (haul__wanted(c, 2))
-        c->operands[2] = haul_sum(g, .axes = {0}, .count = 1);
+    if (!haul__is_none(x))
+        x = fold_rows(c, x);
+    if (haul__differentiated(c))
+        compose_backward(c, g, x);
+    else
+        apply_backward(c, g, x);
+    if (haul__wanted(c, 0) && x_shape->ndim != 2)
+        c->operands[0] = haul_reshape(c->operands[0], *x_shape);
 }
 
 HAUL__OPERATION(linear) = {

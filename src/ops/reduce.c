@@ -314,6 +314,11 @@ haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor
     return reduce_into(c, &mean_reduction, out, x, all, (double)x->count);
 }
 
+haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x)
+{
+    return reduce_into(c, &sum_reduction, out, x, (const bool[HAUL_MAX_DIMS]){true}, 0);
+}
+
 /* ---- the call ---- */
 
 typedef struct reduce_attributes {

@@ -8,6 +8,9 @@
  * of no elements. */
 haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x);
 
+/* For compute: out [n] becomes the sum of the rows of x [m, n]. */
+haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x);
+
 /* Sum g down to `shape`, undoing broadcasting. NULL is a failure that is handed on. */
 haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape);
 

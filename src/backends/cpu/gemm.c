@@ -1,7 +1,8 @@
 /* Matrix products of the CPU, by register tiles.
  *
- * B is packed to panels that stay in a cache, unless it can be used where it lies: with few rows of A packing would
- * cost more than it saves. Work is cut into pieces by shape alone, so results do not depend on the number of threads.
+ * B is packed to panels that stay in a cache, unless it can be used where it lies: with few rows of A, or a B that is
+ * in the cache as it is, packing would cost more than it saves. Work is cut into pieces by shape alone, so results do
+ * not depend on the number of threads.
  */
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define PIECE_WORK  262144.0
 #define MOST_PIECES 64
 #define FEW_ROWS    24
+#define SMALL_B     4096 /* elements of B that need no packing */
 #define DOT_ROWS    96
 #define BLOCK_ROWS  48
 
@@ -117,7 +119,7 @@ static void run_piece(const product *p, int64_t index)
     int64_t lanes = p->tiles->lanes;
     if (g->a_col == 1 && g->b_row == 1 && g->m <= DOT_ROWS && g->k >= 4 * lanes) {
         multiply_dots(p, &x);
-    } else if (g->b_col == 1 && g->m <= FEW_ROWS) {
+    } else if (g->b_col == 1 && (g->m <= FEW_ROWS || g->k * x.columns <= SMALL_B)) {
         int64_t whole = x.columns - x.columns % lanes; /* tiles read whole vectors: the rest must not end B */
         if (whole)
             multiply(p, &x, 0, whole, false);

@@ -21,12 +21,25 @@ INLINE void NAME(store)(REAL *p, VECTOR v)
     *(VECTOR *)p = v;
 }
 
+/* Copy fewer elements than a vector has, by sizes that are known: without a call. */
+INLINE void NAME(copy_part)(REAL *to, const REAL *from, int64_t count)
+{
+    UNROLL for (int n = LANES / 2; n > 0; n /= 2)
+    {
+        if (!(count & n))
+            continue;
+        memcpy(to, from, (size_t)n * sizeof(REAL));
+        to += n;
+        from += n;
+    }
+}
+
 /* The first `count` lanes, zeros in the others. */
-static inline VECTOR NAME(load_part)(const REAL *p, int64_t count)
+INLINE VECTOR NAME(load_part)(const REAL *p, int64_t count)
 {
     VECTOR v = {0};
 
-    memcpy(&v, p, (size_t)count * sizeof(REAL));
+    NAME(copy_part)((REAL *)&v, p, count);
     return v;
 }
 
@@ -80,7 +93,7 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
                 int64_t count = columns - v * LANES;
                 if (add)
                     y += NAME(load_part)(out + v * LANES, count);
-                memcpy(out + v * LANES, &y, (size_t)count * sizeof(REAL));
+                NAME(copy_part)(out + v * LANES, (const REAL *)&y, count);
             } else {
                 if (add)
                     y += NAME(load)(out + v * LANES);
@@ -127,16 +140,35 @@ static void NAME(product)(const haul__cpu_product *p)
     } while (k0 < p->k);
 }
 
+/* Zeros behind `n` elements of a panel's row, up to the vector's end: tiles read whole vectors. */
+INLINE void NAME(fill_up)(REAL *row, int64_t n)
+{
+    for (int64_t j = n; j % LANES; j++)
+        row[j] = 0;
+}
+
+/* Row-major B: whole vectors, and what is left. */
+static void NAME(pack_rows)(REAL *out, const REAL *b, int64_t b_row, int64_t k, int64_t n)
+{
+    const int64_t whole = n - n % LANES;
+
+    for (int64_t i = 0; i < k; i++) {
+        const REAL *from = b + i * b_row;
+        REAL       *to = out + i * WIDTH;
+        for (int64_t j = 0; j < whole; j += LANES)
+            NAME(store)(to + j, NAME(load)(from + j));
+        if (whole < n)
+            NAME(store)(to + whole, NAME(load_part)(from + whole, n - whole));
+    }
+}
+
 static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_column, int64_t k, int64_t n)
 {
     const REAL *b = from;
     REAL       *out = panel;
 
     if (b_column == 1) {
-        for (int64_t i = 0; i < k; i++) {
-            memcpy(out + i * WIDTH, b + i * b_row, (size_t)n * sizeof(REAL));
-            memset(out + i * WIDTH + n, 0, (size_t)(WIDTH - n) * sizeof(REAL));
-        }
+        NAME(pack_rows)(out, b, b_row, k, n);
         return;
     }
     /* A few rows at a time: reads stay in the cache lines they fetched, writes are runs. */
@@ -148,7 +180,7 @@ static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_c
                 out[i * WIDTH + j] = column[i * b_row];
         }
         for (int64_t i = i0; i < i1; i++)
-            memset(out + i * WIDTH + n, 0, (size_t)(WIDTH - n) * sizeof(REAL));
+            NAME(fill_up)(out + i * WIDTH, n);
     }
 }
 
