@@ -420,6 +420,7 @@ static void test_memory_format__files_are_row_major(void **state)
     haul_tensor *x = sample(haul_cpu(), 1);
     assert_int_equal(haul_save_npy("last.npy", channels_last(x)), HAUL_OK);
     haul_tensor *back = haul_load_npy("last.npy");
+    remove("last.npy");
     assert_equal(back, x, 0, "a file");
     assert_true(haul_tensor_is_contiguous(back));
     haul_scope_pop(scope);
