@@ -1,11 +1,10 @@
 # Kernel text and CPU kernels.
 #
-# The regions of C files between the two marker lines are the kernels of all devices: tools/embed.c writes them as
-# generated/kernels/NAME.k.h, for the CPU units below, and as arrays in generated/kernels_text.c, for run-time
-# compilers. generated/kernels/kernels.def lists the kernels. src/backends/cpu/kernels/unit.c is compiled once per dtype
-# and instruction level.
+# The regions of C files between the two marker lines and the rows of pointwise.def are the kernels of all devices.
+# tools/embed.c writes them as generated/kernels/NAME.k.h, for the CPU units below, and as arrays in
+# generated/kernels_text.c, for run-time compilers. generated/kernels/kernels.def lists the kernels. A unit,
+# generated/kernels/units/NAME_DTYPE.c, has one text for one dtype, and is compiled once for each instruction level.
 
-set(HAUL_KERNEL_DTYPES bool u8 i8 i16 i32 i64 f16 bf16 f32 f64)
 set(HAUL_GENERATED ${PROJECT_BINARY_DIR}/generated)
 
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -14,28 +13,44 @@ endif()
 
 # --- the text ----------------------------------------------------------------------------------------------------------
 
-add_executable(haul_embed tools/embed.c)
-target_link_libraries(haul_embed PRIVATE haul_warnings)
-
 file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h)
-list(APPEND headers src/kernels/common.h src/kernels/pointwise.h)
+list(APPEND headers src/kernels/common.h src/kernels/pointwise.h include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
-set(stamp ${HAUL_GENERATED}/kernels.stamp)
-set(written ${HAUL_KERNEL_TEXTS} ${HAUL_GENERATED}/kernels/all.k.h ${HAUL_GENERATED}/kernels/kernels.def)
-foreach(file IN LISTS files)
-    get_filename_component(name ${file} NAME_WE)
-    list(APPEND written ${HAUL_GENERATED}/kernels/${name}.k.h)
-endforeach()
+
+# The tool is compiled and run when the build is configured, because which units there are depends on the text.
+file(GLOB tool CONFIGURE_DEPENDS tools/embed*.c)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${tool} ${PROJECT_SOURCE_DIR}/tools/embed.h)
+set(embed ${PROJECT_BINARY_DIR}/haul_embed)
+set(warnings -Wall -Wextra -Wpedantic -Wshadow)
+if(HAUL_WERROR)
+    list(APPEND warnings -Werror)
+endif()
+try_compile(compiled ${PROJECT_BINARY_DIR}/CMakeFiles/haul_embed SOURCES ${tool}
+    COMPILE_DEFINITIONS -D_GNU_SOURCE ${warnings}
+    C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+    OUTPUT_VARIABLE output COPY_FILE ${embed})
+if(NOT compiled)
+    message(FATAL_ERROR "tools/embed.c does not compile:\n${output}")
+endif()
+file(MAKE_DIRECTORY ${HAUL_GENERATED})
+execute_process(COMMAND ${embed} ${HAUL_GENERATED} ${files} ${headers} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    RESULT_VARIABLE result ERROR_VARIABLE output)
+if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${output}")
+endif()
+file(GLOB units CONFIGURE_DEPENDS ${HAUL_GENERATED}/kernels/units/*.c)
 
 # The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
+set(stamp ${HAUL_GENERATED}/kernels.stamp)
+file(GLOB written ${HAUL_GENERATED}/kernels/*)
 list(TRANSFORM files PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE more)
-add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${written}
-    COMMAND haul_embed ${HAUL_GENERATED} ${files} ${headers}
+add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${HAUL_KERNEL_TEXTS} ${written} ${units}
+    COMMAND ${embed} --configured ${HAUL_GENERATED} ${files} ${headers}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    DEPENDS haul_embed ${inputs} ${more}
+    DEPENDS ${embed} ${inputs} ${more}
     COMMENT "Collecting kernel text" VERBATIM)
 add_custom_target(haul_kernel_texts DEPENDS ${stamp})
 set_source_files_properties(${HAUL_KERNEL_TEXTS} PROPERTIES GENERATED ON)
@@ -50,12 +65,11 @@ set(kernel_flags -O3 -fno-math-errno -fno-trapping-math -fwrapv)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     list(APPEND kernel_flags "-mmemcpy-strategy=vector_loop:2048:noalign,libcall:-1:noalign")
 endif()
-# Kernels are written for all dtypes; a unit uses those that its table lists. A loop that clang cannot vectorise although
-# a pragma asks for it is no reason to fail. (A library, as these must follow the -Wall of another one.)
+# A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no
+# reason to fail. (A library, as these must follow the -Wall of another one.)
 add_library(haul_kernel_warnings INTERFACE)
 target_compile_options(haul_kernel_warnings INTERFACE
     -Wno-unused-function $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-pass-failed>)
-set(unit ${PROJECT_SOURCE_DIR}/src/backends/cpu/kernels/unit.c)
 file(GLOB fma CONFIGURE_DEPENDS src/backends/cpu/kernels/*_fma.c)
 
 function(haul_add_kernels name level sources)
@@ -81,12 +95,8 @@ endforeach()
 foreach(level IN LISTS HAUL_CPU_LEVELS)
     # Wider vectors than those of v3 pay in register tiles, and hardly in loops that wait for memory.
     if(NOT level STREQUAL "v4")
-        foreach(dtype IN LISTS HAUL_KERNEL_DTYPES)
-            haul_add_kernels(haul_kernels_${dtype}_${level} ${level} ${unit})
-            target_compile_definitions(haul_kernels_${dtype}_${level} PRIVATE
-                HAUL_KERNEL_DTYPE_${dtype}=1 HAUL_KERNEL_SUFFIX=${dtype})
-            target_compile_options(haul_kernels_${dtype}_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
-        endforeach()
+        haul_add_kernels(haul_kernels_${level} ${level} "${units}")
+        target_compile_options(haul_kernels_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
     endif()
     haul_add_kernels(haul_kernels_fma_${level} ${level} "${fma}")
     target_compile_options(haul_kernels_fma_${level} PRIVATE ${kernel_flags} -ffp-contract=fast)

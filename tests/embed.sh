@@ -39,23 +39,27 @@ printf '#define P 1\n' >backends/some/prelude.h # named by its folder
 
 sources='ops/b.c ops/plain.c ops/a.c ops/common.c kernels/common.h backends/some/prelude.h'
 "$embed" out $sources || fail "embed failed"
-cat >wanted <<'END'
+cat >wanted_b <<'END'
 #line 4 "ops/b.c"
 K("\n") /* a comment */
 #line 10 "ops/b.c"
 second
 END
-cmp wanted out/kernels/b.k.h || fail "the regions of b.c differ"
-[ -e out/kernels/plain.k.h ] && [ ! -s out/kernels/plain.k.h ] || fail "a file without regions should give an empty header"
-[ ! -s out/kernels/common.k.h ] || fail "a header should have no other header"
-grep include out/kernels/all.k.h >includes
-printf '#include "kernels/a.k.h"\n#include "kernels/b.k.h"\n' | cmp - includes || fail "all.k.h differs"
+cmp wanted_b out/kernels/b.k.h || fail "the regions of b.c differ"
+[ ! -e out/kernels/plain.k.h ] && [ ! -e out/kernels/common.k.h ] || fail "a file without text should give no header"
 
-# The list of kernels: by line and by macro, of headers too, with dtypes and form.
+# The list of kernels: by line and by macro, of headers too, and of rows, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
 #define TWICE(name, formula) \
     KERNEL2(name, P, T, out, const T, x) { FOR_ITEMS(i) formula }
 #define OTHER(kernel) TWICE_(kernel, KERNEL)
+#define POINTWISE2(name, R, PUT, formula) KERNEL3(name, P, R, out, const T, a, const T, b)
+#define POINTWISE_SCALAR(name, R, PUT, formula) KERNEL2(name, P, R, out, const T, a)
+END
+cat >kernels/rows.def <<'END'
+/* HAUL_UNARY(no) */
+HAUL_BINARY(mod, NUMBER, M(a, b) , SAVE, f(g, h), 0, 1)
+HAUL_COMPARE(eq, a == b)
 END
 cat >ops/rows.c <<'END'
 /* kernel text begins */
@@ -89,15 +93,44 @@ KERNEL1(sixth, P, T, out)
 /* kernel text ends */
 KERNEL1(host, P, T, out)
 END
-"$embed" list ops/rows.c kernels/pointwise.h || fail "embed failed"
+"$embed" list ops/rows.c kernels/pointwise.h kernels/rows.def || fail "embed failed"
 cat >wanted_list <<'END'
-KERNEL(ANY, false, rows, first)
-KERNEL(NUMBER, false, rows, second)
-KERNEL(FLOAT, true, rows, third)
-KERNEL(FLOAT, true, rows, fourth)
-KERNEL(ANY, false, rows, sixth)
+KERNEL(ANY, false, 3, pointwise_eq, eq)
+KERNEL(ANY, false, 2, pointwise_eq, eq_scalar)
+KERNEL(NUMBER, false, 3, pointwise_mod, mod)
+KERNEL(NUMBER, false, 2, pointwise_mod, mod_scalar)
+KERNEL(ANY, false, 1, rows, first)
+KERNEL(NUMBER, false, 2, rows, second)
+KERNEL(FLOAT, true, 1, rows, third)
+KERNEL(FLOAT, true, 2, rows, fourth)
+KERNEL(ANY, false, 1, rows, sixth)
 END
 grep '^KERNEL' list/kernels/kernels.def | cmp - wanted_list || fail "the list of kernels differs: $(cat list/kernels/kernels.def)"
+cat >wanted <<'END'
+#if !defined(HAUL_KERNEL_DTYPE_bool)
+#line 2 "kernels/rows.def"
+POINTWISE2(mod, T, STORE, M(a, b))
+POINTWISE_SCALAR(mod_scalar, T, STORE, M(a, b))
+#endif
+END
+cmp wanted list/kernels/pointwise_mod.k.h || fail "the text of a row differs"
+
+# A unit for each dtype that a text has kernels for. A build that is configured is told when they change.
+ls list/kernels/units | grep -c '^rows_' | grep -qx 10 || fail "the units of rows.c are: $(ls list/kernels/units)"
+[ -e list/kernels/units/pointwise_0_u8.c ] && [ ! -e list/kernels/units/pointwise_0_bool.c ] || fail "the units of rows differ"
+[ -e list/kernels/units/pointwise_1_bool.c ] || fail "the row eq is not for bool"
+cat >wanted <<'END'
+/* Written by tools/embed.c. */
+#define HAUL_KERNEL_DTYPE_f16 1
+#define HAUL_KERNEL_SUFFIX f16
+#include "backends/cpu/kernels/unit.h"
+#include "kernels/rows.k.h"
+END
+cmp wanted list/kernels/units/rows_f16.c || fail "a unit differs"
+"$embed" --configured list ops/rows.c kernels/pointwise.h kernels/rows.def || fail "nothing changed"
+"$embed" --configured list ops/rows.c kernels/pointwise.h 2>message && fail "units went without a word"
+grep -q 'build again' message || fail "the message is: $(cat message)"
+[ ! -e list/kernels/units/pointwise_0_u8.c ] || fail "a unit without text is left"
 
 # The arrays hold the same text.
 cat >main.c <<'END'
@@ -114,20 +147,28 @@ END
 "$HAUL_CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I "$HAUL_SOURCE/src" -o main main.c out/kernels_text.c || fail "does not compile"
 {
     printf '4\na:\n#line 2 "ops/a.c"\nfirst\nb:\n'
-    cat wanted
+    cat wanted_b
     printf 'common:\n#line 1 "kernels/common.h"\n#define C 1\n'
     printf 'prelude_some:\n#line 1 "backends/some/prelude.h"\n#define P 1\n'
 } >expected
 ./main | cmp - expected || fail "the table differs"
 
-# A change outside the regions that moves no line touches nothing; one inside touches its header only.
-touch -d '2001-01-01' out/kernels/* out/kernels_text.c
+# A change outside the regions touches no header. One that moves them touches the texts of run-time compilers, which
+# always have the right lines. One inside touches its header, which gets the right lines.
+touched() {
+    find out -type f -newermt 2002-01-01 | sort | xargs
+}
+touch -d '2001-01-01' out/kernels/*.* out/kernels_text.c
 sed -i 's/int more/int less/' ops/b.c
 "$embed" out $sources
-[ -z "$(find out -type f -newermt 2002-01-01)" ] || fail "files were touched without need"
+[ -z "$(touched)" ] || fail "files were touched without need: $(touched)"
+sed -i '1i int moved;' ops/a.c
+"$embed" out $sources
+[ "$(touched)" = "out/kernels_text.c" ] || fail "a text that moved touched $(touched)"
 sed -i 's/first/FIRST/' ops/a.c
 "$embed" out $sources
-[ "$(find out -type f -newermt 2002-01-01 | sort | xargs)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched"
+[ "$(touched)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched: $(touched)"
+grep -q '#line 3' out/kernels/a.k.h || fail "the text has the line that it was at before it moved"
 
 printf '/* kernel text begins */\nx\n' >ops/open.c
 refused 'open.c: kernel text begins but does not end' ops/open.c
@@ -137,10 +178,14 @@ printf '/* kernel text begins */\n/* kernel text begins */\n' >ops/twice.c
 refused 'twice.c:2: kernel text begins inside' ops/twice.c
 printf '/* kernel text begins */\n\303\244\n/* kernel text ends */\n' >ops/letter.c
 refused 'not ASCII' ops/letter.c
-cp ops/plain.c backends/some/a.c # its empty header would take the place of the other
+cp ops/a.c backends/some/a.c
 refused 'have one name' ops/a.c backends/some/a.c
 cp ops/a.c ops/common.c # now it has text
 refused 'have one name' ops/common.c kernels/common.h
+printf '/* kernel text begins */\nKERNEL1(same, P, T, out)\n/* kernel text ends */\n' | tee ops/same.c >ops/again.c
+refused 'have a kernel same each' ops/same.c ops/again.c
+echo 'HAUL_UNARY(bad, REAL, -x, NOTHING)' >kernels/bad.def
+refused 'REAL: expected' kernels/bad.def
 refused 'missing.c: No such file' ops/missing.c
 refused 'neither' kernels/common
 exit 0

@@ -60,29 +60,12 @@ static const struct known {
 
 /* ---- what there is to compile ---- */
 
-#define KERNEL(dtypes, lanes, unit, name) HAUL__ROW_##dtypes,
-static const haul__row_dtypes structured_dtypes[] = {
-#include "kernels/kernels.def"
-};
-enum { STRUCTURED = sizeof structured_dtypes / sizeof structured_dtypes[0] };
-
-static haul__row_dtypes dtypes_of(int id)
-{
-    if (id >= HAUL__KERNEL_COUNT - STRUCTURED)
-        return structured_dtypes[id - (HAUL__KERNEL_COUNT - STRUCTURED)];
-    for (int i = haul__row_count - 1;; i--)
-        if (haul__rows[i].kernel <= id)
-            return haul__rows[i].dtypes;
-}
-
 static bool has_dtype(int id, haul_dtype dtype)
 {
-    haul__row_dtypes which = dtypes_of(id);
-    switch (which) {
-    case HAUL__ROW_FLOAT:
-    case HAUL__ROW_WIDE: return haul_dtype_is_float(dtype);
-    case HAUL__ROW_NUMBER: return dtype != HAUL_BOOL;
-    case HAUL__ROW_ANY: break;
+    switch (haul__kernel_infos[id].dtypes) {
+    case HAUL__KERNEL_FLOAT: return haul_dtype_is_float(dtype);
+    case HAUL__KERNEL_NUMBER: return dtype != HAUL_BOOL;
+    case HAUL__KERNEL_ANY: break;
     }
     return true;
 }

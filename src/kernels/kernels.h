@@ -1,30 +1,23 @@
-/* The kernels as data: their ids (two for each pointwise row that takes a scalar, and those that tools/embed.c found
- * in kernel text), what each id stands for, and the text that run-time compilers get. */
+/* The kernels as data: their ids, what each id stands for, and the text that run-time compilers get. tools/embed.c
+ * finds the kernels in the text; a pointwise row is a text of its own. */
 #ifndef HAUL_KERNELS_KERNELS_H
 #define HAUL_KERNELS_KERNELS_H
 
 #include <stdbool.h>
 
 enum haul__kernel_id {
-#define HAUL_UNARY(name, ...)         HAUL__K_##name,
-#define HAUL_UNARY_TO_BOOL(name, ...) HAUL__K_##name,
-#define HAUL_UNARY2(name, ...)        HAUL__K_##name,
-#define HAUL_BINARY(name, ...)        HAUL__K_##name, HAUL__K_##name##_scalar,
-#define HAUL_COMPARE(name, ...)       HAUL__K_##name, HAUL__K_##name##_scalar,
-#include <haul/pointwise.def>
-#undef HAUL_UNARY
-#undef HAUL_UNARY_TO_BOOL
-#undef HAUL_UNARY2
-#undef HAUL_BINARY
-#undef HAUL_COMPARE
-#define KERNEL(dtypes, lanes, unit, name) HAUL__K_##name,
+#define KERNEL(dtypes, lanes, buffers, unit, name) HAUL__K_##name,
 #include "kernels/kernels.def"
     HAUL__KERNEL_COUNT
 };
 
+typedef enum haul__kernel_dtypes { HAUL__KERNEL_ANY, HAUL__KERNEL_NUMBER, HAUL__KERNEL_FLOAT } haul__kernel_dtypes;
+
 typedef struct haul__kernel_info {
-    const char *unit, *kernel; /* "pool2d", "max_pool2d" */
-    bool        lanes;         /* of the lanes form (backends/cpu/prelude.h) */
+    const char         *unit, *kernel; /* "pool2d", "max_pool2d" */
+    haul__kernel_dtypes dtypes;
+    int                 buffers;
+    bool                lanes; /* of the lanes form (backends/cpu/prelude.h) */
 } haul__kernel_info;
 
 extern const haul__kernel_info haul__kernel_infos[]; /* by id */

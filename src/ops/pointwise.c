@@ -68,30 +68,19 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
 
 #define FN(name) (void (*)(void))(name)
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
-    {"haul_" #name,           #formula, HAUL__UNARY, HAUL__ROW_##dtypes, HAUL__K_##name, saves,                        \
-     {gradient_##name, NULL}, low,      high,        FN(haul_##name),    NULL,           FN(haul_##name##_into)},
+    {"haul_" #name, #formula,        HAUL__UNARY, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,          \
+     high,          FN(haul_##name), NULL,        FN(haul_##name##_into)},
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
-    {"haul_" #name,           #formula, HAUL__UNARY2, HAUL__ROW_##dtypes, HAUL__K_##name, saves,                       \
-     {gradient_##name, NULL}, low,      high,         FN(haul_##name),    NULL,           FN(haul_##name##_into)},
+    {"haul_" #name, #formula,        HAUL__UNARY2, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,         \
+     high,          FN(haul_##name), NULL,         FN(haul_##name##_into)},
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
-    {"haul_" #name,                                                                                                    \
-     #formula,                                                                                                         \
-     HAUL__UNARY_TO_BOOL,                                                                                              \
-     HAUL__ROW_##dtypes,                                                                                               \
-     HAUL__K_##name,                                                                                                   \
-     NOTHING,                                                                                                          \
-     {NULL, NULL},                                                                                                     \
-     low,                                                                                                              \
-     high,                                                                                                             \
-     FN(haul_##name),                                                                                                  \
-     NULL,                                                                                                             \
-     FN(haul_##name##_into)},
+    {"haul_" #name,   #formula, HAUL__UNARY_TO_BOOL,   HAUL__ROW_##dtypes, NOTHING, {NULL, NULL}, low, high,           \
+     FN(haul_##name), NULL,     FN(haul_##name##_into)},
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
     {"haul_" #name,                                                                                                    \
      #formula,                                                                                                         \
      HAUL__BINARY,                                                                                                     \
      HAUL__ROW_##dtypes,                                                                                               \
-     HAUL__K_##name,                                                                                                   \
      saves,                                                                                                            \
      {gradient_a_##name, gradient_b_##name},                                                                           \
      low,                                                                                                              \
@@ -104,7 +93,6 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
      #formula,                                                                                                         \
      HAUL__COMPARE,                                                                                                    \
      HAUL__ROW_ANY,                                                                                                    \
-     HAUL__K_##name,                                                                                                   \
      NOTHING,                                                                                                          \
      {NULL, NULL},                                                                                                     \
      -2,                                                                                                               \

@@ -26,7 +26,6 @@ typedef struct haul__row {
     const char         *formula; /* "a + b" */
     haul__row_form      form;
     haul__row_dtypes    dtypes;
-    int                 kernel;      /* the scalar form's is the next */
     unsigned            saves;       /* HAUL__SAVE_A | ... */
     haul__row_gradient *gradient[2]; /* of a and b; NULL: zero */
     double              low, high;   /* samples */

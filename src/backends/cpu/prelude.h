@@ -55,12 +55,13 @@
 
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)
-#define NAME(kernel)   CAT(k_##kernel, HAUL_KERNEL_SUFFIX) /* ## first: names may be macros elsewhere */
+#define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
 
 /* The entry unpacks the buffers; the body is the text that follows. */
 #define KERNEL_ENTRY(name, P, args, ...)                                                                               \
     static inline void CAT(NAME(name), body)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last);                    \
-    static void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last)           \
+    haul__cpu_fn NAME(name);                                                                                            \
+    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last)                  \
     {                                                                                                                  \
         CAT(NAME(name), body)(args, *(const P *)haul_params, haul_first, haul_last);                                    \
     }                                                                                                                  \

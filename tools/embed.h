@@ -1,0 +1,79 @@
+/* What the parts of tools/embed.c share: texts, and the list of the kernels in them. */
+#ifndef HAUL_TOOLS_EMBED_H
+#define HAUL_TOOLS_EMBED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- embed_files.c ---- */
+
+/* A growing string, which ends with a zero byte as soon as something was appended. */
+typedef struct buffer {
+    char  *data;
+    size_t size;
+    size_t room;
+} buffer;
+
+_Noreturn void fail(const char *format, ...); /* with the program's name before it and a newline behind */
+
+void append(buffer *b, const char *data, size_t size);
+void appendf(buffer *b, const char *format, ...);
+
+bool read_file(const char *path, buffer *b); /* false if the file does not exist */
+
+/* Leave the file alone if its content would stay the same. With `moved`, lines that begin with #line do not count:
+ * text that only moved keeps the numbers that it was compiled with. True if the file did not exist. */
+bool write_file(const char *path, const buffer *b, bool moved);
+void make_folder(const char *path);
+
+/* ---- embed.c ---- */
+
+/* A text: the regions of a C file, a header, or a row of pointwise operations. */
+typedef struct unit {
+    const char *path;
+    char       *name;
+    bool        whole; /* a header: no .k.h of its own */
+    bool        empty;
+    int         group; /* rows: the number of the CPU units that have it; else -1 */
+    buffer      text;
+} unit;
+
+typedef struct unit_list {
+    unit  *units;
+    size_t count, room;
+} unit_list;
+
+unit *add_unit(unit_list *list, const char *path);
+
+/* ---- embed_rows.c ---- */
+
+enum { ROW_GROUPS = 4 }; /* CPU units of pointwise rows for each dtype */
+
+/* Adds a unit for each row of a .def file. */
+void take_rows(unit_list *list, const char *path, const buffer *source);
+
+/* ---- embed_kernels.c ---- */
+
+/* What the conditions around a kernel leave of the dtypes; the later is the narrower. */
+typedef enum dtype_class { ANY, NUMBER, FLOAT } dtype_class;
+
+extern const char *const class_words[];
+
+typedef struct kernel {
+    const unit *unit;
+    const char *name;
+    int         name_size;
+    dtype_class dtypes;
+    int         buffers;
+    bool        lanes;
+} kernel;
+
+typedef struct kernel_list {
+    kernel *kernels;
+    size_t  count, room;
+} kernel_list;
+
+/* The kernels of all units, in their order. */
+void list_kernels(kernel_list *list, const unit_list *units);
+
+#endif

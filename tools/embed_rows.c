@@ -1,0 +1,108 @@
+/* Rows of pointwise operations as kernel text: HAUL_UNARY(neg, NUMBER, -x, ...) becomes POINTWISE1(neg, T, STORE, -x),
+ * a unit of its own, so that run-time compilers get the rows that a program uses. */
+#include <stdio.h>
+#include <string.h>
+
+#include "embed.h"
+
+/* What the macros of rows mean. In the text %1 is the name and %2 the formula. */
+static const struct form {
+    const char *macro;
+    const char *dtypes; /* NULL: the second argument */
+    const char *text;
+} forms[] = {
+    {"HAUL_UNARY", NULL, "POINTWISE1(%1, T, STORE, %2)\n"},
+    {"HAUL_UNARY2", NULL, "POINTWISE1(%1, T, STORE, %2)\n"},
+    {"HAUL_UNARY_TO_BOOL", NULL, "POINTWISE1(%1, U8, PUT_BOOL, %2)\n"},
+    {"HAUL_BINARY", NULL, "POINTWISE2(%1, T, STORE, %2)\nPOINTWISE_SCALAR(%1_scalar, T, STORE, %2)\n"},
+    {"HAUL_COMPARE", "ANY", "POINTWISE2(%1, U8, PUT_BOOL, %2)\nPOINTWISE_SCALAR(%1_scalar, U8, PUT_BOOL, %2)\n"},
+};
+
+/* The dtypes of a row as a condition. */
+static const struct {
+    const char *word, *condition;
+} conditions[] = {
+    {"ANY", NULL},
+    {"NUMBER", "#if !defined(HAUL_KERNEL_DTYPE_bool)\n"},
+    {"FLOAT", "#if IS_FLOAT\n"},
+    {"WIDE", "#if IS_FLOAT\n"},
+};
+
+typedef struct span {
+    const char *at;
+    size_t      size;
+} span;
+
+static bool is(span s, const char *word)
+{
+    return s.size == strlen(word) && strncmp(s.at, word, s.size) == 0;
+}
+
+/* The argument at *s, without spaces around it; *s moves behind the comma or parenthesis that ends it. */
+static span next_argument(const char **s)
+{
+    int         depth = 0;
+    const char *at = *s + strspn(*s, " \n"), *end = at;
+    for (; *end && (depth || (*end != ',' && *end != ')')); end++)
+        depth += (*end == '(') - (*end == ')');
+    *s = end + (*end == ',');
+    while (end > at && end[-1] == ' ')
+        end--;
+    return (span){at, (size_t)(end - at)};
+}
+
+static const char *condition_of(const char *path, span dtypes)
+{
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++)
+        if (is(dtypes, conditions[i].word))
+            return conditions[i].condition;
+    fail("%s: %.*s: expected ANY, NUMBER, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
+}
+
+static void append_row(buffer *text, const char *form, span name, span formula)
+{
+    for (; *form; form++) {
+        if (*form != '%') {
+            append(text, form, 1);
+            continue;
+        }
+        span s = *++form == '1' ? name : formula;
+        append(text, s.at, s.size);
+    }
+}
+
+static void take_row(unit_list *list, const char *path, long number, const struct form *form, const char *arguments,
+                     int row)
+{
+    span        name = next_argument(&arguments);
+    span        dtypes = form->dtypes ? (span){form->dtypes, strlen(form->dtypes)} : next_argument(&arguments);
+    span        formula = next_argument(&arguments);
+    const char *condition = condition_of(path, dtypes);
+    buffer      unit_name = {0};
+    unit       *u = add_unit(list, path);
+    appendf(&unit_name, "pointwise_%.*s", (int)name.size, name.at);
+    u->name = unit_name.data;
+    u->group = row % ROW_GROUPS;
+    if (condition)
+        append(&u->text, condition, strlen(condition));
+    appendf(&u->text, "#line %ld \"%s\"\n", number, path);
+    append_row(&u->text, form->text, name, formula);
+    if (condition)
+        append(&u->text, "#endif\n", 7);
+}
+
+void take_rows(unit_list *list, const char *path, const buffer *source)
+{
+    long number = 0;
+    int  row = 0;
+    for (const char *line = source->data; *line;) {
+        size_t size = strcspn(line, "\n");
+        number++;
+        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+            size_t word = strlen(forms[i].macro);
+            if (strncmp(line, forms[i].macro, word) == 0 && line[word + strspn(line + word, " ")] == '(')
+                take_row(list, path, number, &forms[i], strchr(line, '(') + 1, row++);
+        }
+        line += size + (line[size] == '\n');
+    }
+}
