@@ -46,7 +46,7 @@ K("\n") /* a comment */
 second
 END
 cmp wanted_b out/kernels/b.k.h || fail "the regions of b.c differ"
-[ ! -e out/kernels/plain.k.h ] && [ ! -e out/kernels/common.k.h ] || fail "a file without text should give no header"
+[ ! -e out/kernels/plain.k.h ] || fail "a file without text should give no header"
 
 # The list of kernels: by line and by macro, of headers too, and of rows, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
@@ -87,23 +87,36 @@ KERNEL2(fourth, P, T, out,
 #else
 OTHER(fifth)
 #endif
+TEMPLATE(forms, NAME, BODY)
+KERNEL1(NAME##_few, P, T, out)
+{
+    BODY
+}
+KERNEL1(NAME##_columns, P, T, NAMES)
+{
+}
+END_TEMPLATE
 KERNEL1(sixth, P, T, out)
 {
 }
+EXPAND(forms, sixth, f(a,
+                       b))
 /* kernel text ends */
 KERNEL1(host, P, T, out)
 END
 "$embed" list ops/rows.c kernels/pointwise.h kernels/rows.def || fail "embed failed"
 cat >wanted_list <<'END'
-KERNEL(ANY, false, 3, pointwise_eq, eq)
-KERNEL(ANY, false, 2, pointwise_eq, eq_scalar)
-KERNEL(NUMBER, false, 3, pointwise_mod, mod)
-KERNEL(NUMBER, false, 2, pointwise_mod, mod_scalar)
-KERNEL(ANY, false, 1, rows, first)
-KERNEL(NUMBER, false, 2, rows, second)
-KERNEL(FLOAT, true, 1, rows, third)
-KERNEL(FLOAT, true, 2, rows, fourth)
-KERNEL(ANY, false, 1, rows, sixth)
+KERNEL(ANY, false, 3, pointwise_eq, eq, eq, eq)
+KERNEL(ANY, false, 2, pointwise_eq, eq_scalar, eq_scalar, eq_scalar)
+KERNEL(NUMBER, false, 3, pointwise_mod, mod, mod, mod)
+KERNEL(NUMBER, false, 2, pointwise_mod, mod_scalar, mod_scalar, mod_scalar)
+KERNEL(ANY, false, 1, rows, first, first, first)
+KERNEL(NUMBER, false, 2, rows, second, second, second)
+KERNEL(FLOAT, true, 1, rows, third, third, third)
+KERNEL(FLOAT, true, 2, rows, fourth, fourth, fourth)
+KERNEL(ANY, false, 1, rows, sixth, sixth_columns, sixth_few)
+KERNEL(ANY, false, 1, rows, sixth_few, sixth_few, sixth_few)
+KERNEL(ANY, false, 1, rows, sixth_columns, sixth_columns, sixth_columns)
 END
 grep '^KERNEL' list/kernels/kernels.def | cmp - wanted_list || fail "the list of kernels differs: $(cat list/kernels/kernels.def)"
 cat >wanted <<'END'
@@ -114,6 +127,23 @@ POINTWISE_SCALAR(mod_scalar, T, STORE, M(a, b))
 #endif
 END
 cmp wanted list/kernels/pointwise_mod.k.h || fail "the text of a row differs"
+
+sed -n '/sixth/,$p' list/kernels/rows.k.h >text
+cat >wanted <<'END'
+KERNEL1(sixth, P, T, out)
+{
+}
+#line 27 "ops/rows.c"
+KERNEL1(sixth_few, P, T, out)
+{
+    f(a,                        b)
+}
+KERNEL1(sixth_columns, P, T, NAMES)
+{
+}
+#line 40 "ops/rows.c"
+END
+cmp wanted text || fail "the template's text is: $(cat text)"
 
 # A unit for each dtype that a text has kernels for. A build that is configured is told when they change.
 ls list/kernels/units | grep -c '^rows_' | grep -qx 10 || fail "the units of rows.c are: $(ls list/kernels/units)"
@@ -184,6 +214,14 @@ cp ops/a.c ops/common.c # now it has text
 refused 'have one name' ops/common.c kernels/common.h
 printf '/* kernel text begins */\nKERNEL1(same, P, T, out)\n/* kernel text ends */\n' | tee ops/same.c >ops/again.c
 refused 'have a kernel same each' ops/same.c ops/again.c
+printf '/* kernel text begins */\nTEMPLATE(t, A)\n/* kernel text ends */\n' >ops/open.c
+refused 'open.c:2: a template begins but does not end' ops/open.c
+printf '/* kernel text begins */\nEXPAND(none, 1)\n/* kernel text ends */\n' >ops/none.c
+refused 'no template none' ops/none.c
+printf '/* kernel text begins */\nTEMPLATE(t, A)\nEXPAND(t, A)\nEND_TEMPLATE\nEXPAND(t, 1)\n/* kernel text ends */\n' >ops/loop.c
+refused 'without end' ops/loop.c
+printf '/* kernel text begins */\nTEMPLATE(t, A)\nEND_TEMPLATE\nEXPAND(t, 1, 2)\n/* kernel text ends */\n' >ops/two.c
+refused 'has 2 arguments; the template takes 1' ops/two.c
 echo 'HAUL_UNARY(bad, REAL, -x, NOTHING)' >kernels/bad.def
 refused 'REAL: expected' kernels/bad.def
 refused 'missing.c: No such file' ops/missing.c

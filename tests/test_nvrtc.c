@@ -51,8 +51,8 @@ static const struct known {
     {"erf", 16, 80},           /* f64, sm_100 */
     {"gemm_plain", 8, 16},     /* f64, sm_100 */
     {"grad_unscale", 8, 8},    /* f16, sm_100 */
-    {"max_rows", 8, 52},       /* i64, sm_80 */
-    {"min_rows", 8, 52},
+    {"max", 8, 52},       /* i64, sm_80 */
+    {"min", 8, 52},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
     {"max_pool2d", 16, 68},    /* sm_100 */
     // clang-format on

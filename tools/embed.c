@@ -3,17 +3,17 @@
  * From each FILE ending in .c it takes the lines between the marker lines BEGIN and END (any number of regions), from
  * each FILE ending in .h everything, and from each FILE ending in .def its pointwise rows (embed_rows.c). A text has
  * the name of its file, but FOLDER/prelude.h is called prelude_FOLDER, and a row pointwise_NAME. It writes
- *   OUT/kernels/NAME.k.h           the text, where it is not a header's
+ *   OUT/kernels/NAME.k.h           the text
  *   OUT/kernels/kernels.def        the list of the kernels (embed_kernels.c): KERNEL(dtypes, lanes, buffers, unit,
  * name) OUT/kernels/units/NAME_DTYPE.c what the CPU backend compiles: a text for each dtype that it has kernels for;
  * rows are put together in groups OUT/kernels_text.c             every text as an array of numbers (C11 promises string
  * literals of 4095 characters only), and the table of src/kernels/text.h
  *
- * A #line directive before each piece makes diagnostics point at FILE, so FILE should be relative to the tree. A file
- * whose content would not change is not touched: what is compiled from it stays up to date. A text that only moves in
- * its FILE keeps the #line directives that it has in its .k.h; they are right whenever a change is compiled. A build
- * compiles the units that were there when it was configured, so with --configured the tool fails where one comes or
- * goes. */
+ * Templates in the texts are expanded (embed_templates.c). A #line directive before each piece makes diagnostics point
+ * at FILE, so FILE should be relative to the tree. A file whose content would not change is not touched: what is
+ * compiled from it stays up to date. A text that only moves in its FILE keeps the #line directives that it has in its
+ * .k.h; they are right whenever a change is compiled. A build compiles the units that were there when it was
+ * configured, so with --configured the tool fails where one comes or goes. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -192,7 +192,7 @@ static void write_headers(const char *folder, const unit_list *list)
     char path[4096];
     for (size_t i = 0; i < list->count; i++) {
         const unit *u = &list->units[i];
-        if (u->whole || u->empty)
+        if (u->empty)
             continue;
         snprintf(path, sizeof path, "%s/kernels/%s.k.h", folder, u->name);
         write_file(path, &u->text, true);
@@ -203,11 +203,12 @@ static void write_kernels(const char *folder, const kernel_list *list)
 {
     char   path[4096];
     buffer out = {0};
-    appendf(&out, "/* Written by tools/embed.c: KERNEL(dtypes, lanes, buffers, unit, name). */\n");
+    appendf(&out, "/* Written by tools/embed.c: KERNEL(dtypes, lanes, buffers, unit, name, columns, few). */\n");
     for (size_t i = 0; i < list->count; i++) {
-        const kernel *k = &list->kernels[i];
-        appendf(&out, "KERNEL(%s, %s, %d, %s, %.*s)\n", class_words[k->dtypes], k->lanes ? "true" : "false", k->buffers,
-                k->unit->name, k->name_size, k->name);
+        const kernel *k = &list->kernels[i], *columns = form_of(list, k, "_columns"), *few = form_of(list, k, "_few");
+        appendf(&out, "KERNEL(%s, %s, %d, %s, %.*s, %.*s, %.*s)\n", class_words[k->dtypes], k->lanes ? "true" : "false",
+                k->buffers, k->unit->name, k->name_size, k->name, columns->name_size, columns->name, few->name_size,
+                few->name);
     }
     appendf(&out, "#undef KERNEL\n");
     snprintf(path, sizeof path, "%s/kernels/kernels.def", folder);
@@ -334,6 +335,7 @@ int main(int argc, char **argv)
             if (collide(&list.units[i], &list.units[j]))
                 fail("%s and %s have one name", list.units[i].path, list.units[j].path);
     }
+    expand_templates(&list);
     list_kernels(&kernels, &list);
     make_folder(folder);
     snprintf(path, sizeof path, "%s/kernels", folder);

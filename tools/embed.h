@@ -52,6 +52,11 @@ enum { ROW_GROUPS = 4 }; /* CPU units of pointwise rows for each dtype */
 /* Adds a unit for each row of a .def file. */
 void take_rows(unit_list *list, const char *path, const buffer *source);
 
+/* ---- embed_templates.c ---- */
+
+/* Takes the templates out of all texts and puts their expansions in. */
+void expand_templates(unit_list *units);
+
 /* ---- embed_kernels.c ---- */
 
 /* What the conditions around a kernel leave of the dtypes; the later is the narrower. */
@@ -72,6 +77,9 @@ typedef struct kernel_list {
     kernel *kernels;
     size_t  count, room;
 } kernel_list;
+
+/* The kernel NAME_form of a kernel NAME, or the kernel itself where there is none. */
+const kernel *form_of(const kernel_list *list, const kernel *k, const char *form);
 
 /* The kernels of all units, in their order. */
 void list_kernels(kernel_list *list, const unit_list *units);

@@ -135,6 +135,18 @@ static bool is_known(const kernel_list *list, const kernel *k)
     return false;
 }
 
+const kernel *form_of(const kernel_list *list, const kernel *k, const char *form)
+{
+    size_t name = (size_t)k->name_size, size = name + strlen(form);
+    for (size_t i = 0; i < list->count; i++) {
+        const kernel *other = &list->kernels[i];
+        if ((size_t)other->name_size == size && strncmp(other->name, k->name, name) == 0 &&
+            strncmp(other->name + name, form, size - name) == 0)
+            return other;
+    }
+    return k;
+}
+
 static void add_kernel(reader *r, const call *c, int buffers, bool lanes)
 {
     kernel_list *list = r->list;

@@ -3,6 +3,10 @@
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
+    _Static_assert(buffers <= HAUL__MAX_BUFFERS, "a launch has no room for the buffers of " #name);
+#include "kernels/kernels.def"
+
 /* Compiled on first use; once more after the cache was given back, where the driver found no memory for its code. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
 {

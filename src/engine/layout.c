@@ -125,7 +125,7 @@ static void set_divisor(uint32_t d, uint32_t *factor, int32_t *shift)
 
 void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands)
 {
-    int64_t size = (int64_t)haul__dtype_size(dtype), pack = size > 2 ? 16 / size : 8; /* PACK of kernel text */
+    int64_t pack = POINTWISE_PACK((int64_t)haul__dtype_size(dtype));
     if (device->properties.kind != HAUL_KIND_GPU || p->items == 0)
         return;
     p->count = p->items;

@@ -104,10 +104,6 @@ typedef I64 ACC;
 #define STORE(p, i, v) ((p)[i] = (T)(v))
 #endif
 
-/* Long sums are kept as SUM_LANES partial sums, element j in lane j % SUM_LANES, which are then added as a tree:
- * processors keep them in vector registers, and the order is the same on every device. */
-#define SUM_LANES 32
-
 #define M_MIN_OF(a, b) ((a) < (b) ? (a) : (b))
 #define M_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 
@@ -253,10 +249,9 @@ FUNC A M_MOD(A a, A b)
 #endif
 
 #if IS_FLOAT
-/* A register tile of 6 rows and 4 vectors, in named variables, which every compiler keeps in registers:
+/* The TILE_ROWS rows and TILE_VECTORS vectors of a register tile, in named variables, which every compiler keeps in registers:
  * TILE_EACH(TILE_ZERO) declares it, TILE_FMA(row, w) adds w times the vectors x0 .. x3 to a row. */
-#define TILE_ROWS  6
-#define TILE_WIDTH (4 * LANES)
+#define TILE_WIDTH (TILE_VECTORS * LANES)
 #define TILE_EACH(what) what(0) what(1) what(2) what(3) what(4) what(5)
 #define TILE_ZERO(r)    V t##r##0 = VSPLAT(LIT(0.0)), t##r##1 = t##r##0, t##r##2 = t##r##0, t##r##3 = t##r##0;
 #define TILE_LOAD(p)    const V x0 = VLOAD(p), x1 = VLOAD((p) + LANES), x2 = VLOAD((p) + 2 * LANES), x3 = VLOAD((p) + 3 * LANES);

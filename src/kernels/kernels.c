@@ -6,7 +6,8 @@
 #include "core/alloc.h"
 #include "kernels/text.h"
 
-#define KERNEL(dtypes, lanes, buffers, unit, name) {#unit, #name, HAUL__KERNEL_##dtypes, buffers, lanes},
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
+    {#unit, #name, HAUL__KERNEL_##dtypes, buffers, lanes, HAUL__K_##columns, HAUL__K_##few},
 const haul__kernel_info haul__kernel_infos[] = {
 #include "kernels/kernels.def"
 };

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 enum haul__kernel_id {
-#define KERNEL(dtypes, lanes, buffers, unit, name) HAUL__K_##name,
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few) HAUL__K_##name,
 #include "kernels/kernels.def"
     HAUL__KERNEL_COUNT
 };
@@ -18,6 +18,7 @@ typedef struct haul__kernel_info {
     haul__kernel_dtypes dtypes;
     int                 buffers;
     bool                lanes; /* of the lanes form (backends/cpu/prelude.h) */
+    int columns, few;          /* ids of its other forms, NAME_columns and NAME_few; its own where there is none */
 } haul__kernel_info;
 
 extern const haul__kernel_info haul__kernel_infos[]; /* by id */

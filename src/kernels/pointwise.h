@@ -21,6 +21,9 @@ typedef struct pointwise_params {
     I32 reserved;
 } pointwise_params;
 
+/* Elements of a size in 16 bytes, at most 8: what an item on GPUs may have. */
+#define POINTWISE_PACK(size) ((size) > 2 ? 16 / (size) : 8)
+
 #ifdef HAUL_KERNEL
 #define POINTWISE_BEGIN                                                                                                \
     const int last = p.ndim - 1;                                                                                       \
@@ -104,8 +107,7 @@ typedef struct pointwise_params {
         }                                                                                                              \
     }
 #else
-/* Elements of 16 bytes, at most 8. */
-#define PACK ((int)(sizeof(T) > 2 ? 16 / sizeof(T) : 8))
+#define PACK ((int)POINTWISE_PACK(sizeof(T)))
 #define PACK_TYPE(S)                                                                                                   \
     typedef struct __attribute__((aligned(sizeof(S) * PACK > 16 ? 16 : sizeof(S) * PACK))) pack_##S {                  \
         S of[PACK];                                                                                                    \

@@ -71,13 +71,6 @@ ARGREDUCE_COLUMNS(argmin_columns, M_MIN)
 /* kernel text ends */
 // clang-format on
 
-/* The kernel for dense rows, and the one for others. */
-typedef struct argreduce_kernels {
-    int rows, columns;
-} argreduce_kernels;
-
-#define KERNELS(name) (&(const argreduce_kernels){HAUL__K_##name, HAUL__K_##name##_columns})
-
 typedef struct argreduce_attributes {
     int  axis;
     bool keepdim;
@@ -121,11 +114,11 @@ enum { FEW = 16 };
 
 static haul_status compute(haul__call *c)
 {
-    const argreduce_kernels    *kernels = c->operation->extra;
+    const haul__kernel_info    *kernel = &haul__kernel_infos[c->operation->kernel];
     const argreduce_attributes *a = haul__attributes(c);
     argreduce_params            p;
     describe(&p, c->operands[0], c->results[0], a->axis);
-    return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernels->columns : kernels->rows,
+    return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernel->columns : c->operation->kernel,
                                c->operands[0]->dtype, c->results, 1, c->operands, 1, &p, sizeof p, p.items,
                                1 + 32768 / (p.length + 8));
 }
@@ -135,7 +128,7 @@ HAUL__OPERATION(argmax) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
     .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
-    .extra = KERNELS(argmax),
+    .kernel = HAUL__K_argmax,
     .infer = infer,
     .compute = compute,
     .flops = 1,
@@ -146,7 +139,7 @@ HAUL__OPERATION(argmin) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
     .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
-    .extra = KERNELS(argmin),
+    .kernel = HAUL__K_argmin,
     .infer = infer,
     .compute = compute,
     .flops = 1,

@@ -21,9 +21,9 @@ typedef struct batch_norm_params {
     I32 has_weight, has_bias, training, reserved;
 } batch_norm_params;
 
-#ifdef HAUL_KERNEL
-#if IS_FLOAT
-#define BATCH_NORM_WIDTH (CHUNKED ? 64 : 1)
+#define BATCH_NORM_WIDTH 64 /* neighbouring channels that are taken side by side */
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
 
 /* Item i is channel k of chunk c, rows first .. end of the images. */
 #define BATCH_NORM_CHUNK                                                                                               \
@@ -90,7 +90,7 @@ KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
         BATCH_NORM_SIDE_BY_SIDE
         const A n = (A)(end - first);
         GLOBAL const T *one = v + first * step + k;
-        A mean[BATCH_NORM_WIDTH], m2[BATCH_NORM_WIDTH];
+        A mean[CHUNKED ? BATCH_NORM_WIDTH : 1], m2[CHUNKED ? BATCH_NORM_WIDTH : 1];
         for (int l = 0; l < width; l++) mean[l] = 0;
         for (int l = 0; l < width; l++) m2[l] = 0;
         for (I64 r = first; r < end; r++)
@@ -243,7 +243,7 @@ KERNEL4(batch_norm_sums_columns, batch_norm_params, ACC, parts, const T, g, cons
     GLOBAL ACC *along = plain + p.chunks * p.channels;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         BATCH_NORM_SIDE_BY_SIDE
-        A a[BATCH_NORM_WIDTH], b[BATCH_NORM_WIDTH];
+        A a[CHUNKED ? BATCH_NORM_WIDTH : 1], b[CHUNKED ? BATCH_NORM_WIDTH : 1];
         for (int l = 0; l < width; l++) a[l] = 0;
         for (int l = 0; l < width; l++) b[l] = 0;
         for (I64 r = first; r < end; r++)
@@ -306,7 +306,6 @@ KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, 
         i += ITEMS_STEP(run);
     }
 }
-#endif
 #endif
 /* kernel text ends */
 // clang-format on
@@ -414,20 +413,23 @@ static haul_tensor *channel_values(const haul__call *c, int i, haul_tensor *othe
     return wide ? haul__as_format(c, wide, false) : NULL;
 }
 
-/* Items of the passes over chunks: a channel of one, or 64 of them side by side. */
+/* Items of the passes over chunks: a channel of one, or several of them side by side. */
 static int64_t chunk_grain(const batch_norm_params *p)
 {
-    return p->inner == 1 ? 64 : 1 + GRAIN / (p->chunk * p->inner + 1);
+    return p->inner == 1 ? BATCH_NORM_WIDTH : 1 + GRAIN / (p->chunk * p->inner + 1);
 }
 
 /* Channels lie side by side where inner is 1. */
-#define KERNEL_FOR(p, name) ((p)->inner == 1 ? HAUL__K_batch_norm_##name##_columns : HAUL__K_batch_norm_##name)
+static int kernel_for(const batch_norm_params *p, int kernel)
+{
+    return p->inner == 1 ? haul__kernel_infos[kernel].columns : kernel;
+}
 
 static haul_status batch_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
     haul_tensor *x = c->operands[X], *parts = sums(c, HAUL_SHAPE(2, p->chunks, p->channels));
-    if (!parts ||
-        run(c, KERNEL_FOR(p, moments), p, (haul_tensor *[]){parts, x}, 1, 2, p->chunks * p->channels, chunk_grain(p)))
+    if (!parts || run(c, kernel_for(p, HAUL__K_batch_norm_moments), p, (haul_tensor *[]){parts, x}, 1, 2,
+                      p->chunks * p->channels, chunk_grain(p)))
         return haul_error_status();
     return run(c, HAUL__K_batch_norm_merge, p, (haul_tensor *[]){stats, parts}, 1, 2, p->channels, 256);
 }
@@ -502,8 +504,8 @@ haul_status haul__batch_norm_compute_backward(haul__call *c)
         return haul_error_status();
     p.training = a->training;
     p.has_weight = haul__has(c, HAUL__BACKWARD_WEIGHT);
-    haul_status status = run(c, KERNEL_FOR(&p, sums), &p, (haul_tensor *[]){parts, g, x, stats}, 1, 4,
-                             p.chunks * p.channels, chunk_grain(&p));
+    haul_status status = run(c, kernel_for(&p, HAUL__K_batch_norm_sums), &p, (haul_tensor *[]){parts, g, x, stats}, 1,
+                             4, p.chunks * p.channels, chunk_grain(&p));
     if (!status)
         status = run(c, HAUL__K_batch_norm_add, &p, (haul_tensor *[]){both, parts}, 1, 2, 2 * p.channels, 256);
     if (!status && dx)

@@ -8,6 +8,7 @@
 #include "ops/conv2d_flat.h"
 
 #include "engine/copy.h"
+#include "kernels/constants.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/gemm.h"
@@ -45,6 +46,8 @@ typedef struct conv2d_weight_params {
     I64 dy_plane, dy_image;
     I64 step_h, step_w, phases_h, phases_w;
 } conv2d_weight_params;
+
+#define CONV2D_ROWS 4 /* channels of dy, and taps, of an item of conv2d_weight */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
@@ -127,7 +130,6 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
     }
 }
 
-#define CONV2D_ROWS 4
 #define CONV2D_EACH(what) what(0) what(1) what(2) what(3)
 /* Four channels of dy against four taps a work item. */
 KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
@@ -185,11 +187,6 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
 #endif
 /* kernel text ends */
 // clang-format on
-
-/* TILE_ROWS, TILE_WIDTH / LANES and CONV2D_ROWS of kernel text. */
-#define TILE_ROWS    6
-#define TILE_VECTORS 4
-#define CONV2D_ROWS  4
 
 /* Elements of workspace worth having at once; images whose weight gradients are summed apart, and then in order; most
  * elements those sums may have; multiplications below which a work item's share should not fall. */

@@ -3,6 +3,7 @@
 #include "ops/gemm.h"
 
 #include "events/events.h"
+#include "kernels/constants.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -17,6 +18,10 @@ typedef struct gemm_params {
     I64 panels; /* of B in a matrix */
     I32 accumulate, has_bias;
 } gemm_params;
+
+/* Where threads share memory, a tile has GEMM_SIDE x GEMM_SIDE elements of C and GEMM_TEAM threads. */
+#define GEMM_SIDE 64
+#define GEMM_TEAM 64
 
 #ifdef HAUL_KERNEL
 #if !defined(HAUL_KERNEL_DTYPE_bool)
@@ -54,8 +59,6 @@ KERNEL2(gemm_pack, gemm_params, ACC, packed, const T, in1)
 /* A tile of GEMM_SIDE x GEMM_SIDE elements of C takes GEMM_TEAM threads, each 8 x 8 of them: four of its rows in each half
  * of the tile, and four columns. Parts of A and B, GEMM_DEPTH steps deep, are laid down in shared memory for all of them.
  * A work item is a thread; blocks are whole teams, which take the same number of steps. */
-#define GEMM_SIDE  64
-#define GEMM_TEAM  64
 #define GEMM_TEAMS (HAUL_BLOCK / GEMM_TEAM)
 #define GEMM_DEPTH (sizeof(ACC) > 4 ? 8 : 16)
 #define GEMM_PLACE(side, i) ((i) / 4 * (GEMM_SIDE / 2) + (side) * 4 + (i) % 4)
@@ -166,20 +169,13 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
 /* kernel text ends */
 // clang-format on
 
-/* TILE_ROWS, and TILE_WIDTH / LANES, of kernel text. */
-#define TILE_ROWS    6
-#define TILE_VECTORS 4
-/* GEMM_SIDE and GEMM_TEAM. */
-#define TEAM_SIDE 64
-#define TEAM      64
-
 /* Multiplications below which a work item's share should not fall, and products too small to pack B for. */
 #define GRAIN 65536
 #define SMALL 8192
 
 int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
 {
-    int64_t bytes = device->properties.kind == HAUL_KIND_CPU ? 64 : 16;
+    int64_t bytes = device->properties.kind == HAUL_KIND_CPU ? VECTOR_BYTES_CPU : VECTOR_BYTES_GPU;
     return bytes / (int64_t)haul__dtype_size(haul__sum_dtype(dtype));
 }
 
@@ -271,9 +267,9 @@ static haul_status run_tiles(const haul__call *call, const haul__gemm *g, haul_t
 static haul_status run_teams(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
 {
     gemm_params p = params_of(g);
-    p.panels = (g->n - 1) / TEAM_SIDE + 1;
-    p.items = g->batch * p.panels * ((g->m - 1) / TEAM_SIDE + 1) * TEAM;
-    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items, TEAM);
+    p.panels = (g->n - 1) / GEMM_SIDE + 1;
+    p.items = g->batch * p.panels * ((g->m - 1) / GEMM_SIDE + 1) * GEMM_TEAM;
+    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items, GEMM_TEAM);
 }
 
 static haul_status run_kernels(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)

@@ -280,9 +280,6 @@ typedef struct pool2d_attributes {
     bool          channels_last;
 } pool2d_attributes;
 
-/* The kernel for rows, and the one for channels side by side. */
-#define KERNELS(name) ((const int[]){HAUL__K_##name, HAUL__K_##name##_columns})
-
 /* ---- infer ---- */
 
 static haul_status output_size(const haul__call *c, const char *what, int64_t size, int64_t window, int64_t stride,
@@ -364,12 +361,12 @@ static haul__cost cost(const haul__call *c)
 static haul_status launch(const haul__call *c, const pool2d_attributes *a, haul_tensor *const *outs, int out_count,
                           haul_tensor *const *ins, int in_count, pool2d_params *p)
 {
-    const int *kernels = c->operation->extra;
-    int64_t    row = a->channels_last ? 1 : outs[0]->shape.dims[3];
-    int64_t    window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
+    int     kernel = c->operation->kernel;
+    int64_t row = a->channels_last ? 1 : outs[0]->shape.dims[3];
+    int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
     p->items = outs[0]->count / row;
-    return haul__launch_kernel(c, kernels[a->channels_last], outs[0]->dtype, outs, out_count, ins, in_count, p,
-                               sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
+    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype, outs,
+                               out_count, ins, in_count, p, sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
 }
 
 static haul_status compute_max(haul__call *c)
@@ -411,7 +408,7 @@ static haul_status compute_backward(haul__call *c)
 static haul_status compute_pick(haul__call *c)
 {
     const pool2d_attributes *a = haul__attributes(c);
-    const int               *kernels = c->operation->extra;
+    int                      kernel = c->operation->kernel;
     haul_tensor             *y = c->results[0], *index = c->operands[1];
     haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
     pool2d_params            p = a->p;
@@ -420,8 +417,8 @@ static haul_status compute_pick(haul__call *c)
     p.items = y->count;
     p.x_offset = x->offset;
     p.index_offset = index->offset;
-    return haul__launch_kernel(c, kernels[a->channels_last], y->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p,
-                               sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype, &y, 1,
+                               (haul_tensor *[]){x, index}, 2, &p, sizeof p, p.items, GRAIN);
 }
 
 /* ---- maximum ---- */
@@ -436,7 +433,7 @@ HAUL__OPERATION(max_pool2d) = {
     .results = {{"y", .at_start = true}, {"index", .hidden = true, .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
-    .extra = KERNELS(max_pool2d),
+    .kernel = HAUL__K_max_pool2d,
     .infer = infer,
     .compute = compute_max,
     .gradient = max_gradient,
@@ -451,7 +448,7 @@ HAUL__OPERATION(max_pool2d_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
-    .extra = KERNELS(max_pool2d_spread),
+    .kernel = HAUL__K_max_pool2d_spread,
     .infer = infer_like_x,
     .compute = compute_backward,
     .gradient = spread_gradient,
@@ -465,7 +462,7 @@ HAUL__OPERATION(max_pool2d_pick) = {
     .results = {{"y"}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
-    .extra = KERNELS(max_pool2d_pick),
+    .kernel = HAUL__K_max_pool2d_pick,
     .infer = infer_like_y,
     .compute = compute_pick,
     .gradient = pick_gradient,
@@ -497,7 +494,7 @@ HAUL__OPERATION(avg_pool2d) = {
     .results = {{"y", .at_start = true}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
-    .extra = KERNELS(avg_pool2d),
+    .kernel = HAUL__K_avg_pool2d,
     .infer = infer,
     .compute = compute_avg,
     .gradient = avg_gradient,
@@ -510,7 +507,7 @@ HAUL__OPERATION(avg_pool2d_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
-    .extra = KERNELS(avg_pool2d_backward),
+    .kernel = HAUL__K_avg_pool2d_backward,
     .infer = infer_like_x,
     .compute = compute_backward,
     .gradient = avg_second,

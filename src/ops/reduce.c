@@ -2,8 +2,8 @@
  *
  * A result's element is computed by one work item, in an order that shape and strides fix: no atomics, no dependence on
  * the number of threads or on the device. Where runs of reduced elements lie closest together in memory, a work item
- * adds one output's rows in SUM_LANES lanes (the ..._rows kernels); where runs of kept elements do, it walks the
- * reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
+ * adds one output's rows in SUM_LANES lanes (the kernels sum, max and min); where runs of kept elements do, it walks
+ * the reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
  * several passes: the first gives `chunks` partial results for each output, the next reduces those. */
 #include "ops/reduce.h"
 
@@ -30,6 +30,8 @@ typedef struct reduce_params {
     I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
 } reduce_params;
 
+#define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
+
 #ifdef HAUL_KERNEL
 /* Where element i of these dims lies. */
 FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
@@ -43,7 +45,6 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
     return count ? at + i * strides[0] : at;
 }
 
-#define REDUCE_WIDTH   (CHUNKED ? 256 : 1)
 #define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
 #if A_IS_F32
 #define REDUCE_SUM_STORE(i, v) reduce_sum_store(out, i, p.divide ? (v) / SCALAR(p.divisor) : (v), p.narrow)
@@ -123,7 +124,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
             const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);                                   \
             GLOBAL const T *base =                                                                                     \
                 x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;                  \
-            V s[REDUCE_WIDTH], t[REDUCE_WIDTH];                                                                        \
+            V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];                                            \
             for (int l = 0; l < width; l++) s[l] = start;                                                              \
             for (I64 u = first; u < end;) {                                                                            \
                 const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);                                                      \
@@ -145,14 +146,14 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     }
 
 /* A maximum starts from an element: the first one of its output, which changes nothing when it is met again. */
-REDUCE_ROWS(sum_rows, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
-REDUCE_SHORT(sum_short, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
+REDUCE_ROWS(sum, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
+REDUCE_SHORT(sum_few, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
 REDUCE_COLUMNS(sum_columns, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
-REDUCE_ROWS(max_rows, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
-REDUCE_SHORT(max_short, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
+REDUCE_ROWS(max, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
+REDUCE_SHORT(max_few, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
 REDUCE_COLUMNS(max_columns, T, A, LOAD(base, l * stride), M_MAX, REDUCE_PUT)
-REDUCE_ROWS(min_rows, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
-REDUCE_SHORT(min_short, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
+REDUCE_ROWS(min, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
+REDUCE_SHORT(min_few, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
 REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
 #endif
 /* kernel text ends */
@@ -160,16 +161,15 @@ REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
 
 /* What the operations differ in. */
 typedef struct reduction {
-    int  rows, few, columns; /* kernels */
-    bool adds;               /* a sum: integers give i64, an empty one is 0 */
-    bool divides;            /* by how many there are */
+    int  kernel;
+    bool adds;    /* a sum: integers give i64, an empty one is 0 */
+    bool divides; /* by how many there are */
 } reduction;
 
-#define KERNELS(name) HAUL__K_##name##_rows, HAUL__K_##name##_short, HAUL__K_##name##_columns
-static const reduction sum_reduction = {KERNELS(sum), .adds = true};
-static const reduction mean_reduction = {KERNELS(sum), .adds = true, .divides = true};
-static const reduction max_reduction = {KERNELS(max), .adds = false};
-static const reduction min_reduction = {KERNELS(min), .adds = false};
+static const reduction sum_reduction = {HAUL__K_sum, .adds = true};
+static const reduction mean_reduction = {HAUL__K_sum, .adds = true, .divides = true};
+static const reduction max_reduction = {HAUL__K_max, .adds = false};
+static const reduction min_reduction = {HAUL__K_min, .adds = false};
 
 /* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
  * independent items on a reduction is parallel enough as it is. The order of additions follows from these, and shall be
@@ -276,12 +276,13 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
 static haul_status launch(const haul__call *c, const reduction *how, haul_tensor *out, haul_tensor *x, reduce_params *p,
                           bool rows, double divisor)
 {
-    int64_t width = rows ? 1 : p->run < 256 ? p->run : 256, work = p->chunk * p->piece * width;
+    int64_t width = rows ? 1 : p->run < REDUCE_WIDTH ? p->run : REDUCE_WIDTH, work = p->chunk * p->piece * width;
     p->out_offset = out->offset;
     p->divide = divisor != 0;
     p->divisor = haul__scalar_bits(x->dtype, divisor);
     p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
-    int kernel = !rows ? how->columns : p->units == 1 && p->run <= FEW ? how->few : how->rows;
+    const haul__kernel_info *info = &haul__kernel_infos[how->kernel];
+    int                      kernel = !rows ? info->columns : p->units == 1 && p->run <= FEW ? info->few : how->kernel;
     return haul__launch_kernel(c, kernel, x->dtype, &out, 1, &x, 1, p, sizeof *p, p->items,
                                width * (1 + GRAIN_WORK / (work + 1)));
 }

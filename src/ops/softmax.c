@@ -14,9 +14,9 @@ typedef struct softmax_params {
     I64 offsets[3];    /* of the buffers */
 } softmax_params;
 
-#ifdef HAUL_KERNEL
-#if IS_FLOAT
-#define SOFTMAX_WIDTH (CHUNKED ? 256 : 1)
+#define SOFTMAX_WIDTH 256 /* neighbouring rows that are taken side by side */
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
 
 /* Rows along the innermost axis; `put` is stored, where d = x - max and sum that of exp(d). */
 #define SOFTMAX_ROWS(name, put)                                                                                        \
@@ -50,7 +50,7 @@ typedef struct softmax_params {
             SOFTMAX_SIDE_BY_SIDE                                                                                       \
             GLOBAL const T *v = x + p.offsets[1] + at;                                                                 \
             GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
-            A most[SOFTMAX_WIDTH], sum[SOFTMAX_WIDTH];                                                                 \
+            A most[CHUNKED ? SOFTMAX_WIDTH : 1], sum[CHUNKED ? SOFTMAX_WIDTH : 1];                                                                 \
             for (int l = 0; l < width; l++) most[l] = LOAD(v, l);                                                      \
             for (I64 j = 1; j < n; j++)                                                                                \
                 for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));                       \
@@ -115,7 +115,7 @@ SOFTMAX_COLUMNS(log_softmax_columns, d - M_LOG(sum[l]))
             GLOBAL const T *v = g + p.offsets[1] + at;                                                                 \
             GLOBAL const T *w = y + p.offsets[2] + at;                                                                 \
             GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
-            A sums[SOFTMAX_WIDTH];                                                                                     \
+            A sums[CHUNKED ? SOFTMAX_WIDTH : 1];                                                                                     \
             for (int l = 0; l < width; l++) sums[l] = 0;                                                               \
             for (I64 j = 0; j < n; j++)                                                                                \
                 for (int l = 0; l < width; l++) {                                                                      \
@@ -138,16 +138,8 @@ SOFTMAX_BACKWARD_ROWS(log_softmax_backward,            b,     b - M_EXP(c) * sum
 SOFTMAX_BACKWARD_COLUMNS(softmax_backward_columns,     b * c, c * (b - sum))
 SOFTMAX_BACKWARD_COLUMNS(log_softmax_backward_columns, b,     b - M_EXP(c) * sum)
 #endif
-#endif
 /* kernel text ends */
 // clang-format on
-
-/* The kernel for rows along the innermost axis, and the one for rows along another. */
-typedef struct softmax_kernels {
-    int rows, columns;
-} softmax_kernels;
-
-#define KERNELS(name) (&(const softmax_kernels){HAUL__K_##name, HAUL__K_##name##_columns})
 
 typedef struct softmax_attributes {
     int axis;
@@ -165,10 +157,10 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const softmax_kernels *kernels = c->operation->extra;
-    const haul_tensor     *y = c->results[0];
-    int                    axis = ((const softmax_attributes *)haul__attributes(c))->axis;
-    softmax_params         p = {.length = 1, .inner = 1, .offsets = {y->offset}};
+    const haul__kernel_info *kernel = &haul__kernel_infos[c->operation->kernel];
+    const haul_tensor       *y = c->results[0];
+    int                      axis = ((const softmax_attributes *)haul__attributes(c))->axis;
+    softmax_params           p = {.length = 1, .inner = 1, .offsets = {y->offset}};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
     if (y->shape.ndim) {
@@ -177,9 +169,10 @@ static haul_status compute(haul__call *c)
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
     p.items = y->count / p.length;
-    int64_t width = p.inner < 256 ? p.inner : 256; /* rows that are taken side by side */
-    return haul__launch_kernel(c, p.inner > 1 ? kernels->columns : kernels->rows, y->dtype, c->results, 1, c->operands,
-                               c->count, &p, sizeof p, p.items, width * (1 + 4096 / (p.length * width + 1)));
+    int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
+    return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, c->results, 1,
+                               c->operands, c->count, &p, sizeof p, p.items,
+                               width * (1 + 4096 / (p.length * width + 1)));
 }
 
 /* ---- gradients of gradients ---- */
@@ -198,7 +191,7 @@ HAUL__OPERATION(softmax_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
-    .extra = KERNELS(softmax_backward),
+    .kernel = HAUL__K_softmax_backward,
     .infer = infer,
     .compute = compute,
     .gradient = softmax_second,
@@ -211,7 +204,7 @@ HAUL__OPERATION(log_softmax_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
-    .extra = KERNELS(log_softmax_backward),
+    .kernel = HAUL__K_log_softmax_backward,
     .infer = infer,
     .compute = compute,
     .gradient = log_softmax_second,
@@ -261,7 +254,7 @@ HAUL__OPERATION(softmax) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
-    .extra = KERNELS(softmax),
+    .kernel = HAUL__K_softmax,
     .infer = infer,
     .compute = compute,
     .gradient = softmax_gradient,
@@ -275,7 +268,7 @@ HAUL__OPERATION(log_softmax) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
-    .extra = KERNELS(log_softmax),
+    .kernel = HAUL__K_log_softmax,
     .infer = infer,
     .compute = compute,
     .gradient = log_softmax_gradient,

@@ -19,10 +19,10 @@
 #define DECLARE_NUMBER(name, level) DECLARE_FLOAT(name, level) DECLARE_INTEGER(name, level)
 #define DECLARE_ANY(name, level)    DECLARE_NUMBER(name, level) DECLARE(name, bool, level)
 
-#define KERNEL(dtypes, lanes, buffers, unit, name) DECLARE_##dtypes(name, base)
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few) DECLARE_##dtypes(name, base)
 #include "kernels/kernels.def"
 #ifdef HAUL_HAVE_LEVEL_v3
-#define KERNEL(dtypes, lanes, buffers, unit, name) DECLARE_##dtypes(name, v3)
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few) DECLARE_##dtypes(name, v3)
 #include "kernels/kernels.def"
 #endif
 
@@ -49,7 +49,7 @@
     }
 #endif
 
-#define KERNEL(dtypes, lanes, buffers, unit, name)                                                                     \
+#define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
     {#name, {[HAUL__CPU_BASE] = {dtypes(name, base)}, [HAUL__CPU_V3] = V3(dtypes, name)}},
 const haul__cpu_kernel haul__cpu_kernels[HAUL__KERNEL_COUNT] = {
 #include "kernels/kernels.def"

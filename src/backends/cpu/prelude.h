@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/constants.h"
 #include "kernels/types.h"
 
 #define GLOBAL
@@ -98,11 +99,11 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 
 /* V: a vector of LANES elements of ACC, for the tiles of structured kernels. The host asks haul__kernel_lanes. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES 8
-typedef F64 V __attribute__((vector_size(64), aligned(8), may_alias));
+#define LANES (VECTOR_BYTES_CPU / 8)
+typedef F64 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(8), may_alias));
 #else
-#define LANES 16
-typedef F32 V __attribute__((vector_size(64), aligned(4), may_alias));
+#define LANES (VECTOR_BYTES_CPU / 4)
+typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alias));
 #endif
 #define VSPLAT(x)       ((x) + (V){0})
 #define VLOAD(p)        (*(const V *)(p))

@@ -77,6 +77,9 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define BLOCK_BARRIER __syncthreads()
 
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
+#if SUM_LANES != 32
+#error "a warp has 32 threads, and each has to be one of the lanes of a sum"
+#endif
 #define HAUL_LANE            ((int)(threadIdx.x & 31u))
 #define FOR_ROWS(i)          for (I64 i = ITEMS_BEGIN / 32, haul_step = ITEMS_STEP(1) / 32; i < p.items; i += haul_step)
 #define LANE_VALUES(V, s)    V s
@@ -124,12 +127,12 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define M1(function) function##f
 #endif
 
-/* V: 16 bytes of ACC, which need not be aligned. */
+/* V: a vector of ACC, which need not be aligned. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES     2
+#define LANES     (VECTOR_BYTES_GPU / 8)
 #define HAUL_REAL F64
 #else
-#define LANES     4
+#define LANES     (VECTOR_BYTES_GPU / 4)
 #define HAUL_REAL F32
 #endif
 typedef struct V {

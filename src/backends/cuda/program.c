@@ -23,8 +23,8 @@ char *haul__cuda_program_text(const haul__unit *unit)
                         "#define HAUL_KERNEL_DTYPE_%s 1\n"
                         "#define HAUL_KERNEL_SUFFIX %s\n"
                         "#define CHUNKED 0\n"
-                        "#include \"" PRELUDE "\"\n%s\n%s\n",
-                        dtype, dtype, haul__kernel_header("common"), unit->text);
+                        "%s\n#include \"" PRELUDE "\"\n%s\n%s\n",
+                        dtype, dtype, haul__kernel_header("constants"), haul__kernel_header("common"), unit->text);
 }
 
 /* All the compiler said, to haul__free; NULL if that cannot be had. */

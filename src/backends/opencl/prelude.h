@@ -105,23 +105,29 @@ HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
 
-#if !defined(HAUL_KERNEL_DTYPE_f64) && CHUNKED
-#define LANES 16
+#if CHUNKED
+#define HAUL_VECTOR_BYTES VECTOR_BYTES_CPU
+#else
+#define HAUL_VECTOR_BYTES VECTOR_BYTES_GPU
+#endif
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define LANES (HAUL_VECTOR_BYTES / 8)
+#else
+#define LANES (HAUL_VECTOR_BYTES / 4)
+#endif
+#if LANES == 16
 typedef float16 V;
 #define VLOAD(p)     vload16(0, p)
 #define VSTORE(p, v) vstore16(v, 0, p)
-#elif !defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES 4
-typedef float4 V;
-#define VLOAD(p)     vload4(0, p)
-#define VSTORE(p, v) vstore4(v, 0, p)
-#elif CHUNKED
-#define LANES 8
+#elif LANES == 8
 typedef double8 V;
 #define VLOAD(p)     vload8(0, p)
 #define VSTORE(p, v) vstore8(v, 0, p)
+#elif LANES == 4
+typedef float4 V;
+#define VLOAD(p)     vload4(0, p)
+#define VSTORE(p, v) vstore4(v, 0, p)
 #else
-#define LANES 2
 typedef double2 V;
 #define VLOAD(p)     vload2(0, p)
 #define VSTORE(p, v) vstore2(v, 0, p)

@@ -41,9 +41,9 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
                             "#define HAUL_KERNEL_SUFFIX %s\n"
                             "#define CHUNKED %d\n"
-                            "%s%s\n%s%s\n%s\n",
+                            "%s%s\n%s\n%s%s\n%s\n",
                             dtype, dtype, haul__cl_of(device)->chunked,
-                            device->properties.has_f64 ? "#define HAS_F64 1\n" : "",
+                            device->properties.has_f64 ? "#define HAS_F64 1\n" : "", haul__kernel_header("constants"),
                             haul__kernel_header("prelude_opencl"), undefs, haul__kernel_header("common"), unit->text);
     haul__free(undefs);
     return text;

@@ -1,0 +1,13 @@
+/* Numbers that kernels of several operations share with the host. Those of one operation stand in its kernel text, in
+ * front of what only compilers of kernels see. */
+// clang-format off
+
+/* Long sums are kept as SUM_LANES partial sums, element j in lane j % SUM_LANES, which are then added as a tree:
+ * processors keep them in vector registers, and the order is the same on every device. */
+#define SUM_LANES 32
+
+/* A register tile of matrix products and convolutions has TILE_ROWS rows of TILE_VECTORS vectors. Bytes of a vector: */
+#define TILE_ROWS        6
+#define TILE_VECTORS     4
+#define VECTOR_BYTES_CPU 64
+#define VECTOR_BYTES_GPU 16
