@@ -185,6 +185,39 @@ static void print_operation(const haul_operation_info *info)
 
 /* ---- JSON ---- */
 
+enum { DEVICES = 32 };
+
+/* The devices that compute. */
+static int find_devices(haul_device **out)
+{
+    haul_device_report reports[DEVICES];
+    int                count = haul_device_list(reports, DEVICES), found = 0;
+    for (int i = 0; i < count && i < DEVICES; i++) {
+        haul_device           *device = reports[i].usable ? haul_device_get(reports[i].name) : NULL;
+        haul_device_properties p;
+        if (device && !haul_device_describe(device, &p) && p.kind != HAUL_KIND_META)
+            out[found++] = device;
+    }
+    return found;
+}
+
+/* {"cpu": ["onednn", ...], ...} */
+static bool add_implementations(cJSON *object, const haul_operation_info *info, haul_device *const *devices, int count)
+{
+    const char *names[HAUL_OPERATION_MAX_IMPLEMENTATIONS];
+    cJSON      *by_device = cJSON_AddObjectToObject(object, "implementations");
+    for (int i = 0; by_device && i < count; i++) {
+        cJSON *list = cJSON_AddArrayToObject(by_device, haul_device_name(devices[i]));
+        int    length = haul_operation_implementations(haul_operation_find(info->name), devices[i], names,
+                                                       HAUL_OPERATION_MAX_IMPLEMENTATIONS);
+        if (length < 0)
+            return false;
+        for (int k = 0; list && k < length; k++)
+            cJSON_AddItemToArray(list, cJSON_CreateString(names[k]));
+    }
+    return true;
+}
+
 static cJSON *operation_json(const haul_operation_info *info)
 {
     cJSON *object = cJSON_CreateObject();
@@ -208,10 +241,19 @@ static cJSON *operation_json(const haul_operation_info *info)
 
 static bool print_json(const haul_operation_info *all, int count)
 {
-    cJSON *list = cJSON_CreateArray();
-    for (int i = 0; list && i < count; i++)
-        cJSON_AddItemToArray(list, operation_json(&all[i]));
-    return json_print(list);
+    haul_device *devices[DEVICES];
+    int          device_count = find_devices(devices);
+    cJSON       *list = cJSON_CreateArray();
+    bool         fine = list != NULL;
+    for (int i = 0; fine && i < count; i++) {
+        cJSON *object = operation_json(&all[i]);
+        cJSON_AddItemToArray(list, object);
+        fine = object && add_implementations(object, &all[i], devices, device_count);
+    }
+    if (fine)
+        return json_print(list);
+    cJSON_Delete(list);
+    return false;
 }
 
 /* ---- the command ---- */
@@ -251,7 +293,9 @@ static int show(const haul_operation_info *all, int count, const char *name, boo
         count = 1;
     }
     if (json)
-        return print_json(all, count) ? EXIT_OK : complain("memory is exhausted");
+        return print_json(all, count) ? EXIT_OK
+               : haul_error_status()  ? complain_error()
+                                      : complain("memory is exhausted");
     if (name)
         print_operation(all);
     else

@@ -23,6 +23,10 @@ run 0 ops --json add
 check "one operation" test "$("$HAUL_PYTHON" -c 'import json; print([o["name"] for o in json.load(open("out"))])')" = "['haul_add']"
 
 # ---- for programs ----
+HAUL_WITHOUT=tiles run 0 ops --json matmul
+check "what is left out is not listed" grep -q '"cpu": *\["kernel_tiles", *"kernel"\]' out
+HAUL_WITHOUT=tile run 1 ops --json
+check "a wrong name is an error" grep -q 'HAUL_WITHOUT names "tile"' err
 run 0 ops --json
 check "nothing on standard error" test ! -s err
 cp out ops.json
@@ -38,17 +42,20 @@ ops = {o["name"]: o for o in listed}
 names = [o["name"] for o in listed]
 assert names == sorted(set(names)), "sorted, each once"
 for o in listed:
-    assert list(o) == ["name", "operands", "results", "dtypes", "differentiable"], o
+    assert list(o) == ["name", "operands", "results", "dtypes", "differentiable", "implementations"], o
     assert re.fullmatch(r"haul_\w+", o["name"]), o
     assert all(list(p) == ["name", "optional"] and p["name"] and p["optional"] in (True, False) for p in o["operands"]), o
     assert all(isinstance(r, str) and r for r in o["results"]), o
     assert o["dtypes"] and set(o["dtypes"]) <= set(ALL), o
     assert o["differentiable"] in (True, False), o
+    assert "cpu" in o["implementations"] and "meta" not in o["implementations"], o
+    assert all(isinstance(l, list) and l for l in o["implementations"].values()), o
 
 
 def expect(name, operands, dtypes, differentiable):
     """Operands in brackets are optional."""
     wanted = [{"name": p.strip("[]"), "optional": p[0] == "["} for p in operands.split()]
+    assert set(map(tuple, ops[name].pop("implementations").values())) == {("kernel",)}, name
     assert ops[name] == {"name": name, "operands": wanted, "results": ["y"], "dtypes": dtypes,
                          "differentiable": differentiable}, ops[name]
 
@@ -60,6 +67,9 @@ expect("haul_sub", "a b", NUMBERS, True)
 expect("haul_clamp", "x", ALL, True)
 expect("haul_exp", "x", ALL, True)
 expect("haul_lt", "a b", ALL, False)
+assert ops["haul_matmul"]["implementations"]["cpu"] == ["tiles", "kernel_tiles", "kernel"]
+assert ops["haul_conv2d"]["implementations"]["cpu"][-2:] == ["direct", "kernel"]
+assert ops["haul_transpose"]["implementations"]["cpu"] == ["view"]
 assert len(open("table").readlines()) > len(listed)  # and the head
 rows = {line.split()[0] for line in open("table") if not line.startswith(" ")}
 assert rows == {name[len("haul_"):] for name in names} | {"operation"}, "the table has the same"

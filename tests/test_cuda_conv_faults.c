@@ -33,7 +33,7 @@ static void test_conv__faults_are_told(void **state)
     assert_refused(fresh_convolution(&size), HAUL_BACKEND, "CUDNN_STATUS_EXECUTION_FAILED (error 5000): asked to fail");
     assert_true(is_two(fresh_convolution(&size)));
     assert_true(dnn_fail("cudnnBackendExecute:1:4000"));
-    assert_refused(fresh_convolution(&size), HAUL_BACKEND, "HAUL_CUDA_WITHOUT=cudnn");
+    assert_refused(fresh_convolution(&size), HAUL_BACKEND, "HAUL_WITHOUT=cudnn");
     assert_true(dnn_fail(NULL));
 }
 
@@ -193,8 +193,8 @@ static void test_conv__other_libraries(void **state)
     (void)state;
     expected = "cuDNN 9.19.0";
     in_child(library_serves, "STANDIN_CUDNN", "", NULL, NULL);
-    expected = "no cuDNN (switched off): own kernels serve";
-    in_child(kernels_serve, "HAUL_CUDA_WITHOUT", "nvml,cudnn", NULL, NULL);
+    expected = "no cuDNN (HAUL_WITHOUT names it): own kernels serve";
+    in_child(kernels_serve, "HAUL_WITHOUT", "cudnn", NULL, NULL);
     expected = "no cuDNN (version 8907 is too old): own kernels serve";
     in_child(kernels_serve, "STANDIN_CUDNN", "old", NULL, NULL);
     expected = "cuDNN 9.19.0 does not start (CUDNN_STATUS_NOT_INITIALIZED): own kernels serve";

@@ -59,7 +59,7 @@ static operand make(haul_dtype dtype, int64_t count, unsigned seed)
 static long check_product(const haul__gemm *call, haul_dtype dtype, int64_t a_size, int64_t b_size, int64_t c_size,
                           bool has_bias, double error)
 {
-    static const haul__operation test_operation = {.name = "test"};
+    static const haul__operation test_operation = {.name = "test", .implementations = &haul__gemm_implementations};
     const haul__call             test_call = {.operation = &test_operation, .device = gpu()};
     haul_scope                  *scope = haul_scope_push();
     operand                      a = make(dtype, a_size, 1), b = make(dtype, b_size, 2), c = make(dtype, c_size, 3);
@@ -463,8 +463,8 @@ static void test_gemm__other_libraries(void **state)
     in_child(library_serves, "STANDIN_CUBLASLT", "130100");
     expected = "cuBLASLt 12.8.4";
     in_child(library_serves, "STANDIN_CUBLASLT", "120804");
-    expected = "no cuBLASLt (switched off): own kernels serve";
-    in_child(kernels_serve, "HAUL_CUDA_WITHOUT", "nvml,cublas");
+    expected = "no cuBLASLt (HAUL_WITHOUT names it): own kernels serve";
+    in_child(kernels_serve, "HAUL_WITHOUT", "cublaslt");
     expected = "too old";
     in_child(kernels_serve, "STANDIN_CUBLASLT", "111103");
     expected = "cuBLASLt 13.1.0 does not start: own kernels serve";

@@ -218,7 +218,7 @@ int main(void)
     char why[256] = "";
 
     unsetenv("HAUL_CUDA_LIBRARIES");
-    unsetenv("HAUL_CUDA_WITHOUT");
+    unsetenv("HAUL_WITHOUT");
     if (!haul__cuda_load_cudnn(why, sizeof why))
         leave_out(why);
     if (haul__cudnn_version() < 90800)

@@ -1,4 +1,5 @@
 /* Memory formats and libraries of convolutions: what they are asked, and in which format they get their operands. */
+#include "backends/implementation.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "support/format.h"
@@ -19,9 +20,10 @@ static int64_t place(bool last, int64_t n, int64_t channel, int64_t y, int64_t x
     return last ? ((n * h + y) * w + x) * c + channel : ((n * c + channel) * h + y) * w + x;
 }
 
-static void convolve(const haul__conv2d *c, haul__conv2d_pass pass, float *x, float *w, const float *bias, float *y)
+static void convolve(const haul__conv2d *c, float *x, float *w, const float *bias, float *y)
 {
-    int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
+    haul__conv2d_pass pass = c->pass;
+    int64_t           in = c->c_in / c->groups, out = c->c_out / c->groups;
     for (int64_t n = 0; n < c->n; n++)
         for (int64_t k = 0; k < c->c_out; k++)
             for (int64_t o = 0; o < c->out_h * c->out_w; o++) {
@@ -49,59 +51,54 @@ static void convolve(const haul__conv2d *c, haul__conv2d_pass pass, float *x, fl
             }
 }
 
-static haul_status library_run(const haul__conv2d *c, haul__conv2d_pass pass)
+static const char *library_refuses(haul_device *device, const void *problem)
 {
-    float *x = (float *)c->x->host + c->x_offset, *w = (float *)c->weight->host + c->weight_offset;
-    float *y = (float *)c->y->host + c->y_offset;
+    const haul__conv2d *c = problem;
+    assert_ptr_equal(device, haul_cpu());
     if ((c->channels_last && !library.takes_last) || (c->relu && !library.takes_relu)) {
         library.refusals++;
-        return HAUL_UNSUPPORTED;
+        return "it was told to";
     }
-    library.calls[pass]++;
+    return NULL;
+}
+
+static haul_status library_run(haul__stream *s, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    float              *x = (float *)c->x->host + c->x_offset, *w = (float *)c->weight->host + c->weight_offset;
+    float              *y = (float *)c->y->host + c->y_offset;
+    (void)s;
+    library.calls[c->pass]++;
     library.relus += c->relu;
-    library.weights[pass] = w;
-    if (pass == HAUL__CONV2D_DATA)
+    library.weights[c->pass] = w;
+    if (c->pass == HAUL__CONV2D_DATA)
         memset(x, 0, (size_t)(c->n * c->c_in * c->h * c->w) * sizeof *x);
-    if (pass == HAUL__CONV2D_WEIGHT)
+    if (c->pass == HAUL__CONV2D_WEIGHT)
         memset(w, 0, (size_t)(c->c_out * c->c_in / c->groups * c->kh * c->kw) * sizeof *w);
-    convolve(c, pass, x, w, c->bias ? (const float *)c->bias->host + c->bias_offset : NULL, y);
+    convolve(c, x, w, c->has_bias ? (const float *)c->bias->host + c->bias_offset : NULL, y);
     return HAUL_OK;
 }
 
-static haul_status library_forward(haul__stream *s, const haul__conv2d *c)
+static bool library_wants(haul_device *device, const void *problem)
 {
-    (void)s;
-    return library_run(c, HAUL__CONV2D_FORWARD);
-}
-
-static haul_status library_data(haul__stream *s, const haul__conv2d *c)
-{
-    (void)s;
-    return library_run(c, HAUL__CONV2D_DATA);
-}
-
-static haul_status library_weight(haul__stream *s, const haul__conv2d *c)
-{
-    (void)s;
-    return library_run(c, HAUL__CONV2D_WEIGHT);
-}
-
-static bool library_wants(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *c)
-{
+    const haul__conv2d *c = problem;
     assert_ptr_equal(device, haul_cpu());
-    assert_true(c->dtype == HAUL_F32 && pass <= HAUL__CONV2D_WEIGHT);
+    assert_true(c->dtype == HAUL_F32 && c->pass <= HAUL__CONV2D_WEIGHT && !c->x);
     return library.wants_last;
 }
+
+static const haul__implementation implementations[] = {
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = library_refuses, .run = library_run,
+     .wants_channels_last = library_wants},
+    {.refuses = NULL},
+};
 
 static int library_open(void **state)
 {
     (void)state;
     haul_device *cpu = haul_cpu();
     library = (struct library){.own = cpu->backend, .table = *cpu->backend};
-    library.table.conv2d_forward = library_forward;
-    library.table.conv2d_backward_data = library_data;
-    library.table.conv2d_backward_weight = library_weight;
-    library.table.conv2d_channels_last = library_wants;
+    library.table.implementations = implementations;
     library.wants_last = library.takes_last = true;
     cpu->backend = &library.table;
     return 0;

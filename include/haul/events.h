@@ -49,7 +49,9 @@ HAUL_BEGIN
  *   PLACEMENT            under HAUL_PLACE_MOVE: operation, device (where it runs), text (an operand), bytes (its size),
  *                        other. other is NULL: the operation runs where this operand is; else this operand moves from
  *                        there
- *   IMPLEMENTATION       one of several ways to compute was chosen: operation, device, text (which one)
+ *   IMPLEMENTATION       one of several ways to compute was chosen: operation, device, text (its name, "onednn"),
+ *                        problem (dtype and shapes in words), refused (those preferred to it and why each was not
+ *                        taken, "cudnn: it was not found; ..."; "" if it was the first)
  *   KERNEL_COMPILED      operation (the kernel), device, duration, text (its dtype)
  *   CALL_BEGIN           forward of a module begins: module, x (as given, before it is moved), text (the module's kind)
  *   CALL_END             it ended: the same, duration, y (HAUL_NONE when it failed)
@@ -135,6 +137,7 @@ typedef struct haul_event {
     haul_tensor       *x, *y;
     void *const       *frames; /* return addresses, innermost first, beginning in the library; NULL unless asked for */
     int                frame_count;
+    const char        *problem, *refused; /* of IMPLEMENTATION */
 } haul_event;
 
 /* Who listens. `take` is called on the thread on which the event happened, before that thread goes on:

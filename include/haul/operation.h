@@ -13,6 +13,7 @@
 #define HAUL_OPERATION_H
 
 #include <haul/base.h>
+#include <haul/device.h>
 #include <haul/dtype.h>
 #include <haul/error.h>
 
@@ -52,6 +53,20 @@ HAUL_API haul_status haul_operation_describe(int index, haul_operation_info *out
 
 /* The index of the operation with this name, "haul_softmax"; -1 if there is none, without recording an error. */
 HAUL_API int haul_operation_find(const char *name);
+
+/* The names of the ways in which operation `index` can be computed on a device, in order of preference: the first that
+ * takes a call computes it, and an event of the kind IMPLEMENTATION (events.h) says which that was. Returns how many
+ * there are, at most HAUL_OPERATION_MAX_IMPLEMENTATIONS, and writes the first `capacity` of them to `names`, which may
+ * be NULL; -1 on failure. The names live as long as the process.
+ *
+ *   - Matrix products and convolutions have "onednn", "direct", "tiles", "cublaslt", "cudnn", "kernel_teams",
+ *     "kernel_tiles", as far as the device and its libraries have them, and "kernel", the reference, last. Those that
+ *     the environment variable HAUL_WITHOUT names are not listed.
+ *   - Other operations have one: "kernel", or "view" where results share memory with operands and nothing is computed,
+ *     or "operations" where the operation calls others. Operations that copy between devices are "kernel", too.
+ *   - The device "meta" computes nothing and has none. */
+enum { HAUL_OPERATION_MAX_IMPLEMENTATIONS = 8 };
+HAUL_API int haul_operation_implementations(int index, haul_device *device, const char **names, int capacity);
 
 HAUL_END
 

@@ -31,39 +31,8 @@ typedef struct haul__unit {
     haul_dtype  dtype;
 } haul__unit;
 
-/* A dense C = A B (+ C), row-major or transposed by strides; optional hook, NULL: kernels compute it. */
-typedef struct haul__gemm {
-    haul_dtype          dtype;
-    int64_t             batch, m, n, k;
-    const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL for none */
-    int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
-    int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
-    bool    accumulate;
-    bool    relu;                /* C = max(result, 0); a hook without it answers HAUL_UNSUPPORTED and is asked again */
-    bool    tf32;                /* of f32: 10 bits of the factors' mantissas are enough, where that is faster */
-    const haul__buffer *scratch; /* scratch_bytes that the call may use as it likes; NULL for none */
-    size_t              scratch_bytes;
-} haul__gemm;
-
-/* A 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense; optional hooks. With
- * channels_last the channels of a pixel lie next to each other in memory: x and y as [n, h, w, c], weight as
- * [c_out, kh, kw, c_in / groups]. */
-typedef struct haul__conv2d {
-    haul_dtype dtype;
-    int64_t    n, c_in, h, w, c_out, kh, kw, out_h, out_w;
-    int64_t    stride[2], padding[2], dilation[2], groups;
-    bool       channels_last;
-    bool relu; /* forward only: y = max(result, 0); a hook without it answers HAUL_UNSUPPORTED and is asked again */
-    /* forward reads x, weight, bias (may be NULL) and writes y; backward_data reads weight and y (dy) and writes x
-     * (dx); backward_weight reads x and y (dy) and writes weight (dw). bias is NULL in both backward passes. */
-    const haul__buffer *x, *weight, *bias, *y;
-    int64_t             x_offset, weight_offset, bias_offset, y_offset;
-    bool                tf32;    /* as in haul__gemm */
-    const haul__buffer *scratch; /* as in haul__gemm */
-    size_t              scratch_bytes;
-} haul__conv2d;
-
-typedef enum haul__conv2d_pass { HAUL__CONV2D_FORWARD, HAUL__CONV2D_DATA, HAUL__CONV2D_WEIGHT } haul__conv2d_pass;
+/* A way of the backend's own to compute a matrix product or a convolution; backends/implementation.h. */
+typedef struct haul__implementation haul__implementation;
 
 typedef struct haul__backend {
     size_t      size; /* sizeof(haul__backend) of who filled it */
@@ -135,25 +104,12 @@ typedef struct haul__backend {
     haul_status (*replay)(haul__stream *s, void *handle, const haul__slot_values *values);
     void (*capture_free)(haul_device *device, void *handle);
 
-    /* Optional library calls: HAUL_UNSUPPORTED (nothing recorded) hands the work to the next implementation. */
-    haul_status (*gemm)(haul__stream *s, const haul__gemm *call);
-    haul_status (*conv2d_forward)(haul__stream *s, const haul__conv2d *call);
-    haul_status (*conv2d_backward_data)(haul__stream *s, const haul__conv2d *call);
-    haul_status (*conv2d_backward_weight)(haul__stream *s, const haul__conv2d *call);
-    /* Optional: is what the three calls above need there? Where it is not, nothing is prepared for them. NULL: it is.
-     */
-    bool (*conv2d_usable)(haul_device *device);
-    /* Optional: scratch memory the call above wants, in bytes. Asked before the stream is locked, so that the memory
-     * can come from the allocator like all other; where there is none the call is made without. Buffers and offsets of
-     * `call` are those it will have. Scratch memory is free again when the call is done: its contents are lost. */
-    size_t (*gemm_scratch)(haul_device *device, const haul__gemm *call);
-    size_t (*conv2d_scratch)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
     /* Optional: the libraries that were found, in words; opens them. */
     void (*libraries)(haul_device *device, char *out, size_t size);
-    /* Shall the tensors of this pass be channels-last? `call` has no buffers; its channels_last says how x, dy or the
-     * weight lie already. Operands are brought to what is answered, the weight's copy being kept until it changes.
-     * NULL: no, the hooks above take row-major tensors only. */
-    bool (*conv2d_channels_last)(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
+
+    /* What it has of its own for matrix products and convolutions, in order of preference; `refuses` of the entry
+     * behind the last is NULL. NULL: kernels compute all of them. */
+    const haul__implementation *implementations;
 
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
     bool host_memory;  /* buffers have a host address */

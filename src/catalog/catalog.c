@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/implementation.h"
+
 _Static_assert((int)HAUL__MAX_OPERANDS <= (int)HAUL_OPERATION_MAX_OPERANDS, "a description has room for all operands");
+_Static_assert((int)HAUL__IMPLEMENTATIONS <= (int)HAUL_OPERATION_MAX_IMPLEMENTATIONS, "a list has room for all names");
 _Static_assert((int)HAUL__MAX_RESULTS <= (int)HAUL_OPERATION_MAX_RESULTS, "a description has room for all results");
 
 #define X(id, into) extern HAUL__OPERATION(id);
@@ -61,13 +64,21 @@ int haul_operation_count(void)
     return haul__catalog_count;
 }
 
+static haul_status check_index(const char *function, int index)
+{
+    if (index >= 0 && index < haul__catalog_count)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, function, "index",
+                      "there is no operation %d; they are numbered from 0 to %d", index, haul__catalog_count - 1);
+}
+
 haul_status haul_operation_describe(int index, haul_operation_info *out)
 {
     if (!out)
         return haul__fail_null("haul_operation_describe", "out");
-    if (index < 0 || index >= haul__catalog_count)
-        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_operation_describe", "index",
-                          "there is no operation %d; they are numbered from 0 to %d", index, haul__catalog_count - 1);
+    haul_status status = check_index("haul_operation_describe", index);
+    if (status)
+        return status;
     const haul__catalog_entry *entry = &haul__catalog[index];
     const haul__operation     *operation = entry->operation;
     haul_operation_info info = {.name = operation->name, .variadic = operation->variadic, .has_into = entry->has_into};
@@ -79,6 +90,16 @@ haul_status haul_operation_describe(int index, haul_operation_info *out)
                           (operation->gradient || operation->compose);
     *out = info;
     return HAUL_OK;
+}
+
+int haul_operation_implementations(int index, haul_device *device, const char **names, int capacity)
+{
+    static const char function[] = "haul_operation_implementations";
+    uint32_t          without;
+    if (check_index(function, index) || haul__device_check(device, function, "device") ||
+        haul__implementations_without(&without))
+        return -1;
+    return haul__list_implementations(haul__catalog[index].operation, device, names, names ? capacity : 0);
 }
 
 static int by_name(const void *name, const void *entry)

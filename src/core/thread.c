@@ -15,7 +15,7 @@ static pthread_key_t   key;
 static bool            have_key;
 static haul__context  *contexts;
 static atomic_llong    strays; /* blocks of threads that have ended or have no context */
-static unsigned        watched_everywhere;
+static unsigned        watched_everywhere = HAUL__WATCH_UNKNOWN;
 
 static void add_strays(haul__context *context)
 {

@@ -33,7 +33,8 @@ struct haul__context {
     void       *attached;  /* an object of that layer, released when the thread ends */
 };
 
-/* The word of a thread that is not registered yet: whoever tests it finds its bit and comes to register the thread. */
+/* The word of a thread that is not registered yet, and of all threads before the layer above says what it wants:
+ * whoever tests it finds its bit and asks that layer. */
 #define HAUL__WATCH_UNKNOWN (~0u)
 
 /* Not in debug builds, because sanitizers ask whether the address is NULL: ld, where it turns initial-exec access into

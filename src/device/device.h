@@ -11,6 +11,19 @@
 int         haul__backend_count(void);
 const char *haul__backend_name(int slot);
 
+/* What the device's backend has of its own for matrix products and convolutions (backends/implementation.h); may be
+ * NULL. */
+static inline const haul__implementation *haul__device_implementations(const haul_device *device)
+{
+    return device->backend->implementations;
+}
+
+/* Do its kernels make the matrix product's tiles by threads that share memory? */
+static inline bool haul__device_shares_tiles(const haul_device *device)
+{
+    return device->backend->shared_tiles;
+}
+
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error naming `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
 

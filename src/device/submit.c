@@ -198,22 +198,22 @@ static haul_status submit_recorded(const haul__command *c, const traits *kind)
     return status;
 }
 
-/* A launch that is done when it returns, of a thread that nobody listens to or records, on memory that no stream uses:
- * most commands of a processor. */
+/* A launch or call that is done when it returns, of a thread that nobody listens to or records, on memory that no
+ * stream uses: most commands of a processor. */
 static bool is_plain(const haul__command *c)
 {
     const haul_device *device = c->device;
-    return c->kind == HAUL__COMMAND_LAUNCH && device->backend->synchronous && !device->backend->no_data &&
-           device->valid && atomic_load_explicit(&device->lost, memory_order_acquire) == 0 && c->items != 0 &&
-           !haul__recording_current && !haul__watched(HAUL_EVENT_COMMAND) && !any_uses(c) &&
-           !haul__fault_planned(HAUL__FAULT_LAUNCH);
+    bool               computes = c->kind == HAUL__COMMAND_LAUNCH ? c->items != 0 : c->kind == HAUL__COMMAND_LIBRARY;
+    return computes && device->backend->synchronous && !device->backend->no_data && device->valid &&
+           atomic_load_explicit(&device->lost, memory_order_acquire) == 0 && !haul__recording_current &&
+           !haul__watched(HAUL_EVENT_COMMAND) && !any_uses(c) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
 }
 
 haul_status haul__submit(const haul__command *c)
 {
-    if (is_plain(c))
-        return c->device->backend->launch(c->device->compute, c);
     const traits *kind = &kinds[c->kind];
+    if (is_plain(c))
+        return kind->give(c->device->compute, c);
     if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))

@@ -97,19 +97,6 @@ haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__str
     return status;
 }
 
-haul__library_buffers haul__library_buffers_of(const haul__command *command)
-{
-    const haul__region   *all = command->buffers;
-    haul__library_buffers b = {.out = &all[0].storage->buffer};
-    if (command->write_count > 1) {
-        b.scratch = &all[1].storage->buffer;
-        b.scratch_bytes = all[1].storage->bytes;
-    }
-    for (int i = command->write_count; i < command->buffer_count; i++)
-        b.ins[i - command->write_count] = &all[i].storage->buffer;
-    return b;
-}
-
 /* ---- cost ---- */
 
 static int64_t bytes_of(const haul_tensor *t)

@@ -39,6 +39,9 @@ _Static_assert((int)HAUL__MAX_OPERANDS + (int)HAUL__MAX_RESULTS <= (int)HAUL__MA
 typedef struct haul__operation haul__operation;
 typedef struct haul__call      haul__call;
 
+/* engine/implementation.h */
+typedef struct haul__implementations haul__implementations;
+
 /* ---- descriptors ---- */
 
 /* Sets of dtypes. */
@@ -135,6 +138,8 @@ struct haul__operation {
     void (*give_back)(haul__call *c);
     /* Submit the commands. NULL: there are none, since results are views. Not called on meta. */
     haul_status (*compute)(haul__call *c);
+    /* The ways in which `compute` may compute it, by haul__implement. NULL: there is one. */
+    const haul__implementations *implementations;
     /* In place of both: set c->results by calling operations. Without `gradient` these are recorded by themselves. */
     haul_status (*compose)(haul__call *c);
     /* Set g->operands[i], for those wanted at least; NULL is a failure whose error is recorded. Written in operations,
@@ -296,7 +301,7 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
         HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
     }
 
-/* Call a library by `run`, with the buffers of `out` and then of `ins`, which haul__library_buffers_of takes out of the
+/* Call a library by `run`, with the buffers of `out` and then of `ins`, which the functions below take out of the
  * command; buffers that the params name are not used. Where there is no memory for the scratch the call is made
  * without; where the library found none of its own, once more after the cache was given back. HAUL_UNSUPPORTED, with
  * nothing recorded, where the library does not do it. */
@@ -306,13 +311,23 @@ haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__str
 
 enum { HAUL__MAX_LIBRARY_INPUTS = 6 };
 
-typedef struct haul__library_buffers {
-    const haul__buffer *out, *ins[HAUL__MAX_LIBRARY_INPUTS]; /* NULL behind the last */
-    const haul__buffer *scratch;                             /* NULL for none */
-    size_t              scratch_bytes;
-} haul__library_buffers;
+static inline const haul__buffer *haul__library_output(const haul__command *command)
+{
+    return &command->buffers[0].storage->buffer;
+}
 
-haul__library_buffers haul__library_buffers_of(const haul__command *command);
+/* NULL behind the last. */
+static inline const haul__buffer *haul__library_input(const haul__command *command, int i)
+{
+    int at = command->write_count + i;
+    return at < command->buffer_count ? &command->buffers[at].storage->buffer : NULL;
+}
+
+/* The storage of the scratch memory; NULL for none. */
+static inline const haul__storage *haul__library_scratch(const haul__command *command)
+{
+    return command->write_count > 1 ? command->buffers[1].storage : NULL;
+}
 
 /* ---- for gradients ---- */
 

@@ -66,14 +66,6 @@ static inline void haul__operation_end(const char *operation, int64_t began)
         haul__emit_operation_end(operation, began);
 }
 
-/* `how` is one of several ways to compute the operation on the device. */
-static inline void haul__emit_implementation(const char *operation, const haul_device *device, const char *how)
-{
-    if (haul__watched(HAUL_EVENT_IMPLEMENTATION))
-        haul__emit(
-            &(haul_event){.kind = HAUL_EVENT_IMPLEMENTATION, .operation = operation, .device = device, .text = how});
-}
-
 /* Between the two the thread's events wait: to be used around locks of the library that are held while something may be
  * emitted, since subscribers may call whatever needs them. The two nest. */
 void haul__events_hold(void);

@@ -16,6 +16,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "events/call.h"
+#include "events/debug.h"
 #include "events/events.h"
 #include "events/label.h"
 
@@ -166,7 +167,7 @@ static void update_everywhere(void)
     haul__watch_everywhere(kinds);
 }
 
-bool haul__attach(haul__subscriber *s)
+static bool attach(haul__subscriber *s)
 {
     haul__context *context = haul__context_get();
     if (!context)
@@ -188,6 +189,24 @@ bool haul__attach(haul__subscriber *s)
     update_everywhere();
     unlock_everywhere();
     return true;
+}
+
+/* Once a process, before anybody subscribes or looks at who does: until then the words of all threads say that it is
+ * not known. */
+static void begin(void)
+{
+    haul__debug_begin(attach);
+    lock_everywhere();
+    update_everywhere();
+    unlock_everywhere();
+}
+
+static pthread_once_t begun = PTHREAD_ONCE_INIT;
+
+bool haul__attach(haul__subscriber *s)
+{
+    pthread_once(&begun, begin);
+    return attach(s);
 }
 
 static haul__subscriber *find(haul__subscriber *list, int64_t id)
@@ -298,6 +317,7 @@ const char *haul_event_kind_name(haul_event_kind kind)
 
 bool haul__listened(uint32_t kinds)
 {
+    pthread_once(&begun, begin);
     haul__context *context = haul__context_get();
     return context && !self.muted && (atomic_load_explicit(&context->watch, memory_order_relaxed) & kinds);
 }
@@ -361,7 +381,7 @@ static int number(void)
 
 static void fill_texts(haul_event *event, char *path)
 {
-    const char **const texts[] = {&event->operation, &event->text, &event->stream};
+    const char **const texts[] = {&event->operation, &event->text, &event->stream, &event->problem, &event->refused};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!*texts[i])
             *texts[i] = "";

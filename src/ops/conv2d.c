@@ -1,11 +1,12 @@
 /* 2-d convolution: forward, gradient of x and gradient of the weight, each an operation whose own gradients are the
- * other two. The backend's own calls are used where it has them, else the kernels of conv2d_flat.c. */
+ * other two. What the backend has of its own computes them, or the kernels of conv2d_flat.c. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/half.h"
 #include "engine/copy.h"
+#include "engine/implementation.h"
 #include "engine/reorder.h"
-#include "events/events.h"
 #include "ops/conv2d_flat.h"
 
 typedef struct conv2d_attributes {
@@ -17,7 +18,7 @@ typedef struct conv2d_attributes {
 
 /* ---- passes ---- */
 
-enum part { X, WEIGHT, Y, BIAS };
+enum part { X, WEIGHT, Y, BIAS, PARTS };
 
 /* Which part each operand is, and which the result. */
 typedef struct pass {
@@ -32,12 +33,6 @@ static const pass passes[] = {
     [HAUL__CONV2D_WEIGHT] = {HAUL__CONV2D_WEIGHT, 2, {X, Y}, WEIGHT},
 };
 
-static haul_tensor **part_of(haul__convolution *v, enum part which)
-{
-    haul_tensor **parts[] = {[X] = &v->x, [WEIGHT] = &v->weight, [Y] = &v->y, [BIAS] = &v->bias};
-    return parts[which];
-}
-
 /* Sizes and options of a call whose result has shape `result`. */
 static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
 {
@@ -48,6 +43,7 @@ static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
     for (int i = 0; i < 2; i++)
         shapes[p->operands[i]] = &c->operands[i]->shape;
     haul__conv2d s = {
+        .pass = p->id,
         .dtype = c->operands[0]->dtype,
         .n = shapes[X]->dims[0],
         .c_in = shapes[X]->dims[1],
@@ -73,19 +69,17 @@ static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
 
 /* ---- infer ---- */
 
-/* Describe the result, and settle the format a pass computes in: the library's choice, else row-major. The result is
- * channels-last where it is computed so, and, if it `follows` them, where an operand is. */
+/* Describe the result, and settle the format a pass computes in: that of an implementation that wants one, else
+ * row-major. The result is channels-last where it is computed so, and, if it `follows` them, where an operand is. */
 static haul_status describe(haul__call *c, const haul_shape *shape, bool follows)
 {
-    conv2d_attributes   *at = haul__attributes(c);
-    const haul__backend *backend = c->device->backend;
-    const pass          *p = c->operation->extra;
-    bool                 given = haul__wants_channels_last(c->operands[0]) || haul__wants_channels_last(c->operands[1]);
+    conv2d_attributes *at = haul__attributes(c);
+    bool               given = haul__wants_channels_last(c->operands[0]) || haul__wants_channels_last(c->operands[1]);
     at->channels_last = given;
     if (!at->relu)
         c->saves_results = 0;
     haul__conv2d settings = settings_of(c, shape);
-    at->channels_last = backend->conv2d_channels_last && backend->conv2d_channels_last(c->device, p->id, &settings);
+    at->channels_last = haul__prefers_channels_last(c->operation, c->device, &settings);
     return haul__describe_format(c, 0, c->operands[0]->dtype, shape, at->channels_last || (follows && given));
 }
 
@@ -208,225 +202,244 @@ static haul_status infer_weight(haul__call *c)
     return describe(c, &shape, false);
 }
 
-/* ---- library calls ---- */
+/* ---- one pass over its tensors ---- */
 
-typedef haul_status library_call(haul__stream *, const haul__conv2d *);
+/* `now` has the form under way. */
+typedef struct task {
+    haul__convolution now;
+    haul__conv2d      asked;
+    haul_tensor      *given[PARTS];                 /* operands and result; NULL for what the pass does not have */
+    haul_tensor      *laid[2][PARTS], *wide[PARTS]; /* the same by channels_last, and in f32, as far as they are made */
+    bool              wide_last;                    /* `wide` is channels-last */
+} task;
 
-static library_call *hook_of(const haul__backend *backend, haul__conv2d_pass id)
+static task task_of(const haul__call *c)
 {
-    library_call *const calls[] = {backend->conv2d_forward, backend->conv2d_backward_data,
-                                   backend->conv2d_backward_weight};
-    return calls[id];
-}
-
-static bool has_library(haul_device *device, haul__conv2d_pass id)
-{
-    const haul__backend *backend = device->backend;
-    return hook_of(backend, id) && (!backend->conv2d_usable || backend->conv2d_usable(device));
-}
-
-typedef struct library_params {
-    haul__conv2d      call;
-    haul__conv2d_pass id;
-} library_params;
-
-static haul_status convolve(haul__stream *s, const haul__command *command)
-{
-    library_params        params = *(const library_params *)command->params;
-    const pass           *p = &passes[params.id];
-    haul__library_buffers buffers = haul__library_buffers_of(command);
-    const haul__buffer  **parts[] = {
-         [X] = &params.call.x, [WEIGHT] = &params.call.weight, [Y] = &params.call.y, [BIAS] = &params.call.bias};
-    *parts[p->result] = buffers.out;
+    const pass *p = c->operation->extra;
+    task        t = {.asked = settings_of(c, &c->results[0]->shape)};
+    t.given[p->result] = c->results[0];
     for (int i = 0; i < p->count; i++)
-        *parts[p->operands[i]] = buffers.ins[i];
-    params.call.scratch = buffers.scratch;
-    params.call.scratch_bytes = buffers.scratch_bytes;
-    return hook_of(s->device->backend, p->id)(s, &params.call);
+        t.given[p->operands[i]] = haul__is_none(c->operands[i]) ? NULL : c->operands[i];
+    t.asked.has_bias = t.given[BIAS] != NULL;
+    t.now = (haul__convolution){.call = c, .settings = t.asked};
+    return t;
 }
 
-/* HAUL_UNSUPPORTED, with nothing recorded, where the library does not do it. */
-static haul_status call_library(haul__convolution *v)
+/* Where part i is; t == NULL: where it will be is not known yet. */
+static void place(haul__conv2d *problem, enum part i, const haul_tensor *t)
 {
-    haul_device   *device = v->call->device;
-    const pass    *p = v->call->operation->extra;
-    haul_tensor   *in[3];
-    int            count = 0;
-    library_params params = {.call = v->settings, .id = p->id};
-    params.call.x = &v->x->storage->buffer;
-    params.call.weight = &v->weight->storage->buffer;
-    params.call.y = &v->y->storage->buffer;
-    params.call.bias = v->bias ? &v->bias->storage->buffer : NULL;
-    params.call.x_offset = v->x->offset;
-    params.call.weight_offset = v->weight->offset;
-    params.call.y_offset = v->y->offset;
-    params.call.bias_offset = v->bias ? v->bias->offset : 0;
-    for (int i = 0; i < p->count; i++)
-        if (*part_of(v, p->operands[i]))
-            in[count++] = *part_of(v, p->operands[i]);
-    size_t scratch = device->backend->conv2d_scratch ? device->backend->conv2d_scratch(device, p->id, &params.call) : 0;
-    return haul__call_library(v->call, convolve, &params, sizeof params, *part_of(v, p->result), in, count, scratch);
+    const haul__buffer **const buffers[] = {
+        [X] = &problem->x, [WEIGHT] = &problem->weight, [Y] = &problem->y, [BIAS] = &problem->bias};
+    int64_t *const offsets[] = {[X] = &problem->x_offset,
+                                [WEIGHT] = &problem->weight_offset,
+                                [Y] = &problem->y_offset,
+                                [BIAS] = &problem->bias_offset};
+    *buffers[i] = t ? &t->storage->buffer : NULL;
+    *offsets[i] = t ? t->offset : 0;
 }
 
-/* f32 forms of the operands, and room for the result. */
-static haul_status widen(haul__convolution *v)
+static bool is_laid(const haul_tensor *t, bool channels_last)
 {
-    const pass        *p = v->call->operation->extra;
-    haul__convolution *wide = v->wide;
-    wide->call = v->call;
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&t->shape, strides);
+    else
+        haul__shape_strides(&t->shape, strides);
+    return haul__shape_same_strides(&t->shape, t->strides, strides);
+}
+
+static bool is_wide(const task *t)
+{
+    return t->now.settings.dtype != t->asked.dtype;
+}
+
+/* Channels-last, then row-major; all at once, without relu, without relu and bias; halves as they are, then as f32. */
+static const void *form(void *of, int i)
+{
+    task         *t = of;
+    haul__conv2d *problem = &t->now.settings;
+    int           widths = haul__is_half(t->asked.dtype) ? 2 : 1, fusions = 1 + t->asked.relu + t->asked.has_bias;
+    int           fusion = i / widths % fusions, layout = i / widths / fusions;
+    if (layout > t->asked.channels_last)
+        return NULL;
+    problem->channels_last = t->asked.channels_last && layout == 0;
+    problem->relu = t->asked.relu && fusion == 0;
+    problem->has_bias = t->asked.has_bias && fusion <= t->asked.relu;
+    problem->dtype = i % widths ? HAUL_F32 : t->asked.dtype;
+    for (enum part k = X; k <= BIAS; k++) {
+        bool there = t->given[k] && !is_wide(t) &&
+                     (k == BIAS ? problem->has_bias : is_laid(t->given[k], problem->channels_last));
+        place(problem, k, there ? t->given[k] : NULL);
+    }
+    return problem;
+}
+
+static void describe_task(const void *of, char *out, size_t size)
+{
+    const haul__conv2d *c = &((const task *)of)->asked;
+    snprintf(out, size, "%s [%lld,%lld,%lld,%lld] * [%lld,%lld,%lld,%lld]%s%s%s", haul_dtype_name(c->dtype),
+             (long long)c->n, (long long)c->c_in, (long long)c->h, (long long)c->w, (long long)c->c_out,
+             (long long)(c->c_in / c->groups), (long long)c->kh, (long long)c->kw, c->has_bias ? " + bias" : "",
+             c->relu ? ", relu" : "", c->channels_last ? ", channels-last" : "");
+}
+
+/* ---- tensors of a form ---- */
+
+/* Part i in a layout: an operand itself or a copy, the result itself or room for it. */
+static haul_tensor *lay(const task *t, enum part i, bool channels_last)
+{
+    const haul__call *c = t->now.call;
+    const pass       *p = c->operation->extra;
+    haul_tensor      *given = t->given[i];
+    int64_t           strides[HAUL_MAX_DIMS];
+    if (i == BIAS || is_laid(given, channels_last))
+        return given;
+    if (i != p->result)
+        return i == WEIGHT ? haul__weight_in_format(c, given, channels_last) : haul__as_format(c, given, channels_last);
+    if (channels_last)
+        haul__shape_strides_channels_last(&given->shape, strides);
+    else
+        haul__shape_strides(&given->shape, strides);
+    return haul__temporary_strided(c, given->dtype, &given->shape, strides);
+}
+
+/* The same as f32. */
+static haul_tensor *widen(const task *t, enum part i, haul_tensor *laid)
+{
+    const haul__call *c = t->now.call;
+    const pass       *p = c->operation->extra;
+    haul_tensor      *wide = haul__temporary_strided(c, HAUL_F32, &laid->shape, laid->strides);
+    return wide && (i == p->result || haul__copy_elements(wide, laid, c->operation->name) == HAUL_OK) ? wide : NULL;
+}
+
+/* Make the tensors of the form under way, as far as an earlier form has not made them. */
+static haul_status prepare(task *t)
+{
+    haul__conv2d *problem = &t->now.settings;
+    bool          last = problem->channels_last;
+    if (last != t->wide_last)
+        memset(t->wide, 0, sizeof t->wide);
+    t->wide_last = last;
     for (enum part i = X; i <= BIAS; i++) {
-        haul_tensor *t = *part_of(v, i);
-        if (!t)
+        haul_tensor **const parts[] = {
+            [X] = &t->now.x, [WEIGHT] = &t->now.weight, [Y] = &t->now.y, [BIAS] = &t->now.bias};
+        *parts[i] = NULL;
+        if (!t->given[i] || (i == BIAS && !problem->has_bias))
             continue;
-        haul_tensor *w = haul__temporary_strided(v->call, HAUL_F32, &t->shape, t->strides);
-        if (!w || (i != p->result && haul__copy_elements(w, t, v->call->operation->name)))
+        if (!t->laid[last][i] && !(t->laid[last][i] = lay(t, i, last)))
             return haul_error_status();
-        *part_of(wide, i) = w;
+        if (is_wide(t) && !t->wide[i] && !(t->wide[i] = widen(t, i, t->laid[last][i])))
+            return haul_error_status();
+        *parts[i] = is_wide(t) ? t->wide[i] : t->laid[last][i];
+        place(problem, i, *parts[i]);
     }
     return HAUL_OK;
 }
 
-/* A library that does not take halves takes f32: the operands are copied, the result is rounded once. */
-static haul_status try_library(haul__convolution *v)
+/* y += bias */
+static haul_status add_bias(const haul__call *c, haul_tensor *y, haul_tensor *bias)
 {
-    const pass        *p = v->call->operation->extra;
-    haul__convolution *wide = v->wide;
-    if (!has_library(v->call->device, p->id))
-        return HAUL_UNSUPPORTED;
-    haul_status status = call_library(v);
-    if (status != HAUL_UNSUPPORTED || !haul__is_half(v->settings.dtype))
-        return status;
-    if (!wide->call && widen(v))
-        return haul_error_status();
-    wide->settings = v->settings;
-    wide->settings.dtype = HAUL_F32;
-    wide->bias = v->bias ? wide->bias : NULL;
-    status = call_library(wide);
-    return status ? status
-                  : haul__copy_elements(*part_of(v, p->result), *part_of(wide, p->result), v->call->operation->name);
+    haul_shape   shape = HAUL_SHAPE(1, bias->shape.dims[0], 1, 1);
+    haul_tensor *column = haul__view_as(c, bias, &shape, NULL, bias->offset);
+    return column ? haul_add_into(y, y, column) : haul_error_status();
 }
 
-/* The last try is the one without relu and bias, row-major: after it the kernels compute. */
-static haul_status run_library(haul__convolution *v)
+/* What the form left to do. */
+static haul_status complete_result(task *t)
 {
-    haul_status status = try_library(v);
-    if (!status)
-        haul__emit_implementation(v->call->operation->name, v->call->device, "library");
-    else if (status == HAUL_UNSUPPORTED && !v->settings.channels_last && !v->settings.relu && !v->bias)
-        haul__emit_implementation(v->call->operation->name, v->call->device, "kernels of conv2d_flat");
-    return status;
+    const haul__call   *c = t->now.call;
+    const pass         *p = c->operation->extra;
+    const haul__conv2d *problem = &t->now.settings;
+    haul_tensor        *y = t->laid[problem->channels_last][p->result];
+    haul_status         status = HAUL_OK;
+    if (is_wide(t))
+        status = haul__copy_elements(y, t->wide[p->result], c->operation->name);
+    if (!status && t->asked.has_bias && !problem->has_bias)
+        status = add_bias(c, y, t->given[BIAS]);
+    if (!status && t->asked.relu && !problem->relu)
+        status = haul_relu_into(y, y);
+    return status || y == c->results[0] ? status : haul__copy_elements(c->results[0], y, c->operation->name);
 }
 
-/* ---- compute ---- */
+/* ---- implementations ---- */
 
-/* The library's call without bias, which is added by itself. */
-static haul_status run_without_bias(haul__convolution *v)
+typedef struct library_params {
+    haul__conv2d                problem;
+    const haul__implementation *by;
+} library_params;
+
+static haul_status convolve(haul__stream *s, const haul__command *command)
 {
-    haul_shape   shape = HAUL_SHAPE(1, v->settings.c_out, 1, 1);
-    haul_tensor *bias = v->bias, *column = haul__view_as(v->call, bias, &shape, NULL, bias->offset);
-    if (!column)
-        return haul_error_status();
-    v->bias = NULL;
-    haul_status status = run_library(v);
-    v->bias = bias;
-    return status ? status : haul_add_into(v->y, v->y, column);
-}
-
-/* The library's call, without relu, and then without bias, where it cannot do all at once. */
-static haul_status run_forward(haul__convolution *v)
-{
-    bool        relu = v->settings.relu;
-    haul_status status = run_library(v);
-    if (status != HAUL_UNSUPPORTED)
-        return status;
-    v->settings.relu = false;
-    if (relu)
-        status = run_library(v);
-    if (status == HAUL_UNSUPPORTED && v->bias)
-        status = run_without_bias(v);
-    if (status == HAUL_UNSUPPORTED && !v->settings.channels_last)
-        status = haul__conv2d_flat_forward(v);
-    return !status && relu ? haul_relu_into(v->y, v->y) : status;
-}
-
-static haul_status run_data(haul__convolution *v)
-{
-    haul_status status = run_library(v);
-    return status == HAUL_UNSUPPORTED && !v->settings.channels_last ? haul__conv2d_flat_data(v) : status;
-}
-
-static haul_status run_weight(haul__convolution *v)
-{
-    if (!v->settings.n)
-        return haul_zero_into(v->weight);
-    haul_status status = run_library(v);
-    return status == HAUL_UNSUPPORTED && !v->settings.channels_last ? haul__conv2d_flat_weight(v) : status;
-}
-
-/* Operand t in the format that is computed in. */
-static haul_tensor *lay(const haul__call *c, haul_tensor *t, enum part which, bool channels_last)
-{
-    if (haul__is_none(t))
-        return NULL;
-    return which == BIAS     ? t
-           : which == WEIGHT ? haul__weight_in_format(c, t, channels_last)
-                             : haul__as_format(c, t, channels_last);
-}
-
-/* The result y where it has that format, else a tensor that is copied to it. */
-static haul_tensor *room_for(const haul__call *c, haul_tensor *y, bool channels_last)
-{
-    int64_t strides[HAUL_MAX_DIMS];
-    if (channels_last)
-        haul__shape_strides_channels_last(&y->shape, strides);
-    else
-        haul__shape_strides(&y->shape, strides);
-    return haul__shape_same_strides(&y->shape, y->strides, strides)
-               ? y
-               : haul__temporary_strided(c, y->dtype, &y->shape, strides);
-}
-
-typedef haul_status run_fn(haul__convolution *v);
-
-/* HAUL_UNSUPPORTED where nothing computes it in that format. */
-static haul_status compute_in(haul__call *c, run_fn *run, bool channels_last)
-{
-    const pass       *p = c->operation->extra;
-    haul_tensor      *y = c->results[0], *out = room_for(c, y, channels_last);
-    haul__convolution wide = {.call = NULL};
-    haul__convolution v = {.call = c, .settings = settings_of(c, &y->shape), .wide = &wide};
-    v.settings.channels_last = channels_last;
-    *part_of(&v, p->result) = out;
+    library_params       params = *(const library_params *)command->params;
+    const pass          *p = &passes[params.problem.pass];
+    const haul__storage *scratch = haul__library_scratch(command);
+    const haul__buffer **parts[] = {[X] = &params.problem.x,
+                                    [WEIGHT] = &params.problem.weight,
+                                    [Y] = &params.problem.y,
+                                    [BIAS] = &params.problem.bias};
+    *parts[p->result] = haul__library_output(command);
     for (int i = 0; i < p->count; i++)
-        *part_of(&v, p->operands[i]) = lay(c, c->operands[i], p->operands[i], channels_last);
-    if (!v.x || !v.weight || !v.y)
+        *parts[p->operands[i]] = haul__library_input(command, i);
+    params.problem.scratch = scratch ? &scratch->buffer : NULL;
+    params.problem.scratch_bytes = scratch ? scratch->bytes : 0;
+    return params.by->run(s, &params.problem);
+}
+
+static haul_status run(void *of, const haul__implementation *by)
+{
+    task             *t = of;
+    const haul__call *c = t->now.call;
+    const pass       *p = c->operation->extra;
+    haul_tensor      *in[3];
+    int               count = 0;
+    if (prepare(t))
         return haul_error_status();
-    haul_status status = run(&v);
-    return status || out == y ? status : haul__copy_elements(y, out, c->operation->name);
+    haul_tensor *const parts[] = {[X] = t->now.x, [WEIGHT] = t->now.weight, [Y] = t->now.y, [BIAS] = t->now.bias};
+    for (int i = 0; i < p->count; i++)
+        if (parts[p->operands[i]])
+            in[count++] = parts[p->operands[i]];
+    library_params params = {.problem = t->now.settings, .by = by};
+    size_t         scratch = by->scratch ? by->scratch(c->device, &params.problem) : 0;
+    return haul__call_library(c, convolve, &params, sizeof params, parts[p->result], in, count, scratch);
 }
 
-static haul_status compute(haul__call *c, run_fn *run)
+static const char *kernels_refuse(haul_device *device, const void *problem)
 {
-    const conv2d_attributes *at = haul__attributes(c);
-    haul_status              status = compute_in(c, run, at->channels_last);
-    if (status == HAUL_UNSUPPORTED && at->channels_last) /* after all */
-        status = compute_in(c, run, false);
-    return status;
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (c && c->channels_last)
+        return "it takes row-major tensors only";
+    return c && c->relu ? "it does no relu" : NULL;
 }
 
-static haul_status compute_forward(haul__call *c)
+static haul_status compute_flat(void *of)
 {
-    return compute(c, run_forward);
+    static haul_status (*const passes_of[])(const haul__convolution *) = {
+        [HAUL__CONV2D_FORWARD] = haul__conv2d_flat_forward,
+        [HAUL__CONV2D_DATA] = haul__conv2d_flat_data,
+        [HAUL__CONV2D_WEIGHT] = haul__conv2d_flat_weight,
+    };
+    task       *t = of;
+    haul_status status = prepare(t);
+    return status ? status : passes_of[t->now.settings.pass](&t->now);
 }
 
-static haul_status compute_data(haul__call *c)
-{
-    return compute(c, run_data);
-}
+static const haul__implementation kernels[] = {
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_kernel, .refuses = kernels_refuse, .compute = compute_flat},
+    {.refuses = NULL},
+};
 
-static haul_status compute_weight(haul__call *c)
+static const haul__implementations implementations = {
+    .of = HAUL__PROBLEM_CONV2D, .portable = kernels, .form = form, .run = run, .describe = describe_task};
+
+static haul_status compute(haul__call *c)
 {
-    return compute(c, run_weight);
+    const pass *p = c->operation->extra;
+    task        t = task_of(c);
+    if (p->id == HAUL__CONV2D_WEIGHT && !t.asked.n)
+        return haul_zero_into(c->results[0]);
+    haul_status status = haul__implement(c, &t);
+    return status ? status : complete_result(&t);
 }
 
 /* Two operations for each tap that an element of y meets, in each of the three passes. */
@@ -454,7 +467,8 @@ HAUL__OPERATION(conv2d_backward_data) = {
     .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
     .extra = &passes[HAUL__CONV2D_DATA],
     .infer = infer_data,
-    .compute = compute_data,
+    .compute = compute,
+    .implementations = &implementations,
     .gradient = gradient_of_data,
     .cost = cost,
 };
@@ -469,7 +483,8 @@ HAUL__OPERATION(conv2d_backward_weight) = {
     .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
     .extra = &passes[HAUL__CONV2D_WEIGHT],
     .infer = infer_weight,
-    .compute = compute_weight,
+    .compute = compute,
+    .implementations = &implementations,
     .gradient = gradient_of_weight,
     .cost = cost,
 };
@@ -497,7 +512,8 @@ HAUL__OPERATION(conv2d) = {
     .attributes_size = HAUL__ATTRIBUTES(conv2d_attributes),
     .extra = &passes[HAUL__CONV2D_FORWARD],
     .infer = infer_forward,
-    .compute = compute_forward,
+    .compute = compute,
+    .implementations = &implementations,
     .gradient = gradient_of_forward,
     .cost = cost,
 };

@@ -1,8 +1,9 @@
-/* Matrix products by the backend's library call, by tiles over a packed B or in shared memory, or element by element.
- */
+/* Matrix products: by what the backend has of its own, by tiles over a packed B or in shared memory, or element by
+ * element. */
 #include "ops/gemm.h"
 
-#include "events/events.h"
+#include <stdio.h>
+
 #include "kernels/constants.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -208,107 +209,178 @@ static int64_t grain_for(int64_t work)
     return work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);
 }
 
-/* ---- the library's call ---- */
+/* ---- one product ---- */
+
+/* The params of a command by which an implementation of a backend runs. */
+typedef struct library_params {
+    haul__gemm                  problem;
+    const haul__implementation *by;
+} library_params;
+
+/* What is multiplied. The problem's relu is that of the form under way. */
+typedef struct product {
+    const haul__call *call;
+    library_params    params;
+    bool              relu;
+    haul_tensor      *c, *in[3]; /* in: A, B and the bias, or C in its place */
+} product;
+
+/* The second form is for those that cannot do relu at once. */
+static const void *form(void *task, int i)
+{
+    product *p = task;
+    if (i > p->relu)
+        return NULL;
+    p->params.problem.relu = p->relu && i == 0;
+    return &p->params.problem;
+}
+
+static void describe(const void *task, char *out, size_t size)
+{
+    const product    *p = task;
+    const haul__gemm *g = &p->params.problem;
+    char              batch[32] = "";
+    if (g->batch != 1)
+        snprintf(batch, sizeof batch, "%lld of ", (long long)g->batch);
+    snprintf(out, size, "%s %s[%lld,%lld] x [%lld,%lld]%s%s", haul_dtype_name(g->dtype), batch, (long long)g->m,
+             (long long)g->k, (long long)g->k, (long long)g->n, g->bias ? " + bias" : "", p->relu ? ", relu" : "");
+}
+
+/* ---- an implementation of the backend's ---- */
 
 static haul_status multiply(haul__stream *s, const haul__command *command)
 {
-    haul__gemm            g = *(const haul__gemm *)command->params;
-    haul__library_buffers buffers = haul__library_buffers_of(command);
-    g.c = buffers.out;
-    g.a = buffers.ins[0];
-    g.b = buffers.ins[1];
-    g.bias = buffers.ins[2];
-    g.scratch = buffers.scratch;
-    g.scratch_bytes = buffers.scratch_bytes;
-    return s->device->backend->gemm(s, &g);
+    const library_params *p = command->params;
+    haul__gemm            problem = p->problem;
+    const haul__storage  *scratch = haul__library_scratch(command);
+    problem.c = haul__library_output(command);
+    problem.a = haul__library_input(command, 0);
+    problem.b = haul__library_input(command, 1);
+    problem.bias = haul__library_input(command, 2);
+    problem.scratch = scratch ? &scratch->buffer : NULL;
+    problem.scratch_bytes = scratch ? scratch->bytes : 0;
+    return p->by->run(s, &problem);
 }
 
-/* `in` is A, B and the bias, or C where there is none. */
-static haul_status run_library(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
+static haul_status run(void *task, const haul__implementation *by)
 {
-    const haul__backend *backend = call->device->backend;
-    if (!backend->gemm)
-        return HAUL_UNSUPPORTED;
-    size_t scratch = backend->gemm_scratch ? backend->gemm_scratch(call->device, g) : 0;
-    return haul__call_library(call, multiply, g, sizeof *g, c, in, g->bias ? 3 : 2, scratch);
+    product *p = task;
+    size_t   scratch = by->scratch ? by->scratch(p->call->device, &p->params.problem) : 0;
+    p->params.by = by;
+    return haul__call_library(p->call, multiply, &p->params, sizeof p->params, p->c, p->in,
+                              p->params.problem.bias ? 3 : 2, scratch);
 }
 
 /* ---- kernels ---- */
 
-static haul_status run_plain(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
+static const char *refuses_relu(const haul__gemm *g)
 {
-    gemm_params p = params_of(g);
-    p.items = g->batch * g->m * g->n;
-    return haul__launch_kernel(call, HAUL__K_gemm_plain, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items,
-                               grain_for(g->k));
+    return g->relu ? "it does no relu" : NULL;
 }
 
-static haul_status run_tiles(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
+static const char *plain_refuses(haul_device *device, const void *problem)
 {
-    int64_t     width = TILE_VECTORS * haul__kernel_lanes(call->device, g->dtype);
-    gemm_params p = params_of(g);
+    (void)device;
+    return problem ? refuses_relu(problem) : NULL;
+}
+
+static const char *refuses_small(const haul__gemm *g)
+{
+    if (!haul_dtype_is_float(g->dtype))
+        return "it takes floats only";
+    if ((double)g->batch * (double)g->m * (double)g->n * (double)g->k < SMALL)
+        return "the product is too small for it to pay";
+    return refuses_relu(g);
+}
+
+static const char *tiles_refuse(haul_device *device, const void *problem)
+{
+    if (haul__device_shares_tiles(device))
+        return "the tiles of this device are made by teams";
+    return problem ? refuses_small(problem) : NULL;
+}
+
+static const char *teams_refuse(haul_device *device, const void *problem)
+{
+    if (!haul__device_shares_tiles(device))
+        return "threads of this device share no memory";
+    return problem ? refuses_small(problem) : NULL;
+}
+
+static haul_status compute_plain(void *task)
+{
+    product    *x = task;
+    gemm_params p = params_of(&x->params.problem);
+    p.items = p.batch * p.m * p.n;
+    return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->params.problem.dtype, &x->c, 1, x->in, 3, &p, sizeof p,
+                               p.items, grain_for(p.k));
+}
+
+static haul_status compute_tiles(void *task)
+{
+    product          *x = task;
+    const haul__gemm *g = &x->params.problem;
+    int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
+    gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / width + 1;
     haul_shape   shape = HAUL_SHAPE(g->b_batch ? g->batch : 1, p.panels, g->k, width);
-    haul_tensor *packed = haul__temporary(call, haul__sum_dtype(g->dtype), &shape);
+    haul_tensor *packed = haul__temporary(x->call, haul__sum_dtype(g->dtype), &shape);
     if (!packed)
         return haul_error_status();
     p.items = shape.dims[0] * p.panels * g->k;
-    haul_status status = haul__launch_kernel(call, HAUL__K_gemm_pack, g->dtype, &packed, 1, &in[1], 1, &p, sizeof p,
-                                             p.items, grain_for(width * 16));
+    haul_status status = haul__launch_kernel(x->call, HAUL__K_gemm_pack, g->dtype, &packed, 1, &x->in[1], 1, &p,
+                                             sizeof p, p.items, grain_for(width * 16));
     if (status)
         return status;
-    haul_tensor *tile_in[] = {in[0], packed, in[2]};
+    haul_tensor *tile_in[] = {x->in[0], packed, x->in[2]};
     p.items = g->batch * p.panels * ((g->m - 1) / TILE_ROWS + 1);
-    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, tile_in, 3, &p, sizeof p, p.items,
+    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, &x->c, 1, tile_in, 3, &p, sizeof p, p.items,
                                grain_for(TILE_ROWS * g->k * 4));
 }
 
 /* Where threads share memory they take A and B where they are. */
-static haul_status run_teams(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
+static haul_status compute_teams(void *task)
 {
-    gemm_params p = params_of(g);
+    product          *x = task;
+    const haul__gemm *g = &x->params.problem;
+    gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / GEMM_SIDE + 1;
     p.items = g->batch * p.panels * ((g->m - 1) / GEMM_SIDE + 1) * GEMM_TEAM;
-    return haul__launch_kernel(call, HAUL__K_gemm_tile, g->dtype, &c, 1, in, 3, &p, sizeof p, p.items, GEMM_TEAM);
+    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, &x->c, 1, x->in, 3, &p, sizeof p, p.items,
+                               GEMM_TEAM);
 }
 
-static haul_status run_kernels(const haul__call *call, const haul__gemm *g, haul_tensor *c, haul_tensor *const *in)
-{
-    bool small = (double)g->batch * (double)g->m * (double)g->n * (double)g->k < SMALL;
-    bool plain = !haul_dtype_is_float(g->dtype) || small || g->k == 0;
-    haul__emit_implementation(call->operation->name, call->device, plain ? "kernel gemm_plain" : "kernel gemm_tile");
-    if (plain)
-        return run_plain(call, g, c, in);
-    return call->device->backend->shared_tiles ? run_teams(call, g, c, in) : run_tiles(call, g, c, in);
-}
+static const haul__implementation kernels[] = {
+    {HAUL__PROBLEM_GEMM, HAUL__BY_kernel_teams, .refuses = teams_refuse, .compute = compute_teams},
+    {HAUL__PROBLEM_GEMM, HAUL__BY_kernel_tiles, .refuses = tiles_refuse, .compute = compute_tiles},
+    {HAUL__PROBLEM_GEMM, HAUL__BY_kernel, .refuses = plain_refuses, .compute = compute_plain},
+    {.refuses = NULL},
+};
+
+const haul__implementations haul__gemm_implementations = {
+    .of = HAUL__PROBLEM_GEMM, .portable = kernels, .form = form, .run = run, .describe = describe};
 
 /* ---- all of it ---- */
 
 haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias)
 {
-    haul__gemm g = *shape;
-    g.dtype = c->dtype;
-    g.a = &a->storage->buffer;
-    g.b = &b->storage->buffer;
-    g.c = &c->storage->buffer;
-    g.bias = bias ? &bias->storage->buffer : NULL;
-    g.a_offset += a->offset;
-    g.b_offset += b->offset;
-    g.c_offset += c->offset;
-    g.bias_offset += bias ? bias->offset : 0;
-    g.tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
-
+    product     p = {.call = call, .params.problem = *shape, .relu = shape->relu, .c = c};
+    haul__gemm *g = &p.params.problem;
+    g->dtype = c->dtype;
+    g->a = &a->storage->buffer;
+    g->b = &b->storage->buffer;
+    g->c = &c->storage->buffer;
+    g->bias = bias ? &bias->storage->buffer : NULL;
+    g->a_offset += a->offset;
+    g->b_offset += b->offset;
+    g->c_offset += c->offset;
+    g->bias_offset += bias ? bias->offset : 0;
+    g->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
-    haul_tensor *in[] = {g.k ? a : c, g.k ? b : c, bias ? bias : c};
-    haul_status  status = run_library(call, &g, c, in);
-    if (status == HAUL_UNSUPPORTED && g.relu) {
-        g.relu = false;
-        status = run_library(call, &g, c, in);
-    }
-    if (status == HAUL_UNSUPPORTED)
-        status = run_kernels(call, &g, c, in);
-    else if (!status)
-        haul__emit_implementation(call->operation->name, call->device, "library");
-    return !status && shape->relu && !g.relu ? haul_relu_into(c, c) : status;
+    p.in[0] = g->k ? a : c;
+    p.in[1] = g->k ? b : c;
+    p.in[2] = bias ? bias : c;
+    haul_status status = haul__implement(call, &p);
+    return !status && shape->relu && !g->relu ? haul_relu_into(c, c) : status;
 }

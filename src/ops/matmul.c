@@ -201,6 +201,7 @@ HAUL__OPERATION(matmul) = {
     .autocast = HAUL__LOWER,
     .infer = matmul_infer,
     .compute = matmul_compute,
+    .implementations = &haul__gemm_implementations,
     .gradient = matmul_gradient,
     .cost = product_cost,
 };
@@ -406,6 +407,7 @@ HAUL__OPERATION(linear) = {
     .attributes_size = HAUL__ATTRIBUTES(linear_attributes),
     .infer = linear_infer,
     .compute = linear_compute,
+    .implementations = &haul__gemm_implementations,
     .gradient = linear_gradient,
     .cost = product_cost,
 };

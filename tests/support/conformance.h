@@ -1,7 +1,7 @@
 /* What the conformance programs share: devices, dtypes, layouts, sample values, comparison, and counting.
  *
  * A case is named "operation/form/dtype/layout/device"; HAUL_CASE=text runs only the cases whose name contains the
- * text, and every failure prints the line that reruns just it. */
+ * text, or one of several that commas separate, and every failure prints the line that reruns just it. */
 #ifndef HAUL_TESTS_CONFORMANCE_H
 #define HAUL_TESTS_CONFORMANCE_H
 

@@ -10,6 +10,7 @@
 
 #include <haul/haul.h>
 
+#include "backends/implementation.h"
 #include "haul_config.h"
 
 static void append(char *out, size_t size, const char *format, ...) HAUL_PRINTF(3, 4);
@@ -53,9 +54,9 @@ static void append_onednn(char *out, size_t size)
     typedef struct version {
         int major, minor, patch;
     } version; /* the beginning of dnnl_version's struct */
-    const char *wanted = getenv("HAUL_ONEDNN");
-    void       *library = wanted && strcmp(wanted, "off") == 0 ? NULL : dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW);
-    void       *address = library ? dlsym(library, "dnnl_version") : NULL;
+    bool  left_out = haul__implementation_left_out(HAUL__BY_onednn);
+    void *library = left_out ? NULL : dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW);
+    void *address = library ? dlsym(library, "dnnl_version") : NULL;
     if (address) {
         const version *(*get)(void);
         memcpy(&get, &address, sizeof get);
@@ -68,6 +69,14 @@ static void append_onednn(char *out, size_t size)
     (void)out;
     (void)size;
 #endif
+}
+
+/* Another implementation may round differently. */
+static void append_exclusions(char *out, size_t size)
+{
+    for (int i = 0; i < HAUL__IMPLEMENTATIONS; i++)
+        if (i != HAUL__BY_onednn && haul__implementation_left_out((haul__implementation_id)i))
+            append(out, size, "-without-%s", haul__implementation_name((haul__implementation_id)i));
 }
 
 static bool is_other(const haul_device_report *found)
@@ -100,6 +109,7 @@ void machine_key(char *out, size_t size)
     out[0] = '\0';
     append_level(out, size);
     append_onednn(out, size);
+    append_exclusions(out, size);
     append_drivers(out, size);
     for (char *c = out; *c; c++)
         *c = isalnum((unsigned char)*c) || *c == '.' ? (char)tolower((unsigned char)*c) : '-';

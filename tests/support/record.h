@@ -12,6 +12,7 @@ enum { KEPT = 256 };
 typedef struct kept {
     haul_event e;
     char       operation[48], origin[48], label[32], text[48], stream[16];
+    char       problem[96], refused[320];
 } kept;
 
 typedef struct record {
@@ -28,6 +29,8 @@ static inline void keep(const haul_event *e, void *context)
     snprintf(k->origin, sizeof k->origin, "%s", e->origin);
     snprintf(k->label, sizeof k->label, "%s", e->label);
     snprintf(k->text, sizeof k->text, "%s", e->text);
+    snprintf(k->problem, sizeof k->problem, "%s", e->problem);
+    snprintf(k->refused, sizeof k->refused, "%s", e->refused);
     snprintf(k->stream, sizeof k->stream, "%s", e->stream);
 }
 

@@ -5,13 +5,10 @@
  * rows of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie
  * a few elements that belong to no output; they are left out when it is copied to where it goes.
  *
- * Where there are many channels, oneDNN serves if it is installed.
- *
  * Work is cut by shape alone. Weight gradients are sums over fixed pieces of the batch, added in order. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/onednn.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
 #include "core/pool.h"
@@ -277,14 +274,8 @@ static char *address(const haul__buffer *buffer, int64_t offset, int64_t size)
     return (char *)buffer->host + offset * size;
 }
 
-haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *c)
+static haul_status run_forward(const haul__conv2d *c)
 {
-    (void)s;
-    if (c->relu)
-        return HAUL_UNSUPPORTED;
-    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_FORWARD, c);
-    if (library != HAUL_UNSUPPORTED)
-        return library;
     int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
     convolution v = {
         .tiles = haul__cpu_tiles_for(c->dtype),
@@ -298,7 +289,7 @@ haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *c)
         .bias = c->bias ? address(c->bias, c->bias_offset, size) : NULL,
         .out = address(c->y, c->y_offset, size),
     };
-    return v.tiles ? run_convolution(&v, c) : HAUL_UNSUPPORTED;
+    return run_convolution(&v, c);
 }
 
 /* weight [groups, o, i, taps] as [groups, i, o, taps], taps in reverse. */
@@ -318,12 +309,8 @@ static char *turned_weight(const haul__conv2d *c, int64_t size)
     return to;
 }
 
-haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *c)
+static haul_status run_data(const haul__conv2d *c)
 {
-    (void)s;
-    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_BACKWARD_DATA, c);
-    if (library != HAUL_UNSUPPORTED)
-        return library;
     int64_t     size = c->dtype == HAUL_F32 ? 4 : 8;
     convolution v = {
         .tiles = haul__cpu_tiles_for(c->dtype),
@@ -335,8 +322,6 @@ haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *
         .in = address(c->y, c->y_offset, size),
         .out = address(c->x, c->x_offset, size),
     };
-    if (!v.tiles)
-        return HAUL_UNSUPPORTED;
     char *weight = turned_weight(c, size);
     if (!weight)
         return haul__fail_memory(operation, (size_t)(c->c_out * (c->c_in / c->groups) * c->kh * c->kw * size));
@@ -455,12 +440,8 @@ out:
     return status;
 }
 
-haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d *c)
+static haul_status run_weight(const haul__conv2d *c)
 {
-    (void)s;
-    haul_status library = haul__cpu_onednn_conv2d(HAUL__ONEDNN_BACKWARD_WEIGHT, c);
-    if (library != HAUL_UNSUPPORTED)
-        return library;
     int64_t         size = c->dtype == HAUL_F32 ? 4 : 8, count = weight_elements(c);
     weight_gradient v = {
         .c = c,
@@ -471,8 +452,6 @@ haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d
         .taps = c->kh * c->kw,
         .size = size,
     };
-    if (!v.tiles)
-        return HAUL_UNSUPPORTED;
     v.length = round_up((c->out_h - 1) * v.x.columns + c->out_w, v.tiles->lanes);
     v.dy = (planes){
         .h = c->out_h,
@@ -490,4 +469,26 @@ haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d
     v.channels_each = smaller(v.channels, v.taps < BLOCK_TAPS ? BLOCK_TAPS / v.taps : 1);
     v.channel_blocks = haul__ceil_div(v.channels, v.channels_each);
     return run_gradient(&v);
+}
+
+/* ---- the implementation ---- */
+
+const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (c && c->channels_last)
+        return "it takes row-major tensors only";
+    if (c && !haul__cpu_tiles_for(c->dtype))
+        return "it takes f32 and f64 only";
+    return c && c->relu ? "it does no relu" : NULL;
+}
+
+haul_status haul__cpu_conv2d(haul__stream *s, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)s;
+    if (c->pass == HAUL__CONV2D_FORWARD)
+        return run_forward(c);
+    return c->pass == HAUL__CONV2D_DATA ? run_data(c) : run_weight(c);
 }

@@ -52,6 +52,14 @@ static haul_status cpu_open(haul_device *device, int index)
     return HAUL_OK;
 }
 
+/* oneDNN comes first where copying to its layouts pays. */
+static const haul__implementation implementations[] = {
+    {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .run = haul__cpu_gemm},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = haul__cpu_onednn_refuses, .run = haul__cpu_onednn},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_direct, .refuses = haul__cpu_conv2d_refuses, .run = haul__cpu_conv2d},
+    {.refuses = NULL},
+};
+
 const haul__backend haul__backend_cpu = {
     .size = sizeof(haul__backend),
     .name = "cpu",
@@ -68,10 +76,7 @@ const haul__backend haul__backend_cpu = {
     .capture = haul__cpu_capture,
     .replay = haul__cpu_replay,
     .capture_free = haul__cpu_capture_free,
-    .gemm = haul__cpu_gemm,
-    .conv2d_forward = haul__cpu_conv2d_forward,
-    .conv2d_backward_data = haul__cpu_conv2d_backward_data,
-    .conv2d_backward_weight = haul__cpu_conv2d_backward_weight,
+    .implementations = implementations,
     .synchronous = true,
     .host_memory = true,
     .only_one = true,

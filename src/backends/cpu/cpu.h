@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/command.h"
+#include "backends/implementation.h"
 #include "core/error.h"
 
 /* memory.c */
@@ -26,11 +27,17 @@ haul_status haul__cpu_capture(haul_device *device, const haul__command *commands
 haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values);
 void        haul__cpu_capture_free(haul_device *device, void *handle);
 
-/* gemm.c and conv2d.c, the optional hooks; gemm_half.c, products of f16 and bf16 */
-haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call);
+/* gemm.c: the implementation "tiles"; gemm_half.c: its products of f16 and bf16 */
+const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_gemm(haul__stream *s, const void *problem);
 haul_status haul__cpu_gemm_half(const haul__gemm *call);
-haul_status haul__cpu_conv2d_forward(haul__stream *s, const haul__conv2d *call);
-haul_status haul__cpu_conv2d_backward_data(haul__stream *s, const haul__conv2d *call);
-haul_status haul__cpu_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call);
+
+/* conv2d.c: the implementation "direct" */
+const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
+
+/* onednn.c: the implementation "onednn" */
+const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_onednn(haul__stream *s, const void *problem);
 
 #endif

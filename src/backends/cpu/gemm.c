@@ -168,11 +168,19 @@ LOOP(float)
 LOOP(double)
 #define LOOP_WORK 256
 
-haul_status haul__cpu_gemm(haul__stream *s, const haul__gemm *call)
+const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem)
 {
+    const haul__gemm *g = problem;
+    (void)device;
+    if (g && !haul_dtype_is_float(g->dtype))
+        return "it takes floats only";
+    return g && g->relu ? "it does no relu" : NULL;
+}
+
+haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
+{
+    const haul__gemm *call = problem;
     (void)s;
-    if (call->relu)
-        return HAUL_UNSUPPORTED;
     product p = {.call = call, .tiles = haul__cpu_tiles_for(call->dtype), .size = call->dtype == HAUL_F32 ? 4 : 8};
     if (!p.tiles)
         return haul__cpu_gemm_half(call);

@@ -94,8 +94,6 @@ static void run_blocks(void *context, int64_t first, int64_t last)
 haul_status haul__cpu_gemm_half(const haul__gemm *call)
 {
     product p = {.call = call, .tiles = haul__cpu_tiles_for(HAUL_F32), .halves = haul__cpu_halves_for(call->dtype)};
-    if (!p.halves)
-        return HAUL_UNSUPPORTED;
     p.row_blocks = (call->m - 1) / ROWS + 1;
     p.panels = (call->n - 1) / p.tiles->width + 1;
     int64_t work = smaller(ROWS, call->m) * smaller(p.tiles->width, call->n) * smaller(call->k, PIECE_WORK) + 1;

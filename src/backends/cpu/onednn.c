@@ -1,8 +1,12 @@
-/* Convolutions by oneDNN 2: plans (its primitives for one shape), kept for the next call, and runs of them over pieces
- * of the batch. Tensors are row-major outside: a piece is copied to the layout oneDNN prefers and back. */
+/* The implementation "onednn": convolutions by oneDNN 2, which is opened at run time, for shapes where its blocked
+ * layouts pay: many channels.
+ *
+ * There are plans (its primitives for one shape), kept for the next call, and runs of them over pieces of the batch.
+ * Tensors are row-major outside: a piece is copied to the layout oneDNN prefers and back. oneDNN uses one thread for
+ * each piece, and pieces are cut by shape, because its own weight gradients depend on the number of threads. */
 #include "haul_config.h"
 
-#include "backends/cpu/onednn.h"
+#include "backends/cpu/cpu.h"
 
 #if defined(HAUL_HAVE_ONEDNN) && HAUL_ONEDNN_MAJOR == 2
 #include <dlfcn.h>
@@ -69,11 +73,9 @@ static bool find(void *library, const char *name, void *function)
     return address != NULL;
 }
 
-/* HAUL_ONEDNN=off leaves everything to our own code. */
 static void open_library(void)
 {
-    const char *wanted = getenv("HAUL_ONEDNN");
-    void *library = wanted && strcmp(wanted, "off") == 0 ? NULL : dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_LOCAL);
     bool  found = library && find(library, "omp_get_max_threads", &dnnl.threads) &&
                  find(library, "omp_set_num_threads", &dnnl.set_threads);
 #define X(name) found = found && find(library, #name, &dnnl.name);
@@ -86,10 +88,10 @@ static void open_library(void)
 
 enum { X_, W_, Y_, BIAS_, TENSORS = BIAS_ };
 
-/* One kind of convolution of one shape. Tensors lie `plain` outside and `blocked` inside; the one that is the result is
+/* A pass of convolutions of one shape. Tensors lie `plain` outside and `blocked` inside; the one that is the result is
  * copied outwards, the others inwards. */
 typedef struct plan {
-    haul__onednn_kind  kind;
+    haul__conv2d_pass  pass;
     haul__conv2d       shape; /* without buffers */
     int                users; /* 0: it may make room for another */
     uint64_t           used;  /* when, to find the oldest */
@@ -104,9 +106,9 @@ static plan            plans[PLANS];
 static uint64_t        plan_clock;
 static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int result_of(haul__onednn_kind kind)
+static int result_of(haul__conv2d_pass pass)
 {
-    return kind == HAUL__ONEDNN_FORWARD ? Y_ : kind == HAUL__ONEDNN_BACKWARD_DATA ? X_ : W_;
+    return pass == HAUL__CONV2D_FORWARD ? Y_ : pass == HAUL__CONV2D_DATA ? X_ : W_;
 }
 
 static bool describe(plan *p, dnnl_memory_desc_t *any)
@@ -128,8 +130,8 @@ static bool describe(plan *p, dnnl_memory_desc_t *any)
     return bad == dnnl_success;
 }
 
-/* The description of a convolution; backward kinds also need that of the forward one, as a hint. */
-static dnnl_status_t make_convolution(plan *p, haul__onednn_kind kind, const dnnl_memory_desc_t *any, bool bias,
+/* The description of a convolution; backward passes also need that of the forward one, as a hint. */
+static dnnl_status_t make_convolution(plan *p, haul__conv2d_pass pass, const dnnl_memory_desc_t *any, bool bias,
                                       dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t hint,
                                       dnnl_primitive_desc_t *out)
 {
@@ -139,11 +141,11 @@ static dnnl_status_t make_convolution(plan *p, haul__onednn_kind kind, const dnn
     dnnl_dims_t             dilation = {c->dilation[0] - 1, c->dilation[1] - 1};
     dnnl_alg_kind_t         direct = dnnl_convolution_direct;
     dnnl_status_t           bad;
-    if (kind == HAUL__ONEDNN_FORWARD)
+    if (pass == HAUL__CONV2D_FORWARD)
         bad = dnnl.dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, direct, &any[X_], &any[W_],
                                                               bias ? &p->bias : NULL, &any[Y_], stride, dilation,
                                                               padding, padding);
-    else if (kind == HAUL__ONEDNN_BACKWARD_DATA)
+    else if (pass == HAUL__CONV2D_DATA)
         bad = dnnl.dnnl_dilated_convolution_backward_data_desc_init(&d, direct, &any[X_], &any[W_], &any[Y_], stride,
                                                                     dilation, padding, padding);
     else
@@ -155,7 +157,7 @@ static dnnl_status_t make_convolution(plan *p, haul__onednn_kind kind, const dnn
 /* The copy of tensor `i` between its two layouts. */
 static dnnl_status_t make_copy(plan *p, int i, dnnl_primitive_attr_t attributes)
 {
-    bool                  outwards = i == result_of(p->kind);
+    bool                  outwards = i == result_of(p->pass);
     dnnl_primitive_desc_t d = NULL;
     dnnl_status_t         bad =
         dnnl.dnnl_reorder_primitive_desc_create(&d, outwards ? &p->blocked[i] : &p->plain[i], dnnl.engine,
@@ -171,12 +173,12 @@ static dnnl_status_t make_copy(plan *p, int i, dnnl_primitive_attr_t attributes)
 static void query_layouts(plan *p, dnnl_primitive_desc_t d)
 {
     static const dnnl_query_t queries[][TENSORS] = {
-        [HAUL__ONEDNN_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
-        [HAUL__ONEDNN_BACKWARD_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
-        [HAUL__ONEDNN_BACKWARD_WEIGHT] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md},
+        [HAUL__CONV2D_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+        [HAUL__CONV2D_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+        [HAUL__CONV2D_WEIGHT] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md},
     };
     for (int i = 0; i < TENSORS; i++)
-        p->blocked[i] = *dnnl.dnnl_primitive_desc_query_md(d, queries[p->kind][i], 0);
+        p->blocked[i] = *dnnl.dnnl_primitive_desc_query_md(d, queries[p->pass][i], 0);
     p->scratch[TENSORS] = *dnnl.dnnl_primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
 }
 
@@ -203,10 +205,10 @@ static bool make_plan(plan *p, bool bias)
         bad = dnnl.dnnl_primitive_attr_create(&attributes);
     if (!bad)
         bad = dnnl.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-    if (!bad && p->kind != HAUL__ONEDNN_FORWARD)
-        bad = make_convolution(p, HAUL__ONEDNN_FORWARD, any, false, attributes, NULL, &hint);
+    if (!bad && p->pass != HAUL__CONV2D_FORWARD)
+        bad = make_convolution(p, HAUL__CONV2D_FORWARD, any, false, attributes, NULL, &hint);
     if (!bad)
-        bad = make_convolution(p, p->kind, any, bias, attributes, hint, &d);
+        bad = make_convolution(p, p->pass, any, bias, attributes, hint, &d);
     if (!bad) {
         query_layouts(p, d);
         bad = dnnl.dnnl_primitive_create(&p->convolution, d);
@@ -237,7 +239,7 @@ static haul__conv2d key_of(const haul__conv2d *c, int64_t images)
                         .out_h = c->out_h,
                         .out_w = c->out_w,
                         .groups = c->groups,
-                        .bias_offset = c->bias != NULL};
+                        .has_bias = c->has_bias};
     memcpy(key.stride, c->stride, sizeof key.stride);
     memcpy(key.padding, c->padding, sizeof key.padding);
     memcpy(key.dilation, c->dilation, sizeof key.dilation);
@@ -247,30 +249,30 @@ static haul__conv2d key_of(const haul__conv2d *c, int64_t images)
 static bool same_shape(const haul__conv2d *a, const haul__conv2d *b)
 {
     return a->n == b->n && a->c_in == b->c_in && a->h == b->h && a->w == b->w && a->c_out == b->c_out &&
-           a->kh == b->kh && a->kw == b->kw && a->groups == b->groups && a->bias_offset == b->bias_offset &&
+           a->kh == b->kh && a->kw == b->kw && a->groups == b->groups && a->has_bias == b->has_bias &&
            memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
            memcmp(a->padding, b->padding, sizeof a->padding) == 0 &&
            memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0;
 }
 
 /* The plan for this shape, made if there is none. NULL where oneDNN has none for it, or all are in use. */
-static plan *take_plan(haul__onednn_kind kind, const haul__conv2d *c, int64_t images)
+static plan *take_plan(haul__conv2d_pass pass, const haul__conv2d *c, int64_t images)
 {
     haul__conv2d key = key_of(c, images);
     plan        *found = NULL, *oldest = NULL;
     pthread_mutex_lock(&plans_lock);
     for (int i = 0; i < PLANS && !found; i++) {
         plan *p = &plans[i];
-        if (p->ready && p->kind == kind && same_shape(&p->shape, &key))
+        if (p->ready && p->pass == pass && same_shape(&p->shape, &key))
             found = p;
         if (p->users == 0 && (!oldest || p->used < oldest->used))
             oldest = p;
     }
     if (!found && oldest) {
         clear_plan(oldest);
-        oldest->kind = kind;
+        oldest->pass = pass;
         oldest->shape = key;
-        if (make_plan(oldest, c->bias != NULL))
+        if (make_plan(oldest, c->has_bias))
             found = oldest;
         else
             clear_plan(oldest);
@@ -297,7 +299,7 @@ static void give_plan(plan *p)
 
 typedef struct run {
     const haul__conv2d *c;
-    haul__onednn_kind   kind;
+    haul__conv2d_pass   pass;
     plan               *whole, *rest; /* of a piece, and of the last one if that has fewer images */
     int64_t             per_piece, pieces;
     size_t              weight_bytes, bytes[TENSORS], scratch_bytes;
@@ -338,7 +340,7 @@ static bool execute(dnnl_primitive_t primitive, dnnl_stream_t stream, const argu
 
 static bool copy(const plan *p, int tensor, dnnl_stream_t stream, void *plain, void *blocked, void *scratch)
 {
-    bool     outwards = tensor == result_of(p->kind);
+    bool     outwards = tensor == result_of(p->pass);
     argument a[] = {
         {DNNL_ARG_FROM, outwards ? &p->blocked[tensor] : &p->plain[tensor], outwards ? blocked : plain},
         {DNNL_ARG_TO, outwards ? &p->plain[tensor] : &p->blocked[tensor], outwards ? plain : blocked},
@@ -350,16 +352,16 @@ static bool copy(const plan *p, int tensor, dnnl_stream_t stream, void *plain, v
 static bool convolve(const run *r, const plan *p, dnnl_stream_t stream, char *const *blocked, void *scratch)
 {
     static const int kinds[][TENSORS] = {
-        [HAUL__ONEDNN_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-        [HAUL__ONEDNN_BACKWARD_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-        [HAUL__ONEDNN_BACKWARD_WEIGHT] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+        [HAUL__CONV2D_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+        [HAUL__CONV2D_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+        [HAUL__CONV2D_WEIGHT] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
     };
     argument a[TENSORS + 2];
     int      count = 0;
     for (; count < TENSORS; count++)
-        a[count] = (argument){kinds[p->kind][count], &p->blocked[count], blocked[count]};
+        a[count] = (argument){kinds[p->pass][count], &p->blocked[count], blocked[count]};
     a[count++] = (argument){DNNL_ARG_SCRATCHPAD, &p->scratch[TENSORS], scratch};
-    if (r->c->bias)
+    if (r->c->has_bias)
         a[count++] = (argument){DNNL_ARG_BIAS, &p->bias, (float *)r->c->bias->host + r->c->bias_offset};
     return execute(p->convolution, stream, a, count);
 }
@@ -369,17 +371,17 @@ static bool run_piece(const run *r, int64_t piece, char *memory, dnnl_stream_t s
     const haul__conv2d *c = r->c;
     const plan         *p = piece == r->pieces - 1 && r->rest ? r->rest : r->whole;
     int64_t             first = piece * r->per_piece;
-    bool                own_weight = r->kind == HAUL__ONEDNN_BACKWARD_WEIGHT;
+    bool                own_weight = r->pass == HAUL__CONV2D_WEIGHT;
     char  *blocked[] = {memory, r->weights + (own_weight ? (size_t)piece * r->weight_bytes : 0), memory + r->bytes[X_]};
     char  *scratch = memory + r->bytes[X_] + r->bytes[Y_];
     float *plain[] = {(float *)c->x->host + c->x_offset + first * c->c_in * c->h * c->w, NULL,
                       (float *)c->y->host + c->y_offset + first * c->c_out * c->out_h * c->out_w};
     for (int i = X_; i <= Y_; i += Y_ - X_)
-        if (i != result_of(r->kind) && !copy(p, i, stream, plain[i], blocked[i], scratch))
+        if (i != result_of(r->pass) && !copy(p, i, stream, plain[i], blocked[i], scratch))
             return false;
     if (!convolve(r, p, stream, blocked, scratch))
         return false;
-    int result = result_of(r->kind);
+    int result = result_of(r->pass);
     return result == W_ || copy(p, result, stream, plain[result], blocked[result], scratch);
 }
 
@@ -430,7 +432,7 @@ static bool copy_weight(run *r)
 
 static bool run_all(run *r)
 {
-    bool gradient = r->kind == HAUL__ONEDNN_BACKWARD_WEIGHT;
+    bool gradient = r->pass == HAUL__CONV2D_WEIGHT;
     if (!gradient && !copy_weight(r))
         return false;
     haul__parallel_for(r->pieces, 1, run_pieces, r);
@@ -463,7 +465,7 @@ static bool same_weight(const run *r)
 static haul_status run_plans(run *r)
 {
     haul_status status = HAUL_UNSUPPORTED;
-    size_t      copies = r->kind == HAUL__ONEDNN_BACKWARD_WEIGHT ? (size_t)r->pieces : 1;
+    size_t      copies = r->pass == HAUL__CONV2D_WEIGHT ? (size_t)r->pieces : 1;
     measure(r);
     char  *block = haul__malloc(copies * r->weight_bytes + 64);
     size_t bytes = r->bytes[X_] + r->bytes[Y_] + r->scratch_bytes + 64;
@@ -481,28 +483,41 @@ out:
 }
 
 /* How many images make a piece: by shape alone. Each piece has a weight gradient of its own. */
-static int64_t piece_of(haul__onednn_kind kind, const haul__conv2d *c)
+static int64_t piece_of(haul__conv2d_pass pass, const haul__conv2d *c)
 {
     int64_t weight = c->c_out * (c->c_in / c->groups) * c->kh * c->kw * (int64_t)sizeof(float);
     int64_t most = weight > LARGE_WEIGHT ? SMALL_PIECE : PIECE;
-    while (kind == HAUL__ONEDNN_BACKWARD_WEIGHT && 2 * most < c->n && c->n / most * weight > MOST_GRADIENTS)
+    while (pass == HAUL__CONV2D_WEIGHT && 2 * most < c->n && c->n / most * weight > MOST_GRADIENTS)
         most *= 2;
     return c->n < most ? c->n : most;
 }
 
-haul_status haul__cpu_onednn_conv2d(haul__onednn_kind kind, const haul__conv2d *c)
+/* The library is opened for the first problem of which nothing else is to be said. */
+const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
 {
-    bool pays = c->c_in / c->groups >= MANY_CHANNELS && c->c_out / c->groups >= MANY_CHANNELS;
-    if (c->dtype != HAUL_F32 || !pays)
-        return HAUL_UNSUPPORTED;
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (c && c->channels_last)
+        return "it takes row-major tensors only";
+    if (c && (c->c_in / c->groups < MANY_CHANNELS || c->c_out / c->groups < MANY_CHANNELS))
+        return "with fewer than 32 channels in a group copying to its layouts does not pay";
+    if (c && c->dtype != HAUL_F32)
+        return "it takes f32 only";
+    if (c && c->relu)
+        return "it does no relu";
     pthread_once(&once, open_library);
-    if (!dnnl.usable)
-        return HAUL_UNSUPPORTED;
-    run r = {.c = c, .kind = kind, .per_piece = piece_of(kind, c)};
+    return dnnl.usable ? NULL : HAUL_ONEDNN_SONAME " was not found, or cannot be used";
+}
+
+haul_status haul__cpu_onednn(haul__stream *s, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)s;
+    run r = {.c = c, .pass = c->pass, .per_piece = piece_of(c->pass, c)};
     r.pieces = (c->n + r.per_piece - 1) / r.per_piece;
     int64_t rest = c->n % r.per_piece;
-    r.whole = take_plan(kind, c, r.per_piece);
-    r.rest = rest && r.whole ? take_plan(kind, c, rest) : NULL;
+    r.whole = take_plan(c->pass, c, r.per_piece);
+    r.rest = rest && r.whole ? take_plan(c->pass, c, rest) : NULL;
     haul_status status = HAUL_UNSUPPORTED;
     if (r.whole && (!rest || r.rest) && same_weight(&r))
         status = run_plans(&r);

@@ -1,13 +1,20 @@
-/* A build without oneDNN's headers of the version we know: everything is done by our own code. */
+/* A build without oneDNN's headers of the version we know. */
 #include "haul_config.h"
 
-#include "backends/cpu/onednn.h"
+#include "backends/cpu/cpu.h"
 
 #if !defined(HAUL_HAVE_ONEDNN) || HAUL_ONEDNN_MAJOR != 2
-haul_status haul__cpu_onednn_conv2d(haul__onednn_kind kind, const haul__conv2d *call)
+const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
 {
-    (void)kind;
-    (void)call;
+    (void)device;
+    (void)problem;
+    return "this build has no oneDNN";
+}
+
+haul_status haul__cpu_onednn(haul__stream *s, const void *problem)
+{
+    (void)s;
+    (void)problem;
     return HAUL_UNSUPPORTED;
 }
 #endif

@@ -209,6 +209,14 @@ static haul_status open_gpu(haul_device *device, int index)
     return HAUL_OK;
 }
 
+static const haul__implementation implementations[] = {
+    {HAUL__PROBLEM_GEMM, HAUL__BY_cublaslt, .refuses = haul__cublaslt_refuses, .scratch = haul__cublaslt_scratch,
+     .run = haul__cublaslt_run},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_cudnn, .refuses = haul__cudnn_refuses, .scratch = haul__cudnn_scratch,
+     .run = haul__cudnn_compute, .wants_channels_last = haul__cudnn_wants_channels_last},
+    {.refuses = NULL},
+};
+
 const haul__backend haul__backend_cuda = {
     .size = sizeof(haul__backend),
     .name = "cuda",
@@ -239,14 +247,7 @@ const haul__backend haul__backend_cuda = {
     .timing_read = haul__cuda_timing_read,
     .timing_free = haul__cuda_timing_free,
     .peer_copy = haul__cuda_peer_copy,
-    .gemm = haul__cuda_gemm,
-    .gemm_scratch = haul__cuda_gemm_scratch,
     .libraries = haul__cuda_libraries,
-    .conv2d_forward = haul__cuda_conv2d_forward,
-    .conv2d_backward_data = haul__cuda_conv2d_backward_data,
-    .conv2d_backward_weight = haul__cuda_conv2d_backward_weight,
-    .conv2d_usable = haul__cuda_conv2d_usable,
-    .conv2d_scratch = haul__cuda_conv2d_scratch,
-    .conv2d_channels_last = haul__cuda_conv2d_channels_last,
+    .implementations = implementations,
     .shared_tiles = true,
 };

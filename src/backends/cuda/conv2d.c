@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN: plans kept by problem, chosen when a problem is met for the first time.
+/* The implementation "cudnn": convolutions by plans kept by problem, chosen when a problem is met for the first time.
  *
  * As a rule the plan that cuDNN's heuristics expect most of is taken. With HAUL_CUDNN=autotune the best few are timed
  * on the first call, and the choice is kept in the cache folder, so that later runs take the same one and give the same
@@ -94,7 +94,7 @@ static haul_status fail(const haul_device *device, cudnnStatus_t status)
 
     explain(status, text, sizeof text);
     return haul__fail(is_memory(status) ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
-                      "cuDNN's convolution failed: %s; HAUL_CUDA_WITHOUT=cudnn does without cuDNN", text);
+                      "cuDNN's convolution failed: %s; with HAUL_WITHOUT=cudnn Haul uses kernels of its own", text);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
@@ -173,10 +173,10 @@ static int64_t alignment(const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1])
     return (int64_t)(all & ~(all - 1));
 }
 
-static haul__cudnn_problem describe(haul__conv2d_pass pass, const haul__conv2d *c, const CUdeviceptr *buffers)
+static haul__cudnn_problem describe(const haul__conv2d *c, const CUdeviceptr *buffers)
 {
     return (haul__cudnn_problem){
-        .pass = (int64_t)pass,
+        .pass = (int64_t)c->pass,
         .dtype = (int64_t)c->dtype,
         .n = c->n,
         .c_in = c->c_in,
@@ -192,7 +192,7 @@ static haul__cudnn_problem describe(haul__conv2d_pass pass, const haul__conv2d *
         .dilation = {c->dilation[0], c->dilation[1]},
         .groups = c->groups,
         .channels_last = c->channels_last,
-        .bias = c->bias != NULL,
+        .bias = c->has_bias,
         .relu = c->relu,
         .tf32 = c->tf32,
         .any_order = haul__cudnn_any_order(),
@@ -427,16 +427,16 @@ static haul_status time_plans(run *r)
     return HAUL_OK;
 }
 
-/* --- hooks -------------------------------------------------------------------------------------------------------- */
+/* --- the implementation ------------------------------------------------------------------------------------------- */
 
-bool haul__cuda_conv2d_usable(haul_device *device)
+static bool is_usable_on(haul_device *device)
 {
     bool             usable;
     gpu             *g = gpu_of(device);
     haul__cuda_scope scope;
 
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
-        return false; /* the kernels' launch tells why */
+        return false;
     pthread_mutex_lock(&g->lock);
     usable = is_usable(g);
     pthread_mutex_unlock(&g->lock);
@@ -445,30 +445,61 @@ bool haul__cuda_conv2d_usable(haul_device *device)
 }
 
 /* Tensor cores read channels next to each other. Others take what they get: copies cost more than the order gains. */
-bool haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+bool haul__cudnn_wants_channels_last(haul_device *device, const void *problem)
 {
-    (void)pass;
-    return (call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2) &&
-           haul__cuda_conv2d_usable(device);
+    const haul__conv2d *call = problem;
+
+    return (call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2) && is_usable_on(device);
 }
 
-/* For the best plan, or for each of those that will be timed. */
-size_t haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call)
+/* Without a context the kernels' launch tells what is wrong. */
+const char *haul__cudnn_refuses(haul_device *device, const void *problem)
 {
     gpu                *g = gpu_of(device);
     CUdeviceptr         buffers[HAUL__CUDNN_BIAS + 1];
-    haul__cudnn_problem problem;
+    haul__cudnn_problem described;
+    haul__cuda_scope    scope;
+    const entry        *e;
+    const char         *why = NULL;
+
+    if (!haul__cuda_load_cudnn(NULL, 0))
+        return "it was not found, or cannot be used";
+    if (!problem)
+        return NULL;
+    find_buffers(problem, buffers);
+    described = describe(problem, buffers);
+    if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
+        return "the GPU's context cannot be made current";
+    haul__events_hold();
+    pthread_mutex_lock(&g->lock);
+    e = find(device, g, &described);
+    if (!e)
+        why = "it does not start on this GPU";
+    else if (e->count == 0)
+        why = "it has no engine for this";
+    pthread_mutex_unlock(&g->lock);
+    haul__cuda_leave(&scope);
+    haul__events_release();
+    return why;
+}
+
+/* For the best plan, or for each of those that will be timed. */
+size_t haul__cudnn_scratch(haul_device *device, const void *problem)
+{
+    gpu                *g = gpu_of(device);
+    CUdeviceptr         buffers[HAUL__CUDNN_BIAS + 1];
+    haul__cudnn_problem described;
     haul__cuda_scope    scope;
     const entry        *e;
     int64_t             bytes = 0;
 
-    find_buffers(call, buffers);
-    problem = describe(pass, call, buffers);
+    find_buffers(problem, buffers);
+    described = describe(problem, buffers);
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
         return 0;
     haul__events_hold();
     pthread_mutex_lock(&g->lock);
-    e = find(device, g, &problem);
+    e = find(device, g, &described);
     for (int i = 0; e && i < (e->untimed ? e->count : e->count > 0); i++)
         if (e->plans[i].workspace > bytes)
             bytes = e->plans[i].workspace;
@@ -500,15 +531,16 @@ static haul_status run_best(run *r)
     return is_unsupported(code) ? HAUL_UNSUPPORTED : fail(r->stream->device, code);
 }
 
-static haul_status convolve(haul__stream *s, haul__conv2d_pass pass, const haul__conv2d *call)
+haul_status haul__cudnn_compute(haul__stream *s, const void *problem)
 {
+    const haul__conv2d *call = problem;
     run                 r = {.stream = s, .gpu = gpu_of(s->device)};
-    haul__cudnn_problem problem;
+    haul__cudnn_problem described;
     haul__cuda_scope    scope;
     haul_status         status;
 
     find_buffers(call, r.buffers);
-    problem = describe(pass, call, r.buffers);
+    described = describe(call, r.buffers);
     if (call->scratch) {
         r.scratch = haul__cuda_address(call->scratch);
         r.scratch_bytes = (int64_t)call->scratch_bytes;
@@ -517,25 +549,10 @@ static haul_status convolve(haul__stream *s, haul__conv2d_pass pass, const haul_
         return HAUL_UNSUPPORTED; /* the kernels' launch tells why */
     haul__events_hold();
     pthread_mutex_lock(&r.gpu->lock);
-    r.entry = find(s->device, r.gpu, &problem);
+    r.entry = find(s->device, r.gpu, &described);
     status = run_best(&r);
     pthread_mutex_unlock(&r.gpu->lock);
     haul__cuda_leave(&scope);
     haul__events_release();
     return status;
-}
-
-haul_status haul__cuda_conv2d_forward(haul__stream *s, const haul__conv2d *call)
-{
-    return convolve(s, HAUL__CONV2D_FORWARD, call);
-}
-
-haul_status haul__cuda_conv2d_backward_data(haul__stream *s, const haul__conv2d *call)
-{
-    return convolve(s, HAUL__CONV2D_DATA, call);
-}
-
-haul_status haul__cuda_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call)
-{
-    return convolve(s, HAUL__CONV2D_WEIGHT, call);
 }

@@ -38,8 +38,8 @@ static void load(void)
     size_t                   version;
 
     snprintf(lt.text, sizeof lt.text, "no cuBLASLt");
-    if (haul__cuda_switched_off("cublas")) {
-        snprintf(lt.text, sizeof lt.text, "no cuBLASLt (switched off)");
+    if (haul__implementation_left_out(HAUL__BY_cublaslt)) {
+        snprintf(lt.text, sizeof lt.text, "no cuBLASLt (HAUL_WITHOUT names it)");
         return;
     }
     library = haul__cuda_open_library(haul__cuda_driver_version() >= 13000 ? of_13 : of_12);
@@ -71,6 +71,6 @@ haul_status haul__cublaslt_check(const haul_device *device, const char *call, cu
     if (code == CUBLAS_STATUS_SUCCESS)
         return HAUL_OK;
     return haul__fail(code == CUBLAS_STATUS_ALLOC_FAILED ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
-                      "%s failed: %s (status %d); HAUL_CUDA_WITHOUT=cublas makes Haul's own kernels serve", call,
+                      "%s failed: %s (status %d); with HAUL_WITHOUT=cublaslt Haul uses kernels of its own", call,
                       name ? name : "an unknown status", (int)code);
 }

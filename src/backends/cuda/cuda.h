@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/command.h"
 #include "backends/cuda/api.h"
+#include "backends/implementation.h"
 
 /* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
 #define HAUL__CUDA_LEAST_DRIVER     12000
@@ -82,8 +83,6 @@ bool haul__cuda_load_nvml(void);
 void *haul__cuda_open_library(const char *const *names);
 /* Is `word` in the list that an environment variable holds? */
 bool haul__cuda_names(const char *variable, const char *word);
-/* Is `word` ("cublas", "cudnn", "nvml") in $HAUL_CUDA_WITHOUT, the libraries that shall not be used? */
-bool haul__cuda_switched_off(const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */
 
 /* The context of a device is made current while its functions are called; leave puts back what another user of CUDA in
@@ -156,9 +155,16 @@ haul_status haul__cuda_timing_end(haul__stream *s, void *timing);
 haul_status haul__cuda_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
 void        haul__cuda_timing_free(haul_device *device, void *timing);
 
-/* gemm.c, by cuBLASLt where it is found: as in backends/backend.h. */
-haul_status haul__cuda_gemm(haul__stream *s, const haul__gemm *call);
-size_t      haul__cuda_gemm_scratch(haul_device *device, const haul__gemm *call);
+/* gemm.c: the implementation "cublaslt", as in backends/implementation.h. */
+const char *haul__cublaslt_refuses(haul_device *device, const void *problem);
+size_t      haul__cublaslt_scratch(haul_device *device, const void *problem);
+haul_status haul__cublaslt_run(haul__stream *s, const void *problem);
+
+/* conv2d.c: the implementation "cudnn". */
+const char *haul__cudnn_refuses(haul_device *device, const void *problem);
+bool        haul__cudnn_wants_channels_last(haul_device *device, const void *problem);
+size_t      haul__cudnn_scratch(haul_device *device, const void *problem);
+haul_status haul__cudnn_compute(haul__stream *s, const void *problem);
 
 /* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing. */
 void haul__cuda_libraries(haul_device *device, char *out, size_t size);

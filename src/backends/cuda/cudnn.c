@@ -48,8 +48,8 @@ static void load_cudnn(void)
 
     cudnn.autotunes = haul__cuda_names("HAUL_CUDNN", "autotune");
     cudnn.any_order = haul__cuda_names("HAUL_CUDNN", "nondeterministic");
-    if (haul__cuda_switched_off("cudnn")) {
-        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (switched off)");
+    if (haul__implementation_left_out(HAUL__BY_cudnn)) {
+        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (HAUL_WITHOUT names it)");
         return;
     }
     library = haul__cuda_open_library((const char *const[]){"libcudnn.so.9", NULL});

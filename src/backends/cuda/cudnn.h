@@ -76,12 +76,5 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
 
 /* conv2d.c: "cuDNN 9.19.0", or what is missing. */
 void haul__cudnn_words(haul_device *device, char *out, size_t size);
-/* Hooks of backends/backend.h. */
-bool        haul__cuda_conv2d_usable(haul_device *device);
-bool        haul__cuda_conv2d_channels_last(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
-size_t      haul__cuda_conv2d_scratch(haul_device *device, haul__conv2d_pass pass, const haul__conv2d *call);
-haul_status haul__cuda_conv2d_forward(haul__stream *s, const haul__conv2d *call);
-haul_status haul__cuda_conv2d_backward_data(haul__stream *s, const haul__conv2d *call);
-haul_status haul__cuda_conv2d_backward_weight(haul__stream *s, const haul__conv2d *call);
 
 #endif

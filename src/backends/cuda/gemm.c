@@ -1,4 +1,4 @@
-/* The hook for matrix products: strides in cuBLASLt's words, and the call. */
+/* The implementation "cublaslt": strides in cuBLASLt's words, and the call. */
 #include <string.h>
 
 #include "backends/cuda/cublaslt.h"
@@ -149,34 +149,64 @@ static void leave(const session *s)
     haul__cuda_leave(&s->scope);
 }
 
-/* --- the hooks -----------------------------------------------------------------------------------------------------
+/* --- the implementation ----------------------------------------------------------------------------------------------
  */
 
-/* Without an answer the call itself will find out, and report, what is wrong. */
-size_t haul__cuda_gemm_scratch(haul_device *device, const haul__gemm *call)
+/* Is there a plan for it, and what scratch memory does that want? Errors are not recorded: the run itself will meet,
+ * and report, what is wrong. */
+static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt_problem *problem, size_t *scratch)
 {
     operands           at = addresses(call);
-    haul__lt_problem   problem;
     haul__error_record before;
     haul__lt_plan     *plan = NULL;
     session            s;
-    size_t             bytes = 0;
     haul_status        status;
 
-    if (!haul__cublaslt_load(NULL, 0) || !translate(call, &at, &problem))
-        return 0;
-    problem.scratch = (int64_t)HAUL__LT_SCRATCH;
     haul__error_save(&before);
+    problem->scratch = (int64_t)HAUL__LT_SCRATCH;
     status = enter(device, &s);
     if (status == HAUL_OK) {
-        status = haul__lt_plan_get(device, s.d->blas, &problem, at.bias, &plan);
+        status = haul__lt_plan_get(device, s.d->blas, problem, at.bias, &plan);
         if (status == HAUL_OK)
-            bytes = plan->scratch;
+            *scratch = plan->scratch;
         leave(&s);
     }
     if (status != HAUL_OK)
         haul__error_restore(&before);
-    return bytes;
+    return status;
+}
+
+const char *haul__cublaslt_refuses(haul_device *device, const void *problem)
+{
+    const haul__gemm *call = problem;
+    haul__lt_problem  translated;
+    size_t            scratch = 0;
+    operands          at;
+
+    if (!haul__cublaslt_load(NULL, 0))
+        return "it was not found, or cannot be used";
+    if (!call)
+        return NULL;
+    if (!has_library_dtype(call->dtype))
+        return "it takes floats only";
+    at = addresses(call);
+    if (!translate(call, &at, &translated))
+        return "it cannot express these sizes or strides";
+    return look_up(device, call, &translated, &scratch) == HAUL_UNSUPPORTED
+               ? "it does not start on this GPU, or has no algorithm for this"
+               : NULL;
+}
+
+size_t haul__cublaslt_scratch(haul_device *device, const void *problem)
+{
+    const haul__gemm *call = problem;
+    operands          at = addresses(call);
+    haul__lt_problem  translated;
+    size_t            scratch = 0;
+
+    if (translate(call, &at, &translated))
+        look_up(device, call, &translated, &scratch);
+    return scratch;
 }
 
 static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, const haul__gemm *call, const operands *at,
@@ -200,25 +230,26 @@ static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, cons
                            plan->scratch, stream);
 }
 
-/* With the memory gemm_scratch asked for, or, where there was none, by an algorithm that needs none. */
-haul_status haul__cuda_gemm(haul__stream *stream, const haul__gemm *call)
+/* With the scratch memory that was asked for, or, where there was none, by an algorithm that needs none. */
+haul_status haul__cublaslt_run(haul__stream *stream, const void *problem)
 {
-    operands         at = addresses(call);
-    haul__lt_problem problem;
-    haul__lt_plan   *plan = NULL;
-    session          s;
-    haul_status      status;
+    const haul__gemm *call = problem;
+    operands          at = addresses(call);
+    haul__lt_problem  translated;
+    haul__lt_plan    *plan = NULL;
+    session           s;
+    haul_status       status;
 
-    if (!haul__cublaslt_load(NULL, 0) || !translate(call, &at, &problem))
+    if (!translate(call, &at, &translated))
         return HAUL_UNSUPPORTED;
     status = enter(stream->device, &s);
     if (status != HAUL_OK)
         return status;
-    problem.scratch = (int64_t)HAUL__LT_SCRATCH;
-    status = haul__lt_plan_get(stream->device, s.d->blas, &problem, at.bias, &plan);
+    translated.scratch = (int64_t)HAUL__LT_SCRATCH;
+    status = haul__lt_plan_get(stream->device, s.d->blas, &translated, at.bias, &plan);
     if (status == HAUL_OK && plan->scratch > call->scratch_bytes) {
-        problem.scratch = 0;
-        status = haul__lt_plan_get(stream->device, s.d->blas, &problem, at.bias, &plan);
+        translated.scratch = 0;
+        status = haul__lt_plan_get(stream->device, s.d->blas, &translated, at.bias, &plan);
     }
     if (status == HAUL_OK) {
         cublasStatus_t code = multiply(&s, plan, call, &at, haul__cuda_stream(stream));

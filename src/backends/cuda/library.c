@@ -28,11 +28,6 @@ bool haul__cuda_names(const char *variable, const char *word)
     return false;
 }
 
-bool haul__cuda_switched_off(const char *word)
-{
-    return haul__cuda_names("HAUL_CUDA_WITHOUT", word);
-}
-
 /* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */
 static bool is_stub(void *function)
 {
@@ -242,7 +237,7 @@ static struct {
 
 static void load_nvml(void)
 {
-    void *library = haul__cuda_switched_off("nvml")
+    void *library = haul__cuda_names("HAUL_CUDA_WITHOUT", "nvml")
                         ? NULL
                         : haul__cuda_open_library((const char *const[]){"libnvidia-ml.so.1", NULL});
 

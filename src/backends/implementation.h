@@ -1,0 +1,102 @@
+/* Implementations: the ways in which a matrix product or a convolution can be computed, as values in ordered lists.
+ *
+ * A backend lists what it has of its own (`implementations` of its table); src/ops lists the portable kernels, which
+ * come after these. The first implementation that does not refuse a problem computes it (engine/implementation.h). */
+#ifndef HAUL_BACKENDS_IMPLEMENTATION_H
+#define HAUL_BACKENDS_IMPLEMENTATION_H
+
+#include <stdatomic.h>
+
+#include "backends/backend.h"
+
+/* ---- problems ---- */
+
+/* A dense C = A B (+ C), row-major or transposed by strides. */
+typedef struct haul__gemm {
+    haul_dtype          dtype;
+    int64_t             batch, m, n, k;
+    const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL for none */
+    int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
+    int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
+    bool    accumulate;
+    bool    relu;                /* C = max(result, 0) */
+    bool    tf32;                /* of f32: 10 bits of the factors' mantissas are enough, where that is faster */
+    const haul__buffer *scratch; /* scratch_bytes that the call may use as it likes; NULL for none */
+    size_t              scratch_bytes;
+} haul__gemm;
+
+typedef enum haul__conv2d_pass { HAUL__CONV2D_FORWARD, HAUL__CONV2D_DATA, HAUL__CONV2D_WEIGHT } haul__conv2d_pass;
+
+/* A pass of a 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense. With
+ * channels_last the channels of a pixel are neighbours in memory: x and y are [n, h, w, c], weight is
+ * [c_out, kh, kw, c_in / groups]. */
+typedef struct haul__conv2d {
+    haul__conv2d_pass pass;
+    haul_dtype        dtype;
+    int64_t           n, c_in, h, w, c_out, kh, kw, out_h, out_w;
+    int64_t           stride[2], padding[2], dilation[2], groups;
+    bool              channels_last;
+    bool              has_bias; /* forward only, like the next */
+    bool              relu;     /* y = max(result, 0) */
+    bool              tf32;     /* as in haul__gemm */
+    /* FORWARD reads x, weight, bias and writes y; DATA reads weight and y (dy) and writes x (dx); WEIGHT reads x and y
+     * (dy) and writes weight (dw). NULL in questions: a buffer that is made when the answer is known. */
+    const haul__buffer *x, *weight, *bias, *y;
+    int64_t             x_offset, weight_offset, bias_offset, y_offset;
+    const haul__buffer *scratch; /* as in haul__gemm */
+    size_t              scratch_bytes;
+} haul__conv2d;
+
+typedef enum haul__problem { HAUL__PROBLEM_GEMM, HAUL__PROBLEM_CONV2D } haul__problem;
+
+/* ---- implementations ---- */
+
+typedef enum haul__implementation_id {
+#define X(name) HAUL__BY_##name,
+#include "backends/implementations.def"
+#undef X
+    HAUL__IMPLEMENTATIONS
+} haul__implementation_id;
+
+/* `problem` is a haul__gemm or a haul__conv2d, as `of` says. */
+struct haul__implementation {
+    haul__problem           of;
+    haul__implementation_id id;
+    /* Why it does not take the problem on this device, in words that live as long as the process; NULL: it takes it.
+     * All that `run` cannot do by itself, such as relu, a dtype or a layout, is a reason. problem == NULL asks for what
+     * every problem is refused for: the library is missing, or made for other devices. */
+    const char *(*refuses)(haul_device *device, const void *problem);
+    /* Optional: scratch memory that `run` wants, in bytes. It is asked before the stream is locked, so that the memory
+     * can come from the allocator like all other; where there is none `run` gets none. Buffers and offsets are those of
+     * the run. Scratch memory is free again when the run is done: its contents are lost. */
+    size_t (*scratch)(haul_device *device, const void *problem);
+    /* Compute it, as one command on a stream. HAUL_UNSUPPORTED, with nothing recorded: it found out too late that it
+     * cannot. */
+    haul_status (*run)(haul__stream *s, const void *problem);
+    /* Of portable ones, in place of `run`: submit commands. `task` is what the operation passes to haul__implement. */
+    haul_status (*compute)(void *task);
+    /* Optional: shall the tensors of a convolution be channels-last? The problem has no buffers; its channels_last says
+     * how x, dy or the weight are laid out already. NULL: no, it takes row-major tensors only. */
+    bool (*wants_channels_last)(haul_device *device, const void *problem);
+};
+
+/* "onednn" */
+const char *haul__implementation_name(haul__implementation_id id);
+
+/* The environment variable HAUL_WITHOUT names those that are not used, in a comma-separated list that is read once. An
+ * unknown name, and the reference, are errors of whatever chooses an implementation. */
+enum { HAUL__WITHOUT_UNKNOWN = 1 << 30 }; /* not read yet, or wrong */
+extern atomic_uint haul__without;         /* bits by id */
+haul_status        haul__without_read(uint32_t *ids);
+
+/* The bits of those that are left out. */
+static inline haul_status haul__implementations_without(uint32_t *ids)
+{
+    *ids = atomic_load_explicit(&haul__without, memory_order_relaxed);
+    return __builtin_expect(*ids & HAUL__WITHOUT_UNKNOWN, 0) ? haul__without_read(ids) : HAUL_OK;
+}
+
+/* Is one of them? */
+bool haul__implementation_left_out(haul__implementation_id id);
+
+#endif

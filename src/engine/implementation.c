@@ -1,0 +1,136 @@
+/* The harness: asks implementations in order, runs the first that does not refuse, and reports the choice. */
+#include "engine/implementation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "events/events.h"
+
+enum { TEXT = 160, REFUSED = 640 };
+
+/* ---- lists ---- */
+
+/* A walk over the entries of an operation on a device, those that the user leaves out included. */
+typedef struct walk {
+    const haul__implementation *at, *next_list;
+    haul__problem               of;
+} walk;
+
+static walk walk_of(const haul__operation *operation, const haul_device *device)
+{
+    const haul__implementation *own = haul__device_implementations(device);
+    const haul__implementation *portable = operation->implementations->portable;
+    return (walk){.at = own ? own : portable, .next_list = own ? portable : NULL, .of = operation->implementations->of};
+}
+
+/* The next entry; NULL behind the last. */
+static const haul__implementation *next(walk *w)
+{
+    for (;;) {
+        if (!w->at->refuses) {
+            if (!w->next_list)
+                return NULL;
+            w->at = w->next_list;
+            w->next_list = NULL;
+            continue;
+        }
+        const haul__implementation *entry = w->at++;
+        if (entry->of == w->of)
+            return entry;
+    }
+}
+
+/* ---- reports ---- */
+
+/* "onednn: it takes f32 only; direct: ..." */
+static void note_refusal(char *refused, const haul__implementation *entry, const char *why)
+{
+    size_t used = strlen(refused);
+    snprintf(refused + used, REFUSED - used, "%s%s: %s", used ? "; " : "", haul__implementation_name(entry->id), why);
+}
+
+static void report(const haul__call *c, const void *task, const haul__implementation *chosen, const char *refused)
+{
+    char problem[TEXT] = "";
+    c->operation->implementations->describe(task, problem, sizeof problem);
+    haul__emit(&(haul_event){.kind = HAUL_EVENT_IMPLEMENTATION,
+                             .operation = c->operation->name,
+                             .device = c->device,
+                             .text = haul__implementation_name(chosen->id),
+                             .problem = problem,
+                             .refused = refused});
+}
+
+/* ---- choosing ---- */
+
+/* HAUL_UNSUPPORTED, with nothing recorded: it takes no form. *why then says what is wrong with the last one. */
+static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, const char **why)
+{
+    const haul__implementations *list = c->operation->implementations;
+    const void                  *problem;
+    for (int i = 0; (problem = list->form(task, i)); i++) {
+        *why = entry->refuses(c->device, problem);
+        if (*why)
+            continue;
+        haul_status status = entry->compute ? entry->compute(task) : list->run(task, entry);
+        if (status != HAUL_UNSUPPORTED)
+            return status;
+        *why = "it found out too late that it cannot";
+    }
+    return HAUL_UNSUPPORTED;
+}
+
+haul_status haul__implement(const haul__call *c, void *task)
+{
+    char                        refused[REFUSED];
+    bool                        heard = haul__watched(HAUL_EVENT_IMPLEMENTATION);
+    uint32_t                    without;
+    haul_status                 status = haul__implementations_without(&without);
+    const haul__implementation *entry;
+    if (status)
+        return status;
+    *refused = '\0';
+    status = HAUL_UNSUPPORTED;
+    for (walk w = walk_of(c->operation, c->device); status == HAUL_UNSUPPORTED && (entry = next(&w));) {
+        const char *why = "HAUL_WITHOUT names it";
+        if (!(without >> entry->id & 1))
+            status = try_forms(c, task, entry, &why);
+        if (heard && status == HAUL_UNSUPPORTED)
+            note_refusal(refused, entry, why);
+        else if (heard && !status)
+            report(c, task, entry, refused);
+    }
+    return status;
+}
+
+bool haul__prefers_channels_last(const haul__operation *operation, haul_device *device, const void *problem)
+{
+    const haul__implementation *entry;
+    for (walk w = walk_of(operation, device); (entry = next(&w));)
+        if (entry->wants_channels_last && !haul__implementation_left_out(entry->id) &&
+            entry->wants_channels_last(device, problem))
+            return true;
+    return false;
+}
+
+int haul__list_implementations(const haul__operation *operation, haul_device *device, const char **names, int capacity)
+{
+    const haul__implementation *entry;
+    int                         count = 0;
+    if (device->properties.kind == HAUL_KIND_META)
+        return 0;
+    if (!operation->implementations) {
+        const char *name = operation->compute ? "kernel" : operation->compose ? "operations" : "view";
+        if (capacity > 0)
+            names[0] = name;
+        return 1;
+    }
+    for (walk w = walk_of(operation, device); (entry = next(&w));) {
+        if (haul__implementation_left_out(entry->id) || entry->refuses(device, NULL))
+            continue;
+        if (count < capacity)
+            names[count] = haul__implementation_name(entry->id);
+        count++;
+    }
+    return count;
+}

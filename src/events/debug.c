@@ -1,0 +1,90 @@
+/* HAUL_DEBUG: a list of words, each of which is a subscriber that writes to standard error.
+ *
+ * "dispatch" reports each new choice of an implementation: operation, device, problem, who computes it, and who was
+ * preferred to it but refused. A choice is new if no line that was written before is the same.
+ *
+ * The subscribers are here, not with the others in src/watch, because nothing of the program calls them: they have to
+ * be in every program that the static library is linked to. */
+#include "events/debug.h"
+
+#include <haul/device.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- dispatch ---- */
+
+enum { LINE = 1024, PLACES = 4096 /* a power of two */, MOST = PLACES / 4 * 3 };
+
+/* Hashes of the lines so far; 0 is a free place. Process-wide subscribers are called by one thread at a time. */
+static uint64_t seen[PLACES];
+static int      seen_count;
+
+/* FNV-1a; never 0. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash ? hash : 1;
+}
+
+static bool is_new(uint64_t hash)
+{
+    size_t at = hash % PLACES;
+    for (; seen[at]; at = (at + 1) % PLACES)
+        if (seen[at] == hash)
+            return false;
+    seen[at] = hash;
+    seen_count++;
+    return true;
+}
+
+static void report_choice(const haul_event *e, void *context)
+{
+    char line[LINE];
+    (void)context;
+    if (seen_count == MOST)
+        return;
+    snprintf(line, sizeof line, "%s on %s, %s: %s%s%s%s", e->operation, haul_device_name(e->device), e->problem,
+             e->text, *e->refused ? " (" : "", e->refused, *e->refused ? ")" : "");
+    if (!is_new(hash_of(line)))
+        return;
+    fprintf(stderr, "%s\n", line);
+    if (seen_count == MOST)
+        fprintf(stderr, "HAUL_DEBUG: %d choices were reported; later ones are not\n", MOST);
+}
+
+/* ---- the list ---- */
+
+static struct {
+    const char      *word;
+    haul__subscriber subscriber;
+} words[] = {
+    {"dispatch", {.of = {.take = report_choice, .kinds = HAUL_EVENT_IMPLEMENTATION, .everywhere = true}}},
+};
+
+enum { WORDS = sizeof words / sizeof words[0] };
+
+static void switch_on(const char *word, size_t length, bool (*attach)(haul__subscriber *))
+{
+    for (int i = 0; i < WORDS; i++) {
+        if (strlen(words[i].word) != length || strncmp(words[i].word, word, length) != 0)
+            continue;
+        attach(&words[i].subscriber);
+        return;
+    }
+    fprintf(stderr, "HAUL_DEBUG: \"%.*s\" is not known; these are: ", (int)(length < 80 ? length : 80), word);
+    for (int i = 0; i < WORDS; i++)
+        fprintf(stderr, "%s%s", words[i].word, i + 1 < WORDS ? ", " : "\n");
+}
+
+void haul__debug_begin(bool (*attach)(haul__subscriber *subscriber))
+{
+    const char *at = getenv("HAUL_DEBUG");
+    while (at && *(at += strspn(at, ", "))) {
+        size_t length = strcspn(at, ", ");
+        switch_on(at, length, attach);
+        at += length;
+    }
+}
