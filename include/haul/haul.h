@@ -9,6 +9,7 @@
 #include <haul/device.h>
 #include <haul/dtype.h>
 #include <haul/error.h>
+#include <haul/estimate.h>
 #include <haul/events.h>
 #include <haul/io.h>
 #include <haul/memory.h>

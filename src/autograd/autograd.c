@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "engine/node.h"
+#include "memory/dry_run.h"
 
 /* ---- leaves ---- */
 
@@ -49,6 +50,13 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
     return haul__own(handle, "haul_tensor_grad");
 }
 
+/* A dry run leaves the gradients of leaves that existed before as they were. */
+static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
+{
+    return haul__is_dry() && !leaf->storage->planned ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
+                                                     : HAUL_OK;
+}
+
 haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 {
     static const char operation[] = "haul_set_grad";
@@ -67,6 +75,10 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
         own = haul__tensor_alias(grad);
         if (!own)
             return haul__fail_memory(operation, sizeof *own);
+    }
+    if (keep_in_dry_run(t, operation)) {
+        haul__object_release(own);
+        return haul_error_status();
     }
     haul__object_release(t->grad);
     t->grad = own;
@@ -100,7 +112,7 @@ static haul_status commit_leaves(const haul__pass_result *result, void *context)
         fresh || !result->leaf_count ? HAUL_OK : haul__fail_memory("haul_backward", result->leaf_count * sizeof *fresh);
     for (size_t i = 0; !status && i < result->leaf_count; i++) {
         fresh[i] = new_gradient(result->leaves[i], haul__gradient_of(result, result->leaves[i]));
-        if (!fresh[i])
+        if (!fresh[i] || keep_in_dry_run(result->leaves[i], "haul_backward"))
             status = haul_error_status();
     }
     for (size_t i = 0; fresh && i < result->leaf_count; i++) {

@@ -39,7 +39,13 @@ void *haul__own(void *object, const char *operation);
 
 /* Settings that rooms above keep with a thread, a word each. What a word says is for its room to define; threads begin
  * with zeros. */
-typedef enum haul__setting { HAUL__PLACEMENT, HAUL__PRECISION, HAUL__AUTOCAST, HAUL__SETTINGS } haul__setting;
+typedef enum haul__setting {
+    HAUL__PLACEMENT,
+    HAUL__PRECISION,
+    HAUL__AUTOCAST,
+    HAUL__DRY_RUN,
+    HAUL__SETTINGS
+} haul__setting;
 
 /* The thread's settings that a scope restores. */
 typedef struct haul__thread_state {

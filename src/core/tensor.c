@@ -44,6 +44,7 @@ static void storage_init(haul__storage *storage, const haul__class *type, haul_d
     storage->block = NULL;
     storage->buffer = (haul__buffer){NULL, NULL};
     storage->bytes = 0;
+    storage->planned = false;
     atomic_init(&storage->version, 0);
     storage->uses = NULL;
     storage->release = NULL;

@@ -46,6 +46,7 @@ struct haul__storage {
     haul__block  *block;  /* from the allocator; NULL when wrapped, meta, or empty */
     haul__buffer  buffer; /* as in block */
     size_t        bytes;
+    bool          planned;  /* made in a dry run: it has a size and no memory */
     atomic_ullong version;  /* counts in-place changes */
     haul__uses   *uses;     /* the block's; never NULL unless meta or empty */
     haul__uses    own_uses; /* used by wrapped memory */

@@ -65,6 +65,15 @@ static inline haul__thread_state *haul__thread(void)
     return &haul__tls.state;
 }
 
+/* The setting HAUL__DRY_RUN: nothing is computed, allocated or moved on this thread, but counted (memory/dry_run.h). */
+#define HAUL__DRY        1u
+#define HAUL__DRY_WITHIN 2u /* within `compute` of an operation that is counted already */
+
+static inline bool haul__is_dry(void)
+{
+    return haul__tls.state.words[HAUL__DRY_RUN] != 0;
+}
+
 /* To be called when the context's state was set back: gives up what was kept for settings that are over. */
 void               haul__context_release_kept(haul__context *context);
 static inline void haul__context_settle(haul__context *context)

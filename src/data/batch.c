@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/thread.h"
 #include "device/device.h"
 #include "memory/allocator.h"
 #include "transfer/transfer.h"
@@ -117,7 +118,7 @@ static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, int6
                         int64_t n, const atomic_bool *stop)
 {
     const haul_example_spec *spec = &recipe->dataset->source.spec;
-    haul_status              status = make_examples(slot, recipe, epoch, indices, n, stop);
+    haul_status              status = haul__is_dry() ? HAUL_OK : make_examples(slot, recipe, epoch, indices, n, stop);
     if (status != HAUL_OK || atomic_load(stop))
         return status;
     slot->x = as_tensor(slot->host_x, slot->device_x, HAUL_F32, &spec->input, n);

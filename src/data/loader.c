@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/thread.h"
 #include "data/batch.h"
 #include "data/random.h"
 #include "device/device.h"
@@ -30,6 +31,7 @@ struct haul_loader {
     haul__object object;
     haul__recipe recipe;
     bool         shuffle;
+    bool         dry; /* made in a dry run: batches have shapes and no examples, and nobody works ahead */
     int          workers;
     int64_t      batches; /* in an epoch */
     int64_t     *order;   /* of all examples */
@@ -52,6 +54,18 @@ struct haul_loader {
     place                *places;
     int                   place_count;
 };
+
+/* A loader is of the dry run that it was made in, or of none. */
+static haul_status check_dry(const haul_loader *l, const char *operation)
+{
+    if (l->dry == haul__is_dry())
+        return HAUL_OK;
+    return haul__fail(HAUL_STATE, operation, "loader",
+                      l->dry
+                          ? "the loader was made in a dry run (haul_estimate) and reads no examples; make another one"
+                          : "the loader was made outside of this dry run (haul_estimate), which does not disturb "
+                            "it; make one in the function that is estimated");
+}
 
 /* ---- the workers ---- */
 
@@ -116,15 +130,16 @@ static void halt(haul_loader *l)
 
 static haul_status start_workers(haul_loader *l)
 {
-    while (l->thread_count < l->workers) {
+    while (l->thread_count < l->workers && !l->dry) {
         haul__thread_handle *thread = haul__thread_start(worker, l);
         if (!thread)
             break;
         l->threads[l->thread_count++] = thread;
     }
     /* Fewer do the same work. */
-    return l->thread_count || !l->workers ? HAUL_OK
-                                          : haul__fail(HAUL_OUT_OF_MEMORY, START, NULL, "no thread could be started");
+    return l->thread_count || !l->workers || l->dry
+               ? HAUL_OK
+               : haul__fail(HAUL_OUT_OF_MEMORY, START, NULL, "no thread could be started");
 }
 
 /* ---- making and freeing ---- */
@@ -210,6 +225,7 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     int64_t count = dataset->source.count;
     l->batches = count / r->batch + (!o->drop_last && count % r->batch != 0);
     l->shuffle = o->shuffle;
+    l->dry = haul__is_dry();
     l->workers = o->workers;
     /* One place more than batches ahead: for the one the caller has. */
     l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
@@ -272,6 +288,8 @@ haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
     haul_status status = HAUL_OK;
     if (!l)
         return haul__fail_null(START, "loader");
+    if (check_dry(l, START))
+        return haul_error_status();
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
                           (long long)first, (long long)l->batches);
@@ -318,7 +336,7 @@ static haul_status retire(haul_loader *l)
 
 static haul_status obtain(haul_loader *l, place *p)
 {
-    if (!l->workers) {
+    if (!l->workers || l->dry) {
         p->status = make_batch(l, p, l->taken);
         p->state = SLOT_READY;
     }
@@ -337,6 +355,8 @@ const haul_batch *haul_loader_next(haul_loader *l)
         haul__fail_null(NEXT, "loader");
         return NULL;
     }
+    if (check_dry(l, NEXT))
+        return NULL;
     if (!l->started) {
         haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
         return NULL;

@@ -38,6 +38,10 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
 /* The same for reading what decides nothing but an error, which does not disturb a recording: it is not repeated. */
 haul_status haul__host_inspect(haul__storage *storage, const char *origin);
 
+/* The errors of whoever wants values in a dry run, and afterwards those of a tensor that one made; else HAUL_OK. */
+haul_status haul__refuse_dry(const char *operation);
+haul_status haul__refuse_planned(const haul__storage *storage, const char *operation);
+
 /* Waiting for points on streams. What may make the host wait takes the operation that it waits for, which reports
  * name (haul/sync.h); NULL where it is not known. */
 bool        haul__use_done(haul__use use);

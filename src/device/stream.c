@@ -302,6 +302,8 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
 
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin)
 {
+    if (haul__refuse_dry(origin) || haul__refuse_planned(storage, origin))
+        return haul_error_status();
     haul_status status = haul__recording_refuse(origin, write ? "writing a tensor's memory on the host"
                                                               : "reading a tensor's memory on the host");
     return status ? status : haul__uses_wait(storage->uses, NULL, write, origin);
@@ -309,7 +311,8 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
 
 haul_status haul__host_inspect(haul__storage *storage, const char *origin)
 {
-    return haul__uses_wait(storage->uses, NULL, false, origin);
+    haul_status status = haul__refuse_planned(storage, origin);
+    return status ? status : haul__uses_wait(storage->uses, NULL, false, origin);
 }
 
 /* ---- streams ---- */

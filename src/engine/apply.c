@@ -10,8 +10,10 @@
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
+#include "engine/estimate.h"
 #include "engine/node.h"
 #include "events/events.h"
+#include "memory/dry_run.h"
 
 static int count_results(const haul__operation *operation)
 {
@@ -74,6 +76,8 @@ static bool has_work(const haul__call *c)
 /* What `compute` calls is not recorded: the call's own node says how it is differentiated. */
 static haul_status compute(haul__call *c)
 {
+    if (haul__is_dry() && haul__estimate_call(c))
+        return haul_error_status();
     if (!has_work(c))
         return HAUL_OK;
     haul__thread()->no_grad = true; /* the scope restores it */
@@ -88,7 +92,7 @@ static void count_versions(const haul__call *c)
 {
     for (int i = 0; c->writes >> i; i++)
         if (c->writes >> i & 1)
-            atomic_fetch_add_explicit(&c->operands[i]->storage->version, 1, memory_order_relaxed);
+            haul__storage_changed(c->operands[i]->storage);
 }
 
 /* A result of an operation that is written in operations: a tensor of `scope`, or somebody else's handle. */
@@ -230,7 +234,7 @@ static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
         if (c->results[i] != outs[i])
             status = haul__copy_elements(outs[i], c->results[i], c->operation->name);
         if (!status)
-            atomic_fetch_add_explicit(&outs[i]->storage->version, 1, memory_order_relaxed);
+            haul__storage_changed(outs[i]->storage);
     }
     return status;
 }

@@ -165,7 +165,7 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     const kept_cast       *k = e ? e->value : NULL;
     bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
-                 (k->cast->node || haul__thread()->no_grad);
+                 (k->cast->node || haul__thread()->no_grad) && (haul__is_dry() || !k->cast->storage->planned);
     return right ? k->cast : NULL;
 }
 

@@ -7,6 +7,9 @@
     _Static_assert(buffers <= HAUL__MAX_BUFFERS, "a launch has no room for the buffers of " #name);
 #include "kernels/kernels.def"
 
+/* What a dry run gets, since it launches nothing. */
+static const haul__kernel nothing;
+
 /* Compiled on first use; once more after the cache was given back, where the driver found no memory for its code. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
 {
@@ -14,6 +17,8 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
     const haul__kernel *kernel = haul__kernel_known(device, id, dtype);
     if (kernel)
         return kernel;
+    if (haul__is_dry())
+        return &nothing;
     haul__error_save(&before);
     kernel = haul__kernel_get(device, id, dtype);
     if (!kernel && haul__room_made(device, haul_error_status(), &before))

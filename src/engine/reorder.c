@@ -47,6 +47,8 @@ static haul_tensor *find(const haul_tensor *t, uint64_t version, const int64_t *
 
 static void keep(const haul_tensor *t, uint64_t version, haul_tensor *copy)
 {
+    if (copy->storage->planned && !t->storage->planned)
+        return; /* a dry run leaves what existed before as it was */
     reordered *r = haul__calloc(1, sizeof *r), *old;
     if (!r)
         return; /* it is made again next time */

@@ -24,7 +24,7 @@ static bool same_shape(const haul_tensor *a, const haul_tensor *b)
 
 static bool is_quiet(void)
 {
-    return haul__tls.registered && !haul__autocast_begun() && !haul__watched(HAUL_EVENT_ALL);
+    return haul__tls.registered && !haul__autocast_begun() && !haul__is_dry() && !haul__watched(HAUL_EVENT_ALL);
 }
 
 bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count, bool *tracked)

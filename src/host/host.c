@@ -9,6 +9,7 @@
 #include "engine/copy.h"
 #include "events/events.h"
 #include "memory/allocator.h"
+#include "memory/dry_run.h"
 #include "transfer/transfer.h"
 
 /* ---- checks ---- */
@@ -127,7 +128,7 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
         haul__object_release(dense);
     }
     if (!status)
-        atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+        haul__storage_changed(t->storage);
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* The caching allocator.
  *
- * Sizes are rounded up to classes, four to each power of two, so that a free block is found at once and at most a fifth
- * of it is lost. A freed block goes to its class's list with its uses: whoever gets it next waits for them with its
- * first command, which costs nothing on the same stream. The newest free block is handed out first, as it may still be
- * in the processor's caches. What is live hangs in a ring, so that a report can say who made it. */
+ * Sizes are rounded up to classes (size_class.h), so that a free block is found at once. A freed block goes to its
+ * class's list with its uses: whoever gets it next waits for them with its first command, which costs nothing on the
+ * same stream. The newest free block is handed out first, as it may still be in the processor's caches. What is live
+ * hangs in a ring, so that a report can say who made it. */
 #include "memory/allocator.h"
 
 #include <haul/memory.h>
@@ -15,42 +15,20 @@
 #include "core/spin.h"
 #include "events/events.h"
 #include "memory/block_events.h"
-
-enum { MIN_LOG = 6, STEPS = 4, BINS = (63 - MIN_LOG) * STEPS };
+#include "memory/dry_run.h"
+#include "memory/size_class.h"
 
 /* Free blocks of a class whose uses are not over, in number and in bytes, beside which others are made. */
 enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 
-/* The least block of pinned memory: drivers pin whole pages. */
-enum { LEAST_PINNED = 4096 };
-
 struct haul__allocator {
     atomic_bool       lock;
     haul_device      *device;
-    bool              pinned;     /* of host memory pinned for the device */
-    haul__block      *bins[BINS]; /* free blocks, by `next` */
-    haul__block       live;       /* head of the ring */
+    bool              pinned;           /* of host memory pinned for the device */
+    haul__block      *bins[HAUL__BINS]; /* free blocks, by `next` */
+    haul__block       live;             /* head of the ring */
     haul_memory_stats stats;
 };
-
-/* ---- size classes: 64, 80, 96, 112, 128, 160, ... ---- */
-
-/* The smallest class that holds `bytes`; -1 if none does. */
-static int bin_of(size_t bytes)
-{
-    if (bytes <= (size_t)1 << MIN_LOG)
-        return 0;
-    if (bytes > (size_t)7 << 60)
-        return -1;
-    int    log = 63 - __builtin_clzll(bytes - 1); /* 2^log <= bytes - 1 */
-    size_t quarter = (bytes - 1) >> (log - 2) & 3;
-    return (log - MIN_LOG) * STEPS + (int)quarter + 1;
-}
-
-static size_t bin_bytes(int bin)
-{
-    return (size_t)(STEPS + bin % STEPS) << (bin / STEPS + MIN_LOG - 2);
-}
 
 /* ---- the allocator of a device ---- */
 
@@ -127,7 +105,7 @@ static void block_free(haul__block *block, const char *origin)
 static haul__block *take_cached(struct haul__allocator *a, int64_t wanted)
 {
     haul__block *taken = NULL;
-    for (int bin = BINS - 1; bin >= 0 && wanted > 0; bin--) {
+    for (int bin = HAUL__BINS - 1; bin >= 0 && wanted > 0; bin--) {
         for (haul__block *block; wanted > 0 && (block = a->bins[bin]);) {
             a->bins[bin] = block->next;
             a->stats.reserved -= (int64_t)block->bytes;
@@ -274,7 +252,7 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, bool ne
 
 static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
-    size_t size = bin_bytes(bin);
+    size_t size = haul__bin_bytes(bin);
     if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, needed, origin)) {
         if (needed)
             fail_full(a, bytes, origin);
@@ -331,7 +309,7 @@ static haul__block *take_free(struct haul__allocator *a, int bin)
     haul__block **place = &a->bins[bin];
     bool          host = a->pinned || a->device->backend->host_memory;
     if (host && *place && !is_idle(&(*place)->uses)) {
-        size_t most = MOST_BUSY_BYTES / bin_bytes(bin), busy = 0;
+        size_t most = MOST_BUSY_BYTES / haul__bin_bytes(bin), busy = 0;
         if (most > MOST_BUSY)
             most = MOST_BUSY;
         for (; *place && busy < most && !is_idle(&(*place)->uses); busy++)
@@ -345,7 +323,7 @@ static haul__block *take_free(struct haul__allocator *a, int bin)
 
 static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
-    int bin = bin_of(a->pinned && bytes < LEAST_PINNED ? LEAST_PINNED : bytes);
+    int bin = haul__bin_of(bytes, a->pinned);
     if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
         fail_full(a, bytes, origin);
         return NULL;
@@ -385,6 +363,8 @@ static void block_put(haul__block *block)
 
 static void storage_release(haul__storage *storage)
 {
+    if (haul__is_dry())
+        haul__dry_run_returned(storage);
     if (haul__watched(HAUL_EVENT_MEMORY_FREED) && !storage->block->quiet)
         haul__emit_storage(HAUL_EVENT_MEMORY_FREED, storage, storage->block->owner->device);
     block_put(storage->block);
@@ -414,6 +394,8 @@ static haul__storage *storage_in(struct haul__allocator *a, haul_device *device,
 
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
 {
+    if (haul__is_dry() && bytes > 0)
+        return haul__planned_alloc(device, bytes, false, origin);
     if (bytes == 0 || device->backend->no_data) {
         haul__storage *storage = haul__storage_new(device);
         if (storage)
@@ -429,7 +411,8 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
     if (bytes == 0 || device->backend->no_data)
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = storage_in(allocator_of(device, false), device, bytes, false, "scratch");
+    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, "scratch")
+                                            : storage_in(allocator_of(device, false), device, bytes, false, "scratch");
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -446,7 +429,8 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
     if (bytes == 0 || !haul__device_pins(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = storage_in(allocator_of(device, true), haul_cpu(), bytes, true, origin);
+    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)
+                                            : storage_in(allocator_of(device, true), haul_cpu(), bytes, true, origin);
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -460,7 +444,24 @@ haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const cha
 
 bool haul__storage_pinned(const haul__storage *storage)
 {
-    return storage->block && storage->block->pinned;
+    return storage->planned ? haul__planned_is_pinned(storage) : storage->block && storage->block->pinned;
+}
+
+int64_t haul__device_allocated(haul_device *device, bool pinned)
+{
+    struct haul__allocator *a =
+        atomic_load_explicit(pinned ? &device->pinned : &device->allocator, memory_order_acquire);
+    if (!a)
+        return 0;
+    haul__spin_lock(&a->lock);
+    int64_t allocated = a->stats.allocated;
+    haul__spin_unlock(&a->lock);
+    return allocated;
+}
+
+haul_device *haul__block_device(const haul__block *block)
+{
+    return block->owner->device;
 }
 
 /* ---- what users see ---- */

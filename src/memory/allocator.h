@@ -45,4 +45,8 @@ haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const cha
 bool           haul__storage_pinned(const haul__storage *storage);
 bool           haul__device_pins(const haul_device *device);
 
+/* Bytes in blocks that are in use now. */
+int64_t      haul__device_allocated(haul_device *device, bool pinned);
+haul_device *haul__block_device(const haul__block *block); /* for a pinned one that which it is pinned for */
+
 #endif

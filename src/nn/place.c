@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "device/device.h"
 #include "nn/module.h"
 
@@ -24,6 +25,17 @@ static void take_over(haul_tensor *t, const haul_tensor *moved)
     for (int i = 0; i < t->shape.ndim; i++)
         t->strides[i] = moved->strides[i];
     haul__object_release(old);
+}
+
+/* A dry run leaves modules that existed before where they are. */
+static haul_status check_dry_run(const haul_tensor *t, const char *operation)
+{
+    if (!haul__is_dry() || t->storage->planned)
+        return HAUL_OK;
+    return haul__fail(
+        HAUL_STATE, operation, "module",
+        "a dry run (haul_estimate) cannot move a module that exists; make the module in the function that "
+        "is estimated, or move it before");
 }
 
 /* A tensor and what it becomes. */
@@ -52,7 +64,7 @@ static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const ta
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
             return HAUL_OK; /* held under two names */
-    haul_tensor *moved = moved_to(t, to);
+    haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, to);
     if (!moved)
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};

@@ -95,7 +95,7 @@ haul_status haul__check_range(const haul__call *c, int operand, int64_t limit)
 {
     const haul_tensor *index = c->operands[operand];
     const char        *name = c->operation->operands[operand].name;
-    if (c->device != haul_cpu())
+    if (c->device != haul_cpu() || haul__is_dry())
         return HAUL_OK;
     if (haul__host_inspect(index->storage, c->operation->name))
         return haul_error_status();

@@ -190,6 +190,8 @@ haul_random_state haul_random_state_get(void)
 
 void haul_random_state_set(haul_random_state state)
 {
+    if (haul__is_dry())
+        return;
     pthread_mutex_lock(&generator.lock);
     generator.state = state;
     pthread_mutex_unlock(&generator.lock);
@@ -204,7 +206,7 @@ haul_random_state haul__random_take(int64_t blocks)
 {
     pthread_mutex_lock(&generator.lock);
     haul_random_state taken = generator.state;
-    generator.state.offset += (uint64_t)blocks;
+    generator.state.offset += haul__is_dry() ? 0 : (uint64_t)blocks; /* nothing is drawn in a dry run */
     pthread_mutex_unlock(&generator.lock);
     return taken;
 }
@@ -424,9 +426,11 @@ static haul_status compute_permutation(haul__call *c)
     haul__call   here = *c;
     here.device = haul_cpu();
     haul_tensor *words = haul__temporary(&here, HAUL_I32, &HAUL_SHAPE(2 * y->count));
+    size_t       bytes = (size_t)y->count * sizeof(int64_t);
+    if (words && haul__is_dry())
+        return haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof(int64_t), NULL, bytes, !c->into, name);
     if (!words || draw(&here, HAUL__K_random_bits, words) || haul__host_before(words->storage, false, name))
         return haul_error_status();
-    size_t   bytes = (size_t)y->count * sizeof(int64_t);
     int64_t *order = haul__malloc(bytes);
     if (!order)
         return haul__fail_memory(name, bytes);

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "memory/dry_run.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
 
@@ -151,6 +152,24 @@ double haul_grad_scaler_factor(haul_grad_scaler *scaler)
     if (!scaler)
         haul__fail_null("haul_grad_scaler_factor", "scaler");
     return scaler ? haul_item(scaler->scale) : NAN;
+}
+
+/* A dry run leaves a scaler that existed before, and what it knows of the optimizer, as they were. */
+static haul_status keep_in_dry_run(haul_grad_scaler *s, haul_optimizer *o)
+{
+    static const char operation[] = "haul_grad_scaler_step";
+
+    if (!haul__is_dry() || s->scale->storage->planned)
+        return HAUL_OK;
+    haul_tensor **tensors[] = {&s->scale, &s->tracker, &s->found, &o->found, &o->skipped};
+    haul_status   status = haul__dry_run_keep_integer(s, &s->round, operation);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !status; i++)
+        status = haul__dry_run_keep_tensor(i < 3 ? (void *)s : o, tensors[i], operation);
+    if (!status)
+        status = haul__dry_run_keep_object(o, &o->scaler, operation);
+    if (!status)
+        status = haul__dry_run_keep_integer(o, &o->unscaled_round, operation);
+    return status ? status : haul__dry_run_keep_integer(o, &o->stepped_round, operation);
 }
 
 /* ---- unscaling ---- */
@@ -302,6 +321,8 @@ static bool is_done(const haul_grad_scaler *s, const haul_optimizer *o, int64_t 
 
 static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 {
+    if (keep_in_dry_run(s, o))
+        return haul_error_status();
     unscaling u = {.optimizer = o, .gradients = haul__calloc((size_t)o->count, sizeof *u.gradients)};
 
     if (!u.gradients)

@@ -14,6 +14,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "memory/dry_run.h"
 #include "nn/tensors.h"
 
 /* ---- making ---- */
@@ -231,6 +232,22 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     return out->grad ? HAUL_OK : haul_error_status();
 }
 
+/* A dry run leaves the state of an optimizer that existed before as it was. */
+static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
+{
+    static const char operation[] = "haul_optimizer_step";
+    if (!haul__is_dry() || e->parameter->storage->planned)
+        return HAUL_OK;
+    haul_status status = haul__dry_run_keep_integer(o, &o->steps, operation);
+    if (!status)
+        status = haul__dry_run_keep_integer(o, &e->steps, operation);
+    if (!status)
+        status = haul__dry_run_keep_tensor(o, &e->made, operation);
+    for (int i = 0; i < o->kind->state_count && !status; i++)
+        status = haul__dry_run_keep_tensor(o, &e->states[i], operation);
+    return status;
+}
+
 static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
     bool first = o->kind->state_count && !e->states[0];
@@ -260,6 +277,8 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
         return haul__fail_memory("haul_optimizer_step", (size_t)o->count * sizeof *found);
     for (int i = 0; i < o->count && !status; i++)
         status = prepare(o, &o->entries[i], may_skip, &found[i]);
+    for (int i = 0; i < o->count && !status; i++)
+        status = keep_in_dry_run(o, &o->entries[i]);
     if (!status)
         o->steps++;
     for (int i = 0; i < o->count && !status; i++)

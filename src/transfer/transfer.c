@@ -14,6 +14,7 @@
 #include "device/recording.h"
 #include "events/events.h"
 #include "memory/allocator.h"
+#include "memory/dry_run.h"
 #include "transfer/staging.h"
 
 enum { COPIED_UP_TO = 256 << 10 };
@@ -115,6 +116,18 @@ static haul_status landing_end(landing *l, haul__storage *to, size_t offset, siz
     return status;
 }
 
+/* In a dry run: the memory that the copy would take on its way, and what would cross. */
+static haul_status plan(haul__storage *to, size_t offset, haul_device *from, size_t bytes, bool fresh,
+                        const char *origin)
+{
+    landing l;
+    bool    staged = haul__device_pins(to->device) || haul__device_pins(from);
+    if (staged && landing_begin(&l, to, offset, bytes, fresh, origin))
+        landing_end(&l, to, offset, bytes, HAUL_OK, origin);
+    haul__dry_run_copied(to->device, from, bytes);
+    return HAUL_OK;
+}
+
 /* ---- from the host ---- */
 
 /* From memory that is not pinned: of `owner`, or, where that is NULL, of the caller, which may change it again when the
@@ -159,6 +172,8 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     haul_status      status;
     if (bytes == 0 || to->device->backend->no_data)
         return HAUL_OK;
+    if (haul__is_dry())
+        return plan(to, offset, haul_cpu(), bytes, fresh, origin);
     if ((status = haul__recording_refuse(origin, "a write from the program's memory")) != HAUL_OK)
         return status;
     if (to->device->backend->host_memory)
@@ -201,6 +216,8 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
         return HAUL_OK;
     if (source->no_data)
         return refuse_meta(origin);
+    if (haul__refuse_dry(origin) || haul__refuse_planned(from, origin))
+        return haul_error_status();
     if ((status = haul__recording_refuse(origin, "a read into the program's memory")) != HAUL_OK)
         return status;
     status = HAUL_UNSUPPORTED;
@@ -270,6 +287,8 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
     if (to->device == from->device)
         return move(HAUL__COMMAND_COPY, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes,
                     origin);
+    if (haul__is_dry())
+        return plan(to, to_offset, from->device, bytes, fresh, origin);
     haul__wait_group_begin(&group, origin, bytes);
     haul_status status = transfer(to, to_offset, from, from_offset, bytes, fresh, origin);
     haul__wait_group_end(&group);

@@ -1,0 +1,219 @@
+/* haul_estimate: a dry run as a list of operations and accounts of memory. */
+#include "engine/estimate.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "events/call.h"
+#include "memory/dry_run.h"
+
+/* The outermost estimate of a thread; those within it are parts of its list. */
+typedef struct estimate {
+    haul__dry_run            run; /* first: it is the object */
+    haul_estimate_operation *operations;
+    size_t                   count, capacity;
+} estimate;
+
+static void destroy(void *object)
+{
+    estimate *e = object;
+    haul__free(e->operations);
+    haul__free(e);
+}
+
+static const haul__class estimate_class = {"estimate", destroy};
+
+/* ---- operations ---- */
+
+static const haul_tensor *subject_of(const haul__call *c)
+{
+    for (int i = 0; i < c->result_count; i++)
+        if (c->results[i])
+            return c->results[i];
+    return c->count && !haul__is_none(c->operands[0]) ? c->operands[0] : NULL;
+}
+
+haul_status haul__estimate_call(const haul__call *c)
+{
+    uint32_t *word = &haul__thread()->words[HAUL__DRY_RUN];
+    estimate *e = (estimate *)haul__dry_run_now();
+    if (!e || (*word & HAUL__DRY_WITHIN))
+        return HAUL_OK;
+    if (!haul__grow(&e->operations, &e->capacity, e->count + 1, sizeof *e->operations))
+        return haul__fail_memory(c->operation->name, sizeof *e->operations);
+    char                     path[sizeof e->operations->module];
+    const haul_tensor       *t = subject_of(c);
+    haul__cost               cost = c->operation->compute ? haul__cost_of(c) : (haul__cost){0, 0};
+    haul_estimate_operation *o = &e->operations[e->count++];
+    *o = (haul_estimate_operation){
+        .name = c->operation->name, .device = c->device, .flops = cost.flops, .bytes = cost.bytes};
+    if (t) {
+        o->dtype = t->dtype;
+        o->shape = t->shape;
+    }
+    const char *module = haul__call_path(path, sizeof path);
+    memcpy(o->module, module, strlen(module) + 1);
+    *word |= HAUL__DRY_WITHIN; /* the call's scope restores it */
+    return HAUL_OK;
+}
+
+/* ---- a part of the run ---- */
+
+typedef struct part {
+    size_t              first; /* operation */
+    haul_transfer_stats moved;
+    bool                touched[2][HAUL__MAX_DEVICES]; /* accounts, before */
+    int64_t             peaks[2][HAUL__MAX_DEVICES];
+    int64_t             starts[2][HAUL__MAX_DEVICES];
+} part;
+
+static haul__account *accounts_of(estimate *e, int pinned)
+{
+    return pinned ? e->run.pinned : e->run.accounts;
+}
+
+static void begin_part(estimate *e, part *p)
+{
+    p->first = e->count;
+    p->moved = e->run.moved;
+    for (int pinned = 0; pinned < 2; pinned++) {
+        haul__account *a = accounts_of(e, pinned);
+        for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+            p->touched[pinned][i] = a[i].device != NULL;
+            p->peaks[pinned][i] = a[i].peak;
+            p->starts[pinned][i] = a[i].start;
+            a[i].start = a[i].peak = (int64_t)atomic_load(&a[i].allocated);
+        }
+    }
+}
+
+/* What is around it has seen the part's peak too. */
+static void end_part(estimate *e, const part *p)
+{
+    for (int pinned = 0; pinned < 2; pinned++) {
+        haul__account *a = accounts_of(e, pinned);
+        for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+            if (!p->touched[pinned][i])
+                continue;
+            a[i].peak = a[i].peak > p->peaks[pinned][i] ? a[i].peak : p->peaks[pinned][i];
+            a[i].start = p->starts[pinned][i];
+        }
+    }
+}
+
+/* ---- the result ---- */
+
+static void subtract(haul_transfer_stats *s, const haul_transfer_stats *before)
+{
+    s->h2d_bytes -= before->h2d_bytes;
+    s->d2h_bytes -= before->d2h_bytes;
+    s->d2d_bytes -= before->d2d_bytes;
+    s->h2d_count -= before->h2d_count;
+    s->d2h_count -= before->d2h_count;
+    s->d2d_count -= before->d2d_count;
+}
+
+static haul_status fill(haul_estimate_result *out, const estimate *e, const part *p)
+{
+    size_t                   count = e->count - p->first;
+    haul_estimate_device    *devices = haul__calloc(HAUL__MAX_DEVICES, sizeof *devices);
+    haul_estimate_operation *operations = haul__calloc(count + 1, sizeof *operations);
+    if (!devices || !operations) {
+        haul__free(devices);
+        haul__free(operations);
+        return haul__fail_memory("haul_estimate", (count + 1) * sizeof *operations);
+    }
+    *out = (haul_estimate_result){
+        .moved = e->run.moved, .devices = devices, .operation_count = (int64_t)count, .operations = operations};
+    subtract(&out->moved, &p->moved);
+    for (size_t i = 0; i < count; i++) {
+        operations[i] = e->operations[p->first + i];
+        out->flops += operations[i].flops;
+        out->bytes_touched += operations[i].bytes;
+    }
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+        const haul__account *a = &e->run.accounts[i], *pinned = &e->run.pinned[i];
+        if (a->device || pinned->device)
+            devices[out->device_count++] = (haul_estimate_device){.device = a->device ? a->device : pinned->device,
+                                                                  .start_bytes = a->start,
+                                                                  .peak_bytes = a->peak,
+                                                                  .pinned_peak_bytes = pinned->peak};
+    }
+    return HAUL_OK;
+}
+
+/* ---- the function ---- */
+
+/* The run that is under way, or a new one: a reference of the caller's. */
+static estimate *begin(bool *is_new)
+{
+    estimate *e = haul__is_dry() ? (estimate *)haul__dry_run_now() : NULL;
+    *is_new = !e;
+    if (e) {
+        haul__object_keep(e);
+        return e;
+    }
+    e = haul__calloc(1, sizeof *e);
+    if (!e) {
+        haul__fail_memory("haul_estimate", sizeof *e);
+        return NULL;
+    }
+    haul__object_init(&e->run.object, &estimate_class);
+    if (haul__dry_run_begin(&e->run, "haul_estimate")) {
+        haul__object_release(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* The function may have closed the scope that is around it, and the dry run with it. */
+static haul_status check_scope(int depth)
+{
+    if (haul_scope_depth() >= depth)
+        return HAUL_OK;
+    return haul__fail(HAUL_STATE, "haul_estimate", "function",
+                      "the function closed a scope that it did not open; it must close its own scopes only");
+}
+
+static haul_status run(estimate *e, haul_estimate_function *function, void *context, haul_estimate_result *out)
+{
+    part p;
+    int  depth = haul_scope_depth();
+    begin_part(e, &p);
+    haul_status status = function(context);
+    if (!status)
+        status = check_scope(depth);
+    if (!status)
+        status = fill(out, e, &p);
+    end_part(e, &p);
+    return status;
+}
+
+haul_status haul_estimate(haul_estimate_function *function, void *context, haul_estimate_result *out)
+{
+    bool is_new;
+    if (!function || !out)
+        return haul__fail_null("haul_estimate", function ? "out" : "function");
+    *out = (haul_estimate_result){.flops = 0};
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    int         depth = haul_scope_depth();
+    estimate   *e = begin(&is_new);
+    haul_status status = e ? run(e, function, context, out) : haul_error_status();
+    if (e && is_new)
+        haul__dry_run_restore(&e->run);
+    if (haul_scope_depth() >= depth)
+        haul_scope_pop(scope);
+    haul__object_release(e);
+    return status;
+}
+
+void haul_estimate_free(haul_estimate_result *result)
+{
+    if (!result)
+        return;
+    haul__free(result->devices);
+    haul__free(result->operations);
+    *result = (haul_estimate_result){.flops = 0};
+}

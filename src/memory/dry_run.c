@@ -1,0 +1,203 @@
+/* The accounts of dry runs, storages without memory, and what is put back when a run ends. */
+#include "memory/dry_run.h"
+
+#include "core/alloc.h"
+#include "memory/allocator.h"
+#include "memory/size_class.h"
+
+/* ---- the run ---- */
+
+haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
+{
+    haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY;
+    haul__object_keep(run);
+    if (haul__thread_keep(HAUL__DRY_RUN, run))
+        return HAUL_OK;
+    haul__thread()->words[HAUL__DRY_RUN] = 0;
+    haul__object_release(run);
+    return haul__fail_memory(operation, sizeof *run);
+}
+
+haul__dry_run *haul__dry_run_now(void)
+{
+    return haul__thread_kept(HAUL__DRY_RUN);
+}
+
+/* ---- accounts ---- */
+
+/* Accounts begin with what is allocated already. */
+static haul__account *account_of(haul__dry_run *run, haul_device *device, bool pinned)
+{
+    haul__account *a = &(pinned ? run->pinned : run->accounts)[device->slot];
+    if (!a->device) {
+        a->device = device;
+        a->start = a->peak = haul__device_allocated(device, pinned);
+        atomic_store_explicit(&a->allocated, a->start, memory_order_relaxed);
+    }
+    return a;
+}
+
+static void account_add(haul__account *a, int64_t bytes)
+{
+    int64_t now = (int64_t)atomic_fetch_add_explicit(&a->allocated, bytes, memory_order_relaxed) + bytes;
+    if (now > a->peak)
+        a->peak = now;
+}
+
+void haul__dry_run_returned(const haul__storage *storage)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    if (run)
+        account_add(account_of(run, haul__block_device(storage->block), storage->block->pinned),
+                    -(int64_t)storage->block->bytes);
+}
+
+void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes)
+{
+    haul__dry_run       *run = haul__dry_run_now();
+    haul_transfer_stats *s = run ? &run->moved : NULL;
+    if (!s || (to->backend->host_memory && from->backend->host_memory))
+        return;
+    bool up = from->backend->host_memory, down = to->backend->host_memory;
+    bool direct = !up && !down && to->backend == from->backend && to->backend->peer_copy;
+    if (direct) {
+        s->d2d_count++;
+        s->d2d_bytes += (int64_t)bytes;
+    }
+    if (down || (!up && !direct)) { /* two devices that do not reach each other: by way of the host */
+        s->d2h_count++;
+        s->d2h_bytes += (int64_t)bytes;
+    }
+    if (up || (!down && !direct)) {
+        s->h2d_count++;
+        s->h2d_bytes += (int64_t)bytes;
+    }
+}
+
+/* ---- planned storages ---- */
+
+typedef struct planned {
+    haul__storage  storage;
+    haul__dry_run *run; /* kept: a storage may live on after it */
+    haul__account *account;
+    int64_t        bytes; /* of the size class */
+} planned;
+
+static void planned_release(haul__storage *storage)
+{
+    planned *p = (planned *)storage;
+    atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
+    haul__object_release(p->run);
+    haul__small_free(p, sizeof *p);
+}
+
+haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    int            bin = haul__bin_of(bytes, pinned);
+    planned       *p = run && bin >= 0 ? haul__small_alloc(sizeof *p) : NULL;
+    if (!p) {
+        haul__fail_memory(origin, bytes);
+        return NULL;
+    }
+    haul__storage_embed(&p->storage, pinned ? haul_cpu() : device);
+    p->storage.bytes = bytes;
+    p->storage.planned = true;
+    p->storage.own_uses = (haul__uses){.any = true}; /* commands that name it are looked at closely */
+    p->storage.uses = &p->storage.own_uses;
+    p->storage.release = planned_release;
+    p->run = run;
+    haul__object_keep(run);
+    p->account = account_of(run, device, pinned);
+    p->bytes = (int64_t)haul__bin_bytes(bin);
+    account_add(p->account, p->bytes);
+    return &p->storage;
+}
+
+bool haul__planned_is_pinned(const haul__storage *storage)
+{
+    const planned *p = (const planned *)storage;
+    return p->account == &p->run->pinned[p->account->device->slot];
+}
+
+/* ---- what is put back ---- */
+
+typedef enum kept_kind { KEPT_TENSOR, KEPT_OBJECT, KEPT_INTEGER } kept_kind;
+
+typedef struct kept {
+    void     *owner; /* kept */
+    kept_kind kind;
+    void     *object; /* kept */
+    int64_t   integer;
+} kept;
+
+/* The run lets go of a tensor that nobody else holds: only what is put back keeps its memory. */
+static void count_as_freed(haul__dry_run *run, haul_tensor *t)
+{
+    haul__storage *s = t->storage;
+    if (s->block && atomic_load(&t->object.refs) == 2 && atomic_load(&s->object.refs) == 1)
+        account_add(account_of(run, haul__block_device(s->block), s->block->pinned), -(int64_t)s->block->bytes);
+}
+
+static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)
+{
+    haul__dry_run   *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    bool             is_new;
+    haul__map_entry *e = run ? haul__map_insert(&run->kept, place, &is_new) : NULL;
+    kept            *k = e && !e->value ? haul__small_alloc(sizeof *k) : NULL;
+    if (!run || (e && e->value))
+        return HAUL_OK;
+    if (!k)
+        return haul__fail_memory(operation, sizeof *k);
+    *k = (kept){.owner = owner, .kind = kind};
+    if (kind == KEPT_INTEGER)
+        k->integer = *(int64_t *)place;
+    else
+        k->object = *(void **)place;
+    haul__object_keep(owner);
+    haul__object_keep(k->object);
+    if (kind == KEPT_TENSOR && k->object)
+        count_as_freed(run, k->object);
+    e->value = k;
+    return HAUL_OK;
+}
+
+haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation)
+{
+    return keep(owner, place, KEPT_TENSOR, operation);
+}
+
+haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation)
+{
+    return keep(owner, place, KEPT_OBJECT, operation);
+}
+
+haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation)
+{
+    return keep(owner, place, KEPT_INTEGER, operation);
+}
+
+static void put_back(void *place, const kept *k)
+{
+    if (k->kind != KEPT_INTEGER) {
+        void *now = *(void **)place;
+        *(void **)place = k->object;
+        haul__object_release(now);
+    } else {
+        *(int64_t *)place = k->integer;
+    }
+}
+
+void haul__dry_run_restore(haul__dry_run *run)
+{
+    for (size_t i = 0; i < run->kept.capacity; i++) {
+        kept *k = run->kept.entries[i].value;
+        if (!k)
+            continue;
+        put_back((void *)run->kept.entries[i].key, k);
+        haul__object_release(k->owner);
+        haul__small_free(k, sizeof *k);
+    }
+    haul__map_free(&run->kept);
+    run->kept = (haul__map){NULL, 0, 0};
+}

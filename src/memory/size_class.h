@@ -1,0 +1,33 @@
+/* Sizes of blocks: four classes to each power of two, 64, 80, 96, 112, 128, 160, ..., so that at most a fifth of a
+ * block is lost. */
+#ifndef HAUL_MEMORY_SIZE_CLASS_H
+#define HAUL_MEMORY_SIZE_CLASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HAUL__MIN_LOG = 6, HAUL__CLASS_STEPS = 4, HAUL__BINS = (63 - HAUL__MIN_LOG) * HAUL__CLASS_STEPS };
+
+/* The least block of pinned memory: drivers pin whole pages. */
+enum { HAUL__LEAST_PINNED = 4096 };
+
+/* The smallest class that holds `bytes`, of device memory or pinned; -1 if none does. */
+static inline int haul__bin_of(size_t bytes, bool pinned)
+{
+    if (pinned && bytes < HAUL__LEAST_PINNED)
+        bytes = HAUL__LEAST_PINNED;
+    if (bytes <= (size_t)1 << HAUL__MIN_LOG)
+        return 0;
+    if (bytes > (size_t)7 << 60)
+        return -1;
+    int    log = 63 - __builtin_clzll(bytes - 1); /* 2^log <= bytes - 1 */
+    size_t quarter = (bytes - 1) >> (log - 2) & 3;
+    return (log - HAUL__MIN_LOG) * HAUL__CLASS_STEPS + (int)quarter + 1;
+}
+
+static inline size_t haul__bin_bytes(int bin)
+{
+    return (size_t)(HAUL__CLASS_STEPS + bin % HAUL__CLASS_STEPS) << (bin / HAUL__CLASS_STEPS + HAUL__MIN_LOG - 2);
+}
+
+#endif

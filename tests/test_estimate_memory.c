@@ -1,0 +1,203 @@
+/* The peak of memory that a dry run tells, against what the allocator counts in the same step: random networks with
+ * random optimizers, precisions and formats, at two sizes of batches, on every device. The third step is compared, in
+ * which gradients and the optimizer's state exist already.
+ *
+ * ctest: cuda; labels=slow; timeout=300 */
+#include <haul/haul.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/conformance.h"
+
+enum { NETWORKS = 10, SIDE = 12, CLASSES = 5, MAX_CHILDREN = 24 };
+
+typedef struct setting {
+    haul_device *device;
+    unsigned     network; /* decides all that is random */
+    int64_t      batch;
+} setting;
+
+typedef struct training {
+    setting         of;
+    haul_module    *net;
+    haul_optimizer *optimizer;
+    haul_dtype      lower; /* of autocast */
+    haul_tensor    *x, *y;
+} training;
+
+/* ---- random networks ---- */
+
+static unsigned draw(unsigned *state, unsigned below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 16) % below;
+}
+
+static haul_module *activation(unsigned *random)
+{
+    switch (draw(random, 4)) {
+    case 0: return haul_nn_relu();
+    case 1: return haul_nn_tanh();
+    case 2: return haul_nn_gelu();
+    default: return haul_nn_sigmoid();
+    }
+}
+
+static int add_convolutions(haul_module **children, unsigned *random, int64_t *features)
+{
+    int     count = 0, blocks = 1 + (int)draw(random, 3);
+    int64_t channels = 3, side = SIDE;
+    for (int i = 0; i < blocks; i++) {
+        int64_t out = 4 + 4 * draw(random, 8), kernel = 1 + 2 * draw(random, 3);
+        int64_t groups = i && draw(random, 3) == 0 ? 4 : 1, stride = 1 + draw(random, 2);
+        children[count++] =
+            haul_nn_conv2d(channels, out, kernel, .stride = {stride, stride}, .padding = {kernel / 2, kernel / 2},
+                           .groups = groups, .no_bias = draw(random, 2), .relu = draw(random, 4) == 0);
+        side = (side - 1) / stride + 1;
+        if (draw(random, 2))
+            children[count++] = haul_nn_batch_norm(out);
+        children[count++] = activation(random);
+        if (side >= 4 && draw(random, 2)) {
+            children[count++] = draw(random, 2) ? haul_nn_max_pool2d(2) : haul_nn_avg_pool2d(2);
+            side /= 2;
+        }
+        channels = out;
+    }
+    *features = channels * side * side;
+    return count;
+}
+
+static haul_module *make_network(unsigned *random)
+{
+    haul_module *children[MAX_CHILDREN];
+    int64_t      features;
+    int          count = add_convolutions(children, random, &features);
+    children[count++] = haul_nn_flatten(1);
+    if (draw(random, 2))
+        children[count++] = haul_nn_dropout(0.3);
+    if (draw(random, 2)) {
+        int64_t wide = 16 + 16 * draw(random, 16);
+        children[count++] = haul_nn_linear(features, wide, .relu = true);
+        features = wide;
+    }
+    children[count++] = haul_nn_linear(features, CLASSES);
+    return haul_nn_sequential(children, count);
+}
+
+/* ---- a training ---- */
+
+static haul_status prepare(training *t)
+{
+    unsigned random = 77 * t->of.network + 5;
+    haul_manual_seed(1);
+    if (haul_set_device(t->of.device))
+        return haul_error_status();
+    t->net = make_network(&random);
+    if (draw(&random, 4) == 0 && haul_module_to_memory_format(t->net, HAUL_CHANNELS_LAST))
+        return haul_error_status();
+    t->optimizer =
+        draw(&random, 2) ? haul_adam(t->net) : haul_sgd(t->net, .lr = 0.01, .momentum = 0.9 * draw(&random, 2));
+    t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
+    t->x = haul_normal(HAUL_F32, HAUL_SHAPE(t->of.batch, 3, SIDE, SIDE), 0, 1);
+    t->y = haul_zeros(HAUL_I64, HAUL_SHAPE(t->of.batch));
+    return t->optimizer && t->x && t->y ? HAUL_OK : haul_error_status();
+}
+
+static haul_status step(void *context)
+{
+    training   *t = context;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_tensor        *loss = haul_cross_entropy(haul_call(t->net, t->x), t->y);
+    haul_status         status = haul_autocast_end(before);
+    if (!status)
+        status = haul_optimizer_zero_grad(t->optimizer);
+    if (!status)
+        status = haul_backward(loss, HAUL_NONE);
+    if (!status)
+        status = haul_optimizer_step(t->optimizer);
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status two_steps(training *t)
+{
+    haul_status status = prepare(t);
+    for (int i = 0; i < 2 && !status; i++)
+        status = step(t);
+    return status;
+}
+
+/* ---- estimate and measurement ---- */
+
+typedef struct estimate {
+    training             training;
+    haul_estimate_result third;
+} estimate;
+
+static haul_status estimate_third(void *context)
+{
+    estimate   *e = context;
+    haul_status status = two_steps(&e->training);
+    return status ? status : haul_estimate(step, &e->training, &e->third);
+}
+
+static int64_t estimated_peak(const setting *s)
+{
+    estimate             e = {.training = {.of = *s}};
+    haul_estimate_result all;
+    int64_t              peak = 0;
+    if (haul_estimate(estimate_third, &e, &all))
+        return -1;
+    for (int i = 0; i < e.third.device_count; i++)
+        if (e.third.devices[i].device == s->device)
+            peak = e.third.devices[i].peak_bytes;
+    haul_estimate_free(&all);
+    haul_estimate_free(&e.third);
+    return peak;
+}
+
+static int64_t measured_peak(const setting *s)
+{
+    haul_scope       *scope = haul_scope_push();
+    training          t = {.of = *s};
+    haul_memory_stats memory = {0};
+    haul_status       status = two_steps(&t);
+    if (!status)
+        status = haul_memory_reset_peak(s->device);
+    if (!status)
+        status = step(&t);
+    if (!status)
+        status = haul_memory_stats_get(s->device, &memory);
+    haul_scope_pop(scope);
+    return status ? -1 : memory.peak_allocated;
+}
+
+static void compare(const setting *s)
+{
+    if (!begin_case("network%u/batch%lld/%s", s->network, (long long)s->batch, haul_device_name(s->device)))
+        return;
+    int64_t estimated = estimated_peak(s), measured = estimated < 0 ? -1 : measured_peak(s);
+    printf("%-8s network %u, batch %2lld: estimated %8lld, measured %8lld bytes\n", haul_device_name(s->device),
+           s->network, (long long)s->batch, (long long)estimated, (long long)measured);
+    if (estimated < 0 || measured < 0)
+        fail_case("%s", haul_error_message());
+    else if (llabs(estimated - measured) * 20 > measured)
+        fail_case("estimated %lld bytes, measured %lld", (long long)estimated, (long long)measured);
+    haul_error_clear();
+}
+
+int main(void)
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    haul_scope  *scope = haul_scope_push();
+    for (int d = 0; d < count; d++)
+        for (unsigned network = 0; network < NETWORKS; network++)
+            for (int64_t batch = 4; batch <= 16; batch *= 4)
+                compare(&(setting){devices[d], network, batch});
+    haul_scope_pop(scope);
+    return finish_cases("estimates of memory");
+}
