@@ -36,6 +36,7 @@ static float __uint_as_float(unsigned bits)
 #define HAUL_KERNEL           1
 #define HAUL_KERNEL_DTYPE_f32 1
 #define HAUL_KERNEL_SUFFIX    f32
+#include "kernels/constants.h"
 #include "backends/cuda/prelude.h"
 /* the types of the prelude serve the host's side too */
 #define HAUL_KERNELS_TYPES_H
