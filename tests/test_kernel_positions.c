@@ -36,7 +36,9 @@ static float __uint_as_float(unsigned bits)
 #define HAUL_KERNEL           1
 #define HAUL_KERNEL_DTYPE_f32 1
 #define HAUL_KERNEL_SUFFIX    f32
+/* before the prelude, as in kernel text */
 #include "kernels/constants.h"
+/* the prelude */
 #include "backends/cuda/prelude.h"
 /* the types of the prelude serve the host's side too */
 #define HAUL_KERNELS_TYPES_H

@@ -27,7 +27,7 @@
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
 #include "core/cache.h"
-#include "support/ledger.h"
+#include "support/table.h"
 
 static const haul__backend *const table = &haul__backend_opencl;
 
@@ -232,11 +232,11 @@ static bool build_plain(haul_device *device)
     assert_int_equal(code, CL_SUCCESS);
     OK(table->alloc(device, sizeof value, &x));
     OK(table->stream_open(device, &s.queue));
-    OK(LEDGER_APART(table->write(&s, &x, 0, &value, sizeof value)));
+    OK(table_write(table, &s, &x, 0, &value, sizeof value));
     assert_int_equal(haul__cl.SetKernelArg(kernel, 0, sizeof(cl_mem), &x.handle), CL_SUCCESS);
     assert_int_equal(haul__cl.EnqueueNDRangeKernel(s.queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), CL_SUCCESS);
-    OK(LEDGER_APART(table->read(&s, &value, &x, 0, sizeof value)));
-    OK(table->sync(&s));
+    OK(table_read(table, &s, &value, &x, 0, sizeof value));
+    OK(table->sync(&s, NULL));
     assert_int_equal(value, 42);
     table->stream_close(device, s.queue);
     table->free(device, &x);
@@ -337,11 +337,11 @@ static void test_opencl__fills_with_patterns_of_all_sizes(void **state)
     OK(table->alloc(device, sizeof got, &buffer));
     OK(table->stream_open(device, &s.queue));
     for (size_t size = 1; size <= 8; size *= 2) {
-        OK(LEDGER_APART(table->write(&s, &buffer, 0, sentinels, sizeof sentinels)));
-        OK(table->fill(&s, &buffer, 16, 64, pattern, size));
-        OK(table->fill(&s, &buffer, 0, 0, pattern, size)); /* nothing */
-        OK(LEDGER_APART(table->read(&s, got, &buffer, 0, sizeof got)));
-        OK(table->sync(&s));
+        OK(table_write(table, &s, &buffer, 0, sentinels, sizeof sentinels));
+        OK(table_fill(table, &s, &buffer, 16, 64, pattern, size));
+        OK(table_fill(table, &s, &buffer, 0, 0, pattern, size)); /* nothing */
+        OK(table_read(table, &s, got, &buffer, 0, sizeof got));
+        OK(table->sync(&s, NULL));
         for (size_t i = 0; i < sizeof got; i++)
             assert_int_equal(got[i], i >= 16 && i < 80 ? pattern[(i - 16) % size] : 0xee);
     }
@@ -369,12 +369,12 @@ static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
         bytes = host;
         for (int i = 0; i < 64; i++)
             bytes[i] = (unsigned char)(i + own);
-        OK(LEDGER_APART(table->write(&s, &a, 0, host, 64)));
-        OK(table->fill(&s, &b, 0, 64, &(char){0}, 1));
-        OK(table->copy(&s, &b, 8, &a, 16, 32));
-        OK(table->copy(&s, &b, 0, &a, 0, 0)); /* nothing */
-        OK(LEDGER_APART(table->read(&s, got, &b, 4, 40)));
-        OK(table->sync(&s));
+        OK(table_write(table, &s, &a, 0, host, 64));
+        OK(table_fill(table, &s, &b, 0, 64, &(char){0}, 1));
+        OK(table_copy(table, &s, &b, 8, &a, 16, 32));
+        OK(table_copy(table, &s, &b, 0, &a, 0, 0)); /* nothing */
+        OK(table_read(table, &s, got, &b, 4, 40));
+        OK(table->sync(&s, NULL));
         for (int i = 0; i < 40; i++)
             assert_int_equal(got[i], i + 4 >= 8 && i + 4 < 40 ? i + 4 - 8 + 16 + own : 0);
         table->host_free(device, host, handle);

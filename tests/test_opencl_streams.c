@@ -20,7 +20,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "core/alloc.h"
-#include "support/ledger.h"
+#include "support/table.h"
 
 static const haul__backend *const table = &haul__backend_opencl;
 
@@ -94,7 +94,7 @@ static haul_status launch(haul__stream *stream, const haul__kernel *kernel, cons
         storages[i].buffer = *buffers[i];
         regions[i] = (haul__region){&storages[i], 0};
     }
-    return table->launch(stream, &(haul__command){.kind = HAUL__COMMAND_LAUNCH,
+    return table->submit(stream, &(haul__command){.kind = HAUL__COMMAND_LAUNCH,
                                                   .operation = "test",
                                                   .device = stream->device,
                                                   .buffers = regions,
@@ -136,10 +136,10 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
             axpy_params params = {.items = sizes[k], .scale = 3};
 
-            OK(table->fill(&s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
+            OK(table_fill(table, &s, &z, 0, ROOM * sizeof *got, &(int32_t){5}, 4));
             OK(launch(&s, &kernel, buffers, 1, &params, k % 2 ? 1 : 1000));
-            OK(LEDGER_APART(table->read(&s, got, &z, 0, ROOM * sizeof *got)));
-            OK(table->sync(&s));
+            OK(table_read(table, &s, got, &z, 0, ROOM * sizeof *got));
+            OK(table->sync(&s, NULL));
             for (int64_t i = 0; i < ROOM; i++)
                 assert_int_equal(got[i], i < sizes[k] ? 8 : 5);
         }
@@ -179,9 +179,9 @@ static void *race(void *context)
         r->status = launch(&s, r->kernel, (const haul__buffer *[]){&z}, 1, &params, PLACES);
     }
     if (!r->status)
-        r->status = LEDGER_APART(table->read(&s, r->got, &z, 0, sizeof r->got));
+        r->status = table_read(table, &s, r->got, &z, 0, sizeof r->got);
     if (!r->status)
-        r->status = table->sync(&s);
+        r->status = table->sync(&s, NULL);
     table->stream_close(r->device, s.queue);
     table->free(r->device, &z);
     return NULL;
@@ -270,19 +270,18 @@ static void step(schedule *s)
 
     if (what == 0) {
         order(s, stream, to, true);
-        OK(table->fill(&l->stream, &to->buffer, 0, sizeof to->model, &value, sizeof value));
+        OK(table_fill(table, &l->stream, &to->buffer, 0, sizeof to->model, &value, sizeof value));
         for (int i = 0; i < ITEMS; i++)
             to->model[i] = value;
     } else if (what == 1 && a != to) {
         order(s, stream, a, false);
         order(s, stream, to, true);
-        OK(table->copy(&l->stream, &to->buffer, 0, &a->buffer, 0, sizeof to->model));
+        OK(table_copy(table, &l->stream, &to->buffer, 0, &a->buffer, 0, sizeof to->model));
         memcpy(to->model, a->model, sizeof to->model);
     } else if (what == 2) {
         order(s, stream, far, false);
         order(s, stream, to, true);
-        OK(LEDGER_APART(
-            table->peer_copy(&l->stream, &to->buffer, 0, s->devices[1 - own], &far->buffer, 0, sizeof to->model)));
+        OK(table_peer_copy(table, &l->stream, &to->buffer, s->devices[1 - own], &far->buffer, sizeof to->model));
         memcpy(to->model, far->model, sizeof to->model);
     } else {
         axpy_params params = {.items = ITEMS, .scale = 1 + value % 3};
@@ -314,20 +313,20 @@ static void run_schedule(uint32_t seed)
     for (int i = 0; i < BUFFERS; i++) {
         s.cells[i].device = i / 3;
         OK(table->alloc(s.devices[i / 3], sizeof s.cells[i].model, &s.cells[i].buffer));
-        OK(LEDGER_APART(table->write(&s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model,
-                                     sizeof s.cells[i].model)));
+        OK(table_write(table, &s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model,
+                       sizeof s.cells[i].model));
     }
     for (int i = 0; i < STREAMS; i++)
-        OK(table->sync(&s.lanes[i].stream));
+        OK(table->sync(&s.lanes[i].stream, NULL));
     for (int i = 0; i < STEPS; i++)
         step(&s);
     for (int i = 0; i < STREAMS; i++)
-        OK(s.lanes[i].last ? table->event_sync(s.lanes[i].stream.device, s.lanes[i].last) : HAUL_OK);
+        OK(s.lanes[i].last ? table->sync(&s.lanes[i].stream, s.lanes[i].last) : HAUL_OK);
     for (int i = 0; i < BUFFERS; i++) {
         lane *l = &s.lanes[i / 3 * 2];
 
-        OK(LEDGER_APART(table->read(&l->stream, got, &s.cells[i].buffer, 0, sizeof s.cells[i].model)));
-        OK(table->sync(&l->stream));
+        OK(table_read(table, &l->stream, got, &s.cells[i].buffer, 0, sizeof s.cells[i].model));
+        OK(table->sync(&l->stream, NULL));
         assert_memory_equal(got, s.cells[i].model, sizeof s.cells[i].model);
     }
     for (int i = 0; i < BUFFERS; i++)

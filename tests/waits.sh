@@ -13,7 +13,6 @@ calls() {
     fi
 }
 calls sync src/device/wait.c
-calls event_sync src/device/wait.c
 calls event_query src/device/wait.c
 calls alloc src/device/wait.c
 calls free src/device/wait.c
@@ -33,9 +32,9 @@ waits() {
             END { exit bad }' "$file" || failed=1
     done
 }
-waits 'haul__cl\.(Finish|WaitForEvents)\(' haul__cl_event_sync haul__cl_stream_close place host_free
-waits 'haul__cl_event_sync\(' haul__cl_event_sync haul__cl_sync
-waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_event_sync haul__cuda_stream_close
+waits 'haul__cl\.(Finish|WaitForEvents)\(' wait_for_event haul__cl_stream_close place host_free
+waits 'wait_for_event\(' wait_for_event haul__cl_sync
+waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_stream_close
 waits 'Memcpy(HtoD|DtoH|DtoD)(_v2)?\(|MemsetD(8|16|32)\(' none
 
 # One mechanism tells what happened, the stream of events: waits and copies are emitted where they are made, and nothing

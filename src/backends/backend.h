@@ -3,7 +3,7 @@
  * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
  * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and
  * return its status. All may be called from any thread; the device layer makes sure that calls on one stream do not
- * overlap. Unless said otherwise a hook is required. */
+ * overlap. Unless said otherwise a function is required. */
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 
@@ -34,6 +34,13 @@ typedef struct haul__unit {
 /* A way of the backend's own to compute a matrix product or a convolution; backends/implementation.h. */
 typedef struct haul__implementation haul__implementation;
 
+typedef enum haul__description {
+    HAUL__LIBRARIES,  /* the libraries that were found, which it opens for that */
+    HAUL__MEMORY_LEFT /* what is left, and who else has some, for messages when the device is full: "1.5 GiB of 80.0 GiB
+                         are free, other processes hold 70.0 GiB (process 4242 most)" */
+} haul__description;
+
+/* At most 24 functions. Only src/device reads it. */
 typedef struct haul__backend {
     size_t      size; /* sizeof(haul__backend) of who filled it */
     const char *name; /* "cpu" */
@@ -49,9 +56,6 @@ typedef struct haul__backend {
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
     haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
-    /* Optional, for messages when it is full: what is left, and who else has some, as in "1.5 GiB of 80.0 GiB are free,
-     * other processes hold 70.0 GiB (process 4242 most)"; "" where that is not known. */
-    void (*memory_left)(haul_device *device, char *out, size_t size);
     /* Optional: host memory the device can copy from at full speed (pinned). NULL: copies use ordinary memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
@@ -60,25 +64,18 @@ typedef struct haul__backend {
     haul_status (*stream_open)(haul_device *device, void **queue);
     void (*stream_close)(haul_device *device, void *queue);
 
-    /* Commands; all asynchronous unless the backend is synchronous. Host memory of write and read must stay until the
-     * command is done, which the caller sees to. */
-    haul_status (*write)(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
-    haul_status (*read)(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
-    haul_status (*copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                        size_t from_offset, size_t bytes);
-    /* Repeat `pattern` (1, 2, 4 or 8 bytes, dividing bytes and offset). */
-    haul_status (*fill)(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                        size_t pattern_size);
+    /* Hand a command of any kind but a callback to the device; backends/command.h says what each kind is. Nothing
+     * happens for one without items or bytes. Commands are asynchronous unless the backend is synchronous; host memory
+     * of writes and reads stays until the command is done. A library call is c->run(s, c), whose answer is returned. A
+     * peer copy between devices that do not reach each other is HAUL_UNSUPPORTED, with nothing recorded. */
+    haul_status (*submit)(haul__stream *s, const haul__command *c);
     haul_status (*compile)(haul_device *device, const haul__unit *unit, haul__kernel *out);
-    /* The command's kernel, params, items, grain and lanes; its buffers' offsets are 0. */
-    haul_status (*launch)(haul__stream *s, const haul__command *launch);
-
-    /* Waiting. Optional for a synchronous backend, whose commands are done when they return. */
-    haul_status (*sync)(haul__stream *s);                       /* the host waits for all of the stream */
+    /* Waiting. Optional for a synchronous backend, whose commands are done when they return. The host waits for an
+     * event, or, if that is NULL, for all of the stream. */
+    haul_status (*sync)(haul__stream *s, void *event);
     haul_status (*event_record)(haul__stream *s, void **event); /* reached when all submitted so far is done */
     /* Later commands of s wait; same backend only. HAUL_UNSUPPORTED (nothing recorded) lets the host wait instead. */
     haul_status (*event_wait)(haul__stream *s, void *event);
-    haul_status (*event_sync)(haul_device *device, void *event); /* the host waits */
     /* Optional: say, without waiting, if the event is reached. NULL: nobody knows before the host waits. */
     haul_status (*event_query)(haul_device *device, void *event, bool *reached);
     void (*event_free)(haul_device *device, void *event);
@@ -92,10 +89,6 @@ typedef struct haul__backend {
     haul_status (*timing_read)(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
     void (*timing_free)(haul_device *device, void *timing);
 
-    /* Optional: direct copy between two devices of this backend; HAUL_UNSUPPORTED sends it through the host. */
-    haul_status (*peer_copy)(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
-                             const haul__buffer *from, size_t from_offset, size_t bytes);
-
     /* Optional, all three or none: a list of commands of the compute stream as one. capture keeps copies of what it
      * needs of the commands; their storages stay as long as the handle. HAUL_UNSUPPORTED (nothing recorded): they are
      * submitted one by one. replay runs them in order with the slots' bytes replaced; values == NULL: as captured.
@@ -104,8 +97,8 @@ typedef struct haul__backend {
     haul_status (*replay)(haul__stream *s, void *handle, const haul__slot_values *values);
     void (*capture_free)(haul_device *device, void *handle);
 
-    /* Optional: the libraries that were found, in words; opens them. */
-    void (*libraries)(haul_device *device, char *out, size_t size);
+    /* Optional: something in words; "" where that is not known. */
+    void (*describe)(haul_device *device, haul__description what, char *out, size_t size);
 
     /* What it has of its own for matrix products and convolutions, in order of preference; `refuses` of the entry
      * behind the last is NULL. NULL: kernels compute all of them. */
@@ -116,6 +109,7 @@ typedef struct haul__backend {
     bool no_data;      /* meta: shapes only; none of the commands is ever called */
     bool only_one;     /* there is one device, called by the backend's name without a number */
     bool precompiled;  /* compile needs no text */
+    bool peers;        /* its devices copy from one another, where they reach each other */
     bool shared_tiles; /* its prelude has SHARED: the matrix product's tiles are made by threads that share memory */
 } haul__backend;
 

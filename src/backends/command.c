@@ -47,3 +47,18 @@ haul__command haul__command_with(const haul__command *command, const haul__slot_
     }
     return changed;
 }
+
+static char *host_of(const haul__region *r)
+{
+    return (char *)r->storage->buffer.host + r->offset;
+}
+
+const void *haul__command_source(const haul__command *write)
+{
+    return write->buffer_count > 1 ? host_of(&write->buffers[1]) : write->from_host;
+}
+
+void *haul__command_target(const haul__command *read)
+{
+    return read->buffer_count > 1 ? host_of(&read->buffers[0]) : read->to_host;
+}

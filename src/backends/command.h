@@ -10,7 +10,7 @@
 
 typedef enum haul__command_kind {
     HAUL__COMMAND_LAUNCH,   /* a kernel, over work items */
-    HAUL__COMMAND_LIBRARY,  /* a call of one of the backend's library hooks, made by `run` */
+    HAUL__COMMAND_LIBRARY,  /* `run`, by which an implementation of the backend's computes */
     HAUL__COMMAND_COPY,     /* bytes from buffers[1] to buffers[0], on one device */
     HAUL__COMMAND_WRITE,    /* bytes from the host to buffers[0] */
     HAUL__COMMAND_READ,     /* bytes from the last buffer to the host */
@@ -67,6 +67,10 @@ struct haul__command {
     /* library call, callback; a callback submits no commands */
     haul_status (*run)(haul__stream *stream, const haul__command *command);
 };
+
+/* The host's memory of a write or read. */
+const void *haul__command_source(const haul__command *write);
+void       *haul__command_target(const haul__command *read);
 
 /* A copy that has its own buffers, params and slots, for haul__command_free; storages are not kept. */
 haul_status haul__command_copy(haul__command *out, const haul__command *command);

@@ -27,11 +27,11 @@ haul_device *haul__device_current(const char *operation)
 /* Looked for when somebody wants to know: opening them can take a while. */
 static void name_libraries(haul_device *device)
 {
-    if (!device->backend->libraries)
+    if (!device->backend->describe)
         return;
     pthread_mutex_lock(&device->kernels_lock);
     if (!device->libraries[0])
-        device->backend->libraries(device, device->libraries, sizeof device->libraries);
+        device->backend->describe(device, HAUL__LIBRARIES, device->libraries, sizeof device->libraries);
     pthread_mutex_unlock(&device->kernels_lock);
 }
 
@@ -45,6 +45,18 @@ haul_status haul_device_describe(const haul_device *device, haul_device_properti
         *out = device->properties;
     }
     return status;
+}
+
+void haul__device_memory_left(haul_device *device, char *out, size_t size)
+{
+    *out = '\0';
+    if (device->backend->describe)
+        device->backend->describe(device, HAUL__MEMORY_LEFT, out, size);
+}
+
+bool haul__device_pins(const haul_device *device)
+{
+    return device->backend->host_alloc && !device->properties.shares_host_memory;
 }
 
 haul_status haul_set_device(haul_device *device)

@@ -11,6 +11,30 @@
 int         haul__backend_count(void);
 const char *haul__backend_name(int slot);
 
+/* Does it hold data and compute? Meta does not. */
+static inline bool haul__device_computes(const haul_device *device)
+{
+    return !device->backend->no_data;
+}
+
+/* Are commands done when they return? */
+static inline bool haul__device_is_synchronous(const haul_device *device)
+{
+    return device->backend->synchronous;
+}
+
+/* Is its memory the host's, at buffer.host? */
+static inline bool haul__device_is_host(const haul_device *device)
+{
+    return device->backend->host_memory;
+}
+
+/* Do copies from and to it gain by pinned memory? */
+bool haul__device_pins(const haul_device *device);
+
+/* What memory is left there, in words, or "". */
+void haul__device_memory_left(haul_device *device, char *out, size_t size);
+
 /* What the device's backend has of its own for matrix products and convolutions (backends/implementation.h); may be
  * NULL. */
 static inline const haul__implementation *haul__device_implementations(const haul_device *device)
@@ -66,7 +90,7 @@ typedef struct haul__wait_group {
 void haul__wait_group_begin(haul__wait_group *group, const char *operation, size_t bytes);
 void haul__wait_group_end(haul__wait_group *group);
 
-/* The backend's memory hooks, reported: drivers may wait in them. */
+/* The backend's functions of memory, reported: drivers may wait in them. */
 haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *out, const char *operation);
 void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, const char *operation);
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,

@@ -11,63 +11,23 @@
 
 /* ---- kinds ---- */
 
-static haul_status give_launch(haul__stream *s, const haul__command *c)
+static haul_status give(haul__stream *s, const haul__command *c)
 {
-    return s->device->backend->launch(s, c);
+    return s->device->backend->submit(s, c);
 }
 
-static haul_status give_run(haul__stream *s, const haul__command *c)
+static haul_status call(haul__stream *s, const haul__command *c)
 {
     return c->run(s, c);
-}
-
-static haul_status give_copy(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
-    return s->device->backend->copy(s, &to->storage->buffer, to->offset, &from->storage->buffer, from->offset,
-                                    c->bytes);
-}
-
-static char *host_of(const haul__region *r)
-{
-    return (char *)r->storage->buffer.host + r->offset;
-}
-
-static haul_status give_write(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0];
-    const void         *from = c->buffer_count > 1 ? host_of(&c->buffers[1]) : c->from_host;
-    return s->device->backend->write(s, &to->storage->buffer, to->offset, from, c->bytes);
-}
-
-static haul_status give_read(haul__stream *s, const haul__command *c)
-{
-    const haul__region *from = &c->buffers[c->buffer_count - 1];
-    void               *to = c->buffer_count > 1 ? host_of(&c->buffers[0]) : c->to_host;
-    return s->device->backend->read(s, to, &from->storage->buffer, from->offset, c->bytes);
 }
 
 static bool peers_reach(const haul__command *c)
 {
     const haul__backend *backend = c->device->backend;
-    return backend->peer_copy && backend == c->buffers[1].storage->device->backend;
-}
-
-static haul_status give_peer(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
-    return s->device->backend->peer_copy(s, &to->storage->buffer, to->offset, from->storage->device,
-                                         &from->storage->buffer, from->offset, c->bytes);
-}
-
-static haul_status give_fill(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0];
-    return s->device->backend->fill(s, &to->storage->buffer, to->offset, c->bytes, &c->pattern, c->pattern_size);
+    return backend->peers && backend == c->buffers[1].storage->device->backend;
 }
 
 typedef struct traits {
-    haul_status (*give)(haul__stream *s, const haul__command *c);
     haul__fault fault; /* the fault point it passes; 0: none */
     const char *name;  /* in the fault's message */
     bool        moves; /* bytes say how much there is to do */
@@ -76,14 +36,14 @@ typedef struct traits {
 } traits;
 
 static const traits kinds[] = {
-    [HAUL__COMMAND_LAUNCH] = {.give = give_launch, .fault = HAUL__FAULT_LAUNCH, .name = "launch"},
-    [HAUL__COMMAND_LIBRARY] = {.give = give_run, .fault = HAUL__FAULT_LAUNCH, .name = "launch"},
-    [HAUL__COMMAND_COPY] = {give_copy, HAUL__FAULT_COPY, "copy", .moves = true},
-    [HAUL__COMMAND_WRITE] = {give_write, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
-    [HAUL__COMMAND_READ] = {give_read, HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
-    [HAUL__COMMAND_PEER] = {give_peer, HAUL__FAULT_COPY, "copy", .moves = true},
-    [HAUL__COMMAND_FILL] = {give_fill, HAUL__FAULT_COPY, "copy", .moves = true},
-    [HAUL__COMMAND_CALLBACK] = {give_run, .on_host = true},
+    [HAUL__COMMAND_LAUNCH] = {.fault = HAUL__FAULT_LAUNCH, .name = "launch"},
+    [HAUL__COMMAND_LIBRARY] = {.fault = HAUL__FAULT_LAUNCH, .name = "launch"},
+    [HAUL__COMMAND_COPY] = {HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_WRITE] = {HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
+    [HAUL__COMMAND_READ] = {HAUL__FAULT_COPY, "copy", .moves = true, .waits = true},
+    [HAUL__COMMAND_PEER] = {HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_FILL] = {HAUL__FAULT_COPY, "copy", .moves = true},
+    [HAUL__COMMAND_CALLBACK] = {.on_host = true},
 };
 
 /* ---- before and after ---- */
@@ -138,7 +98,8 @@ static void mark_all(const haul__command *c, haul__use use)
 /* The only place from which commands reach backends. */
 static haul_status hand_over(haul__stream *s, const haul__command *c, const traits *kind)
 {
-    return haul__watched(HAUL_EVENT_COMMAND) ? haul__timing_give(s, c, kind->give) : kind->give(s, c);
+    haul_status (*run)(haul__stream *, const haul__command *) = kind->on_host ? call : give;
+    return haul__watched(HAUL_EVENT_COMMAND) ? haul__timing_give(s, c, run) : run(s, c);
 }
 
 static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind)
@@ -222,9 +183,9 @@ static bool is_plain(const haul__command *c)
 
 haul_status haul__submit(const haul__command *c)
 {
-    const traits *kind = &kinds[c->kind];
     if (is_plain(c))
-        return kind->give(c->device->compute, c);
+        return c->device->backend->submit(c->device->compute, c);
+    const traits *kind = &kinds[c->kind];
     if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))

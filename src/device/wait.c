@@ -1,6 +1,6 @@
 /* Where the host waits for devices.
  *
- * The hooks of backends that wait, sync and event_sync, and those in which a driver may wait by itself, alloc, free,
+ * The function of backends that waits, sync, and those in which a driver may wait by itself, alloc, free,
  * host_alloc and host_free, are called here and nowhere else (tests/waits.sh looks); compile is called in kernel.c. So
  * the events that are emitted here, and the counts, are complete by construction. */
 #include "device/wait.h"
@@ -81,10 +81,9 @@ bool haul__event_reached(haul_device *device, void *event)
 
 haul_status haul__wait(haul__stream *s, void *event, const char *operation)
 {
-    const haul__backend *backend = s->device->backend;
-    bool                 ready = event && haul__event_reached(s->device, event);
-    int64_t              start = haul__now_ns();
-    haul_status          status = event ? backend->event_sync(s->device, event) : backend->sync(s);
+    bool        ready = event && haul__event_reached(s->device, event);
+    int64_t     start = haul__now_ns();
+    haul_status status = s->device->backend->sync(s, event);
     waited(s, ready, haul__now_ns() - start, operation);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 /* Wait on the host for an event of s, or, if it is NULL, for all that was submitted to s. The only caller of the
- * backends' sync and event_sync: nothing waits unseen. */
+ * backends' sync: nothing waits unseen. */
 haul_status haul__wait(haul__stream *s, void *event, const char *operation);
 
 /* Is the event known to be reached? Never waits; false where the backend cannot tell. */

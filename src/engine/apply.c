@@ -65,7 +65,7 @@ static haul_status make_handles(haul__call *c)
 /* Is there anything to compute? Not on meta, nor where all results are empty. */
 static bool has_work(const haul__call *c)
 {
-    if (!c->operation->compute || c->view_of >= 0 || c->device->backend->no_data)
+    if (!c->operation->compute || c->view_of >= 0 || !haul__device_computes(c->device))
         return false;
     for (int i = 0; i < c->result_count; i++)
         if (c->results[i] && c->results[i]->count)

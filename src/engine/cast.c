@@ -191,7 +191,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
 {
     haul_device     *device = to->storage->device;
     pointwise_params p = {.items = 0};
-    if (to->count == 0 || device->backend->no_data)
+    if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
         haul__tensor_is_gap_free(to))

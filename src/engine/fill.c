@@ -53,7 +53,7 @@ static haul_status fill_strided(haul_tensor *to, double value, const char *origi
 
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin)
 {
-    if (to->count == 0 || to->storage->device->backend->no_data)
+    if (to->count == 0 || !haul__device_computes(to->storage->device))
         return HAUL_OK;
     return haul__tensor_is_gap_free(to) ? fill_dense(to, value, origin) : fill_strided(to, value, origin);
 }

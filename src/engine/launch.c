@@ -40,7 +40,7 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
                                     int64_t grain)
 {
     haul__region buffers[HAUL__MAX_BUFFERS];
-    if (items == 0 || c->device->backend->no_data)
+    if (items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
     const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
     if (!kernel)

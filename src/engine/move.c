@@ -15,7 +15,7 @@ static haul_tensor *temporary(const haul__call *c, haul_device *device, haul_dev
     int64_t        strides[HAUL_MAX_DIMS];
     const char    *origin = c->operation->name;
     size_t         bytes = (size_t)like->count * haul__dtype_size(dtype);
-    haul__storage *storage = device->backend->host_memory ? haul__host_alloc_for(partner, bytes, origin)
+    haul__storage *storage = haul__device_is_host(device) ? haul__host_alloc_for(partner, bytes, origin)
                                                           : haul__storage_alloc(device, bytes, origin);
     haul__shape_strides_like(&like->shape, like->strides, strides);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
@@ -222,7 +222,7 @@ static haul_status infer_pin(haul__call *c)
     haul_device *device = ((const device_attributes *)haul__attributes(c))->device;
     if (haul__device_check(device, c->operation->name, "device"))
         return haul_error_status();
-    if (!c->device->backend->host_memory)
+    if (!haul__device_is_host(c->device))
         return haul__fail(HAUL_DEVICE, c->operation->name, "x",
                           "x is on %s; expected a tensor on cpu: haul_to(x, haul_cpu()) brings it to pinned memory",
                           c->device->name);

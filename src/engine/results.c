@@ -121,7 +121,7 @@ haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wan
 static haul__storage *new_storage(const haul__call *c, const haul_tensor *t)
 {
     size_t bytes = (size_t)t->count * haul__dtype_size(t->dtype);
-    if (c->partner && c->device->backend->host_memory)
+    if (c->partner && haul__device_is_host(c->device))
         return haul__host_alloc_for(c->partner, bytes, c->operation->name);
     return haul__storage_alloc(c->device, bytes, c->operation->name);
 }

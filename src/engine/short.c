@@ -33,7 +33,7 @@ bool haul__is_short(const haul__operation *operation, haul_tensor *const *operan
     if (!a || !a->storage || !a->contiguous || a->count == 0 || !(HAUL__FLOATS >> a->dtype & 1) || !is_quiet())
         return false;
     const haul_device *device = a->storage->device;
-    if (!device->backend->synchronous || device->backend->no_data)
+    if (!haul__device_is_synchronous(device) || !haul__device_computes(device))
         return false;
     bool tracks = haul__tracks(a);
     for (int i = 1; i < count; i++) {

@@ -185,7 +185,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
         return haul__fail(HAUL_SHAPE, operation, "t", "t has %lld elements; expected one (haul_read copies all)",
                           (long long)t->count);
     size_t bytes = haul__dtype_size(t->dtype);
-    if (!t->storage->device->backend->host_memory)
+    if (!haul__device_is_host(t->storage->device))
         return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
     status = haul__host_before(t->storage, false, operation);
     if (!status)
@@ -271,7 +271,7 @@ static haul_status map_check(const haul_tensor *t, int mode)
                           "mode is %d; expected HAUL_READ, HAUL_WRITE or both", mode);
     if (!t->contiguous)
         return haul__fail(HAUL_STATE, "haul_map", "t", "t is not contiguous; map haul_contiguous(t)");
-    if (t->storage->device->backend->no_data)
+    if (!haul__device_computes(t->storage->device))
         return haul__fail(HAUL_DEVICE, "haul_map", "t", "t is on %s and has no data", t->storage->device->name);
     return HAUL_OK;
 }
@@ -304,7 +304,7 @@ static mapping *map_new(const haul_tensor *t, int mode)
     m->mode = mode;
     m->offset = offset_of(t);
     m->bytes = haul_tensor_bytes(t);
-    if ((t->storage->device->backend->host_memory ? map_own(t, m) : map_copy(t, m)) == HAUL_OK)
+    if ((haul__device_is_host(t->storage->device) ? map_own(t, m) : map_copy(t, m)) == HAUL_OK)
         return m;
     haul__object_release(m);
     return NULL;

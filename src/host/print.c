@@ -308,7 +308,7 @@ static haul_status render(const haul_tensor *t, const char *operation, text *out
         add(out, "HAUL_NONE");
     } else {
         choose_shape(&p);
-        if (t->storage->device->backend->no_data)
+        if (!haul__device_computes(t->storage->device))
             add(out, "(no data)");
         else if (t->count == 0)
             add(out, "[]");

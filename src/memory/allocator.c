@@ -192,8 +192,7 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
                           "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free "
                           "tensors, or raise the limit with haul_memory_set_limit",
                           device->name, asked, used, size_text(stats.limit, limit, sizeof limit), who);
-    if (device->backend->memory_left)
-        device->backend->memory_left(device, left, sizeof left);
+    haul__device_memory_left(device, left, sizeof left);
     return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
                       "out of memory on %s: asked for %s, which the device does not have beside %s in use%s%s%s; lower "
                       "the batch size or free tensors",
@@ -307,7 +306,7 @@ static bool is_idle(haul__uses *uses)
 static haul__block *take_free(struct haul__allocator *a, int bin)
 {
     haul__block **place = &a->bins[bin];
-    bool          host = a->pinned || a->device->backend->host_memory;
+    bool          host = a->pinned || haul__device_is_host(a->device);
     if (host && *place && !is_idle(&(*place)->uses)) {
         size_t most = MOST_BUSY_BYTES / haul__bin_bytes(bin), busy = 0;
         if (most > MOST_BUSY)
@@ -396,7 +395,7 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 {
     if (haul__is_dry() && bytes > 0)
         return haul__planned_alloc(device, bytes, false, origin);
-    if (bytes == 0 || device->backend->no_data) {
+    if (bytes == 0 || !haul__device_computes(device)) {
         haul__storage *storage = haul__storage_new(device);
         if (storage)
             storage->bytes = bytes;
@@ -408,7 +407,7 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
 {
     haul__error_record before;
-    if (bytes == 0 || device->backend->no_data)
+    if (bytes == 0 || !haul__device_computes(device))
         return NULL;
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, "scratch")
@@ -416,11 +415,6 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
     if (!storage)
         haul__error_restore(&before);
     return storage;
-}
-
-bool haul__device_pins(const haul_device *device)
-{
-    return device->backend->host_alloc && !device->properties.shares_host_memory;
 }
 
 haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char *origin)

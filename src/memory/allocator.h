@@ -43,7 +43,6 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
 /* Pinned if that can be had, else ordinary memory of the CPU. */
 haul__storage *haul__host_alloc_for(haul_device *device, size_t bytes, const char *origin);
 bool           haul__storage_pinned(const haul__storage *storage);
-bool           haul__device_pins(const haul_device *device);
 
 /* Bytes in blocks that are in use now. */
 int64_t      haul__device_allocated(haul_device *device, bool pinned);

@@ -77,7 +77,7 @@ static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
     haul_device *device = parameter->storage->device;
     int          kernel = guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
 
-    if (device->backend->no_data)
+    if (!haul__device_computes(device))
         return HAUL_OK;
     return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
 }

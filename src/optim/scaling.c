@@ -95,7 +95,7 @@ int64_t haul__grad_marks(int64_t count)
 haul_status haul__grad_prepare(const haul_tensor *grad)
 {
     haul_device *device = grad->storage->device;
-    if (device->backend->no_data)
+    if (!haul__device_computes(device))
         return HAUL_OK;
     return haul__kernel_for(device, HAUL__K_grad_unscale, grad->dtype) &&
                    haul__kernel_for(device, HAUL__K_grad_found, HAUL_F32)

@@ -96,7 +96,7 @@ static haul_status sgd_prepare(const haul_tensor *parameter, const sgd_settings 
 {
     haul_device *device = parameter->storage->device;
 
-    if (device->backend->no_data)
+    if (!haul__device_computes(device))
         return HAUL_OK;
     return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
 }

@@ -170,13 +170,13 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
 {
     haul__wait_group group;
     haul_status      status;
-    if (bytes == 0 || to->device->backend->no_data)
+    if (bytes == 0 || !haul__device_computes(to->device))
         return HAUL_OK;
     if (haul__is_dry())
         return plan(to, offset, haul_cpu(), bytes, fresh, origin);
     if ((status = haul__recording_refuse(origin, "a write from the program's memory")) != HAUL_OK)
         return status;
-    if (to->device->backend->host_memory)
+    if (haul__device_is_host(to->device))
         return write_from(to, offset, host, bytes, origin);
     haul__wait_group_begin(&group, origin, bytes);
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
@@ -209,12 +209,11 @@ static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from
 
 haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
 {
-    const haul__backend *source = from->device->backend;
-    haul__wait_group     group;
-    haul_status          status;
+    haul__wait_group group;
+    haul_status      status;
     if (bytes == 0)
         return HAUL_OK;
-    if (source->no_data)
+    if (!haul__device_computes(from->device))
         return refuse_meta(origin);
     if (haul__refuse_dry(origin) || haul__refuse_planned(from, origin))
         return haul_error_status();
@@ -227,7 +226,7 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     if (status == HAUL_UNSUPPORTED)
         status = read_into(host, from, offset, bytes, origin);
     haul__wait_group_end(&group);
-    if (source->host_memory)
+    if (haul__device_is_host(from->device))
         return status;
     return counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
 }
@@ -256,14 +255,14 @@ static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *
 {
     haul__region at = {to, to_offset}, source = {from, from_offset};
     haul_status  status;
-    if (from->device->backend->host_memory) {
+    if (haul__device_is_host(from->device)) {
         if (haul__storage_pinned(from) || !haul__device_pins(to->device))
             status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
             status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
         return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, from->device, bytes, origin);
     }
-    if (to->device->backend->host_memory) {
+    if (haul__device_is_host(to->device)) {
         if (haul__storage_pinned(to) || !haul__device_pins(from->device))
             status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
         else
@@ -280,9 +279,9 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
                            bool fresh, const char *origin)
 {
     haul__wait_group group;
-    if (bytes == 0 || to->device->backend->no_data)
+    if (bytes == 0 || !haul__device_computes(to->device))
         return HAUL_OK;
-    if (from->device->backend->no_data)
+    if (!haul__device_computes(from->device))
         return refuse_meta(origin);
     if (to->device == from->device)
         return move(HAUL__COMMAND_COPY, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes,

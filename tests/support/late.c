@@ -200,34 +200,41 @@ static void late_stream_close(haul_device *device, void *queue)
     free(q);
 }
 
-static haul_status late_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+static char *place_of(const haul__region *r)
 {
-    count_pageable(from, bytes);
-    late_command c = {.to = (char *)to->handle + offset, .from = from, .bytes = bytes};
-    return ledger_asked(LEDGER_UP, bytes, add(s, c));
+    return (char *)r->storage->buffer.handle + r->offset;
 }
 
-static haul_status late_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+static haul_status late_write(haul__stream *s, const haul__command *c)
 {
-    count_pageable(to, bytes);
-    late_command c = {.to = to, .from = (const char *)from->handle + offset, .bytes = bytes};
-    return ledger_asked(LEDGER_DOWN, bytes, add(s, c));
+    const void *from = haul__command_source(c);
+    count_pageable(from, c->bytes);
+    late_command copy = {.to = place_of(&c->buffers[0]), .from = from, .bytes = c->bytes};
+    return ledger_asked(LEDGER_UP, c->bytes, add(s, copy));
 }
 
-static haul_status late_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                             size_t from_offset, size_t bytes)
+static haul_status late_read(haul__stream *s, const haul__command *c)
 {
-    return add(s, (late_command){.to = (char *)to->handle + to_offset,
-                                 .from = (const char *)from->handle + from_offset,
-                                 .bytes = bytes});
+    void *to = haul__command_target(c);
+    count_pageable(to, c->bytes);
+    late_command copy = {.to = to, .from = place_of(&c->buffers[c->buffer_count - 1]), .bytes = c->bytes};
+    return ledger_asked(LEDGER_DOWN, c->bytes, add(s, copy));
 }
 
-static haul_status late_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                             size_t pattern_size)
+/* There are no kernels and no libraries, and its devices do not reach each other. */
+static haul_status late_submit(haul__stream *s, const haul__command *c)
 {
-    late_command c = {.to = (char *)to->handle + offset, .bytes = bytes, .pattern_size = pattern_size};
-    memcpy(c.pattern, pattern, pattern_size);
-    return add(s, c);
+    late_command command = {.to = place_of(&c->buffers[0]), .bytes = c->bytes};
+    switch (c->kind) {
+    case HAUL__COMMAND_WRITE: return late_write(s, c);
+    case HAUL__COMMAND_READ: return late_read(s, c);
+    case HAUL__COMMAND_COPY: command.from = place_of(&c->buffers[1]); return add(s, command);
+    case HAUL__COMMAND_FILL:
+        command.pattern_size = c->pattern_size;
+        memcpy(command.pattern, &c->pattern, c->pattern_size);
+        return add(s, command);
+    default: return haul__fail(HAUL_UNSUPPORTED, c->operation, NULL, "%s has no such command", s->device->name);
+    }
 }
 
 static haul_status late_compile(haul_device *device, const haul__unit *unit, haul__kernel *out)
@@ -244,12 +251,13 @@ static haul_status report(void)
     return haul__fail(HAUL_BACKEND, "late", NULL, "the device fell off the bus");
 }
 
-static haul_status late_sync(haul__stream *s)
+static haul_status late_sync(haul__stream *s, void *event)
 {
+    const late_event *e = event;
     pthread_mutex_lock(&lock);
     haul_status status = report();
     if (!status)
-        run_until(s->queue, ((late_queue *)s->queue)->count);
+        run_until(e ? e->queue : s->queue, e ? e->position : ((late_queue *)s->queue)->count);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -270,18 +278,6 @@ static haul_status late_event_wait(haul__stream *s, void *event)
 {
     const late_event *e = event;
     return add(s, (late_command){.after = e->queue, .position = e->position});
-}
-
-static haul_status late_event_sync(haul_device *device, void *event)
-{
-    const late_event *e = event;
-    (void)device;
-    pthread_mutex_lock(&lock);
-    haul_status status = report();
-    if (!status)
-        run_until(e->queue, e->position);
-    pthread_mutex_unlock(&lock);
-    return status;
 }
 
 static haul_status late_event_query(haul_device *device, void *event, bool *reached)
@@ -311,15 +307,11 @@ static const haul__backend backend = {
     .host_free = late_host_free,
     .stream_open = late_stream_open,
     .stream_close = late_stream_close,
-    .write = late_write,
-    .read = late_read,
-    .copy = late_copy,
-    .fill = late_fill,
+    .submit = late_submit,
     .compile = late_compile,
     .sync = late_sync,
     .event_record = late_event_record,
     .event_wait = late_event_wait,
-    .event_sync = late_event_sync,
     .event_query = late_event_query,
     .event_free = late_event_free,
     .precompiled = true,

@@ -2,7 +2,7 @@
  *
  * One side adds up the bytes of COPY_TO_DEVICE, COPY_TO_HOST and COPY_BETWEEN of all threads, from before main on. The
  * other stands between the library and the backends: the linker (--wrap, tests/CMakeLists.txt) puts functions of this
- * file in the place of `write`, `read` and `peer_copy` of the backends whose memory is behind a link, and the test
+ * file in the place of `submit` of the backends whose memory is behind a link, and the test
  * backend (late.c) calls ledger_asked. Both know nothing of each other. When the program exits the bytes must be equal
  * in each direction, or it fails. Commands are not compared: a copy may be many.
  *
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/backend.h"
+#include "backends/command.h"
 #include "events/events.h"
 #include "transfer/transfer.h"
 
@@ -59,27 +59,27 @@ haul_status ledger_apart_end(haul_status status)
     return status;
 }
 
-#define WRITE haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes
-#define READ  haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes
-#define PEER                                                                                                           \
-    haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device, const haul__buffer *from,     \
-        size_t from_offset, size_t bytes
+static haul_status asked_by(const haul__command *c, haul_status status)
+{
+    switch (c->kind) {
+    case HAUL__COMMAND_WRITE: return ledger_asked(LEDGER_UP, c->bytes, status);
+    case HAUL__COMMAND_READ: return ledger_asked(LEDGER_DOWN, c->bytes, status);
+    case HAUL__COMMAND_PEER: return ledger_asked(LEDGER_BETWEEN, c->bytes, status);
+    default: return status;
+    }
+}
 
 /* A backend that this build lacks has none. */
-#define WRAP(name, PARAMETERS, direction, ...)                                                                         \
-    haul_status __real_##name(PARAMETERS) __attribute__((weak));                                                       \
-    haul_status __wrap_##name(PARAMETERS);                                                                             \
-    haul_status __wrap_##name(PARAMETERS)                                                                              \
+#define WRAP(name)                                                                                                     \
+    haul_status __real_##name(haul__stream *s, const haul__command *c) __attribute__((weak));                          \
+    haul_status __wrap_##name(haul__stream *s, const haul__command *c);                                                \
+    haul_status __wrap_##name(haul__stream *s, const haul__command *c)                                                 \
     {                                                                                                                  \
-        return ledger_asked(direction, bytes, __real_##name(__VA_ARGS__));                                             \
+        return asked_by(c, __real_##name(s, c));                                                                       \
     }
 
-WRAP(haul__cl_write, WRITE, LEDGER_UP, s, to, offset, from, bytes)
-WRAP(haul__cl_read, READ, LEDGER_DOWN, s, to, from, offset, bytes)
-WRAP(haul__cl_peer_copy, PEER, LEDGER_BETWEEN, s, to, to_offset, from_device, from, from_offset, bytes)
-WRAP(haul__cuda_write, WRITE, LEDGER_UP, s, to, offset, from, bytes)
-WRAP(haul__cuda_read, READ, LEDGER_DOWN, s, to, from, offset, bytes)
-WRAP(haul__cuda_peer_copy, PEER, LEDGER_BETWEEN, s, to, to_offset, from_device, from, from_offset, bytes)
+WRAP(haul__cl_submit)
+WRAP(haul__cuda_submit)
 
 /* ---- the copy function, which may fail when some chunks have left ---- */
 

@@ -8,33 +8,11 @@ typedef struct list {
     haul__command commands[];
 } list;
 
-static haul_status run_launch(haul__stream *s, const haul__command *c)
+/* What crosses no link. */
+static bool is_captured(haul__command_kind kind)
 {
-    return haul__cpu_launch(s, c);
+    return kind != HAUL__COMMAND_WRITE && kind != HAUL__COMMAND_READ && kind != HAUL__COMMAND_PEER;
 }
-
-static haul_status run_library(haul__stream *s, const haul__command *c)
-{
-    return c->run(s, c);
-}
-
-static haul_status run_copy(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
-    return haul__cpu_copy(s, &to->storage->buffer, to->offset, &from->storage->buffer, from->offset, c->bytes);
-}
-
-static haul_status run_fill(haul__stream *s, const haul__command *c)
-{
-    const haul__region *to = &c->buffers[0];
-    return haul__cpu_fill(s, &to->storage->buffer, to->offset, c->bytes, &c->pattern, c->pattern_size);
-}
-
-/* By kind; NULL: not captured. */
-static haul_status (*const run[])(haul__stream *s, const haul__command *c) = {
-    [HAUL__COMMAND_LAUNCH] = run_launch, [HAUL__COMMAND_LIBRARY] = run_library,  [HAUL__COMMAND_COPY] = run_copy,
-    [HAUL__COMMAND_FILL] = run_fill,     [HAUL__COMMAND_CALLBACK] = run_library,
-};
 
 void haul__cpu_capture_free(haul_device *device, void *handle)
 {
@@ -50,7 +28,7 @@ haul_status haul__cpu_capture(haul_device *device, const haul__command *commands
 {
     size_t room = 1;
     for (int i = 0; i < count; i++) {
-        if (!run[commands[i].kind])
+        if (!is_captured(commands[i].kind))
             return HAUL_UNSUPPORTED;
         room = commands[i].params_size > room ? commands[i].params_size : room;
     }
@@ -77,7 +55,7 @@ haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_val
     haul_status status = HAUL_OK;
     for (int i = 0; i < l->count && !status; i++) {
         haul__command c = haul__command_with(&l->commands[i], values, l->room);
-        status = run[c.kind](s, &c);
+        status = haul__cpu_submit(s, &c);
     }
     return status;
 }

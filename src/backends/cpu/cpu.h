@@ -10,17 +10,15 @@
 /* memory.c */
 haul_status haul__cpu_alloc(haul_device *device, size_t bytes, haul__buffer *out);
 void        haul__cpu_free(haul_device *device, haul__buffer *buffer);
-haul_status haul__cpu_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
-haul_status haul__cpu_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
-haul_status haul__cpu_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                           size_t from_offset, size_t bytes);
-haul_status haul__cpu_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                           size_t pattern_size);
+haul_status haul__cpu_write(haul__stream *s, const haul__command *c);
+haul_status haul__cpu_read(haul__stream *s, const haul__command *c);
+haul_status haul__cpu_copy(haul__stream *s, const haul__command *c);
+haul_status haul__cpu_fill(haul__stream *s, const haul__command *c);
 
 /* launch.c */
 const char *haul__cpu_level(void); /* instruction level of the kernels in use: "base", "v3" */
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
-haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch);
+haul_status haul__cpu_submit(haul__stream *s, const haul__command *c);
 
 /* capture.c */
 haul_status haul__cpu_capture(haul_device *device, const haul__command *commands, int count, void **handle);

@@ -1,4 +1,4 @@
-/* Kernels of the CPU: looked up in kernel_table.c, run by the thread pool over ranges of work items.
+/* Commands of the CPU, and its kernels: looked up in kernel_table.c, run by the thread pool over ranges of work items.
  *
  * They are there for one or more instruction levels; the best that the processor has is chosen once. The environment
  * variable HAUL_CPU_LEVEL=base forces the lowest. */
@@ -59,7 +59,7 @@ static void run_range(void *context, int64_t first, int64_t last)
     r->fn(r->buffers, r->params, first, last);
 }
 
-haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch)
+static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 {
     haul__cpu_fn *const *fn = launch->kernel->handle;
     run                  r = {.fn = *fn, .params = launch->params};
@@ -71,4 +71,20 @@ haul_status haul__cpu_launch(haul__stream *s, const haul__command *launch)
     else
         haul__parallel_for(launch->items, launch->grain, run_range, &r);
     return HAUL_OK;
+}
+
+static haul_status call(haul__stream *s, const haul__command *c)
+{
+    return c->run(s, c);
+}
+
+haul_status haul__cpu_submit(haul__stream *s, const haul__command *c)
+{
+    static haul_status (*const run_kind[])(haul__stream * s, const haul__command *c) = {
+        [HAUL__COMMAND_LAUNCH] = launch_kernel, [HAUL__COMMAND_LIBRARY] = call,
+        [HAUL__COMMAND_COPY] = haul__cpu_copy,  [HAUL__COMMAND_WRITE] = haul__cpu_write,
+        [HAUL__COMMAND_READ] = haul__cpu_read,  [HAUL__COMMAND_FILL] = haul__cpu_fill,
+        [HAUL__COMMAND_CALLBACK] = call, /* of a captured list */
+    };
+    return c->kind == HAUL__COMMAND_LAUNCH ? launch_kernel(s, c) : run_kind[c->kind](s, c);
 }

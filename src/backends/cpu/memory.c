@@ -75,23 +75,27 @@ static haul_status copy(char *to, const char *from, size_t bytes)
     return HAUL_OK;
 }
 
-haul_status haul__cpu_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+static char *address_of(const haul__region *r)
 {
-    (void)s;
-    return copy((char *)to->host + offset, from, bytes);
+    return (char *)r->storage->buffer.host + r->offset;
 }
 
-haul_status haul__cpu_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+haul_status haul__cpu_write(haul__stream *s, const haul__command *c)
 {
     (void)s;
-    return copy(to, (const char *)from->host + offset, bytes);
+    return copy(address_of(&c->buffers[0]), haul__command_source(c), c->bytes);
 }
 
-haul_status haul__cpu_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                           size_t from_offset, size_t bytes)
+haul_status haul__cpu_read(haul__stream *s, const haul__command *c)
 {
     (void)s;
-    return copy((char *)to->host + to_offset, (const char *)from->host + from_offset, bytes);
+    return copy(haul__command_target(c), address_of(&c->buffers[c->buffer_count - 1]), c->bytes);
+}
+
+haul_status haul__cpu_copy(haul__stream *s, const haul__command *c)
+{
+    (void)s;
+    return copy(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes);
 }
 
 /* Doubling what is there already; a piece is a multiple of every pattern. */
@@ -113,17 +117,15 @@ static void fill_range(void *context, int64_t first, int64_t last)
     }
 }
 
-haul_status haul__cpu_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                           size_t pattern_size)
+haul_status haul__cpu_fill(haul__stream *s, const haul__command *c)
 {
-    static const char zeros[8] = {0};
+    static const char none[8] = {0};
+    bool              zeros = memcmp(&c->pattern, none, c->pattern_size) == 0; /* the common case is memset's */
+    move              m = {address_of(&c->buffers[0]), (const char *)&c->pattern, zeros ? 1 : c->pattern_size};
     (void)s;
-    if (memcmp(pattern, zeros, pattern_size) == 0)
-        pattern_size = 1; /* the common case is memset's */
-    move m = {(char *)to->host + offset, pattern, pattern_size};
-    if (bytes < SHARED_FROM)
-        fill_range(&m, 0, (int64_t)bytes);
+    if (c->bytes < SHARED_FROM)
+        fill_range(&m, 0, (int64_t)c->bytes);
     else
-        haul__parallel_for((int64_t)bytes, PIECE, fill_range, &m);
+        haul__parallel_for((int64_t)c->bytes, PIECE, fill_range, &m);
     return HAUL_OK;
 }

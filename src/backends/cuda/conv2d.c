@@ -360,7 +360,7 @@ static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
 static haul_status wait_for_runs(haul__stream *stream)
 {
     int64_t     start = haul__now_ns();
-    haul_status status = haul__cuda_sync(stream);
+    haul_status status = haul__cuda_sync(stream, NULL);
     haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_WAITED,
                                      .operation = operation,
                                      .text = "waited",

@@ -133,19 +133,10 @@ char *haul__cuda_cache_key(const haul_device *device, const char *source);
 /* queue.c: streams, commands and events, as in backends/backend.h. */
 haul_status haul__cuda_stream_open(haul_device *device, void **queue);
 void        haul__cuda_stream_close(haul_device *device, void *queue);
-haul_status haul__cuda_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
-haul_status haul__cuda_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
-haul_status haul__cuda_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                            size_t from_offset, size_t bytes);
-haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                            size_t pattern_size);
-haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
-                                 const haul__buffer *from, size_t from_offset, size_t bytes);
-haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch);
-haul_status haul__cuda_sync(haul__stream *s);
+haul_status haul__cuda_submit(haul__stream *s, const haul__command *c);
+haul_status haul__cuda_sync(haul__stream *s, void *event);
 haul_status haul__cuda_event_record(haul__stream *s, void **event);
 haul_status haul__cuda_event_wait(haul__stream *s, void *event);
-haul_status haul__cuda_event_sync(haul_device *device, void *event);
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cuda_event_free(haul_device *device, void *event);
 
@@ -166,7 +157,7 @@ bool        haul__cudnn_wants_channels_last(haul_device *device, const void *pro
 size_t      haul__cudnn_scratch(haul_device *device, const void *problem);
 haul_status haul__cudnn_compute(haul__stream *s, const void *problem);
 
-/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing. */
-void haul__cuda_libraries(haul_device *device, char *out, size_t size);
+/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing; what memory is left. */
+void haul__cuda_describe(haul_device *device, haul__description what, char *out, size_t size);
 
 #endif

@@ -1,10 +1,10 @@
-/* Which of NVIDIA's libraries serve, in words. */
+/* What the backend says in words: which of NVIDIA's libraries serve, and what memory is left. */
 #include <stdio.h>
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/cudnn.h"
 
-void haul__cuda_libraries(haul_device *device, char *out, size_t size)
+static void name_libraries(haul_device *device, char *out, size_t size)
 {
     char products[64], convolutions[128];
     bool blas = haul__cublaslt_load(products, sizeof products), broken;
@@ -15,4 +15,12 @@ void haul__cuda_libraries(haul_device *device, char *out, size_t size)
     haul__cudnn_words(device, convolutions, sizeof convolutions);
     snprintf(out, size, "%s%s%s, %s", products, broken ? " does not start" : "",
              blas && !broken ? "" : ": own kernels serve", convolutions);
+}
+
+void haul__cuda_describe(haul_device *device, haul__description what, char *out, size_t size)
+{
+    if (what == HAUL__LIBRARIES)
+        name_libraries(device, out, size);
+    else
+        haul__cuda_memory_left(device, out, size);
 }

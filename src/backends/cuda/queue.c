@@ -36,50 +36,52 @@ void haul__cuda_stream_close(haul_device *device, void *queue)
 /* --- copies --------------------------------------------------------------------------------------------------------
  */
 
-haul_status haul__cuda_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+static CUdeviceptr address_of(const haul__region *r)
 {
-    CUresult code = CUDA_SUCCESS;
+    return haul__cuda_address(&r->storage->buffer) + r->offset;
+}
 
-    if (bytes > 0)
-        HAUL__CU_CALL(code, haul__cuda_of(s->device),
-                      MemcpyHtoDAsync(haul__cuda_address(to) + offset, from, bytes, haul__cuda_stream(s)));
+static haul_status write(haul__stream *s, const haul__command *c)
+{
+    CUresult code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(s->device),
+                  MemcpyHtoDAsync(address_of(&c->buffers[0]), haul__command_source(c), c->bytes, haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuMemcpyHtoDAsync", code);
 }
 
-haul_status haul__cuda_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+static haul_status read(haul__stream *s, const haul__command *c)
 {
-    CUresult code = CUDA_SUCCESS;
+    CUresult code;
 
-    if (bytes > 0)
-        HAUL__CU_CALL(code, haul__cuda_of(s->device),
-                      MemcpyDtoHAsync(to, haul__cuda_address(from) + offset, bytes, haul__cuda_stream(s)));
+    HAUL__CU_CALL(code, haul__cuda_of(s->device),
+                  MemcpyDtoHAsync(haul__command_target(c), address_of(&c->buffers[c->buffer_count - 1]), c->bytes,
+                                  haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuMemcpyDtoHAsync", code);
 }
 
-haul_status haul__cuda_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                            size_t from_offset, size_t bytes)
+static haul_status copy(haul__stream *s, const haul__command *c)
 {
-    CUresult code = CUDA_SUCCESS;
+    CUresult code;
 
-    if (bytes > 0)
-        HAUL__CU_CALL(code, haul__cuda_of(s->device),
-                      MemcpyDtoDAsync(haul__cuda_address(to) + to_offset, haul__cuda_address(from) + from_offset, bytes,
-                                      haul__cuda_stream(s)));
+    HAUL__CU_CALL(
+        code, haul__cuda_of(s->device),
+        MemcpyDtoDAsync(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes, haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuMemcpyDtoDAsync", code);
 }
 
 /* Where the GPUs cannot reach each other's memory the layer above goes by the host. */
-haul_status haul__cuda_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
-                                 const haul__buffer *from, size_t from_offset, size_t bytes)
+static haul_status peer_copy(haul__stream *s, const haul__command *c)
 {
-    const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from_device);
+    const haul_device       *from = c->buffers[1].storage->device;
+    const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from);
     CUresult                 code;
 
-    if (!atomic_load(&here->peers[from_device->index]))
+    if (!atomic_load(&here->peers[from->index]))
         return HAUL_UNSUPPORTED;
     HAUL__CU_CALL(code, here,
-                  MemcpyPeerAsync(haul__cuda_address(to) + to_offset, here->context,
-                                  haul__cuda_address(from) + from_offset, there->context, bytes, haul__cuda_stream(s)));
+                  MemcpyPeerAsync(address_of(&c->buffers[0]), here->context, address_of(&c->buffers[1]), there->context,
+                                  c->bytes, haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuMemcpyPeerAsync", code);
 }
 
@@ -101,27 +103,25 @@ static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t co
     return code;
 }
 
-haul_status haul__cuda_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                            size_t pattern_size)
+static haul_status fill(haul__stream *s, const haul__command *c)
 {
     const haul__cuda_device *d = haul__cuda_of(s->device);
-    CUdeviceptr              at = haul__cuda_address(to) + offset;
+    CUdeviceptr              at = address_of(&c->buffers[0]);
     CUstream                 stream = haul__cuda_stream(s);
-    size_t                   count = bytes / pattern_size;
+    const void              *pattern = &c->pattern;
+    size_t                   count = c->bytes / c->pattern_size;
     unsigned char            byte;
     unsigned short           half;
     unsigned                 word;
     CUresult                 code;
 
-    if (count == 0)
-        return HAUL_OK;
-    if (pattern_size == 1) {
+    if (c->pattern_size == 1) {
         memcpy(&byte, pattern, sizeof byte);
         HAUL__CU_CALL(code, d, MemsetD8Async(at, byte, count, stream));
-    } else if (pattern_size == 2) {
+    } else if (c->pattern_size == 2) {
         memcpy(&half, pattern, sizeof half);
         HAUL__CU_CALL(code, d, MemsetD16Async(at, half, count, stream));
-    } else if (pattern_size == 4) {
+    } else if (c->pattern_size == 4) {
         memcpy(&word, pattern, sizeof word);
         HAUL__CU_CALL(code, d, MemsetD32Async(at, word, count, stream));
     } else {
@@ -145,7 +145,7 @@ static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *ker
     *grid = blocks < (uint64_t)d->units * BLOCKS_PER_UNIT ? (unsigned)blocks : d->units * BLOCKS_PER_UNIT;
 }
 
-haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch)
+static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 {
     const haul__cuda_device *d = haul__cuda_of(s->device);
     const haul__cuda_kernel *kernel = launch->kernel->handle;
@@ -154,8 +154,6 @@ haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch)
     unsigned                 grid, block;
     CUresult                 code;
 
-    if (launch->items <= 0)
-        return HAUL_OK;
     for (int i = 0; i < launch->buffer_count; i++) {
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
         arguments[i] = &addresses[i];
@@ -168,13 +166,44 @@ haul_status haul__cuda_launch(haul__stream *s, const haul__command *launch)
     return haul__cuda_check(s->device, "cuLaunchKernel", code);
 }
 
+/* --- all kinds -----------------------------------------------------------------------------------------------------
+ */
+
+static haul_status call(haul__stream *s, const haul__command *c)
+{
+    return c->run(s, c);
+}
+
+haul_status haul__cuda_submit(haul__stream *s, const haul__command *c)
+{
+    static haul_status (*const submit_kind[])(haul__stream * s, const haul__command *c) = {
+        [HAUL__COMMAND_LAUNCH] = launch_kernel,
+        [HAUL__COMMAND_LIBRARY] = call,
+        [HAUL__COMMAND_COPY] = copy,
+        [HAUL__COMMAND_WRITE] = write,
+        [HAUL__COMMAND_READ] = read,
+        [HAUL__COMMAND_PEER] = peer_copy,
+        [HAUL__COMMAND_FILL] = fill,
+    };
+    bool computes = c->kind == HAUL__COMMAND_LAUNCH || c->kind == HAUL__COMMAND_LIBRARY;
+
+    if (computes ? c->kind == HAUL__COMMAND_LAUNCH && c->items <= 0 : c->bytes == 0)
+        return HAUL_OK;
+    return submit_kind[c->kind](s, c);
+}
+
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
 
-haul_status haul__cuda_sync(haul__stream *s)
+haul_status haul__cuda_sync(haul__stream *s, void *event)
 {
-    CUresult code;
+    const haul__cuda_event *waited = event;
+    CUresult                code;
 
+    if (waited) {
+        HAUL__CU_CALL(code, haul__cuda_of(s->device), EventSynchronize(waited->event));
+        return haul__cuda_check(s->device, "cuEventSynchronize", code);
+    }
     HAUL__CU_CALL(code, haul__cuda_of(s->device), StreamSynchronize(haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuStreamSynchronize", code);
 }
@@ -240,15 +269,6 @@ haul_status haul__cuda_event_wait(haul__stream *s, void *event)
 
     HAUL__CU_CALL(code, haul__cuda_of(s->device), StreamWaitEvent(haul__cuda_stream(s), waited->event, 0));
     return haul__cuda_check(s->device, "cuStreamWaitEvent", code);
-}
-
-haul_status haul__cuda_event_sync(haul_device *device, void *event)
-{
-    const haul__cuda_event *waited = event;
-    CUresult                code;
-
-    HAUL__CU_CALL(code, haul__cuda_of(device), EventSynchronize(waited->event));
-    return haul__cuda_check(device, "cuEventSynchronize", code);
 }
 
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached)

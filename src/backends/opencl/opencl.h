@@ -126,17 +126,10 @@ char *haul__cl_cache_key(const haul_device *device, const char *source);
 /* queue.c: streams, commands and events, as in backends/backend.h. */
 haul_status haul__cl_stream_open(haul_device *device, void **queue);
 void        haul__cl_stream_close(haul_device *device, void *queue);
-haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes);
-haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes);
-haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                          size_t from_offset, size_t bytes);
-haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                          size_t pattern_size);
-haul_status haul__cl_launch(haul__stream *s, const haul__command *launch);
-haul_status haul__cl_sync(haul__stream *s);
+haul_status haul__cl_submit(haul__stream *s, const haul__command *c);
+haul_status haul__cl_sync(haul__stream *s, void *event);
 haul_status haul__cl_event_record(haul__stream *s, void **event);
 haul_status haul__cl_event_wait(haul__stream *s, void *event);
-haul_status haul__cl_event_sync(haul_device *device, void *event);
 haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached);
 void        haul__cl_event_free(haul_device *device, void *event);
 /* clGetEventProfilingInfo of the command between begin and end. */
@@ -144,7 +137,5 @@ haul_status haul__cl_timing_begin(haul__stream *s, void **timing);
 haul_status haul__cl_timing_end(haul__stream *s, void *timing);
 haul_status haul__cl_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
 void        haul__cl_timing_free(haul_device *device, void *timing);
-haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
-                               const haul__buffer *from, size_t from_offset, size_t bytes);
 
 #endif

@@ -51,54 +51,49 @@ static haul_status started(haul__stream *s, const char *call, cl_int code)
     return haul__cl_check(s->device, "clFlush", haul__cl.Flush(queue_of(s)));
 }
 
-haul_status haul__cl_write(haul__stream *s, const haul__buffer *to, size_t offset, const void *from, size_t bytes)
+static haul_status write(haul__stream *s, const haul__command *c)
 {
-    if (bytes == 0)
-        return HAUL_OK;
-    return started(
-        s, "clEnqueueWriteBuffer",
-        haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(to), CL_FALSE, offset, bytes, from, 0, NULL, timed));
+    const haul__region *to = &c->buffers[0];
+
+    return started(s, "clEnqueueWriteBuffer",
+                   haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(&to->storage->buffer), CL_FALSE, to->offset,
+                                               c->bytes, haul__command_source(c), 0, NULL, timed));
 }
 
-haul_status haul__cl_read(haul__stream *s, void *to, const haul__buffer *from, size_t offset, size_t bytes)
+static haul_status read(haul__stream *s, const haul__command *c)
 {
-    if (bytes == 0)
-        return HAUL_OK;
-    return started(
-        s, "clEnqueueReadBuffer",
-        haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(from), CL_FALSE, offset, bytes, to, 0, NULL, timed));
+    const haul__region *from = &c->buffers[c->buffer_count - 1];
+
+    return started(s, "clEnqueueReadBuffer",
+                   haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(&from->storage->buffer), CL_FALSE, from->offset,
+                                              c->bytes, haul__command_target(c), 0, NULL, timed));
 }
 
-haul_status haul__cl_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, const haul__buffer *from,
-                          size_t from_offset, size_t bytes)
+static haul_status copy(haul__stream *s, const haul__command *c)
 {
-    cl_int code;
+    const haul__region *to = &c->buffers[0], *from = &c->buffers[1];
+    cl_int              code =
+        haul__cl.EnqueueCopyBuffer(queue_of(s), memory_of(&from->storage->buffer), memory_of(&to->storage->buffer),
+                                   from->offset, to->offset, c->bytes, 0, NULL, timed);
 
-    if (bytes == 0)
-        return HAUL_OK;
-    code = haul__cl.EnqueueCopyBuffer(queue_of(s), memory_of(from), memory_of(to), from_offset, to_offset, bytes, 0,
-                                      NULL, timed);
     return haul__cl_check(s->device, "clEnqueueCopyBuffer", code);
 }
 
-haul_status haul__cl_fill(haul__stream *s, const haul__buffer *to, size_t offset, size_t bytes, const void *pattern,
-                          size_t pattern_size)
+/* Devices of one platform share a context: the driver moves the data between them. */
+static haul_status peer_copy(haul__stream *s, const haul__command *c)
 {
-    cl_int code;
-
-    if (bytes == 0)
-        return HAUL_OK;
-    code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(to), pattern, pattern_size, offset, bytes, 0, NULL, timed);
-    return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
+    if (haul__cl_of(c->buffers[1].storage->device)->context != haul__cl_of(s->device)->context)
+        return HAUL_UNSUPPORTED;
+    return copy(s, c);
 }
 
-/* Devices of one platform share a context: the driver moves the data between them. */
-haul_status haul__cl_peer_copy(haul__stream *s, const haul__buffer *to, size_t to_offset, haul_device *from_device,
-                               const haul__buffer *from, size_t from_offset, size_t bytes)
+static haul_status fill(haul__stream *s, const haul__command *c)
 {
-    if (haul__cl_of(from_device)->context != haul__cl_of(s->device)->context)
-        return HAUL_UNSUPPORTED;
-    return haul__cl_copy(s, to, to_offset, from, from_offset, bytes);
+    const haul__region *to = &c->buffers[0];
+    cl_int code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(&to->storage->buffer), &c->pattern, c->pattern_size,
+                                             to->offset, c->bytes, 0, NULL, timed);
+
+    return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
 }
 
 /* --- launches
@@ -144,15 +139,13 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const
     return code;
 }
 
-haul_status haul__cl_launch(haul__stream *s, const haul__command *launch)
+static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 {
     haul__cl_kernel *kernel = launch->kernel->handle;
     const char      *call;
     size_t           global, local;
     cl_int           code;
 
-    if (launch->items <= 0)
-        return HAUL_OK;
     choose_grid(haul__cl_of(s->device), kernel, launch, &global, &local);
     pthread_mutex_lock(&kernel->lock);
     code = set_arguments(kernel->kernel, launch, &call);
@@ -162,6 +155,32 @@ haul_status haul__cl_launch(haul__stream *s, const haul__command *launch)
     }
     pthread_mutex_unlock(&kernel->lock);
     return haul__cl_check(s->device, call, code);
+}
+
+/* --- all kinds
+ * --------------------------------------------------------------------------------------------------------- */
+
+static haul_status call(haul__stream *s, const haul__command *c)
+{
+    return c->run(s, c);
+}
+
+haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
+{
+    static haul_status (*const submit_kind[])(haul__stream * s, const haul__command *c) = {
+        [HAUL__COMMAND_LAUNCH] = launch_kernel,
+        [HAUL__COMMAND_LIBRARY] = call,
+        [HAUL__COMMAND_COPY] = copy,
+        [HAUL__COMMAND_WRITE] = write,
+        [HAUL__COMMAND_READ] = read,
+        [HAUL__COMMAND_PEER] = peer_copy,
+        [HAUL__COMMAND_FILL] = fill,
+    };
+    bool computes = c->kind == HAUL__COMMAND_LAUNCH || c->kind == HAUL__COMMAND_LIBRARY;
+
+    if (computes ? c->kind == HAUL__COMMAND_LAUNCH && c->items <= 0 : c->bytes == 0)
+        return HAUL_OK;
+    return submit_kind[c->kind](s, c);
 }
 
 /* --- waiting
@@ -178,16 +197,25 @@ static haul_status mark(haul__stream *s, cl_event *event)
     return status;
 }
 
-/* Through an event, because that of a failed queue says so, while clFinish only says that it is over. */
-haul_status haul__cl_sync(haul__stream *s)
+static haul_status wait_for_event(haul_device *device, cl_event event)
 {
-    cl_event    event;
-    haul_status status = mark(s, &event);
+    return haul__cl_check(device, "clWaitForEvents", haul__cl.WaitForEvents(1, &event));
+}
 
+/* For all of a stream through an event, too, because that of a failed queue says so, while clFinish only says that it
+ * is over. */
+haul_status haul__cl_sync(haul__stream *s, void *event)
+{
+    cl_event    last;
+    haul_status status;
+
+    if (event)
+        return wait_for_event(s->device, event);
+    status = mark(s, &last);
     if (status != HAUL_OK)
         return status;
-    status = haul__cl_event_sync(s->device, event);
-    haul__cl_event_free(s->device, event);
+    status = wait_for_event(s->device, last);
+    haul__cl_event_free(s->device, last);
     return status;
 }
 
@@ -214,13 +242,6 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event)
         return HAUL_UNSUPPORTED;
     code = haul__cl.EnqueueBarrierWithWaitList(queue_of(s), 1, &waited, NULL);
     return haul__cl_check(s->device, "clEnqueueBarrierWithWaitList", code);
-}
-
-haul_status haul__cl_event_sync(haul_device *device, void *event)
-{
-    cl_event waited = event;
-
-    return haul__cl_check(device, "clWaitForEvents", haul__cl.WaitForEvents(1, &waited));
 }
 
 haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached)
