@@ -7,9 +7,12 @@
 #include "core/device.h"
 #include "core/error.h"
 
-/* The backends of this build, and their names, by backend_slot. */
+/* The backends, and their names, by backend_slot. */
 int         haul__backend_count(void);
 const char *haul__backend_name(int slot);
+/* One that is not of this build, for tests: its devices can be named from then on. To be called before other threads
+ * use the library. */
+haul_status haul__backend_add(const haul__backend *backend);
 
 /* Does it hold data and compute? Meta does not. */
 static inline bool haul__device_computes(const haul_device *device)

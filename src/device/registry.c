@@ -13,19 +13,30 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-static const haul__backend *const backends[] = {
+/* Autocast has a place for this many. */
+enum { MAX_BACKENDS = 12, MAX_INVALID = 64 };
+
+/* Those of this build, and what haul__backend_add brings. */
+static const haul__backend *backends[MAX_BACKENDS] = {
 #define X(name) &haul__backend_##name,
 #include "backends/backends.def"
 #undef X
 };
 
-enum { BACKENDS = sizeof backends / sizeof backends[0], MAX_INVALID = 64 };
+enum {
+    BUILT_IN = 0
+#define X(name) +1
+#include "backends/backends.def"
+#undef X
+};
+
+static int backend_count = BUILT_IN;
 
 static struct {
     pthread_mutex_t lock;
-    bool            counted[BACKENDS];
-    int             counts[BACKENDS];
-    char            why[BACKENDS][256];
+    bool            counted[MAX_BACKENDS];
+    int             counts[MAX_BACKENDS];
+    char            why[MAX_BACKENDS][256];
     haul_device    *devices[HAUL__MAX_DEVICES]; /* by slot; some may have failed to open */
     int             device_count;
     haul_device    *invalid[MAX_INVALID];
@@ -43,7 +54,20 @@ static haul_device no_memory = {.name = "invalid",
 
 int haul__backend_count(void)
 {
-    return BACKENDS;
+    return backend_count;
+}
+
+haul_status haul__backend_add(const haul__backend *backend)
+{
+    pthread_mutex_lock(&registry.lock);
+    bool fine = backend->size == sizeof *backend && backend_count < MAX_BACKENDS;
+    if (fine)
+        backends[backend_count++] = backend;
+    pthread_mutex_unlock(&registry.lock);
+    return fine ? HAUL_OK
+                : haul__fail(HAUL_INVALID_ARGUMENT, "haul__backend_add", backend->name,
+                             "a backend of %zu bytes is expected, and there is room for %d", sizeof *backend,
+                             (int)MAX_BACKENDS);
 }
 
 const char *haul__backend_name(int slot)
@@ -196,7 +220,7 @@ static const char *existing(char *out, size_t size)
     char   name[sizeof no_room.name];
     size_t at = 0;
     out[0] = '\0';
-    for (int b = 0; b < BACKENDS; b++) {
+    for (int b = 0; b < backend_count; b++) {
         for (int i = 0; !backends[b]->no_data && i < count_of(b) && at < size; i++) {
             name_of(b, i, name, sizeof name);
             int length = snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
@@ -267,7 +291,7 @@ static bool better_gpu(const haul_device_properties *a, const haul_device_proper
 static int find_gpus(haul_device *out[HAUL__MAX_DEVICES])
 {
     int found = 0;
-    for (int b = 0; b < BACKENDS; b++) {
+    for (int b = 0; b < backend_count; b++) {
         for (int i = 0; !backends[b]->host_memory && !backends[b]->no_data && i < count_of(b); i++) {
             haul_device *device = open_device(b, i);
             int          at = found;
@@ -332,7 +356,7 @@ static haul_device *resolve(const char *name)
         return resolve_gpu(name, &s, false);
     if (strcmp(s.word, "auto") == 0 && s.index < 0)
         return resolve_gpu(name, &s, true);
-    for (int b = 0; b < BACKENDS; b++)
+    for (int b = 0; b < backend_count; b++)
         if (strcmp(s.word, backends[b]->name) == 0)
             return resolve_backend(name, &s, b);
     return invalid(name, "no device \"%.40s\": this build has no %s backend; there are %s", name, s.word,
@@ -366,7 +390,7 @@ int haul_device_list(haul_device_report *out, int capacity)
 {
     int found = 0;
     pthread_mutex_lock(&registry.lock);
-    for (int b = 0; b < BACKENDS; b++) {
+    for (int b = 0; b < backend_count; b++) {
         int count = count_of(b);
         for (int i = 0; i < (count > 0 ? count : 1); i++, found++) {
             if (!out || found >= capacity)
