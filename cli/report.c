@@ -164,7 +164,7 @@ bool report_stopped(report *r, int64_t epoch, int64_t batch)
 
 /* ---- the end ---- */
 
-static void print_summary(const report *r, const report_done *d, const haul_transfer_stats *moved, int64_t peak)
+static void print_summary(const report *r, const report_done *d, const haul_transfer_stats *moved)
 {
     const char *device = haul_device_name(d->device);
 
@@ -181,7 +181,7 @@ static void print_summary(const report *r, const report_done *d, const haul_tran
                text_bytes(moved->h2d_bytes), text_count(moved->d2h_count), text_bytes(moved->d2h_bytes));
     else
         printf("  transfers      none: data and network are on %s\n", device);
-    printf("  peak memory    %s on %s\n", text_bytes(peak), device);
+    printf("  peak memory    %s on %s\n", text_bytes(d->peak_bytes), device);
     if (r->run->path)
         printf("  saved          %s\n", r->run->weights);
     else
@@ -191,22 +191,21 @@ static void print_summary(const report *r, const report_done *d, const haul_tran
 bool report_finished(report *r, const report_done *d)
 {
     haul_transfer_stats moved = {0};
-    haul_memory_stats   memory = {0};
     cJSON              *event = json_event("done");
 
     haul_transfer_stats_get(&moved);
-    haul_memory_stats_get(d->device, &memory);
     json_text(event, "device", haul_device_name(d->device));
     json_number(event, "step_ms", 1e3 * d->step_seconds);
     json_number(event, "h2d_bytes", (double)moved.h2d_bytes);
     json_number(event, "d2h_bytes", (double)moved.d2h_bytes);
     json_number(event, "transfers", (double)(moved.h2d_count + moved.d2h_count + moved.d2d_count));
-    json_number(event, "peak_bytes", (double)memory.peak_allocated);
+    json_number(event, "peak_bytes", (double)d->peak_bytes);
+    json_number(event, "step_peak_bytes", d->step_peak_bytes ? (double)d->step_peak_bytes : NAN);
     json_number(event, "seconds", d->seconds);
     if (!tell(r, event))
         return false;
     if (!r->json)
-        print_summary(r, d, &moved, memory.peak_allocated);
+        print_summary(r, d, &moved);
     return true;
 }
 

@@ -45,6 +45,7 @@ typedef struct report_done {
     haul_device *device;
     double       step_seconds, seconds; /* step: the median */
     int64_t      epochs;
+    int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to tell */
 } report_done;
 
 /* Each tells one event. False after a complaint. */

@@ -48,7 +48,7 @@ static int train(option_set *set, train_options *o)
     if (!run_name(&t.run, o->run))
         goto out;
     bool resuming = o->resume && run_has_checkpoint(&t.run);
-    if (!o->resume && run_has_checkpoint(&t.run)) {
+    if (!o->resume && !o->estimate && run_has_checkpoint(&t.run)) {
         complain("%s holds a run already: go on with it by --resume, or give another --run", o->run);
         goto out;
     }
@@ -58,6 +58,10 @@ static int train(option_set *set, train_options *o)
         goto out;
     if (resuming)
         o->init = NULL; /* the checkpoint's weights are newer */
+    if (o->estimate) {
+        code = trainer_estimate(&t);
+        goto out;
+    }
     interrupt_catch();
     haul_sync_report(o->sync_report);
     if (trainer_open(&t, resuming))
@@ -118,6 +122,8 @@ int train_main(int argc, char **argv)
                 "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
                {"sync-report", OPTION_FLAG, &o.sync_report, NULL,
                 "say on standard error each time the program waits for a device, and where", 0, 0, NULL, false},
+               {"estimate", OPTION_FLAG, &o.estimate, NULL,
+                "say what one step takes, memory and floating point operations, and train nothing", 0, 0, NULL, false},
                {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
     };
     option_set set = {
@@ -129,6 +135,7 @@ int train_main(int argc, char **argv)
                  "  haul train --data shapes --epochs 3\n"
                  "  haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first\n"
                  "  haul train --run runs/first --resume\n"
+                 "  haul train --model resnet18 --batch 256 --device gpu --estimate\n"
                  "  haul train --model dense --data blobs --batch 32 --log-every 10",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,

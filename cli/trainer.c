@@ -41,10 +41,15 @@ double samples_median(samples *s)
 
 /* ---- opening ---- */
 
-static bool open_data(trainer *t)
+bool trainer_open_data(trainer *t)
 {
-    const train_options *o = t->options;
+    train_options *o = t->options;
 
+    t->device = haul_device_get(o->device);
+    if (haul_set_num_threads((int)o->threads) || haul_set_device(t->device)) {
+        complain_error();
+        return false;
+    }
     t->train_data = source_open(o->data, false);
     t->test_data = t->train_data ? source_open(o->data, true) : NULL;
     if (!t->test_data)
@@ -53,13 +58,9 @@ static bool open_data(trainer *t)
         complain_error();
         return false;
     }
-    t->loader = haul_loader_new(t->train_data, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
-                                .workers = (int)o->workers, .device = t->device);
-    t->test_loader = haul_loader_new(t->test_data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
-    if (t->loader && t->test_loader)
-        return true;
-    complain_error();
-    return false;
+    if (!o->model)
+        o->model = network_default(&t->spec);
+    return true;
 }
 
 static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
@@ -80,17 +81,27 @@ static haul_status set_precision(trainer *t)
     return haul_set_matmul_precision(strcmp(precision, "tf32") ? HAUL_PRECISION_HIGHEST : HAUL_PRECISION_HIGH);
 }
 
-static bool open_network(trainer *t)
+haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
 
+    t->loader = haul_loader_new(t->train_data, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
+                                .workers = (int)o->workers, .device = t->device);
     haul_manual_seed((uint64_t)o->seed);
     t->net = network_new(o->model, &t->spec);
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     t->window_loss = haul_scalar(0);
     t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    if (t->optimizer && t->window_loss && t->epoch_hits && (!o->init || !haul_load_weights(o->init, t->net)) &&
-        !set_precision(t))
+    if (!t->loader || !t->optimizer || !t->window_loss || !t->epoch_hits)
+        return haul_error_status();
+    return set_precision(t);
+}
+
+static bool open_network(trainer *t)
+{
+    const char *init = t->options->init;
+
+    if (!trainer_build(t) && (!init || !haul_load_weights(init, t->net)))
         return true;
     complain_error();
     return false;
@@ -126,22 +137,13 @@ static bool tell_start(trainer *t, bool resuming)
 
 bool trainer_open(trainer *t, bool resuming)
 {
-    train_options *o = t->options;
-
     t->position = (haul_training_position){.epoch = 1};
-    t->device = haul_device_get(o->device);
-    if (haul_set_num_threads((int)o->threads) || haul_set_device(t->device)) {
-        complain_error();
+    if (!trainer_open_data(t))
         return false;
-    }
     t->waits = t->device == haul_cpu();
-    if (!open_data(t))
-        return false;
-    if (!o->model)
-        o->model = network_default(&t->spec);
-    report_init(&t->report, o->json, &t->run, haul_loader_batches(t->loader));
     if (!open_network(t))
         return false;
+    report_init(&t->report, t->options->json, &t->run, haul_loader_batches(t->loader));
     if (!(resuming ? trainer_load(t) : run_open(&t->run, 0)))
         return false;
     return tell_start(t, resuming);
@@ -173,7 +175,7 @@ static haul_status learn(trainer *t, haul_tensor *loss)
 }
 
 /* Nothing here waits for the device. */
-static haul_status step(trainer *t, const haul_batch *batch)
+haul_status trainer_step(trainer *t, const haul_batch *batch)
 {
     haul_scope *scope = haul_scope_push();
 
@@ -193,13 +195,41 @@ static haul_status step(trainer *t, const haul_batch *batch)
     return status;
 }
 
-static haul_status timed_step(trainer *t, const haul_batch *batch)
+/* The most that was allocated on the device since the last reset. */
+static int64_t peak_since_reset(const trainer *t)
 {
-    double      began = clock_seconds();
-    haul_status status = step(t, batch);
+    haul_memory_stats memory = {0};
 
+    haul_memory_stats_get(t->device, &memory);
+    return memory.peak_allocated;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first two steps make what all later ones find: gradients, the optimizer's state. */
+static haul_status measured_step(trainer *t, const haul_batch *batch)
+{
+    enum { FIRST_STEPS = 2 };
+
+    t->peak_bytes = larger(t->peak_bytes, peak_since_reset(t));
+    haul_status status = haul_memory_reset_peak(t->device);
+    double      began = clock_seconds();
+    if (!status)
+        status = trainer_step(t, batch);
     if (t->waits)
         samples_add(&t->steps, clock_seconds() - began);
+    if (t->made_steps++ >= FIRST_STEPS)
+        t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
+    return status;
+}
+
+static haul_status count_step(trainer *t, const haul_batch *batch)
+{
+    haul_status status = measured_step(t, batch);
+
     t->window_steps++;
     t->window_batches++;
     t->epoch_answers += network_answers(batch->y);
@@ -278,7 +308,7 @@ static bool train_batches(trainer *t)
         const haul_batch *batch = haul_loader_next(t->loader);
         if (!batch)
             break;
-        if (timed_step(t, batch))
+        if (count_step(t, batch))
             break;
         if (!after_step(t))
             return false;
@@ -318,13 +348,21 @@ static bool end_epoch(trainer *t, const network_score *test)
     return report_epoch_end(&t->report, &e) && trainer_save(t, true);
 }
 
-/* In the precision that was trained in. */
+/* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
 static haul_status evaluate(trainer *t, network_score *test)
 {
-    haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_status         status = network_evaluate(t->net, &t->spec, t->test_loader, interrupted, test);
+    const train_options *o = t->options;
+    haul_scope          *scope = haul_scope_push();
+    haul_loader         *loader =
+        haul_loader_new(t->test_data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+    haul_status status = loader ? HAUL_OK : haul_error_status();
 
-    haul_autocast_end(before);
+    if (!status) {
+        haul_autocast_state before = haul_autocast_begin("all", t->lower);
+        status = network_evaluate(t->net, &t->spec, loader, interrupted, test);
+        haul_autocast_end(before);
+    }
+    haul_scope_pop(scope);
     return status;
 }
 
@@ -359,6 +397,8 @@ int trainer_run(trainer *t)
     report_done d = {.device = t->device,
                      .step_seconds = samples_median(&t->steps),
                      .seconds = clock_seconds() - began,
+                     .peak_bytes = larger(t->peak_bytes, peak_since_reset(t)),
+                     .step_peak_bytes = t->step_peak_bytes,
                      .epochs = t->options->epochs};
     return report_finished(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }

@@ -12,7 +12,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run;
     int64_t     epochs, batch, seed, workers, threads, log_every;
     double      lr, momentum, weight_decay, save_every;
-    bool        shuffle, resume, json, sync_report;
+    bool        shuffle, resume, json, sync_report, estimate;
 } train_options;
 
 /* Seconds that steps took, for their median. */
@@ -34,7 +34,7 @@ typedef struct trainer {
     haul_optimizer   *optimizer;
     haul_dtype        lower;  /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
     haul_grad_scaler *scaler; /* of f16, else NULL */
-    haul_loader      *loader, *test_loader;
+    haul_loader      *loader;
 
     /* Where it stands. What adds up on the device is read only when a line is due. */
     haul_training_position position;
@@ -44,6 +44,10 @@ typedef struct trainer {
     int64_t                epoch_answers;
     double                 epoch_loss; /* of the mini-batches whose lines were printed */
     int64_t                epoch_batches;
+
+    /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
+    int64_t peak_bytes, step_peak_bytes;
+    int64_t made_steps; /* in this process */
 
     samples steps;
     bool    waits;        /* the device has finished when a step returns */
@@ -56,6 +60,16 @@ typedef struct trainer {
 
 /* Open everything the options name; `resuming` continues from the run's checkpoint. False after a complaint. */
 bool trainer_open(trainer *t, bool resuming);
+
+/* The parts of opening: device, data and the model's name (false after a complaint); loader, network and optimizer. */
+bool        trainer_open_data(trainer *t);
+haul_status trainer_build(trainer *t);
+
+/* One step of training, without waiting for the device. */
+haul_status trainer_step(trainer *t, const haul_batch *batch);
+
+/* Print what a step costs, and train nothing. An exit code. */
+int trainer_estimate(trainer *t);
 
 /* Train until the end or Ctrl-C. An exit code. */
 int trainer_run(trainer *t);

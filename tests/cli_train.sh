@@ -12,7 +12,7 @@ for field in epoch batch loss; do value out batch $field >/dev/null || check "ba
 for field in epoch train_loss train_accuracy test_loss test_accuracy images_per_second; do
     value out epoch $field >/dev/null || check "epoch has $field" false
 done
-for field in device step_ms h2d_bytes d2h_bytes transfers peak_bytes; do
+for field in device step_ms h2d_bytes d2h_bytes transfers peak_bytes step_peak_bytes; do
     value out done $field >/dev/null || check "done has $field" false
 done
 check "parameters" test "$(value out start parameters)" = 193

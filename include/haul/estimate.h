@@ -58,7 +58,7 @@ typedef struct haul_estimate_result {
     int64_t                  bytes_touched; /* by all operations: the sum of their bytes */
     haul_transfer_stats      moved;         /* over links between devices */
     int                      device_count;
-    haul_estimate_device    *devices; /* in the order in which haul_device_list would name them */
+    haul_estimate_device    *devices; /* in the order in which the process first used them */
     int64_t                  operation_count;
     haul_estimate_operation *operations; /* in the order of the calls */
 } haul_estimate_result;
