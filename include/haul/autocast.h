@@ -21,8 +21,9 @@
  * was cast, and a step of backward computes in the dtype of its forward operation, whether autocast is on then or not.
  * f16 needs a haul_grad_scaler, so that small gradients are not lost; bf16 does not.
  *
- * A parameter (a leaf of f32 that requires a gradient) is cast once: the cast is kept, for the calling thread, until
- * the outermost autocast ends, and made anew when the parameter was changed. */
+ * A parameter (a leaf of f32 that requires a gradient) is cast once: the cast is kept until the parameter changes, and
+ * at most, where gradients are recorded, until the outermost autocast ends. Casts that are kept are counted
+ * (haul_memory_stats.derived_bytes), and given back when memory runs short. */
 #ifndef HAUL_AUTOCAST_H
 #define HAUL_AUTOCAST_H
 

@@ -23,16 +23,18 @@ typedef struct haul_memory_stats {
     int64_t cache_hits;         /* of those, how many came from the cache */
     int64_t device_allocations; /* blocks obtained from the device itself */
     int64_t live_blocks;
+    int64_t derived_bytes; /* of `allocated`: copies of parameters that are kept until these change, such as casts
+                              within autocast and weights in another memory format */
 } haul_memory_stats;
 
 HAUL_API haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out);
 HAUL_API haul_status haul_memory_reset_peak(haul_device *device); /* also of the memory pinned for it */
 
 /* Absolute upper bound on `reserved`, in bytes; 0 removes it. A limit below what is in use is accepted and lets nothing
- * more be obtained. Reaching it gives the cache back first, then fails with HAUL_OUT_OF_MEMORY. */
+ * more be obtained. Reaching it gives the cache back first, then derived copies, then fails with HAUL_OUT_OF_MEMORY. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 
-/* Give cached blocks back to the device, and host memory that is cached for it to the system. */
+/* Give derived copies up and cached blocks back to the device, and host memory that is cached for it to the system. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 
 /* Pinned host memory, from and to which the device copies at the speed of the link: results of moves to the CPU, the

@@ -1,8 +1,9 @@
-/* Autocast: the thread's setting, the rule of each operation, and the casts of parameters that are kept.
+/* Autocast: the thread's setting, the rule of each operation, and the casts of parameters.
  *
- * A kept cast is the cast of its parameter in the graph too: the gradients of all its uses are added up in the lower
- * dtype and then cast once. The parameter's version tells when it was changed, so that a step of an optimizer within
- * autocast is seen. */
+ * A cast of a parameter is kept with the parameter's storage until its elements change (memory/derived.h). Where a
+ * graph is recorded the cast is one node of it, so that the gradients of all its uses are added up in the lower dtype
+ * and then cast once. A table of the thread has these nodes until the outermost autocast ends: a storage cannot hold
+ * them, because they hold it. The copies of these casts go then too, since a training changes its parameters. */
 #include "engine/autocast.h"
 
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "core/alloc.h"
 #include "core/half.h"
 #include "core/map.h"
+#include "engine/copy.h"
+#include "memory/derived.h"
 
 /* ---- the thread's setting ---- */
 
@@ -100,7 +103,7 @@ haul_dtype haul_autocast_dtype(const haul_device *device)
     return dtype_on(device);
 }
 
-/* ---- casts of parameters ---- */
+/* ---- casts of parameters, as nodes of the graph ---- */
 
 typedef struct kept_cast {
     haul_tensor   *leaf;    /* kept */
@@ -118,6 +121,7 @@ static void free_cast(kept_cast *k)
 {
     if (!k)
         return;
+    haul__derived_drop(k->storage, k->cast->storage);
     haul__object_release(k->leaf);
     haul__object_release(k->storage);
     haul__object_release(k->cast);
@@ -156,8 +160,7 @@ static uint64_t version_of(const haul__storage *storage)
     return atomic_load_explicit(&storage->version, memory_order_relaxed);
 }
 
-/* The kept cast of a leaf if it is still right. One that was made without a graph serves only where none is recorded.
- */
+/* The kept cast of a leaf if it is still right. */
 static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
 {
     const cast_table      *table = table_get(false);
@@ -165,7 +168,7 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     const kept_cast       *k = e ? e->value : NULL;
     bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
-                 (k->cast->node || haul__thread()->no_grad) && (haul__is_dry() || !k->cast->storage->planned);
+                 (haul__is_dry() || !k->cast->storage->planned);
     return right ? k->cast : NULL;
 }
 
@@ -197,10 +200,12 @@ static haul_tensor *lowered(haul_tensor *t, haul_dtype dtype)
 {
     if (!is_parameter(t))
         return haul_cast(t, dtype);
+    if (haul__thread()->no_grad)
+        return haul__cast_kept(t, dtype);
     haul_tensor *kept = cast_kept(t, dtype);
     if (kept)
         return kept;
-    haul_tensor *cast = haul_cast(t, dtype);
+    haul_tensor *cast = haul__cast_kept(t, dtype);
     if (cast)
         keep_cast(t, cast);
     return cast;

@@ -12,6 +12,9 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
  * nearest there is, NaN gives 0. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin);
 
+/* haul_cast(x, dtype) whose memory is kept with x's until x's elements change: nobody may write to it. */
+haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype);
+
 /* x without gaps, with its dimensions in memory in the order in which `like`, of the same shape, has them: itself or a
  * copy, as a fresh handle; or always a copy. Operations, so that they are differentiable. */
 haul_tensor *haul__to_order_of(haul_tensor *x, const haul_tensor *like);

@@ -3,6 +3,7 @@
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
+#include "memory/derived.h"
 #include "transfer/transfer.h"
 
 /* ---- elements from anywhere to anywhere ---- */
@@ -133,11 +134,46 @@ haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 
 typedef struct cast_attributes {
     haul_dtype dtype;
+    bool       keeps; /* the result is kept with the operand's storage */
+    bool       kept;  /* and was there already */
 } cast_attributes;
+
+static haul__form form_of(const haul_tensor *y)
+{
+    haul__form form = {.dtype = y->dtype};
+    for (int i = 0; i < y->shape.ndim; i++)
+        form.layout[i] = y->strides[i];
+    return form;
+}
 
 static haul_status infer_cast(haul__call *c)
 {
-    return describe_moved(c, c->device, ((const cast_attributes *)haul__attributes(c))->dtype);
+    cast_attributes *a = haul__attributes(c);
+    haul_status      status = describe_moved(c, c->device, a->dtype);
+    if (status || !a->keeps || c->view_of >= 0)
+        return status;
+    haul__form form = form_of(c->results[0]);
+    c->results[0]->storage = haul__derived_find(c->operands[0], &form);
+    a->kept = c->results[0]->storage != NULL;
+    return HAUL_OK;
+}
+
+static haul_status compute_cast(haul__call *c)
+{
+    const cast_attributes *a = haul__attributes(c);
+    if (a->kept)
+        return HAUL_OK;
+    haul_status status = compute(c);
+    if (!status && a->keeps) {
+        haul__form form = form_of(c->results[0]);
+        haul__derived_keep(c->operands[0], &form, c->results[0]->storage);
+    }
+    return status;
+}
+
+static haul__cost cost_of_cast(const haul__call *c)
+{
+    return (haul__cost){.bytes = ((const cast_attributes *)haul__attributes_of(c))->kept ? 0 : haul__call_bytes(c)};
 }
 
 HAUL__OPERATION(cast) = {
@@ -146,13 +182,19 @@ HAUL__OPERATION(cast) = {
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(cast_attributes),
     .infer = infer_cast,
-    .compute = compute,
+    .compute = compute_cast,
     .gradient = pass_on,
+    .cost = cost_of_cast,
 };
 
 haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
 {
-    return HAUL__APPLY(cast, &(cast_attributes){dtype}, x);
+    return HAUL__APPLY(cast, &(cast_attributes){.dtype = dtype}, x);
+}
+
+haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype)
+{
+    return HAUL__APPLY(cast, (&(cast_attributes){.dtype = dtype, .keeps = true}), x);
 }
 
 /* ---- detach ---- */

@@ -15,6 +15,7 @@
 #include "core/spin.h"
 #include "events/events.h"
 #include "memory/block_events.h"
+#include "memory/derived.h"
 #include "memory/dry_run.h"
 #include "memory/size_class.h"
 
@@ -320,6 +321,18 @@ static haul__block *take_free(struct haul__allocator *a, int bin)
     return block;
 }
 
+/* Where there is no memory beside them derived copies make room. */
+static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul__block *block = block_new(a, bin, bytes, needed, origin);
+    if (block || !needed || a->pinned || !haul__derived_give_back(a->device))
+        return block;
+    haul__error_restore(&before);
+    return block_new(a, bin, bytes, needed, origin);
+}
+
 static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     int bin = haul__bin_of(bytes, a->pinned);
@@ -336,7 +349,7 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     haul__spin_unlock(&a->lock);
     if (block)
         return block;
-    block = block_new(a, bin, bytes, needed, origin);
+    block = block_make(a, bin, bytes, needed, origin);
     if (block) {
         block->origin = origin;
         haul__spin_lock(&a->lock);
@@ -475,6 +488,7 @@ static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, 
     haul__spin_lock(&a->lock);
     *out = a->stats;
     haul__spin_unlock(&a->lock);
+    out->derived_bytes = a->pinned ? 0 : haul__derived_bytes(a->device);
     return HAUL_OK;
 }
 
@@ -530,6 +544,9 @@ haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)
 haul_status haul_memory_release_cached(haul_device *device)
 {
     static const char operation[] = "haul_memory_release_cached";
+    if (haul__device_check(device, operation, "device"))
+        return haul_error_status();
+    haul__derived_give_back(device);
     for (int pinned = 0; pinned < 2; pinned++) {
         struct haul__allocator *a = checked(device, pinned, operation);
         if (!a)

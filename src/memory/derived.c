@@ -1,0 +1,238 @@
+/* The cache of derived copies.
+ *
+ * Each storage has a list of its copies, attached as HAUL__DERIVED, and each device a list of all copies on it, from
+ * which they are given back. One lock guards all lists. What is dropped is released after the lock was given up,
+ * because the end of a storage takes it again. */
+#include "memory/derived.h"
+
+#include <pthread.h>
+
+#include "core/alloc.h"
+#include "core/shape.h"
+#include "memory/allocator.h"
+
+typedef struct copies copies;
+
+/* A copy of what a tensor showed of its storage at `version`. */
+typedef struct derived derived;
+struct derived {
+    copies        *of;
+    haul__storage *copy;  /* kept */
+    int64_t        bytes; /* of its block */
+    uint64_t       version;
+    haul_dtype     dtype; /* of the tensor */
+    haul_shape     shape;
+    int64_t        strides[HAUL_MAX_DIMS], offset;
+    haul__form     form;
+    derived       *next;                        /* of the storage */
+    derived       *next_on_device, **on_device; /* of the device; where it is pointed to */
+};
+
+/* What a storage has attached. */
+struct copies {
+    haul__object object;
+    derived     *first;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static derived        *all[HAUL__MAX_DEVICES];   /* by the device's slot */
+static int64_t         bytes[HAUL__MAX_DEVICES]; /* of these */
+
+/* ---- lists; locked ---- */
+
+static void link_to_device(derived *d)
+{
+    int slot = d->copy->device->slot;
+    d->next_on_device = all[slot];
+    d->on_device = &all[slot];
+    if (all[slot])
+        all[slot]->on_device = &d->next_on_device;
+    all[slot] = d;
+    bytes[slot] += d->bytes;
+}
+
+static void unlink_from_device(derived *d)
+{
+    *d->on_device = d->next_on_device;
+    if (d->next_on_device)
+        d->next_on_device->on_device = d->on_device;
+    bytes[d->copy->device->slot] -= d->bytes;
+}
+
+/* Take a copy out of both lists; the storage's list points to it from `place`. */
+static derived *take_out(derived **place)
+{
+    derived *d = *place;
+    *place = d->next;
+    unlink_from_device(d);
+    return d;
+}
+
+static derived **place_of(derived *d)
+{
+    derived **place = &d->of->first;
+    while (*place != d)
+        place = &(*place)->next;
+    return place;
+}
+
+/* ---- not locked ---- */
+
+/* Those that were taken out, chained by `next`. */
+static void free_all(derived *d)
+{
+    while (d) {
+        derived *next = d->next;
+        haul__object_release(d->copy);
+        haul__free(d);
+        d = next;
+    }
+}
+
+static void destroy(void *object)
+{
+    copies  *c = object;
+    derived *over = NULL;
+    pthread_mutex_lock(&lock);
+    while (c->first) {
+        derived *d = take_out(&c->first);
+        d->next = over;
+        over = d;
+    }
+    pthread_mutex_unlock(&lock);
+    free_all(over);
+    haul__free(c);
+}
+
+static const haul__class copies_class = {"derived copies", destroy};
+
+/* ---- finding and keeping ---- */
+
+static bool is_in_form(const derived *d, const haul_tensor *t, const haul__form *form)
+{
+    return d->dtype == t->dtype && d->offset == t->offset && d->form.maker == form->maker &&
+           d->form.dtype == form->dtype && haul__shape_equal(&d->shape, &t->shape) &&
+           haul__shape_same_strides(&t->shape, d->strides, t->strides) &&
+           haul__shape_same_strides(&t->shape, d->form.layout, form->layout);
+}
+
+/* Where the list has the copy in that form, right or outdated; at its end: nowhere. */
+static derived **look_up(copies *c, const haul_tensor *t, const haul__form *form)
+{
+    derived **place = &c->first;
+    while (*place && !is_in_form(*place, t, form))
+        place = &(*place)->next;
+    return place;
+}
+
+static uint64_t version_of(const haul_tensor *t)
+{
+    return atomic_load_explicit(&t->storage->version, memory_order_acquire);
+}
+
+haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
+{
+    haul__storage *found = NULL;
+    derived       *outdated = NULL;
+    pthread_mutex_lock(&lock);
+    copies   *c = t->storage->attached[HAUL__DERIVED];
+    derived **place = c ? look_up(c, t, form) : NULL;
+    if (place && *place && (*place)->version == version_of(t)) {
+        found = (*place)->copy;
+        haul__object_keep(found);
+    } else if (place && *place) { /* its memory is there for the one that takes its place */
+        outdated = take_out(place);
+        outdated->next = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free_all(outdated);
+    return found;
+}
+
+static derived *derived_new(const haul_tensor *t, const haul__form *form, haul__storage *copy)
+{
+    derived *d = haul__calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->copy = copy;
+    haul__object_keep(copy);
+    d->bytes = copy->block ? (int64_t)copy->block->bytes : 0;
+    d->version = version_of(t);
+    d->dtype = t->dtype;
+    d->shape = t->shape;
+    for (int i = 0; i < t->shape.ndim; i++)
+        d->strides[i] = t->strides[i];
+    d->offset = t->offset;
+    d->form = *form;
+    return d;
+}
+
+void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
+{
+    derived *d = copy->planned && !t->storage->planned ? NULL : derived_new(t, form, copy), *before = NULL;
+    copies  *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
+    if (!fresh) {
+        free_all(d);
+        return;
+    }
+    haul__object_init(&fresh->object, &copies_class);
+    pthread_mutex_lock(&lock);
+    copies *c = t->storage->attached[HAUL__DERIVED];
+    if (!c) {
+        t->storage->attached[HAUL__DERIVED] = c = fresh;
+        fresh = NULL;
+    }
+    derived **place = look_up(c, t, form);
+    if (*place) {
+        before = take_out(place);
+        before->next = NULL;
+    }
+    d->of = c;
+    d->next = c->first;
+    c->first = d;
+    link_to_device(d);
+    pthread_mutex_unlock(&lock);
+    free_all(before);
+    haul__free(fresh);
+}
+
+/* ---- giving back ---- */
+
+void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
+{
+    derived *over = NULL;
+    pthread_mutex_lock(&lock);
+    copies   *c = storage->attached[HAUL__DERIVED];
+    derived **place = c ? &c->first : NULL;
+    while (place && *place && (*place)->copy != copy)
+        place = &(*place)->next;
+    if (place && *place) {
+        over = take_out(place);
+        over->next = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free_all(over);
+}
+
+bool haul__derived_give_back(const haul_device *device)
+{
+    derived *over = NULL;
+    pthread_mutex_lock(&lock);
+    for (derived *d; (d = all[device->slot]);) {
+        take_out(place_of(d));
+        d->next = over;
+        over = d;
+    }
+    pthread_mutex_unlock(&lock);
+    bool any = over != NULL;
+    free_all(over);
+    return any;
+}
+
+int64_t haul__derived_bytes(const haul_device *device)
+{
+    pthread_mutex_lock(&lock);
+    int64_t sum = bytes[device->slot];
+    pthread_mutex_unlock(&lock);
+    return sum;
+}

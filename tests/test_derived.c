@@ -1,0 +1,221 @@
+/* Derived copies: casts of parameters within autocast are kept with the parameter's storage, counted, outdated by
+ * changes, and given back where memory runs short.
+ *
+ * ctest: cuda */
+#include <haul/haul.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory/derived.h"
+#include "support/conformance.h"
+
+enum { ROWS = 64, COLUMNS = 256, CAST_BYTES = ROWS * COLUMNS * 2 };
+
+static haul_memory_stats stats_of(haul_device *device)
+{
+    haul_memory_stats s = {0};
+    assert_int_equal(haul_memory_stats_get(device, &s), HAUL_OK);
+    return s;
+}
+
+static int64_t derived_on(haul_device *device)
+{
+    return stats_of(device).derived_bytes;
+}
+
+typedef struct fixture {
+    haul_tensor *x, *w;
+} fixture;
+
+static fixture fixture_on(haul_device *device)
+{
+    assert_int_equal(haul_set_device(device), HAUL_OK);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    return (fixture){haul_ones(HAUL_F32, HAUL_SHAPE(1, COLUMNS)),
+                     haul_set_requires_grad(haul_full(HAUL_F32, HAUL_SHAPE(ROWS, COLUMNS), 0.5), true)};
+}
+
+/* The first element of x w^T in bf16. */
+static double infer(const fixture *f, bool recorded)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_set_grad_enabled(recorded);
+    haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
+    haul_tensor        *y = haul_linear(f->x, f->w, HAUL_NONE);
+    haul_autocast_end(before);
+    double first = haul_item(haul_select(haul_select(y, 0, 0), 0, 0));
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    haul_scope_pop(scope);
+    return first;
+}
+
+static void on_devices(void (*check)(haul_device *device))
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    for (int i = 0; i < count; i++) {
+        haul_scope *scope = haul_scope_push();
+        check(devices[i]);
+        haul_scope_pop(scope);
+        assert_int_equal(derived_on(devices[i]), 0); /* copies end with their parameter */
+    }
+}
+
+/* ---- kept, counted ---- */
+
+static void check_kept(haul_device *device)
+{
+    fixture f = fixture_on(device);
+    assert_int_equal(derived_on(device), 0);
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+    assert_int_equal(derived_on(device), CAST_BYTES);
+    int64_t made = stats_of(device).allocations;
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+    int64_t with_copy = stats_of(device).allocations - made;
+    haul__derived_give_back(device);
+    made = stats_of(device).allocations;
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+    assert_int_equal(stats_of(device).allocations - made, with_copy + 1);
+    made = stats_of(device).allocations;
+    assert_true(infer(&f, true) == 0.5 * COLUMNS); /* a graph uses the same copy, which goes with it */
+    assert_int_equal(stats_of(device).allocations - made, with_copy);
+    assert_int_equal(derived_on(device), 0);
+}
+
+static void test_kept__between_autocasts(void **state)
+{
+    (void)state;
+    on_devices(check_kept);
+}
+
+static void check_changed(haul_device *device)
+{
+    fixture f = fixture_on(device);
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+    haul_set_grad_enabled(false);
+    assert_int_equal(haul_fill_into(f.w, 2), HAUL_OK);
+    haul_set_grad_enabled(true);
+    assert_true(infer(&f, false) == 2.0 * COLUMNS);
+    assert_int_equal(derived_on(device), CAST_BYTES); /* in the place of the outdated one */
+    assert_true(infer(&f, true) == 2.0 * COLUMNS);
+}
+
+static void test_changed__copies_are_made_anew(void **state)
+{
+    (void)state;
+    on_devices(check_changed);
+}
+
+/* Two forms of one storage, and those of a view, are kept apart. */
+static void check_forms(haul_device *device)
+{
+    fixture f = fixture_on(device);
+    infer(&f, false);
+    haul_scope         *scope = haul_scope_push();
+    haul_autocast_state before = haul_autocast_begin("all", HAUL_F16);
+    haul_set_grad_enabled(false);
+    haul_linear(f.x, f.w, HAUL_NONE);
+    haul_autocast_end(before);
+    haul_scope_pop(scope);
+    assert_int_equal(derived_on(device), 2 * CAST_BYTES);
+    haul__form     form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    haul__storage *copy = haul__derived_find(f.w, &form);
+    assert_non_null(copy);
+    haul__object_release(copy);
+    form.layout[0] = 1;
+    assert_null(haul__derived_find(f.w, &form));
+    form.layout[0] = COLUMNS;
+    assert_null(haul__derived_find(haul_slice(haul_detach(f.w), 0, 1, ROWS, 1), &form));
+}
+
+static void test_kept__forms_apart(void **state)
+{
+    (void)state;
+    on_devices(check_forms);
+}
+
+/* ---- given back ---- */
+
+/* Under a limit that leaves no room beside the copy it goes, and what is asked for comes. */
+static void check_limit(haul_device *device)
+{
+    fixture f = fixture_on(device);
+    infer(&f, false);
+    haul__storage *held = haul__derived_find(f.w, &(haul__form){.dtype = HAUL_BF16, .layout = {COLUMNS, 1}});
+    assert_non_null(held);
+    haul__object_release(held);
+    assert_int_equal(derived_on(device), CAST_BYTES);
+    haul_memory_stats s = stats_of(device);
+    assert_int_equal(haul_memory_set_limit(device, s.allocated + CAST_BYTES / 2), HAUL_OK);
+    haul_tensor *t = haul_ones(HAUL_F32, HAUL_SHAPE(CAST_BYTES / 4));
+    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
+    assert_non_null(t);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_int_equal(derived_on(device), 0);
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+}
+
+static void test_given_back__under_a_limit(void **state)
+{
+    (void)state;
+    on_devices(check_limit);
+}
+
+static void check_released(haul_device *device)
+{
+    fixture f = fixture_on(device);
+    infer(&f, false);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(derived_on(device), 0);
+    infer(&f, false);
+}
+
+static void test_given_back__with_the_cache(void **state)
+{
+    (void)state;
+    on_devices(check_released);
+}
+
+/* ---- dry runs ---- */
+
+static haul_status infer_dry(void *context)
+{
+    fixture *f = context;
+    haul_set_grad_enabled(false);
+    haul_autocast_begin("all", HAUL_BF16);
+    return haul_linear(f->x, f->w, HAUL_NONE) ? HAUL_OK : haul_error_status();
+}
+
+static void check_dry(haul_device *device)
+{
+    fixture              f = fixture_on(device);
+    haul_estimate_result r;
+    assert_int_equal(haul_estimate(infer_dry, &f, &r), HAUL_OK);
+    assert_true(r.bytes_touched > 0);
+    haul_estimate_free(&r);
+    assert_int_equal(derived_on(device), 0);
+    assert_true(infer(&f, false) == 0.5 * COLUMNS);
+    assert_int_equal(derived_on(device), CAST_BYTES);
+}
+
+static void test_dry_run__leaves_no_copies(void **state)
+{
+    (void)state;
+    on_devices(check_dry);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kept__between_autocasts),    cmocka_unit_test(test_changed__copies_are_made_anew),
+        cmocka_unit_test(test_kept__forms_apart),          cmocka_unit_test(test_given_back__under_a_limit),
+        cmocka_unit_test(test_given_back__with_the_cache), cmocka_unit_test(test_dry_run__leaves_no_copies),
+    };
+    haul_scope *scope = haul_scope_push();
+    int         failed = cmocka_run_group_tests(tests, NULL, NULL);
+    haul_scope_pop(scope);
+    return failed;
+}
