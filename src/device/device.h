@@ -32,6 +32,12 @@ static inline bool haul__device_is_host(const haul_device *device)
     return device->backend->host_memory;
 }
 
+/* Are the two of one backend, whose devices copy from one another where they reach each other? */
+static inline bool haul__device_peers(const haul_device *a, const haul_device *b)
+{
+    return a->backend == b->backend && a->backend->peers;
+}
+
 /* Do copies from and to it gain by pinned memory? */
 bool haul__device_pins(const haul_device *device);
 

@@ -21,12 +21,6 @@ static haul_status call(haul__stream *s, const haul__command *c)
     return c->run(s, c);
 }
 
-static bool peers_reach(const haul__command *c)
-{
-    const haul__backend *backend = c->device->backend;
-    return backend->peers && backend == c->buffers[1].storage->device->backend;
-}
-
 typedef struct traits {
     haul__fault fault; /* the fault point it passes; 0: none */
     const char *name;  /* in the fault's message */
@@ -186,7 +180,7 @@ haul_status haul__submit(const haul__command *c)
     if (is_plain(c))
         return c->device->backend->submit(c->device->compute, c);
     const traits *kind = &kinds[c->kind];
-    if (c->kind == HAUL__COMMAND_PEER && !peers_reach(c))
+    if (c->kind == HAUL__COMMAND_PEER && !haul__device_peers(c->device, c->buffers[1].storage->device))
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;

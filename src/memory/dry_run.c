@@ -56,10 +56,10 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 {
     haul__dry_run       *run = haul__dry_run_now();
     haul_transfer_stats *s = run ? &run->moved : NULL;
-    if (!s || (to->backend->host_memory && from->backend->host_memory))
+    if (!s || (haul__device_is_host(to) && haul__device_is_host(from)))
         return;
-    bool up = from->backend->host_memory, down = to->backend->host_memory;
-    bool direct = !up && !down && to->backend == from->backend && to->backend->peer_copy;
+    bool up = haul__device_is_host(from), down = haul__device_is_host(to);
+    bool direct = !up && !down && haul__device_peers(to, from);
     if (direct) {
         s->d2d_count++;
         s->d2d_bytes += (int64_t)bytes;
