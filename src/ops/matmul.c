@@ -352,6 +352,7 @@ HAUL__OPERATION(linear_backward) = {
     .attributes_size = HAUL__ATTRIBUTES(backward_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
+    .implementations = &haul__gemm_implementations,
     .cost = backward_cost,
 };
 
