@@ -33,7 +33,7 @@
 HAUL_BEGIN
 
 /* One call of an operation. Views cost nothing and are listed too; an operation that is written in others, such as
- * haul_cross_entropy, appears as these. */
+ * haul_bce_with_logits, appears as these. */
 typedef struct haul_estimate_operation {
     const char *name; /* "haul_conv2d"; lives as long as the process */
     char module[80];  /* the path of the module under way, "layer1.0.conv1"; "" outside of modules and in gradients */
