@@ -71,7 +71,7 @@ static inline haul__thread_state *haul__thread(void)
 
 static inline bool haul__is_dry(void)
 {
-    return haul__tls.state.words[HAUL__DRY_RUN] != 0;
+    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] != 0, 0);
 }
 
 /* To be called when the context's state was set back: gives up what was kept for settings that are over. */

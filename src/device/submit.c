@@ -70,10 +70,21 @@ static bool any_uses(const haul__command *c)
     return false;
 }
 
+/* What a dry run made has no memory that another command could use; its uses are marked. */
+static haul_status refuse_planned(const haul__command *c)
+{
+    for (int i = 0; i < c->buffer_count; i++)
+        if (c->buffers[i].storage->planned)
+            return haul__refuse_planned(c->buffers[i].storage, c->operation);
+    return HAUL_OK;
+}
+
 static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 {
     if (!any_uses(c))
         return HAUL_OK;
+    if (refuse_planned(c))
+        return haul_error_status();
     haul_status status = wait_for(c, c->write_count, c->buffer_count, waiter, false);
     return status ? status : wait_for(c, 0, c->write_count, waiter, true);
 }
@@ -154,25 +165,15 @@ static haul_status submit_recorded(const haul__command *c, const traits *kind)
     return status;
 }
 
-/* What a dry run made has no memory that another command could use. */
-static haul_status refuse_planned(const haul__command *c)
-{
-    for (int i = 0; i < c->buffer_count; i++)
-        if (c->buffers[i].storage->planned)
-            return haul__refuse_planned(c->buffers[i].storage, c->operation);
-    return HAUL_OK;
-}
-
 /* A launch or call that is done when it returns, of a thread that nobody listens to or records, on memory that no
- * stream uses: most commands of a processor. */
+ * stream uses: most commands of a processor. In dry runs nobody asks for either. */
 static bool is_plain(const haul__command *c)
 {
     const haul_device *device = c->device;
     bool               computes = c->kind == HAUL__COMMAND_LAUNCH ? c->items != 0 : c->kind == HAUL__COMMAND_LIBRARY;
     return computes && device->backend->synchronous && !device->backend->no_data && device->valid &&
-           atomic_load_explicit(&device->lost, memory_order_acquire) == 0 && !haul__is_dry() &&
-           !haul__recording_current && !haul__watched(HAUL_EVENT_COMMAND) && !any_uses(c) &&
-           !haul__fault_planned(HAUL__FAULT_LAUNCH);
+           atomic_load_explicit(&device->lost, memory_order_acquire) == 0 && !haul__recording_current &&
+           !haul__watched(HAUL_EVENT_COMMAND) && !any_uses(c) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
 }
 
 haul_status haul__submit(const haul__command *c)
@@ -186,7 +187,5 @@ haul_status haul__submit(const haul__command *c)
         return HAUL_OK;
     if (haul__is_dry())
         return HAUL_OK;
-    if (refuse_planned(c))
-        return haul_error_status();
     return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
 }

@@ -40,7 +40,7 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
                                     int64_t grain)
 {
     haul__region buffers[HAUL__MAX_BUFFERS];
-    if (items == 0 || !haul__device_computes(c->device))
+    if (items == 0 || !haul__device_computes(c->device) || haul__is_dry())
         return HAUL_OK;
     const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
     if (!kernel)
@@ -67,7 +67,8 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
 
 /* ---- library calls ---- */
 
-/* The command's buffers: the result's, scratch memory's where there is some, the operands'. */
+/* The command's buffers: the result's, scratch memory's where there is some, the operands'. A dry run takes the scratch
+ * memory and no more. */
 static haul_status call_once(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
                              const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
                              int in_count, size_t scratch_bytes)
@@ -77,15 +78,17 @@ static haul_status call_once(const haul__call *c, haul_status (*run)(haul__strea
     int            write_count = scratch ? 2 : 1;
     for (int i = 0; i < in_count; i++)
         buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
-    haul_status status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
-                                                       .operation = c->operation->name,
-                                                       .device = c->device,
-                                                       .buffers = buffers,
-                                                       .write_count = write_count,
-                                                       .buffer_count = write_count + in_count,
-                                                       .params = params,
-                                                       .params_size = params_size,
-                                                       .run = run});
+    haul_status status = HAUL_OK;
+    if (!haul__is_dry())
+        status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
+                                               .operation = c->operation->name,
+                                               .device = c->device,
+                                               .buffers = buffers,
+                                               .write_count = write_count,
+                                               .buffer_count = write_count + in_count,
+                                               .params = params,
+                                               .params_size = params_size,
+                                               .run = run});
     haul__object_release(scratch);
     return status;
 }
