@@ -48,13 +48,14 @@ END
 cmp wanted_b out/kernels/b.k.h || fail "the regions of b.c differ"
 [ ! -e out/kernels/plain.k.h ] || fail "a file without text should give no header"
 
-# The list of kernels: by line and by macro, of headers too, and of rows, with dtypes, form and number of buffers.
+# The list of kernels, those of rows and templates among them, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
-#define TWICE(name, formula) \
-    KERNEL2(name, P, T, out, const T, x) { FOR_ITEMS(i) formula }
-#define OTHER(kernel) TWICE_(kernel, KERNEL)
-#define POINTWISE2(name, R, PUT, formula) KERNEL3(name, P, R, out, const T, a, const T, b)
-#define POINTWISE_SCALAR(name, R, PUT, formula) KERNEL2(name, P, R, out, const T, a)
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA)
+KERNEL2(NAME, P, R, out, const S, in) { X FORMULA }
+END_TEMPLATE
+TEMPLATE(pointwise2, NAME, R, PUT, FORMULA)
+KERNEL3(NAME, P, R, out, const T, a, const T, b) { FORMULA }
+END_TEMPLATE
 END
 cat >kernels/rows.def <<'END'
 /* HAUL_UNARY(no) */
@@ -63,21 +64,24 @@ HAUL_COMPARE(eq, a == b)
 END
 cat >ops/rows.c <<'END'
 /* kernel text begins */
-#define ROWS(name, formula) \
-    KERNEL1(name, P, T, out)  \
-    { FOR_ROWS(i) formula }
+#define ROWS(name, formula) KERNEL1(name, P, T, out) { FOR_ROWS(i) formula }
 KERNEL1(first, P, T, out)
 {
     FOR_ITEMS(i) KERNEL2(inner, x)
 }
 #if !defined(HAUL_KERNEL_DTYPE_bool)
-TWICE(second, 1)
+KERNEL2(second, P, T, out, const T, x)
+{
+    FOR_ITEMS(i) {}
+}
 #endif
 #if defined(HAUL_KERNEL) && IS_FLOAT
-#if defined(SHARED)
-ROWS(third, 2)
+#if defined(OTHER)
+KERNEL1(third, P, T, out) { FOR_ROWS(i) {}
+}
 #else
-ROWS(third, 3)
+KERNEL1(third, P, T, out) { FOR_ROWS(i) { 1; }
+}
 #endif
 KERNEL2(fourth, P, T, out,
         const T, x)
@@ -85,7 +89,7 @@ KERNEL2(fourth, P, T, out,
     FOR_ROWS(i) {}
 }
 #else
-OTHER(fifth)
+OTHER(fifth) KERNEL1(fifth)
 #endif
 TEMPLATE(forms, NAME, BODY)
 KERNEL1(NAME##_few, P, T, out)
@@ -122,8 +126,12 @@ grep '^KERNEL' list/kernels/kernels.def | cmp - wanted_list || fail "the list of
 cat >wanted <<'END'
 #if !defined(HAUL_KERNEL_DTYPE_bool)
 #line 2 "kernels/rows.def"
-POINTWISE2(mod, T, STORE, M(a, b))
-POINTWISE_SCALAR(mod_scalar, T, STORE, M(a, b))
+#line 5 "kernels/pointwise.h"
+KERNEL3(mod, P, T, out, const T, a, const T, b) { M(a, b) }
+#line 3 "kernels/rows.def"
+#line 2 "kernels/pointwise.h"
+KERNEL2(mod_scalar, P, T, out, const T, in) { a M(a, b) }
+#line 4 "kernels/rows.def"
 #endif
 END
 cmp wanted list/kernels/pointwise_mod.k.h || fail "the text of a row differs"
@@ -133,7 +141,7 @@ cat >wanted <<'END'
 KERNEL1(sixth, P, T, out)
 {
 }
-#line 27 "ops/rows.c"
+#line 30 "ops/rows.c"
 KERNEL1(sixth_few, P, T, out)
 {
     f(a,                        b)
@@ -141,7 +149,7 @@ KERNEL1(sixth_few, P, T, out)
 KERNEL1(sixth_columns, P, T, NAMES)
 {
 }
-#line 40 "ops/rows.c"
+#line 43 "ops/rows.c"
 END
 cmp wanted text || fail "the template's text is: $(cat text)"
 

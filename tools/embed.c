@@ -47,21 +47,16 @@ unit *add_unit(unit_list *list, const char *path)
     return u;
 }
 
-/* The file's name without folder and ending, as part of a C identifier. Each backend has a prelude.h: those are named
- * by their folders. */
+/* The file's name without folder and ending, as part of a C identifier. A header of a backend is named by both. */
 static char *name_of(const char *path)
 {
-    static const char prelude[] = "prelude.h";
-    const char       *end = strrchr(path, '/'), *base = end ? end + 1 : path;
+    static const char backends[] = "backends/";
+    const char       *folder = strstr(path, backends), *end = strrchr(path, '/'), *base = end ? end + 1 : path;
     buffer            name = {0};
-    if (end && strcmp(base, prelude) == 0) {
-        const char *folder = end;
-        while (folder > path && folder[-1] != '/')
-            folder--;
-        appendf(&name, "prelude_%.*s", (int)(end - folder), folder);
-    } else {
-        append(&name, base, strlen(base));
-        *strrchr(name.data, '.') = '\0';
+    appendf(&name, "%.*s", (int)(strrchr(base, '.') - base), base);
+    if (folder && strcmp(strrchr(base, '.'), ".h") == 0) {
+        folder += strlen(backends);
+        appendf(&name, "_%.*s", (int)strcspn(folder, "/"), folder);
     }
     for (char *p = name.data; *p; p++)
         if (!isalnum((unsigned char)*p))

@@ -12,20 +12,11 @@
 
 const char *const class_words[] = {"ANY", "NUMBER", "FLOAT"};
 
-enum { MAX_MAKERS = 256, MAX_DEPTH = 16 };
-
-/* A macro that makes a kernel, whose name is its first argument. */
-typedef struct maker {
-    const char *name;
-    int         size, buffers;
-    bool        lanes;
-} maker;
+enum { MAX_DEPTH = 16 };
 
 typedef struct reader {
     kernel_list *list;
     const unit  *unit;
-    maker        makers[MAX_MAKERS];
-    size_t       maker_count;
     dtype_class  conditions[MAX_DEPTH];
     int          depth;
 } reader;
@@ -76,18 +67,6 @@ static size_t whole_line(const char *line)
     return size;
 }
 
-/* The buffers of the kernel named by the parameter that the body begins, or 0. */
-static int made_buffers(const char *body, size_t size, const call *head)
-{
-    for (const char *s = strstr(body, "KERNEL"); s && s < body + size; s = strstr(s + 1, "KERNEL")) {
-        call c = parse_call(s);
-        if (kernel_buffers(&c) && c.first_size == head->first_size &&
-            strncmp(c.first, head->first, (size_t)c.first_size) == 0)
-            return kernel_buffers(&c);
-    }
-    return 0;
-}
-
 static dtype_class condition_of(const char *line, size_t size)
 {
     if (holds(line, size, "IS_FLOAT") && !holds(line, size, "!IS_FLOAT"))
@@ -95,22 +74,9 @@ static dtype_class condition_of(const char *line, size_t size)
     return holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)") ? NUMBER : ANY;
 }
 
-static void take_define(reader *r, const char *line, size_t size)
-{
-    call head = parse_call(line + strlen("#define "));
-    int  buffers = head.word_size ? made_buffers(line, size, &head) : 0;
-    if (!buffers)
-        return;
-    if (r->maker_count == MAX_MAKERS)
-        fail("%s: there are more than %d macros that make kernels", r->unit->path, (int)MAX_MAKERS);
-    r->makers[r->maker_count++] = (maker){head.word, head.word_size, buffers, holds(line, size, "FOR_ROWS(")};
-}
-
 static void take_directive(reader *r, const char *line, size_t size)
 {
-    if (strncmp(line, "#define ", 8) == 0) {
-        take_define(r, line, size);
-    } else if (strncmp(line, "#if", 3) == 0) {
+    if (strncmp(line, "#if", 3) == 0) {
         if (r->depth == MAX_DEPTH)
             fail("%s: conditions nest more than %d deep", r->unit->path, (int)MAX_DEPTH);
         r->conditions[r->depth++] = condition_of(line, size);
@@ -167,19 +133,10 @@ static void add_kernel(reader *r, const call *c, int buffers, bool lanes)
 /* The kernel that begins at a line, if one does. */
 static void take_kernel(reader *r, const char *line)
 {
-    call c = parse_call(line);
-    if (kernel_buffers(&c)) {
-        const char *end = strstr(line, "\n}");
+    call        c = parse_call(line);
+    const char *end = strstr(line, "\n}");
+    if (kernel_buffers(&c))
         add_kernel(r, &c, kernel_buffers(&c), end && holds(line, (size_t)(end - line), "FOR_ROWS("));
-        return;
-    }
-    for (size_t i = 0; i < r->maker_count && c.word_size; i++) {
-        const maker *m = &r->makers[i];
-        if (m->size == c.word_size && strncmp(m->name, c.word, (size_t)m->size) == 0) {
-            add_kernel(r, &c, m->buffers, m->lanes);
-            return;
-        }
-    }
 }
 
 static void read_unit(reader *r, const unit *u)
@@ -190,18 +147,16 @@ static void read_unit(reader *r, const unit *u)
         size_t size = whole_line(line);
         if (*line == '#')
             take_directive(r, line, size);
-        else if (!u->whole)
+        else
             take_kernel(r, line);
         line += size + (line[size] == '\n');
     }
 }
 
-/* Headers first: they have macros for everyone. */
 void list_kernels(kernel_list *list, const unit_list *units)
 {
     reader r = {.list = list};
-    for (int headers = 1; headers >= 0; headers--)
-        for (size_t i = 0; i < units->count; i++)
-            if (units->units[i].whole == (headers != 0))
-                read_unit(&r, &units->units[i]);
+    for (size_t i = 0; i < units->count; i++)
+        if (!units->units[i].whole)
+            read_unit(&r, &units->units[i]);
 }

@@ -1,5 +1,5 @@
-/* Rows of pointwise operations as kernel text: HAUL_UNARY(neg, NUMBER, -x, ...) becomes POINTWISE1(neg, T, STORE, -x),
- * a unit of its own, so that run-time compilers get the rows that a program uses. */
+/* Rows of pointwise operations as kernel text: HAUL_UNARY(neg, NUMBER, -x, ...) expands a template of
+ * src/kernels/pointwise.h. A row is a unit of its own, so that run-time compilers get the rows that a program uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +11,13 @@ static const struct form {
     const char *dtypes; /* NULL: the second argument */
     const char *text;
 } forms[] = {
-    {"HAUL_UNARY", NULL, "POINTWISE1(%1, T, STORE, %2)\n"},
-    {"HAUL_UNARY2", NULL, "POINTWISE1(%1, T, STORE, %2)\n"},
-    {"HAUL_UNARY_TO_BOOL", NULL, "POINTWISE1(%1, U8, PUT_BOOL, %2)\n"},
-    {"HAUL_BINARY", NULL, "POINTWISE2(%1, T, STORE, %2)\nPOINTWISE_SCALAR(%1_scalar, T, STORE, %2)\n"},
-    {"HAUL_COMPARE", "ANY", "POINTWISE2(%1, U8, PUT_BOOL, %2)\nPOINTWISE_SCALAR(%1_scalar, U8, PUT_BOOL, %2)\n"},
+    {"HAUL_UNARY", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2)\n"},
+    {"HAUL_UNARY2", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2)\n"},
+    {"HAUL_UNARY_TO_BOOL", NULL, "EXPAND(pointwise1, %1, U8, PUT_BOOL, T, A, LOAD, x, %2)\n"},
+    {"HAUL_BINARY", NULL,
+     "EXPAND(pointwise2, %1, T, STORE, %2)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2)\n"},
+    {"HAUL_COMPARE", "ANY",
+     "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2)\n"},
 };
 
 /* The dtypes of a row as a condition. */

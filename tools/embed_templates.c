@@ -3,9 +3,9 @@
  *   TEMPLATE(name, FIRST, SECOND, ...)     begins one; the line END_TEMPLATE ends it
  *   EXPAND(name, first, second, ...)       becomes its text, with `first` wherever the word FIRST stands, and so on
  *
- * Both stand at the start of a line. FIRST##_rest makes one word, as in a macro. An argument ends at a comma outside
- * parentheses. A text may expand the templates of all files, and a template may expand others. Diagnostics point at the
- * template's lines. */
+ * Both stand at the start of a line, EXPAND also behind spaces. FIRST##_rest makes one word, as in a macro. An argument
+ * ends at a comma outside parentheses. A text may expand the templates of all files, and a template may expand others.
+ * Diagnostics point at the template's lines. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,14 +166,15 @@ static void expand(buffer *out, const templates *list, const unit *u, const char
     if (depth > MAX_NESTED)
         fail("%s: templates expand each other without end", u->path);
     for (const char *line = text; *line;) {
-        if (!begins(line, "EXPAND(")) {
+        const char *word = line + strspn(line, " ");
+        if (!begins(word, "EXPAND(")) {
             count_line(line, &number);
             append(out, line, line_size(line));
             line += line_size(line);
             continue;
         }
         words           call;
-        const char     *end = take_words(u, line + strlen("EXPAND("), &call);
+        const char     *end = take_words(u, word + strlen("EXPAND("), &call);
         const template *t = find(list, u, &call);
         buffer          body = {0};
         end += line_size(end);

@@ -72,30 +72,7 @@ FUNC F32 cast_odd_f64(F64 v)
 #define CAST_FLOAT(x)   ((x) != (x) ? (T)0 : (x) >= CAST_HIGH ? (T)CAST_MAX : (x) <= CAST_LOW ? (T)CAST_MIN : (T)(x))
 #endif
 
-#if CHUNKED
-#define CAST(name, S, convert)                                                                                         \
-    KERNEL2(name, pointwise_params, T, out, const S, in)                                                               \
-    {                                                                                                                  \
-        const int last = p.ndim - 1;                                                                                   \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            ROW_OF(i, 2)                                                                                               \
-            GLOBAL T       *o = out + at[0];                                                                           \
-            GLOBAL const S *v = in + at[1];                                                                            \
-            if (t0 == 1 && t1 == 1)                                                                                    \
-                EACH({                                                                                                 \
-                    const S x = v[j];                                                                                  \
-                    o[j] = convert(x);                                                                                 \
-                })                                                                                                     \
-            else                                                                                                       \
-                EACH({                                                                                                 \
-                    const S x = v[j * t1];                                                                             \
-                    o[j * t0] = convert(x);                                                                            \
-                })                                                                                                     \
-            i += ITEMS_STEP(row);                                                                                      \
-        }                                                                                                              \
-    }
-#else
+#if !CHUNKED
 PACK_TYPE(I8)
 PACK_TYPE(I16)
 PACK_TYPE(I32)
@@ -105,33 +82,6 @@ PACK_TYPE(F32)
 #ifdef HAS_F64
 PACK_TYPE(F64)
 #endif
-#define CAST(name, S, convert)                                                                                         \
-    KERNEL2(name, pointwise_params, T, out, const S, in)                                                               \
-    {                                                                                                                  \
-        const int last = p.ndim - 1;                                                                                   \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
-        FOR_PACKS(i)                                                                                                   \
-        {                                                                                                              \
-            PACK_AT(i, 2)                                                                                              \
-            GLOBAL T       *o = out + at[0];                                                                           \
-            GLOBAL const S *v = in + at[1];                                                                            \
-            if (IS_WHOLE) {                                                                                            \
-                pack_T y;                                                                                              \
-                PACK_LOAD(S, w, v, t1)                                                                                 \
-                PACK_LOOP for (int j = 0; j < PACK; j++)                                                               \
-                {                                                                                                      \
-                    const S x = w.of[j];                                                                               \
-                    y.of[j] = convert(x);                                                                              \
-                }                                                                                                      \
-                PACK_STORE(T, o, y);                                                                                   \
-            } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++)                                                                  \
-                {                                                                                                      \
-                    const S x = v[j * t1];                                                                             \
-                    o[j * t0] = convert(x);                                                                            \
-                }                                                                                                      \
-        }                                                                                                              \
-    }
 #endif
 #define CAST_BOOL(x) CAST_INTEGER((x) != 0)
 #ifndef CAST_F64
@@ -149,17 +99,20 @@ PACK_TYPE(F64)
 #define CAST_BF16(x) CAST_FLOAT(BF16_TO_F32(x))
 #endif
 
-CAST(cast_bool, U8, CAST_BOOL)
-CAST(cast_u8, U8, CAST_INTEGER)
-CAST(cast_i8, I8, CAST_INTEGER)
-CAST(cast_i16, I16, CAST_INTEGER)
-CAST(cast_i32, I32, CAST_INTEGER)
-CAST(cast_i64, I64, CAST_INTEGER)
-CAST(cast_f16, U16, CAST_F16)
-CAST(cast_bf16, U16, CAST_BF16)
-CAST(cast_f32, F32, CAST_FLOAT)
+/* No LOAD and STORE: those would compute. */
+#define CAST_READ(p, i)   ((p)[i])
+#define CAST_PUT(p, i, v) ((p)[i] = (v))
+EXPAND(pointwise1, cast_bool, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_BOOL(x))
+EXPAND(pointwise1, cast_u8, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i8, T, CAST_PUT, I8, I8, CAST_READ, x, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i16, T, CAST_PUT, I16, I16, CAST_READ, x, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i32, T, CAST_PUT, I32, I32, CAST_READ, x, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i64, T, CAST_PUT, I64, I64, CAST_READ, x, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_f16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_F16(x))
+EXPAND(pointwise1, cast_bf16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_BF16(x))
+EXPAND(pointwise1, cast_f32, T, CAST_PUT, F32, F32, CAST_READ, x, CAST_FLOAT(x))
 #ifdef HAS_F64
-CAST(cast_f64, F64, CAST_F64)
+EXPAND(pointwise1, cast_f64, T, CAST_PUT, F64, F64, CAST_READ, x, CAST_F64(x))
 #endif
 #endif
 /* kernel text ends */

@@ -255,24 +255,22 @@ FUNC A M_MOD(A a, A b)
 #define TILE_EACH(what) what(0) what(1) what(2) what(3) what(4) what(5)
 #define TILE_ZERO(r)    V t##r##0 = VSPLAT(LIT(0.0)), t##r##1 = t##r##0, t##r##2 = t##r##0, t##r##3 = t##r##0;
 #define TILE_LOAD(p)    const V x0 = VLOAD(p), x1 = VLOAD((p) + LANES), x2 = VLOAD((p) + 2 * LANES), x3 = VLOAD((p) + 3 * LANES);
-#define TILE_FMA(r, w)                                                                                                 \
-    {                                                                                                                  \
-        const V tile_w = VSPLAT(w);                                                                                    \
-        t##r##0 = VFMA(tile_w, x0, t##r##0);                                                                           \
-        t##r##1 = VFMA(tile_w, x1, t##r##1);                                                                           \
-        t##r##2 = VFMA(tile_w, x2, t##r##2);                                                                           \
-        t##r##3 = VFMA(tile_w, x3, t##r##3);                                                                           \
-    }
-#define TILE_STORE(r, p)                                                                                               \
-    {                                                                                                                  \
-        VSTORE(p, t##r##0);                                                                                            \
-        VSTORE((p) + LANES, t##r##1);                                                                                  \
-        VSTORE((p) + 2 * LANES, t##r##2);                                                                              \
-        VSTORE((p) + 3 * LANES, t##r##3);                                                                              \
-    }
+#define TILE_ADD(r, c)   t##r##c = VFMA(tile_w, x##c, t##r##c);
+#define TILE_FMA(r, w)   { const V tile_w = VSPLAT(w); TILE_ADD(r, 0) TILE_ADD(r, 1) TILE_ADD(r, 2) TILE_ADD(r, 3) }
+#define TILE_STORE(r, p) { VSTORE(p, t##r##0); VSTORE((p) + LANES, t##r##1); VSTORE((p) + 2 * LANES, t##r##2); VSTORE((p) + 3 * LANES, t##r##3); }
 #endif
 
 #define SUM_OF(a, b) ((a) + (b))
+
+FUNC I64 least(I64 a, I64 b) { return a < b ? a : b; }
+
+/* How many items a loop takes side by side: those that are `left` for it, of `room` that are neighbours, at most `most`;
+ * one where work is not CHUNKED. */
+FUNC int NEIGHBOURS(I64 room, I64 left, int most)
+{
+    const I64 n = least(room, left);
+    return CHUNKED ? (int)least(n, most) : 1;
+}
 
 #if IS_FLOAT
 /* The largest element of a dense row, and the sum of exp(x - most) over it: the halves of a softmax. In kernels of the

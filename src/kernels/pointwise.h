@@ -25,87 +25,27 @@ typedef struct pointwise_params {
 #define POINTWISE_PACK(size) ((size) > 2 ? 16 / (size) : 8)
 
 #ifdef HAUL_KERNEL
-#define POINTWISE_BEGIN                                                                                                \
-    const int last = p.ndim - 1;                                                                                       \
-    const A   s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]);                                                     \
-    (void)s0;                                                                                                          \
-    (void)s1;
-
 /* PUT is STORE for results of the operands' dtype, PUT_BOOL for bools. */
 #define PUT_BOOL(q, i, v) ((q)[i] = (U8)((v) ? 1 : 0))
 
 #if CHUNKED
-/* Coordinates of element i: the offset of each operand, and how many elements of the row follow. */
-#define ROW_OF(i, operands)                                                                                            \
-    I64 at[4] = {p.offsets[0], p.offsets[1], p.offsets[2], p.offsets[3]};                                               \
-    I64 haul_q = (i), row;                                                                                             \
-    {                                                                                                                  \
-        I64 next = p.ndim > 1 ? haul_q / p.dims[last] : 0, c = haul_q - next * p.dims[last];                            \
-        for (int k = 0; k < operands; k++) at[k] += c * p.strides[k][last];                                             \
-        row = p.dims[last] - c;                                                                                        \
-        haul_q = next;                                                                                                 \
-        for (int d = last - 1; d >= 0; d--) {                                                                          \
-            next = haul_q / p.dims[d];                                                                                 \
-            c = haul_q - next * p.dims[d];                                                                             \
-            for (int k = 0; k < operands; k++) at[k] += c * p.strides[k][d];                                            \
-            haul_q = next;                                                                                             \
-        }                                                                                                              \
-        row = CHUNKED ? M_MIN_OF(row, ITEMS_END - (i)) : 1;                                                            \
+/* The elements from i on of which `left` are to be done: how many of them are in one innermost row, and where the first
+ * is in each operand. */
+INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operands, I64 *at)
+{
+    const int last = p->ndim - 1;
+    I64 next = p->ndim > 1 ? i / p->dims[last] : 0, c = i - next * p->dims[last];
+    const I64 row = p->dims[last] - c;
+    for (int k = 0; k < operands; k++) at[k] = p->offsets[k] + c * p->strides[k][last];
+    i = next;
+    for (int d = last - 1; d >= 0; d--) {
+        next = i / p->dims[d];
+        c = i - next * p->dims[d];
+        for (int k = 0; k < operands; k++) at[k] += c * p->strides[k][d];
+        i = next;
     }
-#define EACH(body) VECTOR_LOOP for (I64 j = 0; j < row; j++) body
-
-#define POINTWISE1(name, R, PUT, formula)                                                                              \
-    KERNEL2(name, pointwise_params, R, out, const T, in0)                                                              \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                     \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            ROW_OF(i, 2)                                                                                               \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            if (t0 == 1 && t1 == 1) EACH({ const A x = LOAD(v0, j); PUT(o, j, formula); })                             \
-            else EACH({ const A x = LOAD(v0, j * t1); PUT(o, j * t0, formula); })                                      \
-            i += ITEMS_STEP(row);                                                                                      \
-        }                                                                                                              \
-    }
-
-#define POINTWISE2(name, R, PUT, formula)                                                                              \
-    KERNEL3(name, pointwise_params, R, out, const T, in0, const T, in1)                                                \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last];                            \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            ROW_OF(i, 3)                                                                                               \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            GLOBAL const T *v1 = in1 + at[2];                                                                          \
-            if (t0 == 1 && t1 == 1 && t2 == 1)                                                                         \
-                EACH({ const A a = LOAD(v0, j); const A b = LOAD(v1, j); PUT(o, j, formula); })                        \
-            else if (t0 == 1 && t1 == 1 && t2 == 0) {                                                                  \
-                const A b = LOAD(v1, 0);                                                                               \
-                EACH({ const A a = LOAD(v0, j); PUT(o, j, formula); })                                                 \
-            } else                                                                                                     \
-                EACH({ const A a = LOAD(v0, j * t1); const A b = LOAD(v1, j * t2); PUT(o, j * t0, formula); })         \
-            i += ITEMS_STEP(row);                                                                                      \
-        }                                                                                                              \
-    }
-
-/* A binary row with the second operand a scalar. */
-#define POINTWISE_SCALAR(name, R, PUT, formula)                                                                        \
-    KERNEL2(name, pointwise_params, R, out, const T, in0)                                                              \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const A b = s0;                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                     \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            ROW_OF(i, 2)                                                                                               \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            if (t0 == 1 && t1 == 1) EACH({ const A a = LOAD(v0, j); PUT(o, j, formula); })                             \
-            else EACH({ const A a = LOAD(v0, j * t1); PUT(o, j * t0, formula); })                                      \
-            i += ITEMS_STEP(row);                                                                                      \
-        }                                                                                                              \
-    }
+    return M_MIN_OF(row, left);
+}
 #else
 #define PACK ((int)POINTWISE_PACK(sizeof(T)))
 #define PACK_TYPE(S)                                                                                                   \
@@ -115,34 +55,36 @@ typedef struct pointwise_params {
 PACK_TYPE(T)
 PACK_TYPE(U8)
 
-/* Item i: how many elements, and the offset of each operand's first. */
-#define PACK_AT(i, operands)                                                                                           \
-    const I64 haul_at = (i) * p.pack;                                                                                  \
-    const int n = (int)M_MIN_OF((I64)p.pack, p.count - haul_at);                                                       \
-    I64 at[4] = {p.offsets[0], p.offsets[1], p.offsets[2], p.offsets[3]};                                              \
-    if (p.ndim == 1)                                                                                                   \
-        for (int k = 0; k < operands; k++) at[k] += haul_at * p.strides[k][0];                                         \
-    else if (p.narrow) {                                                                                               \
-        U32 rest = (U32)haul_at;                                                                                       \
-        I32 near[4] = {0, 0, 0, 0};                                                                                    \
-        for (int d = p.ndim - 1; d > 0; d--) {                                                                         \
-            const U32 next = (MULHI32(rest, p.factors[d]) + rest) >> p.shifts[d];                                      \
-            const I32 step = (I32)(rest - next * (U32)p.dims[d]);                                                      \
-            for (int k = 0; k < operands; k++) near[k] += step * (I32)p.strides[k][d];                                 \
-            rest = next;                                                                                               \
-        }                                                                                                              \
-        for (int k = 0; k < operands; k++) at[k] += near[k] + (I32)rest * (I32)p.strides[k][0];                        \
-    } else {                                                                                                           \
-        I64 rest = haul_at;                                                                                            \
-        for (int d = p.ndim - 1; d > 0; d--) {                                                                         \
-            const I64 next = QUOTIENT(rest, p.dims[d]);                                                                \
-            for (int k = 0; k < operands; k++) at[k] += (rest - next * p.dims[d]) * p.strides[k][d];                   \
-            rest = next;                                                                                               \
-        }                                                                                                              \
-        for (int k = 0; k < operands; k++) at[k] += rest * p.strides[k][0];                                            \
+/* Item i: how many elements it has, and where the first is in each operand. */
+INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *at)
+{
+    const I64 first = i * p->pack;
+    for (int k = 0; k < operands; k++) at[k] = p->offsets[k];
+    if (p->ndim == 1) {
+        for (int k = 0; k < operands; k++) at[k] += first * p->strides[k][0];
+    } else if (p->narrow) {
+        U32 rest = (U32)first;
+        I32 near[4] = {0, 0, 0, 0};
+        for (int d = p->ndim - 1; d > 0; d--) {
+            const U32 next = (MULHI32(rest, p->factors[d]) + rest) >> p->shifts[d];
+            const I32 step = (I32)(rest - next * (U32)p->dims[d]);
+            for (int k = 0; k < operands; k++) near[k] += step * (I32)p->strides[k][d];
+            rest = next;
+        }
+        for (int k = 0; k < operands; k++) at[k] += near[k] + (I32)rest * (I32)p->strides[k][0];
+    } else {
+        I64 rest = first;
+        for (int d = p->ndim - 1; d > 0; d--) {
+            const I64 next = QUOTIENT(rest, p->dims[d]);
+            for (int k = 0; k < operands; k++) at[k] += (rest - next * p->dims[d]) * p->strides[k][d];
+            rest = next;
+        }
+        for (int k = 0; k < operands; k++) at[k] += rest * p->strides[k][0];
     }
+    return (int)M_MIN_OF((I64)p->pack, p->count - first);
+}
 #define FOR_PACKS(i) for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1))
-#define IS_WHOLE     (n == PACK && p.pack == PACK)
+#define IS_WHOLE(n)  ((n) == PACK && p.pack == PACK)
 
 /* An operand of a whole item, whose elements are side by side or all the same one. */
 #define PACK_LOAD(S, name, from, step)                                                                                 \
@@ -150,75 +92,114 @@ PACK_TYPE(U8)
     if (step) name = *(GLOBAL const pack_##S *)(from);                                                                 \
     else PACK_LOOP for (int j = 0; j < PACK; j++) name.of[j] = (from)[0];
 #define PACK_STORE(S, to, name) (*(GLOBAL pack_##S *)(to) = name)
+#endif
 
-#define POINTWISE1(name, R, PUT, formula)                                                                              \
-    KERNEL2(name, pointwise_params, R, out, const T, in0)                                                              \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
-        FOR_PACKS(i)                                                                                                   \
-        {                                                                                                              \
-            PACK_AT(i, 2)                                                                                              \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            if (IS_WHOLE) {                                                                                            \
-                pack_##R y;                                                                                            \
-                PACK_LOAD(T, w0, v0, t1)                                                                               \
-                PACK_LOOP for (int j = 0; j < PACK; j++) { const A x = LOAD(w0.of, j); PUT(y.of, j, formula); }        \
-                PACK_STORE(R, o, y);                                                                                   \
-            } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++) { const A x = LOAD(v0, j * t1); PUT(o, j * t0, formula); }       \
-        }                                                                                                              \
+/* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1. */
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA)
+KERNEL2(NAME, pointwise_params, R, out, const S, in0)
+{
+    const int last = p.ndim - 1;
+    const A s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]), b = s0;
+    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];
+    (void)s0, (void)s1, (void)b;
+#if CHUNKED
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[2];
+        const I64 row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
+        GLOBAL R *o = out + at[0];
+        GLOBAL const S *v = in0 + at[1];
+        if (t0 == 1 && t1 == 1)
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const V X = READ(v, j);
+                PUT(o, j, FORMULA);
+            }
+        else
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const V X = READ(v, j * t1);
+                PUT(o, j * t0, FORMULA);
+            }
+        i += ITEMS_STEP(row);
     }
-
-#define POINTWISE2(name, R, PUT, formula)                                                                              \
-    KERNEL3(name, pointwise_params, R, out, const T, in0, const T, in1)                                                \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last];                           \
-        FOR_PACKS(i)                                                                                                   \
-        {                                                                                                              \
-            PACK_AT(i, 3)                                                                                              \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            GLOBAL const T *v1 = in1 + at[2];                                                                          \
-            if (IS_WHOLE) {                                                                                            \
-                pack_##R y;                                                                                            \
-                PACK_LOAD(T, w0, v0, t1)                                                                               \
-                PACK_LOAD(T, w1, v1, t2)                                                                               \
-                PACK_LOOP for (int j = 0; j < PACK; j++) {                                                             \
-                    const A a = LOAD(w0.of, j), b = LOAD(w1.of, j);                                                    \
-                    PUT(y.of, j, formula);                                                                             \
-                }                                                                                                      \
-                PACK_STORE(R, o, y);                                                                                   \
-            } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++) {                                                                \
-                    const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);                                                \
-                    PUT(o, j * t0, formula);                                                                           \
-                }                                                                                                      \
-        }                                                                                                              \
-    }
-
-/* A binary row with the second operand a scalar. */
-#define POINTWISE_SCALAR(name, R, PUT, formula)                                                                        \
-    KERNEL2(name, pointwise_params, R, out, const T, in0)                                                              \
-    {                                                                                                                  \
-        POINTWISE_BEGIN                                                                                                \
-        const A b = s0;                                                                                                \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];                                                    \
-        FOR_PACKS(i)                                                                                                   \
-        {                                                                                                              \
-            PACK_AT(i, 2)                                                                                              \
-            GLOBAL R *o = out + at[0];                                                                                 \
-            GLOBAL const T *v0 = in0 + at[1];                                                                          \
-            if (IS_WHOLE) {                                                                                            \
-                pack_##R y;                                                                                            \
-                PACK_LOAD(T, w0, v0, t1)                                                                               \
-                PACK_LOOP for (int j = 0; j < PACK; j++) { const A a = LOAD(w0.of, j); PUT(y.of, j, formula); }        \
-                PACK_STORE(R, o, y);                                                                                   \
-            } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++) { const A a = LOAD(v0, j * t1); PUT(o, j * t0, formula); }       \
-        }                                                                                                              \
+#else
+    FOR_PACKS(i) {
+        I64 at[2];
+        const int n = pointwise_pack(&p, i, 2, at);
+        GLOBAL R *o = out + at[0];
+        GLOBAL const S *v = in0 + at[1];
+        if (IS_WHOLE(n)) {
+            pack_##R y;
+            PACK_LOAD(S, w, v, t1)
+            PACK_LOOP for (int j = 0; j < PACK; j++) {
+                const V X = READ(w.of, j);
+                PUT(y.of, j, FORMULA);
+            }
+            PACK_STORE(R, o, y);
+        } else {
+            PACK_REST for (int j = 0; j < n; j++) {
+                const V X = READ(v, j * t1);
+                PUT(o, j * t0, FORMULA);
+            }
+        }
     }
 #endif
+}
+END_TEMPLATE
+
+/* FORMULA is one of the elements a and b, and of the scalars s0 and s1. */
+TEMPLATE(pointwise2, NAME, R, PUT, FORMULA)
+KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
+{
+    const int last = p.ndim - 1;
+    const A s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]);
+    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last];
+    (void)s0, (void)s1;
+#if CHUNKED
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[3];
+        const I64 row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
+        GLOBAL R *o = out + at[0];
+        GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
+        if (t0 == 1 && t1 == 1 && t2 == 1)
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const A a = LOAD(v0, j), b = LOAD(v1, j);
+                PUT(o, j, FORMULA);
+            }
+        else if (t0 == 1 && t1 == 1 && t2 == 0) {
+            const A b = LOAD(v1, 0);
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const A a = LOAD(v0, j);
+                PUT(o, j, FORMULA);
+            }
+        } else
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
+                PUT(o, j * t0, FORMULA);
+            }
+        i += ITEMS_STEP(row);
+    }
+#else
+    FOR_PACKS(i) {
+        I64 at[3];
+        const int n = pointwise_pack(&p, i, 3, at);
+        GLOBAL R *o = out + at[0];
+        GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
+        if (IS_WHOLE(n)) {
+            pack_##R y;
+            PACK_LOAD(T, w0, v0, t1)
+            PACK_LOAD(T, w1, v1, t2)
+            PACK_LOOP for (int j = 0; j < PACK; j++) {
+                const A a = LOAD(w0.of, j), b = LOAD(w1.of, j);
+                PUT(y.of, j, FORMULA);
+            }
+            PACK_STORE(R, o, y);
+        } else {
+            PACK_REST for (int j = 0; j < n; j++) {
+                const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
+                PUT(o, j * t0, FORMULA);
+            }
+        }
+    }
+#endif
+}
+END_TEMPLATE
 #endif

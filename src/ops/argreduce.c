@@ -16,57 +16,56 @@ typedef struct argreduce_params {
 
 #ifdef HAUL_KERNEL
 /* Where output i's row begins. */
-#define ARGREDUCE_AT                                                                                                   \
-    I64 at = p.x_offset, rest = i;                                                                                     \
-    for (int d = p.ndim - 1; d >= 0; d--) {                                                                            \
-        const I64 next = QUOTIENT(rest, p.dims[d]);                                                                    \
-        at += (rest - next * p.dims[d]) * p.strides[d];                                                                \
-        rest = next;                                                                                                   \
-    }                                                                                                                  \
-    GLOBAL const T *v = x + at;
-
-#define ARGREDUCE_ROWS(name, STEP)                                                                                     \
-    KERNEL2(name, argreduce_params, I64, out, const T, x)                                                              \
-    {                                                                                                                  \
-        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
-        FOR_ROWS(i)                                                                                                    \
-        {                                                                                                              \
-            ARGREDUCE_AT                                                                                               \
-            LANE_VALUES(A, s);                                                                                         \
-            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = LOAD(v, 0);                                                        \
-            for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
-                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, j + l));                           \
-            EACH_LANE(l, n - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, whole + l));                           \
-            LANE_TREE(A, s, STEP)                                                                                      \
-            const A best = OF_FIRST_LANE(s);                                                                           \
-            FIND_IN_ROW(found, j, n, ARGREDUCE_SAME(LOAD(v, j), best))                                                 \
-            if (IS_FIRST_LANE) out[p.out_offset + i] = found;                                                          \
-        }                                                                                                              \
+FUNC I64 argreduce_at(const I64 *dims, const I64 *strides, I32 ndim, I64 i)
+{
+    I64 at = 0;
+    for (I32 d = ndim - 1; d >= 0; d--) {
+        const I64 next = QUOTIENT(i, dims[d]);
+        at += (i - next * dims[d]) * strides[d];
+        i = next;
     }
-
-#define ARGREDUCE_COLUMNS(name, STEP)                                                                                  \
-    KERNEL2(name, argreduce_params, I64, out, const T, x)                                                              \
-    {                                                                                                                  \
-        FOR_ITEMS(i)                                                                                                   \
-        {                                                                                                              \
-            ARGREDUCE_AT                                                                                               \
-            A best = LOAD(v, 0);                                                                                       \
-            I64 found = 0;                                                                                             \
-            for (I64 j = 1; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));                               \
-            while (found < p.length - 1 && !ARGREDUCE_SAME(LOAD(v, found * p.stride), best)) found++;                  \
-            out[p.out_offset + i] = found;                                                                             \
-        }                                                                                                              \
-    }
+    return at;
+}
 
 #if IS_FLOAT
 #define ARGREDUCE_SAME(a, b) ((a) == (b) || ((a) != (a) && (b) != (b)))
 #else
 #define ARGREDUCE_SAME(a, b) ((a) == (b))
 #endif
-ARGREDUCE_ROWS(argmax,            M_MAX)
-ARGREDUCE_COLUMNS(argmax_columns, M_MAX)
-ARGREDUCE_ROWS(argmin,            M_MIN)
-ARGREDUCE_COLUMNS(argmin_columns, M_MIN)
+
+TEMPLATE(argreduce, NAME, STEP)
+KERNEL2(NAME, argreduce_params, I64, out, const T, x)
+{
+    const I64 n = p.length, whole = n - n % SUM_LANES;
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + argreduce_at(p.dims, p.strides, p.ndim, i) + p.x_offset;
+        LANE_VALUES(A, s);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = LOAD(v, 0);
+        for (I64 j = 0; j < whole; j += SUM_LANES)
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, j + l));
+        EACH_LANE(l, n - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, whole + l));
+        LANE_TREE(A, s, STEP)
+        const A best = OF_FIRST_LANE(s);
+        FIND_IN_ROW(found, j, n, ARGREDUCE_SAME(LOAD(v, j), best))
+        if (IS_FIRST_LANE) out[p.out_offset + i] = found;
+    }
+}
+
+KERNEL2(NAME##_columns, argreduce_params, I64, out, const T, x)
+{
+    FOR_ITEMS(i) {
+        GLOBAL const T *v = x + argreduce_at(p.dims, p.strides, p.ndim, i) + p.x_offset;
+        A best = LOAD(v, 0);
+        I64 found = 0;
+        for (I64 j = 1; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));
+        while (found < p.length - 1 && !ARGREDUCE_SAME(LOAD(v, found * p.stride), best)) found++;
+        out[p.out_offset + i] = found;
+    }
+}
+END_TEMPLATE
+
+EXPAND(argreduce, argmax, M_MAX)
+EXPAND(argreduce, argmin, M_MIN)
 #endif
 /* kernel text ends */
 // clang-format on

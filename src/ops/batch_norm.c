@@ -25,33 +25,21 @@ typedef struct batch_norm_params {
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 
-/* Item i is channel k of chunk c, rows first .. end of the images. */
-#define BATCH_NORM_CHUNK                                                                                               \
-    const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels;                                                     \
-    const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images), step = p.channels * p.inner;
-
-/* Where inner is 1, of several channels side by side. */
-#define BATCH_NORM_SIDE_BY_SIDE                                                                                        \
-    BATCH_NORM_CHUNK                                                                                                   \
-    const I64 room = CHUNKED ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                                            \
-    const int width = (int)M_MIN_OF(room, BATCH_NORM_WIDTH);
-
-/* Elsewhere, in lanes: every element j of the chunk is shown to lane l. */
-#define BATCH_NORM_EACH(...)                                                                                           \
-    for (I64 r = first; r < end; r++) {                                                                                \
-        const I64 row = r * step + k * p.inner, whole = p.inner - p.inner % SUM_LANES;                                 \
-        LANE_UNROLL for (I64 q = 0; q < whole; q += SUM_LANES)                                                         \
-            EACH_LANE(l, SUM_LANES)                                                                                    \
-            {                                                                                                          \
-                const I64 j = row + q + l;                                                                             \
-                __VA_ARGS__;                                                                                           \
-            }                                                                                                          \
-        EACH_LANE(l, p.inner - whole)                                                                                  \
-        {                                                                                                              \
-            const I64 j = row + whole + l;                                                                             \
-            __VA_ARGS__;                                                                                               \
-        }                                                                                                              \
-    }
+/* DO for each element j of channel k of a chunk, rows first .. end, in lane l. */
+TEMPLATE(batch_norm_each, DO)
+        for (I64 r = first; r < end; r++) {
+            const I64 row = r * step + k * p.inner, whole = p.inner - p.inner % SUM_LANES;
+            LANE_UNROLL for (I64 q = 0; q < whole; q += SUM_LANES)
+                EACH_LANE(l, SUM_LANES) {
+                    const I64 j = row + q + l;
+                    DO;
+                }
+            EACH_LANE(l, p.inner - whole) {
+                const I64 j = row + whole + l;
+                DO;
+            }
+        }
+END_TEMPLATE
 
 /* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. Sums are of differences to the
  * chunk's first element, so that a large mean costs no digits and equal elements have no variance. */
@@ -60,18 +48,18 @@ KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
     GLOBAL const T *v = x + p.offsets[1];
     GLOBAL ACC *means = parts + p.offsets[0];
     GLOBAL ACC *squares = means + p.chunks * p.channels;
-    FOR_ROWS(i)
-    {
-        BATCH_NORM_CHUNK
+    FOR_ROWS(i) {
+        const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels, step = p.channels * p.inner;
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images);
         const A one = LOAD(v, first * step + k * p.inner);
         LANE_VALUES(A, s);
         LANE_VALUES(A, t);
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
         EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
-        BATCH_NORM_EACH(OF_LANE(s, l) += LOAD(v, j) - one)
+        EXPAND(batch_norm_each, OF_LANE(s, l) += LOAD(v, j) - one)
         LANE_TREE(A, s, SUM_OF)
         const A mean = one + OF_FIRST_LANE(s) / (A)((end - first) * p.inner);
-        BATCH_NORM_EACH(OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+        EXPAND(batch_norm_each, OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         LANE_TREE(A, t, SUM_OF)
         const A m2 = OF_FIRST_LANE(t);
         if (IS_FIRST_LANE) {
@@ -87,7 +75,9 @@ KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
     GLOBAL ACC *means = parts + p.offsets[0];
     GLOBAL ACC *squares = means + p.chunks * p.channels;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        BATCH_NORM_SIDE_BY_SIDE
+        const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels, step = p.channels * p.inner;
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images);
+        const int width = NEIGHBOURS(p.channels - k, ITEMS_END - i, BATCH_NORM_WIDTH);
         const A n = (A)(end - first);
         GLOBAL const T *one = v + first * step + k;
         A mean[CHUNKED ? BATCH_NORM_WIDTH : 1], m2[CHUNKED ? BATCH_NORM_WIDTH : 1];
@@ -113,8 +103,7 @@ KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
     GLOBAL const ACC *means = parts + p.offsets[1];
     GLOBAL const ACC *squares = means + p.chunks * p.channels;
     GLOBAL ACC *o = stats + p.offsets[0];
-    FOR_ROWS(k)
-    {
+    FOR_ROWS(k) {
         const A one = means[k];
         LANE_VALUES(A, s);
         LANE_VALUES(A, t);
@@ -150,8 +139,7 @@ KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
 KERNEL3(batch_norm_given, batch_norm_params, ACC, stats, const ACC, mean, const ACC, var)
 {
     GLOBAL ACC *o = stats + p.offsets[0];
-    FOR_ITEMS(k)
-    {
+    FOR_ITEMS(k) {
         const A v = var[p.offsets[2] + k];
         o[k] = mean[p.offsets[1] + k];
         o[p.channels + k] = LIT(1.0) / M_SQRT(v + SCALAR(p.eps));
@@ -164,19 +152,18 @@ KERNEL3(batch_norm_running, batch_norm_params, ACC, mean, ACC, var, const ACC, s
 {
     const A m = SCALAR(p.momentum), unbias = SCALAR(p.unbias);
     GLOBAL const ACC *s = stats + p.offsets[2];
-    FOR_ITEMS(k)
-    {
+    FOR_ITEMS(k) {
         const I64 a = p.offsets[0] + k, b = p.offsets[1] + k;
         mean[a] = (LIT(1.0) - m) * mean[a] + m * s[k];
         var[b] = (LIT(1.0) - m) * var[b] + m * (s[2 * p.channels + k] * unbias);
     }
 }
 
-/* A run of elements from i on that lie in one channel, k (or, where inner is 1, in one image). */
-#define BATCH_NORM_RUN                                                                                                 \
-    const I64 r = QUOTIENT(i, p.inner), k = REMAINDER(r, p.channels);                                                 \
-    const I64 room = p.inner == 1 ? p.channels - k : p.inner - (i - r * p.inner);                                      \
-    const I64 run = CHUNKED ? M_MIN_OF(room, ITEMS_END - i) : 1
+/* How many elements from i on, which is in channel k of row r, are in that channel, or, where inner is 1, in one row. */
+FUNC I64 batch_norm_room(I64 i, I64 r, I64 k, I64 channels, I64 inner)
+{
+    return inner == 1 ? channels - k : inner - (i - r * inner);
+}
 
 /* y = (x - mean) / sqrt(var + eps) weight + bias */
 KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const ACC, stats, const ACC, weight, const ACC, bias)
@@ -188,7 +175,8 @@ KERNEL5(batch_norm_apply, batch_norm_params, T, out, const T, x, const ACC, stat
     GLOBAL const ACC *w = weight + p.offsets[3];
     GLOBAL const ACC *b = bias + p.offsets[4];
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        BATCH_NORM_RUN;
+        const I64 r = QUOTIENT(i, p.inner), k = REMAINDER(r, p.channels);
+        const I64 room = batch_norm_room(i, r, k, p.channels, p.inner), run = CHUNKED ? least(room, ITEMS_END - i) : 1;
         if (p.inner == 1) {
             for (I64 j = 0; j < run; j++) {
                 const A scale = scales[k + j] * (p.has_weight ? w[k + j] : LIT(1.0));
@@ -213,16 +201,16 @@ KERNEL4(batch_norm_sums, batch_norm_params, ACC, parts, const T, g, const T, x, 
     GLOBAL const ACC *scales = means + p.channels;
     GLOBAL ACC *plain = parts + p.offsets[0];
     GLOBAL ACC *along = plain + p.chunks * p.channels;
-    FOR_ROWS(i)
-    {
-        BATCH_NORM_CHUNK
+    FOR_ROWS(i) {
+        const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels, step = p.channels * p.inner;
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images);
         const A mean = means[k], scale = scales[k];
         LANE_VALUES(A, s);
         LANE_VALUES(A, t);
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
         EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
-        BATCH_NORM_EACH(const A one = LOAD(u, j); OF_LANE(s, l) += one;
-                        OF_LANE(t, l) += one * ((LOAD(v, j) - mean) * scale))
+        EXPAND(batch_norm_each, const A one = LOAD(u, j); OF_LANE(s, l) += one;
+               OF_LANE(t, l) += one * ((LOAD(v, j) - mean) * scale))
         LANE_TREE(A, s, SUM_OF)
         LANE_TREE(A, t, SUM_OF)
         const A a = OF_FIRST_LANE(s), b = OF_FIRST_LANE(t);
@@ -242,7 +230,9 @@ KERNEL4(batch_norm_sums_columns, batch_norm_params, ACC, parts, const T, g, cons
     GLOBAL ACC *plain = parts + p.offsets[0];
     GLOBAL ACC *along = plain + p.chunks * p.channels;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        BATCH_NORM_SIDE_BY_SIDE
+        const I64 c = QUOTIENT(i, p.channels), k = i - c * p.channels, step = p.channels * p.inner;
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.images);
+        const int width = NEIGHBOURS(p.channels - k, ITEMS_END - i, BATCH_NORM_WIDTH);
         A a[CHUNKED ? BATCH_NORM_WIDTH : 1], b[CHUNKED ? BATCH_NORM_WIDTH : 1];
         for (int l = 0; l < width; l++) a[l] = 0;
         for (int l = 0; l < width; l++) b[l] = 0;
@@ -261,8 +251,7 @@ KERNEL4(batch_norm_sums_columns, batch_norm_params, ACC, parts, const T, g, cons
 /* sums[0, k] and sums[1, k]: the chunks added up. Items are both rows. */
 KERNEL2(batch_norm_add, batch_norm_params, ACC, sums, const ACC, parts)
 {
-    FOR_ROWS(i)
-    {
+    FOR_ROWS(i) {
         const I64 row = QUOTIENT(i, p.channels), k = i - row * p.channels;
         GLOBAL const ACC *v = parts + p.offsets[1] + row * p.chunks * p.channels + k;
         LANE_VALUES(A, s);
@@ -289,7 +278,8 @@ KERNEL6(batch_norm_backward, batch_norm_params, T, out, const T, g, const T, x, 
     GLOBAL const ACC *w = weight + p.offsets[5];
     const A part = p.training ? LIT(1.0) / (A)(p.images * p.inner) : LIT(0.0);
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        BATCH_NORM_RUN;
+        const I64 r = QUOTIENT(i, p.inner), k = REMAINDER(r, p.channels);
+        const I64 room = batch_norm_room(i, r, k, p.channels, p.inner), run = CHUNKED ? least(room, ITEMS_END - i) : 1;
         if (p.inner == 1) {
             for (I64 j = 0; j < run; j++) {
                 const A scale = scales[k + j], a = plain[k + j] * part, b = along[k + j] * part;

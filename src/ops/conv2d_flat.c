@@ -81,9 +81,9 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
 }
 
 /* Where a tap finds its elements, relative to a channel. */
-#define CONV2D_TAP(y, x)                                                                                               \
-    ((REMAINDER((y) * p.step_h, p.phases_h) * p.phases_w + REMAINDER((x) * p.step_w, p.phases_w)) * p.plane +          \
-     QUOTIENT((y) * p.step_h, p.phases_h) * p.columns + QUOTIENT((x) * p.step_w, p.phases_w))
+#define CONV2D_TAP(of, y, x)                                                                                           \
+    ((REMAINDER((y) * (of).step_h, (of).phases_h) * (of).phases_w + REMAINDER((x) * (of).step_w, (of).phases_w)) * (of).plane + \
+     QUOTIENT((y) * (of).step_h, (of).phases_h) * (of).columns + QUOTIENT((x) * (of).step_w, (of).phases_w))
 
 /* A tile of the result a work item. */
 KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weight, const ACC, bias)
@@ -101,7 +101,7 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
         TILE_EACH(TILE_ZERO)
         for (I64 y = 0; y < p.kh; y++)
             for (I64 x = 0; x < p.kw; x++) {
-                GLOBAL const ACC *b = planes + CONV2D_TAP(y, x), *a = taps + y * p.w_kh + x * p.w_kw;
+                GLOBAL const ACC *b = planes + CONV2D_TAP(p, y, x), *a = taps + y * p.w_kh + x * p.w_kw;
                 for (I64 c = 0; c < p.channels; c++) {
                     TILE_LOAD(b)
 #define CONV2D_STEP(r) TILE_FMA(r, a[row##r])
@@ -112,25 +112,42 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
                 }
             }
         const I64 end = M_MIN_OF(span, q0 + TILE_WIDTH);
-#define CONV2D_KEEP(r)                                                                                                 \
-        if (r <= below) {                                                                                              \
-            const I64 channel = group * p.m + i0 + r;                                                                  \
-            const A start = p.has_bias ? bias[p.bias_offset + channel] : (A)0;                                         \
-            GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.h * p.w;                          \
-            ACC row[TILE_WIDTH];                                                                                       \
-            TILE_STORE(r, row)                                                                                         \
-            for (I64 q = q0, y = QUOTIENT(q0, p.columns); q < end; y++) {                                              \
-                const I64 next = M_MIN_OF((y + 1) * p.columns, end), stop = M_MIN_OF(y * p.columns + p.w, next);       \
-                for (I64 j = q; j < stop; j++) STORE(to, y * p.w + j - y * p.columns, row[j - q0] + start);            \
-                q = next;                                                                                              \
-            }                                                                                                          \
-        }
+        ACC rows[TILE_ROWS][TILE_WIDTH];
+#define CONV2D_KEEP(r) TILE_STORE(r, rows[r])
         TILE_EACH(CONV2D_KEEP)
 #undef CONV2D_KEEP
+        for (int r = 0; r < TILE_ROWS && r <= below; r++) {
+            const I64 channel = group * p.m + i0 + r;
+            const A start = p.has_bias ? bias[p.bias_offset + channel] : (A)0;
+            GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.h * p.w;
+            for (I64 q = q0, y = QUOTIENT(q0, p.columns); q < end; y++) {
+                const I64 next = M_MIN_OF((y + 1) * p.columns, end), stop = M_MIN_OF(y * p.columns + p.w, next);
+                for (I64 j = q; j < stop; j++) STORE(to, y * p.w + j - y * p.columns, rows[r][j - q0] + start);
+                q = next;
+            }
+        }
     }
 }
 
 #define CONV2D_EACH(what) what(0) what(1) what(2) what(3)
+
+/* Where tap k of a group finds its elements in an image of x. */
+FUNC I64 conv2d_tap_at(const conv2d_weight_params of, I64 group, I64 k)
+{
+    const I64 c = QUOTIENT(k, of.kh * of.kw), yx = k - c * (of.kh * of.kw), y = QUOTIENT(yx, of.kw), x = yx - y * of.kw;
+    return (group * of.channels + c) * of.channel + CONV2D_TAP(of, y, x);
+}
+
+/* The sums of the lanes of `count` vectors. */
+FUNC void conv2d_fold(GLOBAL ACC *to, I64 count, const ACC *lanes)
+{
+    for (I64 s = 0; s < count; s++) {
+        ACC sum = 0;
+        for (int l = 0; l < LANES; l++) sum += lanes[s * LANES + l];
+        to[s] = sum;
+    }
+}
+
 /* Four channels of dy against four taps a work item. */
 KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
 {
@@ -144,9 +161,7 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
         /* Channels and taps past the last are the last again. */
 #define CONV2D_ROW(r)                                                                                                  \
         const I64 dy##r = (group * p.m + i0 + M_MIN_OF(below, (I64)r)) * p.dy_plane;                                   \
-        const I64 tap##r = k0 + M_MIN_OF(right, (I64)r), c##r = QUOTIENT(tap##r, p.kh * p.kw);                         \
-        const I64 yx##r = tap##r - c##r * (p.kh * p.kw), ky##r = QUOTIENT(yx##r, p.kw), kx##r = yx##r - ky##r * p.kw;  \
-        const I64 x##r = (group * p.channels + c##r) * p.channel + CONV2D_TAP(ky##r, kx##r);                           \
+        const I64 x##r = conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)r));                                        \
         V s##r##0 = VSPLAT(LIT(0.0)), s##r##1 = s##r##0, s##r##2 = s##r##0, s##r##3 = s##r##0;
         CONV2D_EACH(CONV2D_ROW)
 #undef CONV2D_ROW
@@ -154,34 +169,25 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
             GLOBAL const ACC *dy = in0 + image * p.dy_image, *x = in1 + image * p.image;
             for (I64 q = 0; q < p.span; q += LANES) {
                 const V v0 = VLOAD(x + x0 + q), v1 = VLOAD(x + x1 + q), v2 = VLOAD(x + x2 + q), v3 = VLOAD(x + x3 + q);
-#define CONV2D_STEP(r)                                                                                                 \
-                {                                                                                                      \
-                    const V w = VLOAD(dy + dy##r + q);                                                                 \
-                    s##r##0 = VFMA(w, v0, s##r##0);                                                                    \
-                    s##r##1 = VFMA(w, v1, s##r##1);                                                                    \
-                    s##r##2 = VFMA(w, v2, s##r##2);                                                                    \
-                    s##r##3 = VFMA(w, v3, s##r##3);                                                                    \
-                }
+#define CONV2D_ADD(r, c) s##r##c = VFMA(w, v##c, s##r##c);
+#define CONV2D_STEP(r) { const V w = VLOAD(dy + dy##r + q); CONV2D_ADD(r, 0) CONV2D_ADD(r, 1) CONV2D_ADD(r, 2) CONV2D_ADD(r, 3) }
                 CONV2D_EACH(CONV2D_STEP)
 #undef CONV2D_STEP
+#undef CONV2D_ADD
             }
         }
         GLOBAL ACC *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
-        ACC lanes[4 * LANES];
+        const I64 count = M_MIN_OF(right + 1, (I64)CONV2D_ROWS);
+        ACC lanes[CONV2D_ROWS * LANES];
+#define CONV2D_PUT(r, c) VSTORE(lanes + c * LANES, s##r##c);
 #define CONV2D_KEEP(r)                                                                                                 \
         if (r <= below) {                                                                                              \
-            VSTORE(lanes, s##r##0);                                                                                    \
-            VSTORE(lanes + LANES, s##r##1);                                                                            \
-            VSTORE(lanes + 2 * LANES, s##r##2);                                                                        \
-            VSTORE(lanes + 3 * LANES, s##r##3);                                                                        \
-            for (I64 s = 0; s <= M_MIN_OF(right, (I64)3); s++) {                                                       \
-                ACC sum = 0;                                                                                           \
-                for (int l = 0; l < LANES; l++) sum += lanes[s * LANES + l];                                           \
-                to[r * taps + s] = sum;                                                                                \
-            }                                                                                                          \
+            CONV2D_PUT(r, 0) CONV2D_PUT(r, 1) CONV2D_PUT(r, 2) CONV2D_PUT(r, 3)                                        \
+            conv2d_fold(to + r * taps, count, lanes);                                                                  \
         }
         CONV2D_EACH(CONV2D_KEEP)
 #undef CONV2D_KEEP
+#undef CONV2D_PUT
     }
 }
 #endif

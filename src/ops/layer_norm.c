@@ -13,21 +13,31 @@ typedef struct layer_norm_params {
 } layer_norm_params;
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
-/* Declares `mean`, that of `term`, an expression of j, over a row. `s` is what the lanes have. */
-#define LAYER_NORM_MEAN(mean, s, term)                                                                                 \
-    LANE_VALUES(A, s); EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                      \
-    for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)                                                              \
-        EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += term; }                                        \
-    EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) += term; }                  \
-    LANE_TREE(A, s, SUM_OF) const A mean = OF_FIRST_LANE(s) / (A)p.n;
+/* MEAN, that of TERM, an expression of j, over a row. S is what the lanes have. */
+TEMPLATE(layer_norm_mean, MEAN, S, TERM)
+        LANE_VALUES(A, S);
+        EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
+        for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
+            EACH_LANE(l, SUM_LANES) {
+                const I64 j = k + l;
+                OF_LANE(S, l) += TERM;
+            }
+        EACH_LANE(l, p.n % SUM_LANES) {
+            const I64 j = p.n - p.n % SUM_LANES + l;
+            OF_LANE(S, l) += TERM;
+        }
+        LANE_TREE(A, S, SUM_OF)
+        const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
+END_TEMPLATE
+
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
 
 KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
 {
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n;
-        LAYER_NORM_MEAN(mean, s, LOAD(v, j))
-        LAYER_NORM_MEAN(var, t, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+        EXPAND(layer_norm_mean, mean, s, LOAD(v, j))
+        EXPAND(layer_norm_mean, var, t, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         const A scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
         EACH_OF_ROW(j, p.n) {
             const A d = LAYER_NORM_NORMAL * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j));
@@ -44,8 +54,8 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
         const A mean = stats[p.at[5] + 2 * i], scale = stats[p.at[5] + 2 * i + 1];
-        LAYER_NORM_MEAN(plain, s, LAYER_NORM_H)
-        LAYER_NORM_MEAN(along, t, LAYER_NORM_H * LAYER_NORM_NORMAL)
+        EXPAND(layer_norm_mean, plain, s, LAYER_NORM_H)
+        EXPAND(layer_norm_mean, along, t, LAYER_NORM_H * LAYER_NORM_NORMAL)
         EACH_OF_ROW(j, p.n) {
             STORE(dx, p.at[0] + i * p.n + j, scale * (LAYER_NORM_H - plain - LAYER_NORM_NORMAL * along));
             gx[p.at[1] + i * p.n + j] = LOAD(u, j) * LAYER_NORM_NORMAL;

@@ -16,6 +16,8 @@ typedef struct pool2d_params {
     I32 exclude_padding, reserved;
 } pool2d_params;
 
+#define POOL_WIDTH 64 /* channels that are taken side by side */
+
 #if defined(HAUL_KERNEL) && IS_FLOAT
 /* The part of window `o` that lies inside an axis of `size` elements. */
 #define POOL_FIRST(o, stride, padding)              M_MAX_OF((o) * (stride) - (padding), (I64)0)
@@ -23,8 +25,7 @@ typedef struct pool2d_params {
 /* The windows that element `i` is in: [POOL_FROM, POOL_TO]. */
 #define POOL_FROM(i, stride, padding, window)                                                                          \
     ((i) + (padding) < (window) ? (I64)0 : QUOTIENT((i) + (padding) - (window), stride) + 1)
-FUNC I64 pool_least(I64 a, I64 b) { return a < b ? a : b; }
-#define POOL_TO(i, stride, padding, count) pool_least(QUOTIENT((i) + (padding), stride), (count) - 1)
+#define POOL_TO(i, stride, padding, count) least(QUOTIENT((i) + (padding), stride), (count) - 1)
 
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
@@ -154,75 +155,76 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
     }
 }
 
-/* Channels-last, an element of the result is a work item: channel k of the pixel at (row, column) of image n, `width` of
- * them side by side. All are added in the order of the kernels above. */
-#define POOL_WIDTH (CHUNKED ? 64 : 1)
-#define POOL_COLUMNS(rows, columns, ...)                                                                               \
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
-        const I64 pixel = QUOTIENT(i, p.channels), k = i - pixel * p.channels, line = QUOTIENT(pixel, columns), n = QUOTIENT(line, rows);\
-        const I64 row = line - n * (rows), column = pixel - line * (columns);                                          \
-        const I64 room = CHUNKED ? M_MIN_OF(p.channels - k, ITEMS_END - i) : 1;                                        \
-        const int width = (int)M_MIN_OF(room, POOL_WIDTH);                                                             \
-        __VA_ARGS__;                                                                                                   \
-        i += ITEMS_STEP(width);                                                                                        \
-    }
+/* The pixel (row, column) of image n that element i belongs to, channels-last, and its channel k. */
+typedef struct pool_place {
+    I64 n, row, column, k;
+} pool_place;
+FUNC pool_place pool_place_of(I64 i, I64 rows, I64 columns, I64 channels)
+{
+    const I64 pixel = QUOTIENT(i, channels), line = QUOTIENT(pixel, columns), n = QUOTIENT(line, rows);
+    const pool_place at = {n, line - n * rows, pixel - line * columns, i - pixel * channels};
+    return at;
+}
 
-/* Rows y0 .. y1 and columns x0 .. x1 of x that a pixel of y is made of; those of y that a pixel of x is part of. */
-#define POOL_WINDOW                                                                                                    \
-    const I64 y0 = POOL_FIRST(row, p.stride_h, p.padding_h);                                                           \
-    const I64 y1 = POOL_LAST(row, p.stride_h, p.padding_h, p.size_h, p.h);                                             \
-    const I64 x0 = POOL_FIRST(column, p.stride_w, p.padding_w);                                                        \
-    const I64 x1 = POOL_LAST(column, p.stride_w, p.padding_w, p.size_w, p.w);
-#define POOL_USERS                                                                                                     \
-    const I64 o0 = POOL_FROM(row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(row, p.stride_h, p.padding_h, p.out_h); \
-    const I64 q0 = POOL_FROM(column, p.stride_w, p.padding_w, p.size_w), q1 = POOL_TO(column, p.stride_w, p.padding_w, p.out_w);
-
+/* Channels-last, an element of the result is a work item; `width` channels of a pixel are taken side by side. All are
+ * added in the order of the kernels above. */
 KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
 {
-    POOL_COLUMNS(p.out_h, p.out_w, {
-        POOL_WINDOW
-        GLOBAL const T *x = in0 + p.x_offset + n * p.h * p.w * p.channels + k;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 y0 = POOL_FIRST(at.row, p.stride_h, p.padding_h);
+        const I64 y1 = POOL_LAST(at.row, p.stride_h, p.padding_h, p.size_h, p.h);
+        const I64 x0 = POOL_FIRST(at.column, p.stride_w, p.padding_w);
+        const I64 x1 = POOL_LAST(at.column, p.stride_w, p.padding_w, p.size_w, p.w);
+        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const I64 first = y0 * p.w + x0;
-        A best[POOL_WIDTH];
-        I32 from[POOL_WIDTH];
+        A best[CHUNKED ? POOL_WIDTH : 1];
+        I32 from[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) best[l] = LOAD(x, first * p.channels + l);
         for (int l = 0; l < width; l++) from[l] = (I32)first;
         for (I64 r = y0; r < y1; r++)
             for (I64 c = x0; c < x1; c++) {
-                const I32 at = (I32)(r * p.w + c);
-                GLOBAL const T *v = x + at * p.channels;
+                const I32 here = (I32)(r * p.w + c);
+                GLOBAL const T *v = x + here * p.channels;
                 VECTOR_LOOP for (int l = 0; l < width; l++) {
                     const A value = LOAD(v, l);
                     I32 take = value > best[l] ? 1 : 0;
                     take = value != value ? 1 : take;
                     best[l] = take ? value : best[l];
-                    from[l] = take ? at : from[l];
+                    from[l] = take ? here : from[l];
                 }
             }
         for (int l = 0; l < width; l++) STORE(out, i + l, best[l]);
         for (int l = 0; l < width; l++) index[i + l] = from[l];
-    })
+        i += ITEMS_STEP(width);
+    }
 }
 
 KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I32, index)
 {
-    POOL_COLUMNS(p.h, p.w, {
-        POOL_USERS
-        const I32 at = (I32)(row * p.w + column);
-        A sum[POOL_WIDTH];
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 o0 = POOL_FROM(at.row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(at.row, p.stride_h, p.padding_h, p.out_h);
+        const I64 q0 = POOL_FROM(at.column, p.stride_w, p.padding_w, p.size_w);
+        const I64 q1 = POOL_TO(at.column, p.stride_w, p.padding_w, p.out_w);
+        const I32 here = (I32)(at.row * p.w + at.column);
+        A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
         for (I64 o = o0; o <= o1; o++)
             for (I64 q = q0; q <= q1; q++) {
-                const I64 user = ((n * p.out_h + o) * p.out_w + q) * p.channels + k;
+                const I64 user = ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
                 GLOBAL const T *g = in0 + p.y_offset + user;
                 GLOBAL const I32 *from = index + p.index_offset + user;
                 VECTOR_LOOP for (int l = 0; l < width; l++) {
                     const A value = LOAD(g, l);
-                    sum[l] += from[l] == at ? value : LIT(0.0);
+                    sum[l] += from[l] == here ? value : LIT(0.0);
                 }
             }
         for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
-    })
+        i += ITEMS_STEP(width);
+    }
 }
 
 KERNEL3(max_pool2d_pick_columns, pool2d_params, T, out, const T, in0, const I32, index)
@@ -235,11 +237,16 @@ KERNEL3(max_pool2d_pick_columns, pool2d_params, T, out, const T, in0, const I32,
 
 KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
 {
-    POOL_COLUMNS(p.out_h, p.out_w, {
-        POOL_WINDOW
-        GLOBAL const T *x = in0 + p.x_offset + n * p.h * p.w * p.channels + k;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 y0 = POOL_FIRST(at.row, p.stride_h, p.padding_h);
+        const I64 y1 = POOL_LAST(at.row, p.stride_h, p.padding_h, p.size_h, p.h);
+        const I64 x0 = POOL_FIRST(at.column, p.stride_w, p.padding_w);
+        const I64 x1 = POOL_LAST(at.column, p.stride_w, p.padding_w, p.size_w, p.w);
+        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
-        A sum[POOL_WIDTH];
+        A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
         for (I64 r = y0; r < y1; r++)
             for (I64 c = x0; c < x1; c++) {
@@ -247,25 +254,31 @@ KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
                 VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(v, l);
             }
         for (int l = 0; l < width; l++) STORE(out, i + l, sum[l] / divisor);
-    })
+        i += ITEMS_STEP(width);
+    }
 }
 
 KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
 {
-    POOL_COLUMNS(p.h, p.w, {
-        POOL_USERS
-        A sum[POOL_WIDTH];
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 o0 = POOL_FROM(at.row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(at.row, p.stride_h, p.padding_h, p.out_h);
+        const I64 q0 = POOL_FROM(at.column, p.stride_w, p.padding_w, p.size_w);
+        const I64 q1 = POOL_TO(at.column, p.stride_w, p.padding_w, p.out_w);
+        A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
         for (I64 o = o0; o <= o1; o++)
             for (I64 q = q0; q <= q1; q++) {
                 const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
                 const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
                 const A divisor = (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
-                GLOBAL const T *g = in0 + p.y_offset + ((n * p.out_h + o) * p.out_w + q) * p.channels + k;
+                GLOBAL const T *g = in0 + p.y_offset + ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
                 VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(g, l) / divisor;
             }
         for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
-    })
+        i += ITEMS_STEP(width);
+    }
 }
 #endif
 /* kernel text ends */

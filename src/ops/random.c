@@ -37,29 +37,33 @@ FUNC U64 random_high(U64 a, U64 b)
 }
 
 #ifdef HAUL_KERNEL
-/* For every few blocks: `words`, and how many of the elements they give, `each` a block, are wanted. */
-#define RANDOM_BLOCKS(each, ...)                                                                                       \
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                        \
-        U32 words[4 * PHILOX_BLOCKS];                                                                                  \
-        const I64 blocks = CHUNKED ? M_MIN_OF(ITEMS_END - i, PHILOX_BLOCKS) : 1, left = p.count - i * (each);          \
-        const int n = (int)M_MIN_OF(left, blocks * (each));                                                            \
-        const I64 at = p.out_offset + i * (each);                                                                      \
-        philox(p.seed, p.offset + (U64)i, words);                                                                      \
-        __VA_ARGS__;                                                                                                   \
-        i += ITEMS_STEP(blocks);                                                                                       \
-    }
-
 KERNEL1(random_bits, random_params, U32, out)
 {
-    RANDOM_BLOCKS(4, for (int k = 0; k < n; k++) out[at + k] = words[k];)
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * 4, blocks * 4); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * 4;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) out[at + k] = words[k];
+        i += ITEMS_STEP(blocks);
+    }
 }
 
 KERNEL1(random_integers, random_params, T, out)
 {
-    RANDOM_BLOCKS(2, for (int k = 0; k < n; k++) {
-        const U64 bits = (U64)words[2 * k] << 32 | words[2 * k + 1];
-        STORE(out, at + k, (A)(I64)(p.a + random_high(bits, p.b)));
-    })
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * 2, blocks * 2); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * 2;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) {
+            const U64 bits = (U64)words[2 * k] << 32 | words[2 * k + 1];
+            STORE(out, at + k, (A)(I64)(p.a + random_high(bits, p.b)));
+        }
+        i += ITEMS_STEP(blocks);
+    }
 }
 
 #if IS_FLOAT
@@ -147,16 +151,29 @@ FUNC void random_turn(A t, A *sine, A *cosine)
 KERNEL1(random_uniform, random_params, T, out)
 {
     const A low = SCALAR(p.a), range = SCALAR(p.b), high = low + range;
-    RANDOM_BLOCKS(RANDOM_EACH, for (int k = 0; k < n; k++) {
-        const A v = NARROW(low + RANDOM_UNIT(k) * range);
-        STORE(out, at + k, v < high ? v : low); /* rounding may reach high, which is not in the interval */
-    })
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) {
+            const A v = NARROW(low + RANDOM_UNIT(k) * range);
+            STORE(out, at + k, v < high ? v : low); /* rounding may reach high, which is not in the interval */
+        }
+        i += ITEMS_STEP(blocks);
+    }
 }
 
 KERNEL1(random_normal, random_params, T, out)
 {
     const A mean = SCALAR(p.a), deviation = SCALAR(p.b);
-    RANDOM_BLOCKS(RANDOM_EACH, {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
         A z[RANDOM_EACH * PHILOX_BLOCKS];
         for (int k = 0; k < RANDOM_EACH * PHILOX_BLOCKS; k += 2) {
             A s, c;
@@ -166,7 +183,8 @@ KERNEL1(random_normal, random_params, T, out)
             z[k + 1] = r * s;
         }
         for (int k = 0; k < n; k++) STORE(out, at + k, mean + deviation * z[k]);
-    })
+        i += ITEMS_STEP(blocks);
+    }
 }
 #endif
 #endif

@@ -60,101 +60,92 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 #endif
 #define REDUCE_PUT(i, v) STORE(out, i, v)
 
-#define REDUCE_ROWS(name, R, V, start, STEP, PUT)                                                                      \
-    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
-    {                                                                                                                  \
-        const I64 stride = p.stride;                                                                                   \
-        FOR_ROWS(i)                                                                                                    \
-        {                                                                                                              \
-            const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;             \
-            const I64 end = M_MIN_OF(first + p.chunk, p.units);                                                        \
-            GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);                 \
-            I64 steps = 0;                                                                                             \
-            LANE_VALUES(V, s);                                                                                         \
-            LANE_VALUES(V, t);                                                                                         \
-            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = start;                                                             \
-            EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = start;                                                             \
-            for (I64 u = first; u < end; u++) {                                                                        \
-                const I64 r = p.pieces == 1 ? u : QUOTIENT(u, p.pieces), skip = (u - r * p.pieces) * p.piece;          \
-                const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;                              \
-                GLOBAL const T *v =                                                                                    \
-                    base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;                 \
-                if (stride == 1)                                                                                       \
-                    LANE_UNROLL for (I64 j = 0; j < whole; j += SUM_LANES)                                             \
-                        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, j + l));                \
-                else                                                                                                   \
-                    for (I64 j = 0; j < whole; j += SUM_LANES)                                                         \
-                        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (j + l) * stride));     \
-                EACH_LANE(l, n - whole) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (whole + l) * stride));         \
-                steps += whole / SUM_LANES + 1;                                                                        \
-                if (steps >= REDUCE_BLOCK || u + 1 == end) {                                                           \
-                    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));                        \
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = start;                                                     \
-                    steps = 0;                                                                                         \
-                }                                                                                                      \
-            }                                                                                                          \
-            LANE_TREE(V, s, STEP)                                                                                      \
-            const V all = OF_FIRST_LANE(s);                                                                            \
-            if (IS_FIRST_LANE) PUT(p.out_offset + i, all);                                                             \
-        }                                                                                                              \
+/* STEP puts two values of type V together, from START on: in columns from START_AT, an expression of the column l. A
+ * maximum starts from an element, the first one of its output, which changes nothing when it is met again. */
+TEMPLATE(reduce, NAME, R, V, STEP, PUT, START, START_AT)
+KERNEL2(NAME, reduce_params, R, out, const T, x)
+{
+    const I64 stride = p.stride;
+    FOR_ROWS(i) {
+        const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
+        const I64 end = M_MIN_OF(first + p.chunk, p.units);
+        GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
+        I64 steps = 0;
+        LANE_VALUES(V, s);
+        LANE_VALUES(V, t);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+        for (I64 u = first; u < end; u++) {
+            const I64 r = p.pieces == 1 ? u : QUOTIENT(u, p.pieces), skip = (u - r * p.pieces) * p.piece;
+            const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;
+            GLOBAL const T *v =
+                base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;
+            if (stride == 1)
+                LANE_UNROLL for (I64 j = 0; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, j + l));
+            else
+                for (I64 j = 0; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (j + l) * stride));
+            EACH_LANE(l, n - whole) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)LOAD(v, (whole + l) * stride));
+            steps += whole / SUM_LANES + 1;
+            if (steps >= REDUCE_BLOCK || u + 1 == end) {
+                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));
+                EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+                steps = 0;
+            }
+        }
+        LANE_TREE(V, s, STEP)
+        const V all = OF_FIRST_LANE(s);
+        if (IS_FIRST_LANE) PUT(p.out_offset + i, all);
     }
+}
 
 /* Rows of few elements, in order. */
-#define REDUCE_SHORT(name, R, V, start, STEP, PUT)                                                                     \
-    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
-    {                                                                                                                  \
-        const I64 stride = p.stride;                                                                                   \
-        FOR_ITEMS(i)                                                                                                   \
-        {                                                                                                              \
-            GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);                 \
-            V s = start;                                                                                               \
-            for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)LOAD(base, j * stride));                                    \
-            PUT(p.out_offset + i, s);                                                                                  \
-        }                                                                                                              \
+KERNEL2(NAME##_few, reduce_params, R, out, const T, x)
+{
+    const I64 stride = p.stride;
+    FOR_ITEMS(i) {
+        GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);
+        V s = START;
+        for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)LOAD(base, j * stride));
+        PUT(p.out_offset + i, s);
     }
+}
 
-#define REDUCE_COLUMNS(name, R, V, start, STEP, PUT)                                                                   \
-    KERNEL2(name, reduce_params, R, out, const T, x)                                                                   \
-    {                                                                                                                  \
-        const I64 stride = p.stride;                                                                                   \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            const I64 c = QUOTIENT(i, p.outputs), o = i - c * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;\
-            const I64 room = CHUNKED ? M_MIN_OF(p.run - column, ITEMS_END - i) : 1;                                    \
-            const int width = (int)M_MIN_OF(room, REDUCE_WIDTH);                                                       \
-            const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);                                   \
-            GLOBAL const T *base =                                                                                     \
-                x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;                  \
-            V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];                                            \
-            for (int l = 0; l < width; l++) s[l] = start;                                                              \
-            for (I64 u = first; u < end;) {                                                                            \
-                const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);                                                      \
-                for (int l = 0; l < width; l++) t[l] = start;                                                          \
-                if (!CHUNKED && p.reduced == 1)                                                                        \
-                    LANE_UNROLL for (; u < stop; u++) t[0] = STEP(t[0], (V)LOAD(base, u * p.reduced_strides[0]));      \
-                for (; u < stop; u++) {                                                                                \
-                    GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);             \
-                    if (stride == 1)                                                                                   \
-                        VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l));                  \
-                    else                                                                                               \
-                        for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l * stride));                     \
-                }                                                                                                      \
-                for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);                                               \
-            }                                                                                                          \
-            for (int l = 0; l < width; l++) PUT(p.out_offset + i + l, s[l]);                                           \
-            i += ITEMS_STEP(width);                                                                                    \
-        }                                                                                                              \
+KERNEL2(NAME##_columns, reduce_params, R, out, const T, x)
+{
+    const I64 stride = p.stride;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 c = QUOTIENT(i, p.outputs), o = i - c * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;
+        const int width = NEIGHBOURS(p.run - column, ITEMS_END - i, REDUCE_WIDTH);
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);
+        GLOBAL const T *base =
+            x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;
+        V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];
+        for (int l = 0; l < width; l++) s[l] = START_AT;
+        for (I64 u = first; u < end;) {
+            const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);
+            for (int l = 0; l < width; l++) t[l] = START_AT;
+            if (!CHUNKED && p.reduced == 1)
+                LANE_UNROLL for (; u < stop; u++) t[0] = STEP(t[0], (V)LOAD(base, u * p.reduced_strides[0]));
+            for (; u < stop; u++) {
+                GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);
+                if (stride == 1)
+                    VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l));
+                else
+                    for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)LOAD(v, l * stride));
+            }
+            for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);
+        }
+        for (int l = 0; l < width; l++) PUT(p.out_offset + i + l, s[l]);
+        i += ITEMS_STEP(width);
     }
+}
+END_TEMPLATE
 
-/* A maximum starts from an element: the first one of its output, which changes nothing when it is met again. */
-REDUCE_ROWS(sum, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
-REDUCE_SHORT(sum_few, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
-REDUCE_COLUMNS(sum_columns, ACC, ACC, (ACC)0, SUM_OF, REDUCE_SUM_STORE)
-REDUCE_ROWS(max, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
-REDUCE_SHORT(max_few, T, A, LOAD(base, 0), M_MAX, REDUCE_PUT)
-REDUCE_COLUMNS(max_columns, T, A, LOAD(base, l * stride), M_MAX, REDUCE_PUT)
-REDUCE_ROWS(min, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
-REDUCE_SHORT(min_few, T, A, LOAD(base, 0), M_MIN, REDUCE_PUT)
-REDUCE_COLUMNS(min_columns, T, A, LOAD(base, l * stride), M_MIN, REDUCE_PUT)
+EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
+EXPAND(reduce, max, T, A, M_MAX, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride))
+EXPAND(reduce, min, T, A, M_MIN, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride))
 #endif
 /* kernel text ends */
 // clang-format on

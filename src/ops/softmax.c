@@ -17,126 +17,97 @@ typedef struct softmax_params {
 #define SOFTMAX_WIDTH 256 /* neighbouring rows that are taken side by side */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
+/* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). */
+FUNC A softmax_part(A g, A y, int is_log) { return is_log ? g : g * y; }
+FUNC A softmax_dx(A g, A y, A sum, int is_log) { return is_log ? g - M_EXP(y) * sum : y * (g - sum); }
 
-/* Rows along the innermost axis; `put` is stored, where d = x - max and sum that of exp(d). */
-#define SOFTMAX_ROWS(name, put)                                                                                        \
-    KERNEL2(name, softmax_params, T, out, const T, x)                                                                  \
-    {                                                                                                                  \
-        const I64 n = p.length;                                                                                        \
-        FOR_ROWS(i)                                                                                                    \
-        {                                                                                                              \
-            GLOBAL const T *v = x + p.offsets[1] + i * n;                                                              \
-            GLOBAL T *o = out + p.offsets[0] + i * n;                                                                  \
-            const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = M_LOG(sum);                         \
-            (void)log_sum;                                                                                             \
-            EACH_OF_ROW(j, n)                                                                                          \
-            {                                                                                                          \
-                const A d = LOAD(v, j) - most;                                                                         \
-                STORE(o, j, put);                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
+TEMPLATE(softmax, NAME, IS_LOG)
+/* Rows along the innermost axis. */
+KERNEL2(NAME, softmax_params, T, out, const T, x)
+{
+    const I64 n = p.length;
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.offsets[1] + i * n;
+        GLOBAL T *o = out + p.offsets[0] + i * n;
+        const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = IS_LOG ? M_LOG(sum) : 0;
+        EACH_OF_ROW(j, n) {
+            const A d = LOAD(v, j) - most;
+            STORE(o, j, IS_LOG ? d - log_sum : M_EXP(d) / sum);
+        }
     }
+}
 
-/* The range of neighbouring rows that are taken side by side, along another axis. */
-#define SOFTMAX_SIDE_BY_SIDE                                                                                           \
-    const I64 n = p.length, step = p.inner, side = REMAINDER(i, step), at = (i - side) * n + side;                    \
-    const I64 room = CHUNKED ? M_MIN_OF(step - side, ITEMS_END - i) : 1;                                               \
-    const int width = (int)M_MIN_OF(room, SOFTMAX_WIDTH);
-
-#define SOFTMAX_COLUMNS(name, put)                                                                                     \
-    KERNEL2(name, softmax_params, T, out, const T, x)                                                                  \
-    {                                                                                                                  \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            SOFTMAX_SIDE_BY_SIDE                                                                                       \
-            GLOBAL const T *v = x + p.offsets[1] + at;                                                                 \
-            GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
-            A most[CHUNKED ? SOFTMAX_WIDTH : 1], sum[CHUNKED ? SOFTMAX_WIDTH : 1];                                                                 \
-            for (int l = 0; l < width; l++) most[l] = LOAD(v, l);                                                      \
-            for (I64 j = 1; j < n; j++)                                                                                \
-                for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));                       \
-            for (int l = 0; l < width; l++) sum[l] = 0;                                                                \
-            for (I64 j = 0; j < n; j++)                                                                                \
-                for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);                      \
-            for (I64 j = 0; j < n; j++)                                                                                \
-                VECTOR_LOOP for (int l = 0; l < width; l++)                                                            \
-                {                                                                                                      \
-                    const A d = LOAD(v, j * step + l) - most[l];                                                       \
-                    STORE(o, j * step + l, put);                                                                       \
-                }                                                                                                      \
-            i += ITEMS_STEP(width);                                                                                    \
-        }                                                                                                              \
+/* Rows along another axis, side by side. */
+KERNEL2(NAME##_columns, softmax_params, T, out, const T, x)
+{
+    const I64 n = p.length, step = p.inner;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
+        GLOBAL const T *v = x + p.offsets[1] + at;
+        GLOBAL T *o = out + p.offsets[0] + at;
+        A most[CHUNKED ? SOFTMAX_WIDTH : 1], sum[CHUNKED ? SOFTMAX_WIDTH : 1];
+        const int width = NEIGHBOURS(step - side, ITEMS_END - i, SOFTMAX_WIDTH);
+        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);
+        for (I64 j = 1; j < n; j++)
+            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));
+        for (int l = 0; l < width; l++) sum[l] = 0;
+        for (I64 j = 0; j < n; j++)
+            for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);
+        for (I64 j = 0; j < n; j++)
+            VECTOR_LOOP for (int l = 0; l < width; l++) {
+                const A d = LOAD(v, j * step + l) - most[l];
+                STORE(o, j * step + l, IS_LOG ? d - M_LOG(sum[l]) : M_EXP(d) / sum[l]);
+            }
+        i += ITEMS_STEP(width);
     }
+}
 
-SOFTMAX_ROWS(softmax,                M_EXP(d) / sum)
-SOFTMAX_ROWS(log_softmax,            d - log_sum)
-SOFTMAX_COLUMNS(softmax_columns,     M_EXP(d) / sum[l])
-SOFTMAX_COLUMNS(log_softmax_columns, d - M_LOG(sum[l]))
-
-/* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). `part` is what is summed. */
-#define SOFTMAX_BACKWARD_ROWS(name, part, put)                                                                         \
-    KERNEL3(name, softmax_params, T, out, const T, g, const T, y)                                                      \
-    {                                                                                                                  \
-        const I64 n = p.length, whole = n - n % SUM_LANES;                                                             \
-        FOR_ROWS(i)                                                                                                    \
-        {                                                                                                              \
-            GLOBAL const T *v = g + p.offsets[1] + i * n;                                                              \
-            GLOBAL const T *w = y + p.offsets[2] + i * n;                                                              \
-            GLOBAL T *o = out + p.offsets[0] + i * n;                                                                  \
-            LANE_VALUES(A, s);                                                                                         \
-            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                                 \
-            for (I64 j = 0; j < whole; j += SUM_LANES)                                                                 \
-                EACH_LANE(l, SUM_LANES)                                                                                \
-                {                                                                                                      \
-                    const A b = LOAD(v, j + l), c = LOAD(w, j + l);                                                    \
-                    (void)c;                                                                                           \
-                    OF_LANE(s, l) += part;                                                                             \
-                }                                                                                                      \
-            EACH_LANE(l, n - whole)                                                                                    \
-            {                                                                                                          \
-                const A b = LOAD(v, whole + l), c = LOAD(w, whole + l);                                                \
-                (void)c;                                                                                               \
-                OF_LANE(s, l) += part;                                                                                 \
-            }                                                                                                          \
-            LANE_TREE(A, s, SUM_OF)                                                                                    \
-            const A sum = OF_FIRST_LANE(s);                                                                            \
-            EACH_OF_ROW(j, n)                                                                                          \
-            {                                                                                                          \
-                const A b = LOAD(v, j), c = LOAD(w, j);                                                                \
-                STORE(o, j, put);                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
+KERNEL3(NAME##_backward, softmax_params, T, out, const T, g, const T, y)
+{
+    const I64 n = p.length, whole = n - n % SUM_LANES;
+    FOR_ROWS(i) {
+        GLOBAL const T *v = g + p.offsets[1] + i * n;
+        GLOBAL const T *w = y + p.offsets[2] + i * n;
+        GLOBAL T *o = out + p.offsets[0] + i * n;
+        LANE_VALUES(A, s);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        for (I64 j = 0; j < whole; j += SUM_LANES)
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += softmax_part(LOAD(v, j + l), LOAD(w, j + l), IS_LOG);
+        EACH_LANE(l, n - whole) OF_LANE(s, l) += softmax_part(LOAD(v, whole + l), LOAD(w, whole + l), IS_LOG);
+        LANE_TREE(A, s, SUM_OF)
+        const A sum = OF_FIRST_LANE(s);
+        EACH_OF_ROW(j, n) {
+            const A b = LOAD(v, j), c = LOAD(w, j);
+            STORE(o, j, softmax_dx(b, c, sum, IS_LOG));
+        }
     }
+}
 
-#define SOFTMAX_BACKWARD_COLUMNS(name, part, put)                                                                      \
-    KERNEL3(name, softmax_params, T, out, const T, g, const T, y)                                                      \
-    {                                                                                                                  \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            SOFTMAX_SIDE_BY_SIDE                                                                                       \
-            GLOBAL const T *v = g + p.offsets[1] + at;                                                                 \
-            GLOBAL const T *w = y + p.offsets[2] + at;                                                                 \
-            GLOBAL T *o = out + p.offsets[0] + at;                                                                     \
-            A sums[CHUNKED ? SOFTMAX_WIDTH : 1];                                                                                     \
-            for (int l = 0; l < width; l++) sums[l] = 0;                                                               \
-            for (I64 j = 0; j < n; j++)                                                                                \
-                for (int l = 0; l < width; l++) {                                                                      \
-                    const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);                                      \
-                    (void)c;                                                                                           \
-                    sums[l] += part;                                                                                   \
-                }                                                                                                      \
-            for (I64 j = 0; j < n; j++)                                                                                \
-                VECTOR_LOOP for (int l = 0; l < width; l++)                                                            \
-                {                                                                                                      \
-                    const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l), sum = sums[l];                       \
-                    STORE(o, j * step + l, put);                                                                       \
-                }                                                                                                      \
-            i += ITEMS_STEP(width);                                                                                    \
-        }                                                                                                              \
+KERNEL3(NAME##_backward_columns, softmax_params, T, out, const T, g, const T, y)
+{
+    const I64 n = p.length, step = p.inner;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
+        GLOBAL const T *v = g + p.offsets[1] + at;
+        GLOBAL const T *w = y + p.offsets[2] + at;
+        GLOBAL T *o = out + p.offsets[0] + at;
+        A sums[CHUNKED ? SOFTMAX_WIDTH : 1];
+        const int width = NEIGHBOURS(step - side, ITEMS_END - i, SOFTMAX_WIDTH);
+        for (int l = 0; l < width; l++) sums[l] = 0;
+        for (I64 j = 0; j < n; j++)
+            for (int l = 0; l < width; l++) sums[l] += softmax_part(LOAD(v, j * step + l), LOAD(w, j * step + l), IS_LOG);
+        for (I64 j = 0; j < n; j++)
+            VECTOR_LOOP for (int l = 0; l < width; l++) {
+                const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);
+                STORE(o, j * step + l, softmax_dx(b, c, sums[l], IS_LOG));
+            }
+        i += ITEMS_STEP(width);
     }
+}
+END_TEMPLATE
 
-SOFTMAX_BACKWARD_ROWS(softmax_backward,                b * c, c * (b - sum))
-SOFTMAX_BACKWARD_ROWS(log_softmax_backward,            b,     b - M_EXP(c) * sum)
-SOFTMAX_BACKWARD_COLUMNS(softmax_backward_columns,     b * c, c * (b - sum))
-SOFTMAX_BACKWARD_COLUMNS(log_softmax_backward_columns, b,     b - M_EXP(c) * sum)
+EXPAND(softmax, softmax, 0)
+EXPAND(softmax, log_softmax, 1)
 #endif
 /* kernel text ends */
 // clang-format on

@@ -7,74 +7,68 @@
 // clang-format off
 /* kernel text begins */
 #ifdef HAUL_KERNEL
+/* FORMULA is one of c, an element of type S that READ turns into a V, and of the elements a and b. */
+TEMPLATE(select, NAME, S, V, READ, FORMULA)
+KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2)
+{
+    const int last = p.ndim - 1;
+    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last], t3 = p.strides[3][last];
 #if CHUNKED
-#define SELECT3(name, C, T1, READ, formula)                                                                                 \
-    KERNEL4(name, pointwise_params, T, out, const C, in0, const T, in1, const T, in2)                                  \
-    {                                                                                                                  \
-        const int last = p.ndim - 1;                                                                                   \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last], t3 = p.strides[3][last];  \
-        for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {                                                                    \
-            ROW_OF(i, 4)                                                                                               \
-            GLOBAL T *o = out + at[0];                                                                                 \
-            GLOBAL const C *v0 = in0 + at[1];                                                                          \
-            GLOBAL const T *v1 = in1 + at[2];                                                                          \
-            GLOBAL const T *v2 = in2 + at[3];                                                                          \
-            if (t0 == 1 && t1 == 1 && t2 == 1 && t3 == 1)                                                              \
-                EACH({                                                                                                 \
-                    const T1 c = READ(v0, j);                                                                         \
-                    const A a = LOAD(v1, j);                                                                           \
-                    const A b = LOAD(v2, j);                                                                           \
-                    STORE(o, j, formula);                                                                              \
-                })                                                                                                     \
-            else                                                                                                       \
-                EACH({                                                                                                 \
-                    const T1 c = READ(v0, j * t1);                                                                    \
-                    const A a = LOAD(v1, j * t2);                                                                      \
-                    const A b = LOAD(v2, j * t3);                                                                      \
-                    STORE(o, j * t0, formula);                                                                         \
-                })                                                                                                     \
-            i += ITEMS_STEP(row);                                                                                      \
-        }                                                                                                              \
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[4];
+        const I64 row = pointwise_row(&p, i, ITEMS_END - i, 4, at);
+        GLOBAL T *o = out + at[0];
+        GLOBAL const S *v0 = in0 + at[1];
+        GLOBAL const T *v1 = in1 + at[2], *v2 = in2 + at[3];
+        if (t0 == 1 && t1 == 1 && t2 == 1 && t3 == 1)
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const V c = READ(v0, j);
+                const A a = LOAD(v1, j), b = LOAD(v2, j);
+                STORE(o, j, FORMULA);
+            }
+        else
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                const V c = READ(v0, j * t1);
+                const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);
+                STORE(o, j * t0, FORMULA);
+            }
+        i += ITEMS_STEP(row);
     }
 #else
-#define SELECT3(name, C, T1, READ, formula)                                                                            \
-    KERNEL4(name, pointwise_params, T, out, const C, in0, const T, in1, const T, in2)                                  \
-    {                                                                                                                  \
-        const int last = p.ndim - 1;                                                                                   \
-        const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last], t3 = p.strides[3][last];  \
-        FOR_PACKS(i)                                                                                                   \
-        {                                                                                                              \
-            PACK_AT(i, 4)                                                                                              \
-            GLOBAL T *o = out + at[0];                                                                                 \
-            GLOBAL const C *v0 = in0 + at[1];                                                                          \
-            GLOBAL const T *v1 = in1 + at[2];                                                                          \
-            GLOBAL const T *v2 = in2 + at[3];                                                                          \
-            if (IS_WHOLE) {                                                                                            \
-                pack_T y;                                                                                              \
-                PACK_LOAD(C, w0, v0, t1)                                                                               \
-                PACK_LOAD(T, w1, v1, t2)                                                                               \
-                PACK_LOAD(T, w2, v2, t3)                                                                               \
-                PACK_LOOP for (int j = 0; j < PACK; j++) {                                                             \
-                    const T1 c = READ(w0.of, j);                                                                       \
-                    const A a = LOAD(w1.of, j), b = LOAD(w2.of, j);                                                    \
-                    STORE(y.of, j, formula);                                                                           \
-                }                                                                                                      \
-                PACK_STORE(T, o, y);                                                                                   \
-            } else                                                                                                     \
-                PACK_REST for (int j = 0; j < n; j++) {                                                                \
-                    const T1 c = READ(v0, j * t1);                                                                     \
-                    const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);                                                \
-                    STORE(o, j * t0, formula);                                                                         \
-                }                                                                                                      \
-        }                                                                                                              \
+    FOR_PACKS(i) {
+        I64 at[4];
+        const int n = pointwise_pack(&p, i, 4, at);
+        GLOBAL T *o = out + at[0];
+        GLOBAL const S *v0 = in0 + at[1];
+        GLOBAL const T *v1 = in1 + at[2], *v2 = in2 + at[3];
+        if (IS_WHOLE(n)) {
+            pack_T y;
+            PACK_LOAD(S, w0, v0, t1)
+            PACK_LOAD(T, w1, v1, t2)
+            PACK_LOAD(T, w2, v2, t3)
+            PACK_LOOP for (int j = 0; j < PACK; j++) {
+                const V c = READ(w0.of, j);
+                const A a = LOAD(w1.of, j), b = LOAD(w2.of, j);
+                STORE(y.of, j, FORMULA);
+            }
+            PACK_STORE(T, o, y);
+        } else {
+            PACK_REST for (int j = 0; j < n; j++) {
+                const V c = READ(v0, j * t1);
+                const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);
+                STORE(o, j * t0, FORMULA);
+            }
+        }
     }
 #endif
+}
+END_TEMPLATE
 
 #define READ_BOOL(p, i) ((I32)(p)[i])
-SELECT3(where, U8, I32, READ_BOOL, c ? a : b)
+EXPAND(select, where, U8, I32, READ_BOOL, c ? a : b)
 #if IS_FLOAT
-SELECT3(select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
-POINTWISE2(clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
+EXPAND(select, select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
+EXPAND(pointwise2, clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
 #endif
 #endif
 /* kernel text ends */

@@ -23,26 +23,27 @@ typedef struct adam_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
-#define ADAM                                                                                                           \
-    const A beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2), rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2);         \
-    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);                                   \
-    FOR_ITEMS(i)                                                                                                       \
-    {                                                                                                                  \
-        const A w = LOAD(value, p.p_at + i) * shrink;                                                                  \
-        A g = LOAD(grad, p.g_at + i);                                                                                  \
-        if (decay != 0) g = g + decay * w;                                                                             \
-        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;                                                     \
-        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;                                              \
-        const A divisor = M_SQRT(v) / correction + eps;                                                                \
-        STORE(exp_avg, p.m_at + i, m);                                                                                 \
-        STORE(exp_avg_sq, p.v_at + i, v);                                                                              \
-        STORE(value, p.p_at + i, w - step_size * m / divisor);                                                         \
+/* The steps of all items, with step_size and correction. */
+TEMPLATE(adam_steps)
+    const A beta1 = SCALAR(p.beta1), beta2 = SCALAR(p.beta2), rest1 = SCALAR(p.rest1), rest2 = SCALAR(p.rest2);
+    const A eps = SCALAR(p.eps), decay = SCALAR(p.decay), shrink = SCALAR(p.shrink);
+    FOR_ITEMS(i) {
+        const A w = LOAD(value, p.p_at + i) * shrink;
+        A g = LOAD(grad, p.g_at + i);
+        if (decay != 0) g = g + decay * w;
+        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;
+        const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;
+        const A divisor = M_SQRT(v) / correction + eps;
+        STORE(exp_avg, p.m_at + i, m);
+        STORE(exp_avg_sq, p.v_at + i, v);
+        STORE(value, p.p_at + i, w - step_size * m / divisor);
     }
+END_TEMPLATE
 
 KERNEL4(adam, adam_params, T, value, T, exp_avg, T, exp_avg_sq, const T, grad)
 {
     const A step_size = SCALAR(p.step_size), correction = SCALAR(p.correction);
-    ADAM
+    EXPAND(adam_steps)
 }
 
 /* How many steps were made is known here only: 1 - beta^t is -expm1(t log(beta)). The piece that has item 0 counts; all
@@ -55,7 +56,7 @@ KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, mad
     if (!skip) {
         const A t = (A)(before + 1), step_size = SCALAR(p.lr) / -M_EXPM1(t * SCALAR(p.log_beta1));
         const A correction = M_SQRT(-M_EXPM1(t * SCALAR(p.log_beta2)));
-        ADAM
+        EXPAND(adam_steps)
     }
 }
 #endif

@@ -22,42 +22,42 @@ typedef struct sgd_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
-#define SGD_PLAIN                                                                                                      \
-    const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);                                                                \
-    FOR_ITEMS(i)                                                                                                       \
-    {                                                                                                                  \
-        const A w = LOAD(value, p.p_at + i);                                                                           \
-        A g = LOAD(grad, p.g_at + i);                                                                                  \
-        if (decay != 0) g = g + decay * w;                                                                             \
-        STORE(value, p.p_at + i, w - lr * g);                                                                          \
+TEMPLATE(sgd_plain)
+    const A lr = SCALAR(p.lr), decay = SCALAR(p.decay);
+    FOR_ITEMS(i) {
+        const A w = LOAD(value, p.p_at + i);
+        A g = LOAD(grad, p.g_at + i);
+        if (decay != 0) g = g + decay * w;
+        STORE(value, p.p_at + i, w - lr * g);
     }
+END_TEMPLATE
 
-#define SGD_MOMENTUM(is_first)                                                                                         \
-    const A lr = SCALAR(p.lr), momentum = SCALAR(p.momentum), keep = SCALAR(p.keep), decay = SCALAR(p.decay);           \
-    FOR_ITEMS(i)                                                                                                       \
-    {                                                                                                                  \
-        const A w = LOAD(value, p.p_at + i);                                                                           \
-        A g = LOAD(grad, p.g_at + i);                                                                                  \
-        if (decay != 0) g = g + decay * w;                                                                             \
-        const A v = (is_first) ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;                                 \
-        STORE(velocity, p.v_at + i, v);                                                                                \
-        STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));                                        \
+TEMPLATE(sgd_momentum, IS_FIRST)
+    const A lr = SCALAR(p.lr), momentum = SCALAR(p.momentum), keep = SCALAR(p.keep), decay = SCALAR(p.decay);
+    FOR_ITEMS(i) {
+        const A w = LOAD(value, p.p_at + i);
+        A g = LOAD(grad, p.g_at + i);
+        if (decay != 0) g = g + decay * w;
+        const A v = IS_FIRST ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;
+        STORE(velocity, p.v_at + i, v);
+        STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));
     }
+END_TEMPLATE
 
 KERNEL2(sgd_plain, sgd_params, T, value, const T, grad)
 {
-    SGD_PLAIN
+    EXPAND(sgd_plain)
 }
 
 KERNEL3(sgd_momentum, sgd_params, T, value, T, velocity, const T, grad)
 {
-    SGD_MOMENTUM(p.first)
+    EXPAND(sgd_momentum, p.first)
 }
 
 KERNEL3(sgd_plain_guarded, sgd_params, T, value, const T, grad, const F32, found)
 {
     if (found[p.found_at] == 0) {
-        SGD_PLAIN
+        EXPAND(sgd_plain)
     }
 }
 
@@ -68,7 +68,7 @@ KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, cons
     const int skip = found[p.found_at] != 0;
     if (ITEMS_BEGIN == 0) made[p.made_at + 1 - p.from] = before + !skip;
     if (!skip) {
-        SGD_MOMENTUM(before == 0)
+        EXPAND(sgd_momentum, (before == 0))
     }
 }
 #endif

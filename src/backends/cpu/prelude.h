@@ -13,6 +13,7 @@
 #define GLOBAL
 #define CONSTANT   static const
 #define FUNC       static inline
+#define INLINE     static inline __attribute__((always_inline))
 #define CHUNKED    1
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
 #if defined(__clang__)
@@ -58,15 +59,16 @@
 #define CAT(a, b)      CAT_(a, b)
 #define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
 
-/* The entry unpacks the buffers; the body is the text that follows. */
+/* The entry unpacks the buffers; the body is the text that follows. The params stay where they are, and nothing that a
+ * kernel writes is among them. */
+#define HAUL_BODY(name, P, ...)                                                                                        \
+    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P *restrict haul_p, I64 haul_first, I64 haul_last)
+#define HAUL_CALL(name, ...) { CAT(NAME(name), body)(__VA_ARGS__, haul_params, haul_first, haul_last); }
 #define KERNEL_ENTRY(name, P, args, ...)                                                                               \
-    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last);                    \
-    haul__cpu_fn NAME(name);                                                                                            \
-    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last)                  \
-    {                                                                                                                  \
-        CAT(NAME(name), body)(args, *(const P *)haul_params, haul_first, haul_last);                                    \
-    }                                                                                                                  \
-    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last)
+    HAUL_BODY(name, P, __VA_ARGS__);                                                                                   \
+    haul__cpu_fn NAME(name);                                                                                           \
+    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) HAUL_CALL(name, args) \
+    HAUL_BODY(name, P, __VA_ARGS__)
 #define BUFFER(i)  haul_buffers[i]
 #define COMMA      ,
 #define KERNEL1(name, P, T0, b0) KERNEL_ENTRY(name, P, BUFFER(0), T0 *b0)

@@ -30,6 +30,7 @@ typedef double             F64;
 #define GLOBAL
 #define CONSTANT static __device__ const
 #define FUNC     static __device__ __forceinline__
+#define INLINE   FUNC
 #define VECTOR_LOOP
 #ifndef CHUNKED
 #define CHUNKED 0
@@ -76,6 +77,9 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define SHARED        __shared__
 #define BLOCK_BARRIER __syncthreads()
 
+/* Kernels with a text of their own in the folder text. */
+#define OWN_GEMM_TILE
+
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
 #if SUM_LANES != 32
 #error "a warp has 32 threads, and each has to be one of the lanes of a sum"
@@ -107,10 +111,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = (n) - 1;                                                                                               \
     for (I64 j = HAUL_LANE; j < (n); j += 32)                                                                          \
-        if (condition) {                                                                                               \
-            found = j;                                                                                                 \
-            break;                                                                                                     \
-        }                                                                                                              \
+        if (condition) { found = j; break; }                                                                           \
     LANE_TREE(I64, found, HAUL_LEAST)
 
 #define BITS_F32(x)   __uint_as_float((U32)(x))

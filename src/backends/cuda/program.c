@@ -15,16 +15,23 @@
 /* NVRTC gets the prelude as a header, so that its lines are counted apart. */
 #define PRELUDE "haul_prelude.h"
 
+/* A unit may have more text in the folder text. */
 char *haul__cuda_program_text(const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
+    char       *name = haul__format("%s_cuda", unit->name), *text = NULL;
+    const char *own = name ? haul__kernel_header(name) : NULL;
 
-    return haul__format("#define HAUL_KERNEL 1\n"
-                        "#define HAUL_KERNEL_DTYPE_%s 1\n"
-                        "#define HAUL_KERNEL_SUFFIX %s\n"
-                        "#define CHUNKED 0\n"
-                        "%s\n#include \"" PRELUDE "\"\n%s\n%s\n",
-                        dtype, dtype, haul__kernel_header("constants"), haul__kernel_header("common"), unit->text);
+    if (name)
+        text = haul__format("#define HAUL_KERNEL 1\n"
+                            "#define HAUL_KERNEL_DTYPE_%s 1\n"
+                            "#define HAUL_KERNEL_SUFFIX %s\n"
+                            "#define CHUNKED 0\n"
+                            "%s\n#include \"" PRELUDE "\"\n%s\n%s\n%s\n",
+                            dtype, dtype, haul__kernel_header("constants"), haul__kernel_header("common"), unit->text,
+                            own ? own : "");
+    haul__free(name);
+    return text;
 }
 
 /* All the compiler said, to haul__free; NULL if that cannot be had. */

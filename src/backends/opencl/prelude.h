@@ -21,6 +21,7 @@ typedef float  F32;
 #define GLOBAL   __global
 #define CONSTANT __constant
 #define FUNC     static inline
+#define INLINE   static inline
 #define VECTOR_LOOP
 #define PACK_LOOP
 #define PACK_REST

@@ -1,7 +1,8 @@
 /* What stands before the kernel text of a CPU unit.
  *
  * A unit is a file that the build writes: one text of kernels for one dtype, compiled once for each instruction level.
- * Under the C prelude its kernels become functions over ranges of work items, which backends/cpu/kernel_table.c lists. */
+ * Under the C prelude its kernels become functions over ranges of work items, which backends/cpu/kernel_table.c lists.
+ */
 #ifndef HAUL_BACKENDS_CPU_KERNELS_UNIT_H
 #define HAUL_BACKENDS_CPU_KERNELS_UNIT_H
 
@@ -12,7 +13,10 @@
 /* after the prelude */
 #include "kernels/common.h"
 /* after the types */
-#include "kernels/pointwise.h"
+#include "kernels/pointwise.k.h"
+
+/* What kernels call their params; behind the headers, which have functions with such a parameter. */
+#define p (*haul_p)
 
 #undef bool /* C11's macro would replace the suffix of that name */
 
