@@ -110,7 +110,8 @@ static void check_items(const pointwise_params *params, const haul_tensor *const
     int64_t                elements = operands[0]->count, total = 0;
     memset(met, 0, sizeof met);
     for (I64 i = 0; i < p.items; i++) {
-        PACK_AT(i, count)
+        I64       at[4];
+        const int n = pointwise_pack(&p, i, count, at);
         assert_true(n >= 1 && n <= p.pack);
         for (int j = 0; j < n; j++, total++) {
             int64_t place[4], index[HAUL_MAX_DIMS], rest;
@@ -195,13 +196,10 @@ static void test_pointwise__larger_tensors_take_64_bits(void **unused)
     assert_false(p.narrow);
     assert_int_equal(p.pack, 8);
     assert_int_equal(p.items, (int64_t)65536 * 65536 / 8);
-    {
-        const I64 i = p.items - 1;
-        PACK_AT(i, 2)
-        assert_int_equal(n, 8);
-        assert_int_equal(at[0], (int64_t)65536 * 65536 - 8);
-        assert_int_equal(at[1], 65536 - 8);
-    }
+    I64 at[4];
+    assert_int_equal(pointwise_pack(&p, p.items - 1, 2, at), 8);
+    assert_int_equal(at[0], (int64_t)65536 * 65536 - 8);
+    assert_int_equal(at[1], 65536 - 8);
 }
 
 static void test_pointwise__divisions_by_multiplication(void **unused)

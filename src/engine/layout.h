@@ -5,8 +5,8 @@
 #include "engine/operation.h"
 #include "kernels/types.h"
 
-/* pointwise_params, shared with kernel text */
-#include "kernels/pointwise.h"
+/* pointwise_params, shared with kernel text; as the build tool writes it */
+#include "kernels/pointwise.k.h"
 
 /* Elements below which a loop is not worth splitting among threads. */
 enum { HAUL__POINTWISE_GRAIN = 16384 };
