@@ -61,6 +61,10 @@ set(HAUL_KERNEL_OBJECTS "")
 set(HAUL_LEVEL_DEFINITIONS "")
 # -fwrapv: integer elements wrap around, as on every device.
 set(kernel_flags -O3 -fno-math-errno -fno-trapping-math -fwrapv)
+# gcc copies a kernel's params by `rep movs`, which takes longer to start than a small kernel takes to run.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(APPEND kernel_flags "-mmemcpy-strategy=vector_loop:2048:noalign,libcall:-1:noalign")
+endif()
 # A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no
 # reason to fail. (A library, as these must follow the -Wall of another one.)
 add_library(haul_kernel_warnings INTERFACE)

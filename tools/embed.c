@@ -227,8 +227,8 @@ typedef struct unit_files {
     bool        changed;
 } unit_files;
 
-/* One dtype of a text, or of the rows of a group. */
-static void write_unit(unit_files *files, const char *name, int dtype, const buffer *includes)
+/* One dtype of a text, or of the rows of a group, which read their params in place. */
+static void write_unit(unit_files *files, const char *name, int dtype, bool in_place, const buffer *includes)
 {
     const char *suffix = dtypes[dtype].name;
     char        path[4096];
@@ -237,7 +237,7 @@ static void write_unit(unit_files *files, const char *name, int dtype, const buf
         return;
     appendf(&out, "/* Written by tools/embed.c. */\n#define HAUL_KERNEL_DTYPE_%s 1\n#define HAUL_KERNEL_SUFFIX %s\n",
             suffix, suffix);
-    appendf(&out, "#include \"backends/cpu/kernels/unit.h\"\n");
+    appendf(&out, "%s#include \"backends/cpu/kernels/unit.h\"\n", in_place ? "#define HAUL_PARAMS_IN_PLACE 1\n" : "");
     append(&out, includes->data, includes->size);
     snprintf(path, sizeof path, "%s/%s_%s.c", files->folder, name, suffix);
     files->changed |= write_file(path, &out, false);
@@ -253,7 +253,7 @@ static void write_text_units(unit_files *files, const unit_list *list, const ker
             buffer includes = {0};
             if (has_kernel(kernels, u, dtypes[d].least))
                 appendf(&includes, "#include \"kernels/%s.k.h\"\n", u->name);
-            write_unit(files, u->name, d, &includes);
+            write_unit(files, u->name, d, false, &includes);
             free(includes.data);
         }
     }
@@ -269,7 +269,7 @@ static void write_row_units(unit_files *files, const unit_list *list, const kern
             for (size_t i = 0; i < list->count; i++)
                 if (list->units[i].group == group && has_kernel(kernels, &list->units[i], dtypes[d].least))
                     appendf(&includes, "#include \"kernels/%s.k.h\"\n", list->units[i].name);
-            write_unit(files, name, d, &includes);
+            write_unit(files, name, d, true, &includes);
             free(includes.data);
         }
     }

@@ -59,15 +59,23 @@
 #define CAT(a, b)      CAT_(a, b)
 #define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
 
-/* The entry unpacks the buffers; the body is the text that follows. The params stay where they are, and nothing that a
- * kernel writes is among them. */
+/* The entry unpacks the buffers; the body is the text that follows. A body has a copy of its params, since a compiler
+ * keeps what it finds in one in registers. Rows of pointwise operations, whose params are large and whose runs may be
+ * short, read them in place: nothing that they write is among them. */
+#ifdef HAUL_PARAMS_IN_PLACE
+#define HAUL_TAKE(P) const P *restrict haul_p
+#define HAUL_GIVE(P) haul_params
+#else
+#define HAUL_TAKE(P) const P p
+#define HAUL_GIVE(P) *(const P *)haul_params
+#endif
 #define HAUL_BODY(name, P, ...)                                                                                        \
-    static inline void CAT(NAME(name), body)(__VA_ARGS__, const P *restrict haul_p, I64 haul_first, I64 haul_last)
-#define HAUL_CALL(name, ...) { CAT(NAME(name), body)(__VA_ARGS__, haul_params, haul_first, haul_last); }
+    static inline void CAT(NAME(name), body)(__VA_ARGS__, HAUL_TAKE(P), I64 haul_first, I64 haul_last)
+#define HAUL_CALL(name, P, ...) { CAT(NAME(name), body)(__VA_ARGS__, HAUL_GIVE(P), haul_first, haul_last); }
 #define KERNEL_ENTRY(name, P, args, ...)                                                                               \
     HAUL_BODY(name, P, __VA_ARGS__);                                                                                   \
     haul__cpu_fn NAME(name);                                                                                           \
-    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) HAUL_CALL(name, args) \
+    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) HAUL_CALL(name, P, args) \
     HAUL_BODY(name, P, __VA_ARGS__)
 #define BUFFER(i)  haul_buffers[i]
 #define COMMA      ,

@@ -15,8 +15,9 @@
 /* after the types */
 #include "kernels/pointwise.k.h"
 
-/* What kernels call their params; behind the headers, which have functions with such a parameter. */
-#define p (*haul_p)
+#ifdef HAUL_PARAMS_IN_PLACE
+#define p (*haul_p) /* behind the headers, which have functions with such a parameter */
+#endif
 
 #undef bool /* C11's macro would replace the suffix of that name */
 
