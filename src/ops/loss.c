@@ -33,8 +33,7 @@ FUNC I64 loss_class(I64 y, I64 classes)
 
 KERNEL3(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y)
 {
-    FOR_ITEMS(i)
-    {
+    FOR_ITEMS(i) {
         const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
         out[p.offsets[0] + i] = -LOAD(log_p, p.offsets[1] + i * p.classes + c);
     }
@@ -43,8 +42,7 @@ KERNEL3(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y)
 KERNEL3(nll_backward, loss_params, T, out, const T, g, const I64, y)
 {
     const A each = -LOAD(g, p.offsets[1]) / (A)p.items;
-    FOR_ROWS(i)
-    {
+    FOR_ROWS(i) {
         const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
         GLOBAL T *o = out + p.offsets[0] + i * p.classes;
         EACH_OF_ROW(j, p.classes) STORE(o, j, j == c ? each : LIT(0.0));
@@ -54,8 +52,7 @@ KERNEL3(nll_backward, loss_params, T, out, const T, g, const I64, y)
 /* loss = log(sum(exp(x))) - x[y]; the first part is kept. */
 KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y)
 {
-    FOR_ROWS(i)
-    {
+    FOR_ROWS(i) {
         const I64 n = p.classes;
         GLOBAL const T *v = x + p.offsets[2] + i * n;
         const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
@@ -70,8 +67,7 @@ KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I6
 KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g)
 {
     const A each = LOAD(g, p.offsets[4]) / (A)p.items;
-    FOR_ROWS(i)
-    {
+    FOR_ROWS(i) {
         const I64 n = p.classes, c = loss_class(y[p.offsets[3] + i], n);
         const A shift = log_sum[p.offsets[2] + i];
         GLOBAL const T *v = x + p.offsets[1] + i * n;
@@ -85,8 +81,7 @@ KERNEL3(mse_squares, mse_params, T, out, const T, x, const T, target)
 {
     GLOBAL T *o = out + p.offsets[0];
     GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
-    VECTOR_LOOP FOR_ITEMS(i)
-    {
+    VECTOR_LOOP FOR_ITEMS(i) {
         const A d = NARROW(LOAD(v, i) - LOAD(w, i));
         STORE(o, i, d * d);
     }
@@ -98,8 +93,7 @@ KERNEL4(mse_backward, mse_params, T, out, const T, x, const T, target, const T, 
     const A each = NARROW(LOAD(g, p.offsets[3]) * SCALAR(p.scale));
     GLOBAL T *o = out + p.offsets[0];
     GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
-    VECTOR_LOOP FOR_ITEMS(i)
-    {
+    VECTOR_LOOP FOR_ITEMS(i) {
         const A d = NARROW(LOAD(v, i) - LOAD(w, i));
         STORE(o, i, each * NARROW(d * LIT(2.0)));
     }
