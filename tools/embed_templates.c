@@ -20,19 +20,18 @@ typedef struct words {
     int         count;
 } words;
 
-typedef struct template
-{
+/* A template. */
+typedef struct pattern {
     words       head; /* the name, and then the parameters */
     const char *body;
     size_t      size;
     const char *path;
     long        line; /* of the body's first line */
-}
-template;
+} pattern;
 
 typedef struct templates {
-    template all[MAX_TEMPLATES];
-    int count;
+    pattern all[MAX_TEMPLATES];
+    int     count;
 } templates;
 
 static bool begins(const char *line, const char *word)
@@ -97,7 +96,7 @@ static void take_templates(templates *list, const unit *u, buffer *rest)
         }
         if (list->count == MAX_TEMPLATES)
             fail("%s: there are more than %d templates", u->path, (int)MAX_TEMPLATES);
-        template   *t = &list->all[list->count++];
+        pattern    *t = &list->all[list->count++];
         const char *head = take_words(u, line + strlen("TEMPLATE("), &t->head), *end;
         t->path = u->path;
         t->body = head + line_size(head);
@@ -120,7 +119,7 @@ static bool is_word(char c)
 }
 
 /* The body with the arguments in place of the parameters. */
-static void substitute(buffer *out, const template *t, const words *arguments)
+static void substitute(buffer *out, const pattern *t, const words *arguments)
 {
     for (const char *s = t->body, *end = t->body + t->size; s < end;) {
         size_t size = 0;
@@ -145,10 +144,10 @@ static void substitute(buffer *out, const template *t, const words *arguments)
     }
 }
 
-static const template *find(const templates *list, const unit *u, const words *call)
+static const pattern *find(const templates *list, const unit *u, const words *call)
 {
     for (int i = 0; i < list->count; i++) {
-        const template *t = &list->all[i];
+        const pattern *t = &list->all[i];
         if (t->head.sizes[0] != call->sizes[0] || strncmp(t->head.at[0], call->at[0], call->sizes[0]) != 0)
             continue;
         if (t->head.count != call->count)
@@ -173,10 +172,10 @@ static void expand(buffer *out, const templates *list, const unit *u, const char
             line += line_size(line);
             continue;
         }
-        words           call;
-        const char     *end = take_words(u, word + strlen("EXPAND("), &call);
-        const template *t = find(list, u, &call);
-        buffer          body = {0};
+        words          call;
+        const char    *end = take_words(u, word + strlen("EXPAND("), &call);
+        const pattern *t = find(list, u, &call);
+        buffer         body = {0};
         end += line_size(end);
         number += lines_between(line, end);
         substitute(&body, t, &call);
