@@ -370,6 +370,34 @@ static void test_reduce__into_a_target(void **state)
     on_devices(into_targets);
 }
 
+/* Axis 0 or -1 of a 0-d tensor is its only element, as in PyTorch and NumPy. */
+static void scalars_have_an_axis(haul_device *device)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x =
+        haul_set_requires_grad(haul_detach(haul_to(haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, 3), device)), true);
+    haul_tensor *results[] = {haul_sum(x, HAUL_AXES(0)), haul_mean(x, HAUL_AXES(-1), .keepdim = true),
+                              haul_max(x, HAUL_AXES(0)), haul_transpose(x, 0, -1)};
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(results[i]);
+        assert_int_equal(haul_tensor_ndim(results[i]), 0);
+        assert_true(haul_item(results[i]) == 3);
+    }
+    assert_true(haul_item(haul_argmax(x, 0, false)) == 0);
+    assert_int_equal(haul_tensor_ndim(haul_argmin(x, -1, true)), 0);
+    assert_int_equal(haul_backward(results[0], HAUL_NONE), HAUL_OK);
+    assert_true(haul_item(haul_tensor_grad(x)) == 1);
+    assert_refused(haul_sum(x, HAUL_AXES(1)), HAUL_INVALID_ARGUMENT, "axis 1 of a 0-d tensor");
+    assert_refused(haul_sum(x, HAUL_AXES(0, -1)), HAUL_INVALID_ARGUMENT, "axis -1 is given twice");
+    haul_scope_pop(scope);
+}
+
+static void test_reduce__axes_of_a_scalar(void **state)
+{
+    (void)state;
+    on_devices(scalars_have_an_axis);
+}
+
 static void test_reduce__errors(void **state)
 {
     (void)state;
@@ -401,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_reduce__gradients),
         cmocka_unit_test(test_reduce__same_bits_for_threads_and_devices),
         cmocka_unit_test(test_reduce__into_a_target),
+        cmocka_unit_test(test_reduce__axes_of_a_scalar),
         cmocka_unit_test(test_reduce__errors),
     };
     return cmocka_run_group_tests_name("ops_reduce", tests, NULL, NULL);

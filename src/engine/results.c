@@ -101,6 +101,14 @@ haul_status haul__call_axis(const haul__call *c, int i, int *axis)
     return haul__axis(*axis, c->operands[i]->shape.ndim, c->operation->name, axis);
 }
 
+haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis)
+{
+    if (c->operands[i]->shape.ndim || (*axis != 0 && *axis != -1))
+        return haul__call_axis(c, i, axis);
+    *axis = 0;
+    return HAUL_OK;
+}
+
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted)
 {
     char        have[80];

@@ -80,8 +80,8 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
     *p = (argreduce_params){.items = y->count,
                             .out_offset = y->offset,
                             .x_offset = x->offset,
-                            .length = x->shape.dims[axis],
-                            .stride = x->strides[axis]};
+                            .length = x->shape.ndim ? x->shape.dims[axis] : 1,
+                            .stride = x->shape.ndim ? x->strides[axis] : 1};
     for (int d = 0; d < x->shape.ndim; d++) {
         if (d == axis || x->shape.dims[d] == 1)
             continue;
@@ -96,14 +96,14 @@ static haul_status infer(haul__call *c)
     const haul_shape     *x = &c->operands[0]->shape;
     haul_shape            shape = {.ndim = 0};
     bool                  some = true; /* are there results? */
-    if (haul__call_axis(c, 0, &a->axis))
+    if (haul__call_axis_or_scalar(c, 0, &a->axis))
         return haul_error_status();
     for (int d = 0; d < x->ndim; d++) {
         some = some && (d == a->axis || x->dims[d] > 0);
         if (d != a->axis || a->keepdim)
             shape.dims[shape.ndim++] = d == a->axis ? 1 : x->dims[d];
     }
-    if (x->dims[a->axis] == 0 && some)
+    if (x->ndim && x->dims[a->axis] == 0 && some)
         return haul__refuse_shape(c, 0, "the axis must hold at least one element to choose from");
     return haul__describe(c, 0, HAUL_I64, &shape);
 }

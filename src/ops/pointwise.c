@@ -25,6 +25,20 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
     return haul_mul(pdf, haul_affine(square, -1, 2)); /* phi(x) (2 - x^2) */
 }
 
+/* d/da a^b = b a^(b - 1), and 0 where b is 0, at a = 0 too. */
+static haul_tensor *haul__pow_by_base(haul_tensor *a, haul_tensor *b)
+{
+    haul_tensor *slope = haul_mul(b, haul_pow(a, haul_sub_scalar(b, 1)));
+    return haul_where(haul_eq_scalar(b, 0), haul_zeros_like(b), slope);
+}
+
+/* d/db a^b = a^b log(a), and 0 at a = 0 where b is not negative. */
+static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_tensor *y)
+{
+    haul_tensor *flat = haul_logical_and(haul_eq_scalar(a, 0), haul_ge_scalar(b, 0));
+    return haul_where(flat, haul_zeros_like(y), haul_mul(y, haul_log(a)));
+}
+
 #define NOTHING 0
 #define SAVE_X  HAUL__SAVE_A
 #define SAVE_A  HAUL__SAVE_A

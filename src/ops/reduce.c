@@ -331,7 +331,7 @@ static haul_status parse_axes(const haul__call *c, reduce_attributes *a)
         a->reduced[d] = all;
     for (int k = 0; k < a->count; k++) {
         int axis = a->axes[k];
-        if (haul__call_axis(c, 0, &axis))
+        if (haul__call_axis_or_scalar(c, 0, &axis))
             return haul_error_status();
         if (a->reduced[axis])
             return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", a->axes[k]);

@@ -252,7 +252,7 @@ static haul_status infer_transpose(haul__call *c)
 {
     transpose_attributes *t = haul__attributes(c);
     int                   axes[HAUL_MAX_DIMS];
-    if (haul__call_axis(c, 0, &t->a) || haul__call_axis(c, 0, &t->b))
+    if (haul__call_axis_or_scalar(c, 0, &t->a) || haul__call_axis_or_scalar(c, 0, &t->b))
         return haul_error_status();
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
         axes[d] = d == t->a ? t->b : d == t->b ? t->a : d;
