@@ -1,6 +1,7 @@
 /* haul inspect: what is in a safetensors, npy or checkpoint file. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "json.h"
@@ -94,14 +95,28 @@ static int print_table_json(haul_safetensors *file)
     return json_print(object) ? EXIT_OK : complain("memory is exhausted");
 }
 
+/* Opening a pipe would wait for somebody who writes. */
+static FILE *open_regular(const char *path)
+{
+    struct stat info;
+    FILE       *file = NULL;
+    if (stat(path, &info))
+        complain("%s: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode))
+        complain("%s: %s", path, S_ISDIR(info.st_mode) ? "is a folder; name a file in it" : "is not a regular file");
+    else if (!(file = fopen(path, "rb")))
+        complain("%s: %s", path, strerror(errno));
+    return file;
+}
+
 static int inspect(const char *path, bool json)
 {
     static const char npy_magic[] = "\x93NUMPY";
     char              magic[6] = {0};
-    FILE             *file = fopen(path, "rb");
+    FILE             *file = open_regular(path);
 
     if (!file)
-        return complain("%s: %s", path, strerror(errno));
+        return EXIT_FAILED;
     size_t length = fread(magic, 1, sizeof magic, file);
     int    failed = ferror(file) ? errno : 0;
     fclose(file);

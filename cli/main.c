@@ -1,6 +1,8 @@
 /* The command `haul`: finds the subcommand and hands over. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -71,8 +73,23 @@ static int run(int argc, char **argv)
     return unknown_command(name);
 }
 
+/* Files that are opened later must not get the number of a standard stream that is closed: what is printed would land
+ * in them. False where one is missing that cannot do without. */
+static bool check_streams(void)
+{
+    bool has_output = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    if (!has_output)
+        complain("standard output is closed; redirect it to /dev/null if you do not want it");
+    return has_output;
+}
+
 int main(int argc, char **argv)
 {
+    if (!check_streams())
+        return EXIT_FAILED;
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads a pipe sees lines as they come */
     int code = run(argc, argv);
     if (fflush(stdout) || ferror(stdout)) {

@@ -39,6 +39,12 @@ complains "missing"
 run 1 inspect bad
 complains "bad"
 run 1 inspect folder
+complains "folder: is a folder"
+mkfifo pipe
+timeout 20 "$HAUL" inspect pipe >out 2>err
+check "a pipe is refused at once" test $? -eq 1
+complains "pipe: is not a regular file"
+run 1 inspect folder
 complains "folder"
 : >empty
 run 1 inspect empty

@@ -63,6 +63,14 @@ complains "there is no operation 'frobnicate'"
 run 2 ops add mul
 complains "one argument too many"
 
+"$HAUL" train --model dense --data blobs:64 --epochs 1 --device cpu --run closed >&- 2>err
+check "a closed standard output is a failure" test $? -eq 1
+complains "standard output is closed"
+check "nothing was made" test ! -e closed
+"$HAUL" train --model dense --data blobs:64 --epochs 1 --device cpu --run quiet <&- >out 2>&-
+check "closed input and messages do no harm" test $? -eq 0
+check "the log is a log" is_json_lines quiet/log.jsonl
+
 "$HAUL" devices >/dev/full 2>err
 check "a full standard output is a failure" test $? -eq 1
 check "and is told" grep -q "standard output" err
