@@ -168,6 +168,22 @@ static void test_loader__order_is_kept_and_the_last_batch_dropped_when_asked(voi
     haul_scope_pop(scope);
 }
 
+static void test_loader__memory_is_for_the_examples_there_are(void **state)
+{
+    (void)state;
+    haul_scope       *scope = haul_scope_push();
+    source            s = {.bad = -1};
+    haul_memory_stats before, after;
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &before), HAUL_OK);
+    haul_loader *l = haul_loader_new(pictures(&s, COUNT), .batch = 1 << 20);
+    assert_int_equal(haul_loader_start(l, 1), HAUL_OK);
+    assert_int_equal(haul_loader_next(l)->size, COUNT);
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &after), HAUL_OK);
+    int64_t examples = COUNT * (PIXELS * (int64_t)sizeof(float) + (int64_t)sizeof(int64_t));
+    assert_true(after.allocated - before.allocated <= 2 * examples);
+    haul_scope_pop(scope);
+}
+
 static void test_loader__seeds_and_epochs_give_different_orders(void **state)
 {
     (void)state;
@@ -437,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_loader__makes_no_memory_after_the_start),
         cmocka_unit_test(test_loader__goes_to_the_device),
         cmocka_unit_test(test_loader__copies_to_devices_are_finished_before_memory_is_reused),
+        cmocka_unit_test(test_loader__memory_is_for_the_examples_there_are),
         cmocka_unit_test(test_loader__no_examples_no_batches),
         cmocka_unit_test(test_loader__wrong_options_are_errors),
         cmocka_unit_test(test_loader__every_failing_allocation_is_an_error),

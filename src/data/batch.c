@@ -44,8 +44,9 @@ static haul_status renew_device(haul__storage **storage, haul_device *device, si
 haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe *recipe, const char *operation)
 {
     const haul_dataset *d = recipe->dataset;
-    size_t              x_bytes = (size_t)recipe->batch * (size_t)d->input_count * sizeof(float);
-    size_t              y_bytes = (size_t)recipe->batch * d->target_bytes;
+    size_t              examples = (size_t)(recipe->batch < d->source.count ? recipe->batch : d->source.count);
+    size_t              x_bytes = examples * (size_t)d->input_count * sizeof(float);
+    size_t              y_bytes = examples * d->target_bytes;
     haul_status         status = renew_host(&slot->host_x, recipe->device, x_bytes);
     if (status == HAUL_OK)
         status = renew_host(&slot->host_y, recipe->device, y_bytes);
