@@ -92,13 +92,28 @@ static int wrong(const option_set *set, const option *o, const char *text, const
     return EXIT_USAGE;
 }
 
+/* Whole numbers without an exponent: limits are at most 2^53. */
+static const char *limit_text(double limit, char *out, size_t size)
+{
+    snprintf(out, size, limit == floor(limit) ? "%.0f" : "%.15g", limit);
+    return out;
+}
+
 static const char *range_text(const option *o, const char *noun, char *out, size_t size)
 {
+    char low[32], high[32];
+    limit_text(o->low, low, sizeof low);
     if (isinf(o->high))
-        snprintf(out, size, "%s of at least %.15g", noun, o->low);
+        snprintf(out, size, "%s of at least %s", noun, low);
     else
-        snprintf(out, size, "%s from %.15g to %.15g", noun, o->low, o->high);
+        snprintf(out, size, "%s from %s to %s", noun, low, limit_text(o->high, high, sizeof high));
     return out;
+}
+
+/* Digits, with a sign, a point and an exponent at most: strtod takes spaces, hexadecimal numbers and words as well. */
+static bool is_decimal(const char *text)
+{
+    return strspn(text, "0123456789+-.eE") == strlen(text) && *text != '+' && *text != 'e' && *text != 'E';
 }
 
 static int set_value(const option_set *set, option *o, const char *text)
@@ -124,13 +139,13 @@ static int set_value(const option_set *set, option *o, const char *text)
     case OPTION_INTEGER:
         errno = 0;
         integer = strtoll(text, &end, 10);
-        if (end == text || *end || errno || (double)integer < o->low || (double)integer > o->high)
+        if (!is_decimal(text) || end == text || *end || errno || (double)integer < o->low || (double)integer > o->high)
             return wrong(set, o, text, range_text(o, "a whole number", range, sizeof range));
         *(int64_t *)o->value = integer;
         break;
     case OPTION_NUMBER:
         number = strtod(text, &end);
-        if (end == text || *end || !(number >= o->low && number <= o->high))
+        if (!is_decimal(text) || end == text || *end || !(number >= o->low && number <= o->high))
             return wrong(set, o, text, range_text(o, "a number", range, sizeof range));
         *(double *)o->value = number;
         break;

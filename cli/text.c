@@ -16,14 +16,17 @@ void complain_as(const char *subcommand)
 
 int complain(const char *format, ...)
 {
+    char    text[4096];
     va_list arguments;
-
-    fflush(stdout);
-    fprintf(stderr, *complainer ? "haul %s: " : "haul%s: ", complainer);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    /* One line, whatever is quoted in it, and nothing that a terminal obeys. */
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+    fflush(stdout);
+    fprintf(stderr, *complainer ? "haul %s: %s\n" : "haul%s: %s\n", complainer, text);
     return EXIT_FAILED;
 }
 

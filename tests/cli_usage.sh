@@ -63,6 +63,17 @@ complains "there is no operation 'frobnicate'"
 run 2 ops add mul
 complains "one argument too many"
 
+for number in ' 1' +1 0x10 1e1 ''; do
+    run 2 train --epochs "$number"
+    complains "--epochs wants a whole number from"
+done
+run 2 train --lr 0x1p-3
+complains "--lr wants a number"
+run 2 train --epochs 1000000000000000000
+check "limits are written out" test "$(grep -c 'e+' err)" -eq 0
+run 2 train --epochs $'1\n2'
+complains "not '1 2'"
+
 "$HAUL" train --model dense --data blobs:64 --epochs 1 --device cpu --run closed >&- 2>err
 check "a closed standard output is a failure" test $? -eq 1
 complains "standard output is closed"

@@ -68,6 +68,8 @@ static void test_error__can_be_set_by_the_user(void **state)
     assert_string_equal(haul_error_argument(), "x");
     assert_int_equal(haul_error_set(HAUL_IO, NULL, NULL, "no paper"), HAUL_IO);
     assert_string_equal(haul_error_message(), "no paper");
+    assert_int_equal(haul_error_set(HAUL_IO, "halve", NULL, NULL), HAUL_IO);
+    assert_string_equal(haul_error_message(), "halve: no reason is given");
 }
 
 static void test_error__set_without_a_failing_status_is_one(void **state)

@@ -169,6 +169,9 @@ static void test_print__fits_the_buffer_as_snprintf_does(void **state)
         assert_memory_equal(buffer, whole, size - 1);
     }
     assert_int_equal(haul_tensor_format(t, NULL, 0), strlen(whole));
+    assert_int_equal(haul_tensor_format(t, NULL, 10), -1);
+    assert_string_equal(haul_error_argument(), "buffer");
+    haul_error_clear();
 }
 
 static void test_print__null_is_an_error_and_none_is_not(void **state)

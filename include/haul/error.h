@@ -38,7 +38,8 @@ HAUL_API const char *haul_error_argument(void);
 HAUL_API void        haul_error_clear(void);
 
 /* Record an error of one's own, as a forward function or a dataset's `read` does before it returns NULL or a status:
- * it replaces the last one; its message is "operation: " and the formatted text. operation and argument may be NULL.
+ * it replaces the last one; its message is "operation: " and the formatted text. operation, argument and format may be
+ * NULL.
  * Returns `status`; HAUL_OK and unknown codes become HAUL_INVALID_ARGUMENT. */
 HAUL_API haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format,
                                     ...) HAUL_PRINTF(4, 5);

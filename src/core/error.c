@@ -88,7 +88,7 @@ haul_status haul_error_set(haul_status status, const char *operation, const char
         status = HAUL_INVALID_ARGUMENT;
     va_list arguments;
     va_start(arguments, format);
-    fail(status, operation, argument, format, arguments);
+    fail(status, operation, argument, format ? format : "no reason is given", arguments);
     va_end(arguments);
     return status;
 }

@@ -324,7 +324,11 @@ static haul_status render(const haul_tensor *t, const char *operation, text *out
 
 int haul_tensor_format(const haul_tensor *t, char *buffer, size_t size)
 {
-    text        out = {0};
+    text out = {0};
+    if (!buffer && size > 0) {
+        haul__fail_null("haul_tensor_format", "buffer");
+        return -1;
+    }
     haul_status status = render(t, "haul_tensor_format", &out);
     if (size > 0)
         snprintf(buffer, size, "%s", status == HAUL_OK ? out.chars : "");
