@@ -9,7 +9,8 @@
 typedef struct estimate {
     trainer             *trainer;
     const haul_batch    *batch;
-    haul_estimate_result step; /* the third: those before it make gradients and the optimizer's state */
+    int64_t              examples; /* in a batch */
+    haul_estimate_result step;     /* the third: those before it make gradients and the optimizer's state */
     int64_t              parameters, parameter_bytes;
 } estimate;
 
@@ -22,15 +23,16 @@ static haul_status make_step(void *context)
     return trainer_step(e->trainer, e->batch);
 }
 
-/* The next batch, of the next epoch where one is over. */
+/* The first batch of an epoch: later ones may be smaller. */
 static haul_status take_batch(estimate *e)
 {
     haul_loader *loader = e->trainer->loader;
 
-    e->batch = haul_loader_next(loader);
-    if (!e->batch && !haul_error_status() && !haul_loader_start(loader, 1))
-        e->batch = haul_loader_next(loader);
-    return e->batch ? HAUL_OK : haul_error_status();
+    e->batch = haul_loader_start(loader, 1) ? NULL : haul_loader_next(loader);
+    if (!e->batch)
+        return haul_error_status();
+    e->examples = e->batch->size;
+    return HAUL_OK;
 }
 
 static void count_parameters(estimate *e)
@@ -56,7 +58,6 @@ static haul_status prepare_and_step(void *context)
     if (status)
         return status;
     count_parameters(e);
-    status = haul_loader_start(e->trainer->loader, 1);
     for (int i = 0; i < 2 && !status; i++) {
         status = take_batch(e);
         if (!status)
@@ -167,7 +168,7 @@ static void print_text(const estimate *e)
     const haul_estimate_result *r = &e->step;
 
     printf("one training step of %s on %s, batches of %s, %s, %s\n", options->model,
-           haul_device_name(e->trainer->device), text_count(options->batch), options->optimizer, options->precision);
+           haul_device_name(e->trainer->device), text_count(e->examples), options->optimizer, options->precision);
     printf("  peak memory    %s on %s\n", text_bytes(peak_on(r, e->trainer->device)),
            haul_device_name(e->trainer->device));
     printf("  parameters     %s (%s)\n", text_count(e->parameters), text_bytes(e->parameter_bytes));

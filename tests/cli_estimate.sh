@@ -59,6 +59,14 @@ for device in $devices; do
 done
 cat table
 
+# An epoch's last batch may be smaller; the estimate is of a whole one, and of no more examples than there are.
+run 0 train --model dense --data blobs:150 --batch 64 --device cpu --estimate --json
+estimated=$(value out estimate peak_bytes)
+run 0 train --model dense --data blobs:150 --batch 64 --device cpu --epochs 2 --json
+check "a whole batch" within "$estimated" "$(value out done step_peak_bytes)"
+run 0 train --model dense --data blobs:20 --batch 64 --device cpu --estimate
+check "as many as there are" grep -q 'batches of 20,' out
+
 # Too few steps to tell.
 run 0 train --model dense --data blobs:16 --batch 8 --epochs 1 --device cpu --json
 check "null" grep -q '"step_peak_bytes":null' out
