@@ -1,5 +1,6 @@
 # haul ops: the table, one operation, the JSON array, and that no operation is missing.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+unset HAUL_WITHOUT # the list is about what it leaves out
 
 # ---- for people ----
 run 0 ops

@@ -1,5 +1,7 @@
 /* The stream of events: what arrives, in which order, with which fields; and that nothing is made for nobody.
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+#include <stdlib.h>
+
 #include "support/ledger.h"
 #include "support/record.h"
 
@@ -328,6 +330,7 @@ static void test_events__nothing_is_made_for_nobody(void **state)
 
 int main(void)
 {
+    unsetenv("HAUL_WITHOUT"); /* these tests are about what it leaves out */
     const struct CMUnitTest tests[] = {
         EVENT_TEST(test_events__operations_begin_and_end),
         EVENT_TEST(test_events__copies_and_waits_have_their_fields),
