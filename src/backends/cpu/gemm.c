@@ -1,8 +1,8 @@
 /* Matrix products of the CPU, by register tiles.
  *
- * B is packed to panels that stay in a cache, unless it can be used where it lies: with few rows of A, or a B that is
- * in the cache as it is, packing would cost more than it saves. Work is cut into pieces by shape alone, so results do
- * not depend on the number of threads.
+ * B is packed into panels that stay in a cache. If A has few rows, or B is small enough to stay in the cache anyway,
+ * packing would cost more than it saves, and B is read in place. The shape alone decides how work is cut into pieces,
+ * so results do not depend on the number of threads.
  */
 #include <string.h>
 
