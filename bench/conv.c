@@ -38,8 +38,8 @@ static bool run_forward(const bench_case *c, int64_t times)
 
 static bool open_gradients(const bench_case *c)
 {
-    return open_conv(c) && haul_set_requires_grad(x, true) && haul_set_requires_grad(weight, true) &&
-           haul_set_requires_grad(bias, true);
+    return open_conv(c) && haul_requires_grad(haul_set_requires_grad(x, true)) &&
+           haul_requires_grad(haul_set_requires_grad(weight, true)) && haul_set_requires_grad(bias, true);
 }
 
 static bool run_gradients(const bench_case *c, int64_t times)

@@ -17,7 +17,7 @@ static bool open_numbers(const bench_case *c)
 
 static bool open_recorded(const bench_case *c)
 {
-    return open_numbers(c) && haul_set_requires_grad(a, true);
+    return open_numbers(c) && haul_requires_grad(haul_set_requires_grad(a, true));
 }
 
 static bool open_row(const bench_case *c)

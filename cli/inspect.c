@@ -12,7 +12,7 @@ static int print_npy(const char *path, bool json)
     haul_tensor *t = haul_load_npy(path);
     char         text[4096];
 
-    if (!t)
+    if (!haul_tensor_is_valid(t))
         return complain_error();
     haul_shape shape = haul_tensor_shape(t);
     if (json) {

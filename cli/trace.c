@@ -95,7 +95,7 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     double       began = clock_seconds();
     haul_tensor *inside = haul_to(x, device);
 
-    if (!inside || haul_device_sync(device))
+    if (!haul_tensor_is_valid(inside) || haul_device_sync(device))
         return NULL;
     double seconds = clock_seconds() - began;
     if (r->printing) {
@@ -107,11 +107,11 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     haul_watch_calls(NULL, NULL);
     if (r->failed)
         haul_error_set(r->status, NULL, NULL, "%s", r->message);
-    if (!y || r->failed || haul_device_sync(device))
+    if (!haul_tensor_is_valid(y) || r->failed || haul_device_sync(device))
         return NULL;
     began = clock_seconds();
     haul_tensor *home = haul_to(y, haul_cpu());
-    if (!home || haul_device_sync(device))
+    if (!haul_tensor_is_valid(home) || haul_device_sync(device))
         return NULL;
     if (r->printing)
         print_stage(r, "output", device == haul_cpu() ? "in place" : "to cpu", home, clock_seconds() - began);

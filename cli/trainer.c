@@ -92,7 +92,7 @@ haul_status trainer_build(trainer *t)
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     t->window_loss = haul_scalar(0);
     t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    if (!t->loader || !t->optimizer || !t->window_loss || !t->epoch_hits)
+    if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->epoch_hits))
         return haul_error_status();
     return set_precision(t);
 }

@@ -35,11 +35,12 @@ int main(int argc, char **argv)
 
     /* A limit turns running out of memory into an error like any other. */
     haul_memory_set_limit(device, 8 << 20);
-    if (!haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024)))
+    if (haul_tensor_check(haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024))))
         printf("refused: %s\n", haul_error_message());
     haul_error_clear();
     haul_memory_set_limit(device, 0);
-    printf("afterwards: %s\n", haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024)) ? "it fits" : haul_error_message());
+    printf("afterwards: %s\n",
+           haul_tensor_check(haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024))) ? haul_error_message() : "it fits");
 
     haul_status status = haul_error_status();
     haul_scope_pop(program);

@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     haul_tensor *b = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(10)), device);
 
     haul_tensor *y = haul_add(a, b);
-    if (!y)
+    if (!haul_tensor_is_valid(y))
         printf("refused: %s\n", haul_error_message());
     haul_error_clear();
 

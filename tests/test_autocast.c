@@ -31,7 +31,7 @@ static haul_tensor *parameter(haul_device *device, haul_shape shape, unsigned se
 
 static void assert_dtype(haul_tensor *t, haul_dtype dtype, const char *what)
 {
-    if (!t)
+    if (!haul_tensor_is_valid(t))
         fail_msg("%s: %s", what, haul_error_message());
     if (haul_tensor_dtype(t) != dtype)
         fail_msg("%s gives %s, not %s", what, haul_dtype_name(haul_tensor_dtype(t)), haul_dtype_name(dtype));
@@ -208,7 +208,7 @@ static haul_tensor *loss_by_hand(const small_net *n, haul_dtype half)
 static void assert_equal_bits(haul_tensor *a, haul_tensor *b)
 {
     char left[512], right[512];
-    if (!a || !b)
+    if (!haul_tensor_is_valid(a) || !haul_tensor_is_valid(b))
         fail_msg("%s", haul_error_message());
     assert_int_equal(haul_tensor_dtype(a), haul_tensor_dtype(b));
     assert_int_equal(haul_tensor_bytes(a), haul_tensor_bytes(b));
@@ -490,11 +490,11 @@ static void test_autocast__survives_exhausted_memory(void **state)
         haul_tensor        *loss = inner ? loss_of(&n) : NULL;
         struck = haul__fault_count() >= at;
         haul__fault_plan(0, 0);
-        if (loss)
+        if (haul_tensor_is_valid(loss))
             assert_true(isfinite(haul_item(loss)));
         else
             assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
-        failed += !loss;
+        failed += !haul_tensor_is_valid(loss);
         haul_autocast_end(before);
         haul_scope_pop(inner);
     }
@@ -539,7 +539,7 @@ static void test_autocast__belongs_to_the_thread(void **state)
 
 /* ---- what is refused ---- */
 
-static void assert_failed(haul_status status, const char *words)
+static void assert_refusal(haul_status status, const char *words)
 {
     assert_int_equal(haul_error_status(), status);
     if (!strstr(haul_error_message(), words))
@@ -552,21 +552,21 @@ static void test_autocast__refuses_what_it_cannot_do(void **state)
     (void)state;
     haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
     haul_autocast_state same = haul_autocast_begin("cuda:0", HAUL_F16);
-    assert_failed(HAUL_INVALID_ARGUMENT, "'cuda:0' names no kind of devices");
+    assert_refusal(HAUL_INVALID_ARGUMENT, "'cuda:0' names no kind of devices");
     assert_int_equal(haul_autocast_dtype(haul_cpu()), HAUL_BF16);
     haul_autocast_begin("cpu", HAUL_F32);
-    assert_failed(HAUL_DTYPE, "f32 is not possible; use HAUL_F16 or HAUL_BF16");
+    assert_refusal(HAUL_DTYPE, "f32 is not possible; use HAUL_F16 or HAUL_BF16");
     haul_autocast_begin(NULL, HAUL_F16);
-    assert_failed(HAUL_INVALID_ARGUMENT, "devices");
+    assert_refusal(HAUL_INVALID_ARGUMENT, "devices");
     assert_int_equal(haul_autocast_dtype(haul_cpu()), HAUL_BF16);
     assert_int_equal(haul_autocast_end(same), HAUL_OK);
     assert_int_equal(haul_autocast_dtype(haul_cpu()), HAUL_BF16);
     assert_int_equal(haul_autocast_end((haul_autocast_state){7}), HAUL_INVALID_ARGUMENT);
-    assert_failed(HAUL_INVALID_ARGUMENT, "hand it back as it was");
+    assert_refusal(HAUL_INVALID_ARGUMENT, "hand it back as it was");
     assert_int_equal(haul_autocast_end((haul_autocast_state){3u | 1u << 31}), HAUL_INVALID_ARGUMENT);
-    assert_failed(HAUL_INVALID_ARGUMENT, "hand it back as it was");
+    assert_refusal(HAUL_INVALID_ARGUMENT, "hand it back as it was");
     assert_int_equal(haul_autocast_dtype(haul_device_get("no such")), HAUL_DTYPE_NONE);
-    assert_failed(HAUL_DEVICE, "no such");
+    assert_refusal(HAUL_DEVICE, "no such");
     assert_int_equal(haul_autocast_end(before), HAUL_OK);
 }
 

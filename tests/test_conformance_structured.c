@@ -41,10 +41,10 @@ static bool run(const sample *s, haul_device *device, haul_dtype as, haul_dtype 
     }
     haul_set_device(device);
     haul_tensor *y = s->run(inputs);
-    out->count = y ? haul_tensor_count(y) : 0;
-    out->shape = y ? haul_tensor_shape(y) : (haul_shape){.ndim = -1};
-    out->dtype = y ? haul_tensor_dtype(y) : HAUL_DTYPE_NONE;
-    bool ok = y && read_values(y, out->y, out->count) == HAUL_OK;
+    out->count = haul_tensor_is_valid(y) ? haul_tensor_count(y) : 0;
+    out->shape = haul_tensor_is_valid(y) ? haul_tensor_shape(y) : (haul_shape){.ndim = -1};
+    out->dtype = haul_tensor_is_valid(y) ? haul_tensor_dtype(y) : HAUL_DTYPE_NONE;
+    bool ok = haul_tensor_is_valid(y) && read_values(y, out->y, out->count) == HAUL_OK;
     if (ok && differentiate) {
         haul_set_device(haul_cpu());
         haul_tensor *w =
@@ -180,12 +180,12 @@ static void on_meta(const sample *s)
     for (int i = 0; i < s->count; i++)
         inputs[i] = haul_empty(input_dtype(&s->inputs[i], HAUL_F32), input_shape(&s->inputs[i]));
     haul_tensor *y = s->run(inputs);
-    haul_shape   shape = y ? haul_tensor_shape(y) : (haul_shape){.ndim = -1};
-    if (!y)
+    haul_shape   shape = haul_tensor_is_valid(y) ? haul_tensor_shape(y) : (haul_shape){.ndim = -1};
+    if (!haul_tensor_is_valid(y))
         fail_case("%s", haul_error_message());
     else if (shape.ndim != want.shape.ndim || haul_tensor_dtype(y) != want.dtype)
         fail_case("another rank or dtype than on the CPU");
-    for (int d = 0; y && d < want.shape.ndim; d++)
+    for (int d = 0; haul_tensor_is_valid(y) && d < want.shape.ndim; d++)
         if (shape.dims[d] != want.shape.dims[d])
             fail_case("dimension %d is %lld, on the CPU %lld", d, (long long)shape.dims[d],
                       (long long)want.shape.dims[d]);

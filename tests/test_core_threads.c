@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "core/thread.h"
+#include "support/failure.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
@@ -69,7 +70,7 @@ static void test_threads__share_a_tensor(void **state)
     int64_t     before = haul__host_blocks();
     haul_scope *scope = haul_scope_push();
     shared = make();
-    assert_non_null(shared);
+    assert_valid(shared);
     run_all(use_shared);
     assert_int_equal(atomic_load(&shared->object.refs), 1);
     haul_scope_pop(scope);
@@ -110,7 +111,7 @@ static void *come_and_go(void *context)
 {
     (void)context;
     haul_scope *scope = haul_scope_push();
-    bool        failed = !make() || haul__host_blocks() < 0;
+    bool        failed = !haul_tensor_is_valid(make()) || haul__host_blocks() < 0;
     if ((intptr_t)context % 2)
         haul_scope_pop(scope); /* the others leave it to the end of their thread */
     return (void *)(intptr_t)failed;

@@ -216,8 +216,8 @@ static bool survives_a_full_gpu(void)
     haul_scope *scope = haul_scope_push();
     haul_set_device(gpu());
     haul_tensor *large = haul_zeros(HAUL_F32, HAUL_SHAPE(64 << 20));
-    bool         refused = !large && haul_error_status() == HAUL_OUT_OF_MEMORY && says(haul_error_message(), "free") &&
-                   says(haul_error_message(), "process 4242");
+    bool         refused = !haul_tensor_is_valid(large) && haul_error_status() == HAUL_OUT_OF_MEMORY &&
+                   says(haul_error_message(), "free") && says(haul_error_message(), "process 4242");
     haul_error_clear();
     haul_scope_pop(scope);
     return refused && computes("cuda:0");
@@ -239,7 +239,7 @@ static bool gives_the_cache_back_for_code(void)
         return false;
     haul_tensor *y = haul_sqrt(x);
     haul_memory_stats_get(gpu(), &after);
-    bool good = y && haul_error_status() == HAUL_OK;
+    bool good = haul_tensor_is_valid(y) && haul_error_status() == HAUL_OK;
     haul_scope_pop(outer);
     return good && before.reserved - before.allocated >= 4 << 20 && after.reserved - after.allocated < 4 << 20;
 }
@@ -274,8 +274,8 @@ static void test_cuda__cache_in_bad_states(void **state)
 static bool first_compile_fails(void)
 {
     haul_scope *scope = haul_scope_push();
-    bool        failed = !haul_sqrt(ramp(haul_device_get("cuda:0"), 8)) && haul_error_status() == HAUL_BACKEND &&
-                  says(haul_error_message(), "does not compile");
+    bool        failed = haul_tensor_check(haul_sqrt(ramp(haul_device_get("cuda:0"), 8))) &&
+                  haul_error_status() == HAUL_BACKEND && says(haul_error_message(), "does not compile");
     haul_error_clear();
     haul_scope_pop(scope);
     return failed && computes("cuda:0");
@@ -297,7 +297,7 @@ static bool is_lost(void)
     haul_error_clear();
     bool refused = haul_device_sync(gpu()) != HAUL_OK;
     haul_error_clear();
-    bool still = !haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), gpu());
+    bool still = haul_tensor_check(haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), gpu()));
     haul_error_clear();
     haul_scope_pop(scope);
     return failed && refused && still && computes("cpu");

@@ -3,6 +3,7 @@
  *
  * ctest: labels=no-tsan; timeout=300 */
 #include "support/cudnn.h"
+#include "support/failure.h"
 
 #include <pthread.h>
 
@@ -184,7 +185,7 @@ static void test_conv__planned_once_and_no_waits(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) { /* the second finds scratch memory in the cache */
         haul_scope *scope = haul_scope_push();
-        assert_non_null(haul_conv2d(x, w, HAUL_NONE));
+        assert_valid(haul_conv2d(x, w, HAUL_NONE));
         haul_scope_pop(scope);
     }
     assert_int_equal(haul_device_sync(gpu()), HAUL_OK);
@@ -192,7 +193,7 @@ static void test_conv__planned_once_and_no_waits(void **state)
     long finalized = dnn_count("cudnnBackendFinalize"), made = dnn_count("cudnnBackendCreateDescriptor");
     long run = runs();
     for (int i = 0; i < 10; i++)
-        assert_non_null(y[i] = haul_conv2d(x, w, HAUL_NONE));
+        assert_valid(y[i] = haul_conv2d(x, w, HAUL_NONE));
     assert_int_equal(dnn_count("cudnnBackendFinalize") - finalized, 10); /* which buffers */
     assert_int_equal(dnn_count("cudnnBackendCreateDescriptor") - made, 10);
     assert_int_equal(runs() - run, 10);
@@ -204,11 +205,11 @@ static void test_conv__planned_once_and_no_waits(void **state)
 
     /* Scratch memory is the allocator's: it comes from the cache. */
     haul_scope *scope = haul_scope_push();
-    assert_non_null(haul_conv2d(x, w, HAUL_NONE));
+    assert_valid(haul_conv2d(x, w, HAUL_NONE));
     haul_scope_pop(scope);
     assert_int_equal(haul_memory_stats_get(gpu(), &before), HAUL_OK);
     scope = haul_scope_push();
-    assert_non_null(haul_conv2d(x, w, HAUL_NONE));
+    assert_valid(haul_conv2d(x, w, HAUL_NONE));
     haul_scope_pop(scope);
     assert_int_equal(haul_memory_stats_get(gpu(), &after), HAUL_OK);
     assert_int_equal(after.device_allocations, before.device_allocations);
@@ -222,7 +223,7 @@ static void test_conv__ever_new_shapes(void **state)
     (void)state;
     for (int64_t n = 1; n <= 6000; n++) {
         haul_scope *scope = haul_scope_push();
-        assert_non_null(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 1 + n / 80, 1 + n % 80)), w, HAUL_NONE));
+        assert_valid(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 1 + n / 80, 1 + n % 80)), w, HAUL_NONE));
         haul_scope_pop(scope);
     }
     assert_int_equal(engine_runs(TILED), 6000);
@@ -244,7 +245,7 @@ static void test_conv__little_memory(void **state)
     for (int i = 0; i < 2; i++) {
         haul_scope *scope = haul_scope_push();
         y = haul_conv2d(x, w, HAUL_NONE);
-        if (!y)
+        if (!haul_tensor_is_valid(y))
             fail_msg("%s", haul_error_message());
         assert_int_equal(engine_runs(PLAIN), i + 1);
         assert_true(haul_item(haul_slice(haul_view(y, HAUL_SHAPE(4 * 8 * 64 * 64)), 0, 0, 1, 1)) == 8);
@@ -253,7 +254,7 @@ static void test_conv__little_memory(void **state)
     assert_int_equal(haul_error_status(), HAUL_OK);
     assert_int_equal(engine_runs(TILED), 0);
     assert_int_equal(haul_memory_set_limit(gpu(), 0), HAUL_OK);
-    assert_non_null(haul_conv2d(x, w, HAUL_NONE));
+    assert_valid(haul_conv2d(x, w, HAUL_NONE));
     assert_int_equal(engine_runs(TILED), 1);
 }
 

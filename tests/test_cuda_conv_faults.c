@@ -22,7 +22,7 @@ static haul_tensor *fresh_convolution(int64_t *size)
 
 static bool is_two(haul_tensor *y)
 {
-    return y && haul_item(haul_min(y)) == 2 && haul_item(haul_max(y)) == 2;
+    return haul_tensor_is_valid(y) && haul_item(haul_min(y)) == 2 && haul_item(haul_max(y)) == 2;
 }
 
 static void test_conv__faults_are_told(void **state)
@@ -89,7 +89,7 @@ static bool fails_well(const char *function, long n, int64_t *size)
     haul_tensor *y = fresh_convolution(size);
     bool         reached = dnn_count(function) - before >= n;
     assert_true(dnn_fail(NULL));
-    if (y)
+    if (haul_tensor_is_valid(y))
         assert_true(is_two(y));
     else
         assert_int_equal(haul_error_status(), HAUL_BACKEND);
@@ -117,7 +117,7 @@ static void test_conv__each_host_allocation_may_fail(void **state)
         haul_tensor *y = fresh_convolution(&size);
         failed = haul__fault_count() >= n;
         haul__fault_plan(0, 0);
-        if (y)
+        if (haul_tensor_is_valid(y))
             assert_true(is_two(y));
         else
             assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
@@ -158,7 +158,8 @@ static bool convolves(void)
     haul_tensor *y =
         haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 3, 3)), haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 1, 1)),
                     haul_ones(HAUL_F32, HAUL_SHAPE(1)), .relu = true);
-    return y && haul_item(haul_min(y)) == 3 && haul_item(haul_max(y)) == 3 && haul_error_status() == HAUL_OK;
+    return haul_tensor_is_valid(y) && haul_item(haul_min(y)) == 3 && haul_item(haul_max(y)) == 3 &&
+           haul_error_status() == HAUL_OK;
 }
 
 static bool says_what_there_is(void)
@@ -175,7 +176,7 @@ static bool kernels_serve(void)
 {
     haul_tensor *y = haul_conv2d(haul_ones(HAUL_BF16, HAUL_SHAPE(1, 2, 3, 3)),
                                  haul_ones(HAUL_BF16, HAUL_SHAPE(2, 2, 2, 2)), HAUL_NONE);
-    return y && haul_item(haul_min(y)) == 8 && convolves() && says_what_there_is() && runs() == 0;
+    return haul_tensor_is_valid(y) && haul_item(haul_min(y)) == 8 && convolves() && says_what_there_is() && runs() == 0;
 }
 
 static bool library_serves(void)

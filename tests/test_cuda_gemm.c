@@ -3,6 +3,7 @@
  * kernels serve where the library does not.
  *
  * ctest: labels=no-tsan; timeout=300 */
+#include "support/failure.h"
 #include "support/linalg.h"
 #include "support/standin.h"
 
@@ -220,14 +221,14 @@ static void test_gemm__heuristics_once_a_problem_and_no_waits(void **state)
     (void)state;
     for (int i = 0; i < 2; i++)
         biases[i] = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(11), 3 + (unsigned)i, NULL);
-    assert_non_null(haul_linear(a, w, biases[0]));
+    assert_valid(haul_linear(a, w, biases[0]));
     asked = lt_count("cublasLtMatmulAlgoGetHeuristic");
     made = lt_count("cublasLtMatrixLayoutCreate");
     multiplied = lt_count("cublasLtMatmul");
     for (int i = 0; i < 3; i++)
         waited -= driver_count(waits[i]);
     for (int i = 0; i < 20; i++)
-        assert_non_null(y[i] = haul_linear(a, w, biases[i % 2]));
+        assert_valid(y[i] = haul_linear(a, w, biases[i % 2]));
     assert_int_equal(lt_count("cublasLtMatmulAlgoGetHeuristic"), asked);
     assert_int_equal(lt_count("cublasLtMatrixLayoutCreate"), made);
     assert_int_equal(lt_count("cublasLtMatmul") - multiplied, 20);
@@ -298,7 +299,7 @@ static void test_gemm__scratch_comes_from_the_allocator(void **state)
     assert_int_equal(haul_drop(room), HAUL_OK);
     long         asked = lt_count("cublasLtMatmulAlgoGetHeuristic");
     haul_tensor *y = haul_matmul(a, b);
-    assert_non_null(y);
+    assert_valid(y);
     assert_int_equal(haul_error_status(), HAUL_OK);
     assert_int_equal(lt_count("cublasLtMatmulAlgoGetHeuristic") - asked, 2);
     assert_int_equal(haul_memory_set_limit(gpu(), 0), HAUL_OK);
@@ -388,15 +389,15 @@ static void test_gemm__each_host_allocation_may_fail(void **state)
 {
     haul_tensor *a = haul_ones(HAUL_F32, HAUL_SHAPE(3, 19));
     (void)state;
-    assert_non_null(haul_matmul(a, haul_ones(HAUL_F32, HAUL_SHAPE(19, 1))));
+    assert_valid(haul_matmul(a, haul_ones(HAUL_F32, HAUL_SHAPE(19, 1))));
     for (int64_t n = 1, failed = 1; failed; n++) {
         haul_tensor *b = haul_ones(HAUL_F32, HAUL_SHAPE(19, n + 1));
-        assert_non_null(b);
+        assert_valid(b);
         haul__fault_plan(HAUL__FAULT_HOST, n);
         haul_tensor *y = haul_matmul(a, b);
         failed = haul__fault_count() >= n;
         haul__fault_plan(0, 0);
-        if (y)
+        if (haul_tensor_is_valid(y))
             assert_true(haul_item(haul_max(y)) == 19);
         else
             assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
@@ -452,7 +453,7 @@ static bool library_serves(void)
 static bool create_fails(void)
 {
     haul_tensor *a = haul_ones(HAUL_F32, HAUL_SHAPE(9, 10)), *b = haul_ones(HAUL_F32, HAUL_SHAPE(10, 8));
-    return !haul_matmul(a, b) && haul_error_status() == HAUL_OUT_OF_MEMORY && lt_fail(NULL) &&
+    return haul_tensor_check(haul_matmul(a, b)) && haul_error_status() == HAUL_OUT_OF_MEMORY && lt_fail(NULL) &&
            haul_item(haul_max(haul_matmul(a, b))) == 10 && lt_count("cublasLtMatmul") == 1;
 }
 

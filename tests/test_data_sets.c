@@ -390,7 +390,7 @@ static void test_tensors__that_are_no_examples_are_refused(void **state)
     assert_null(haul_dataset_from_tensors(x, haul_full(HAUL_I64, HAUL_SHAPE(3), -1)));
     expect("label", HAUL_INVALID_ARGUMENT, "label -1");
     assert_null(haul_dataset_from_tensors(x, HAUL_NONE));
-    expect("none", HAUL_INVALID_ARGUMENT, "y must be");
+    expect("none", HAUL_INVALID_ARGUMENT, "y is HAUL_NONE, but a tensor is needed");
     assert_null(haul_dataset_from_tensors(haul_to(x, haul_device_get("meta")), y));
     expect("device", HAUL_DEVICE, "haul_to(x, haul_cpu())");
     assert_null(haul_dataset_from_tensors(NULL, y));

@@ -186,7 +186,7 @@ static haul_status infer_dry(void *context)
     fixture *f = context;
     haul_set_grad_enabled(false);
     haul_autocast_begin("all", HAUL_BF16);
-    return haul_linear(f->x, f->w, HAUL_NONE) ? HAUL_OK : haul_error_status();
+    return haul_tensor_check(haul_linear(f->x, f->w, HAUL_NONE));
 }
 
 static void check_dry(haul_device *device)

@@ -100,7 +100,7 @@ static haul_status prepare(training *t)
     t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
     t->x = haul_normal(HAUL_F32, HAUL_SHAPE(t->of.batch, 3, SIDE, SIDE), 0, 1);
     t->y = haul_zeros(HAUL_I64, HAUL_SHAPE(t->of.batch));
-    return t->optimizer && t->x && t->y ? HAUL_OK : haul_error_status();
+    return t->optimizer && haul_tensor_is_valid(t->x) && haul_tensor_is_valid(t->y) ? HAUL_OK : haul_error_status();
 }
 
 static haul_status step(void *context)

@@ -37,7 +37,7 @@ static void add(const place *p, const char *kind, uint64_t hash)
 
 static void add_tensor(const place *p, const char *kind, haul_tensor *t)
 {
-    if (t)
+    if (haul_tensor_is_valid(t))
         add(p, kind, hash_tensor(HASH_START, t));
     else
         fail_case("%s: %s", kind, haul_error_message());
@@ -80,7 +80,7 @@ static void add_gradients(const place *p, const char *first, const char *second,
                           haul_tensor *const *leaves, int count)
 {
     haul_tensor *g[MAX_INPUTS], *sum = NULL;
-    if (!y || !haul_requires_grad(y))
+    if (!haul_tensor_is_valid(y) || !haul_requires_grad(y))
         return;
     haul_tensor *seed = operand(p, haul_tensor_dtype(y), haul_tensor_shape(y), LAYOUT_contiguous, -1, 1, 8);
     if (haul_grad(y, leaves, count, g, .seed = seed, .create_graph = second != NULL)) {
@@ -93,7 +93,7 @@ static void add_gradients(const place *p, const char *first, const char *second,
             haul_tensor *term = weighted_sum(p, g[i]);
             sum = sum ? haul_add(sum, term) : term;
         }
-    if (!sum)
+    if (!haul_tensor_is_valid(sum))
         return;
     if (haul_grad(sum, leaves, count, g))
         fail_case("%s: %s", second, haul_error_message());

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/alloc.h"
+#include "support/failure.h"
 #include "support/pair.h"
 
 /* What the scale is after each step, by hand. */
@@ -264,7 +265,7 @@ static void check_no_waits(haul_device *device)
             assert_int_equal(haul_optimizer_zero_grad(both[k]), HAUL_OK);
             assert_int_equal(haul_backward(haul_grad_scaler_scale(scaler, loss), HAUL_NONE), HAUL_OK);
             assert_int_equal(haul_grad_scaler_unscale(scaler, both[k]), HAUL_OK);
-            assert_non_null(haul_clip_grad_norm(net, 1));
+            assert_valid(haul_clip_grad_norm(net, 1));
             assert_int_equal(haul_grad_scaler_step(scaler, both[k]), HAUL_OK);
             assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
             haul_scope_pop(scope);
@@ -295,7 +296,7 @@ static void check_pair_does_not_wait(haul_device *first, haul_device *second)
         assert_int_equal(haul_set_grad(r.a, haul_clone(a)), HAUL_OK);
         assert_int_equal(haul_set_grad(r.b, haul_clone(b)), HAUL_OK);
         assert_int_equal(haul_grad_scaler_unscale(scaler, r.optimizer), HAUL_OK);
-        assert_non_null(haul_clip_grad_norm(r.net, 1));
+        assert_valid(haul_clip_grad_norm(r.net, 1));
         assert_int_equal(haul_grad_scaler_step(scaler, r.optimizer), HAUL_OK);
         assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
         haul_scope_pop(scope);
@@ -362,7 +363,7 @@ static void test_grad_scaler__goes_on_from_checkpoints(void **state)
     on_devices(check_checkpoint);
 }
 
-static void assert_failed(haul_status status, haul_status wanted, const char *words)
+static void check_refusal(haul_status status, haul_status wanted, const char *words)
 {
     assert_int_equal(status, wanted);
     assert_int_equal(haul_error_status(), wanted);
@@ -381,16 +382,16 @@ static void check_state_errors(haul_device *device)
     assert_int_equal(haul_optimizer_state(r.optimizer, state, 4), 2);
     assert_string_equal(state[0].name, "grad_scaler.scale");
     assert_string_equal(state[1].name, "grad_scaler.growth_tracker");
-    assert_failed(haul_optimizer_load_state(plain.optimizer, state, 2, 0), HAUL_INVALID_ARGUMENT,
+    check_refusal(haul_optimizer_load_state(plain.optimizer, state, 2, 0), HAUL_INVALID_ARGUMENT,
                   "haul_grad_scaler_new");
-    assert_failed(haul_optimizer_load_state(r.optimizer, state, 1, 0), HAUL_INVALID_ARGUMENT,
+    check_refusal(haul_optimizer_load_state(r.optimizer, state, 1, 0), HAUL_INVALID_ARGUMENT,
                   "'grad_scaler.growth_tracker' is missing");
     state[2] = state[0];
-    assert_failed(haul_optimizer_load_state(r.optimizer, state, 3, 0), HAUL_INVALID_ARGUMENT, "given twice");
+    check_refusal(haul_optimizer_load_state(r.optimizer, state, 3, 0), HAUL_INVALID_ARGUMENT, "given twice");
     state[0].tensor = negative;
-    assert_failed(haul_optimizer_load_state(r.optimizer, state, 2, 0), HAUL_FORMAT, "is -1");
+    check_refusal(haul_optimizer_load_state(r.optimizer, state, 2, 0), HAUL_FORMAT, "is -1");
     state[0].tensor = r.b;
-    assert_failed(haul_optimizer_load_state(r.optimizer, state, 2, 0), HAUL_SHAPE, "must be a single f32");
+    check_refusal(haul_optimizer_load_state(r.optimizer, state, 2, 0), HAUL_SHAPE, "must be a single f32");
     assert_int_equal(haul_optimizer_load_state(r.optimizer, NULL, 0, 0), HAUL_OK); /* a checkpoint without scaling */
     assert_true(haul_grad_scaler_factor(scaler) == 65536);
 }
@@ -451,22 +452,22 @@ static void check_order(haul_device *device)
     rig               r = rig_on(device, device, new_sgd), none = rig_on(device, device, new_sgd);
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer);
 
-    assert_failed(haul_grad_scaler_update(scaler), HAUL_STATE, "haul_grad_scaler_step first");
-    assert_failed(haul_grad_scaler_step(scaler, none.optimizer), HAUL_STATE, "no parameter has a gradient");
+    check_refusal(haul_grad_scaler_update(scaler), HAUL_STATE, "haul_grad_scaler_step first");
+    check_refusal(haul_grad_scaler_step(scaler, none.optimizer), HAUL_STATE, "no parameter has a gradient");
     set_gradients(&r, 0, 1, 0);
     assert_int_equal(haul_grad_scaler_unscale(scaler, r.optimizer), HAUL_OK);
-    assert_failed(haul_grad_scaler_unscale(scaler, r.optimizer), HAUL_STATE, "unscaled already");
+    check_refusal(haul_grad_scaler_unscale(scaler, r.optimizer), HAUL_STATE, "unscaled already");
     assert_int_equal(haul_grad_scaler_step(scaler, r.optimizer), HAUL_OK);
-    assert_failed(haul_grad_scaler_step(scaler, r.optimizer), HAUL_STATE, "made already");
+    check_refusal(haul_grad_scaler_step(scaler, r.optimizer), HAUL_STATE, "made already");
     assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
-    assert_failed(haul_grad_scaler_update(scaler), HAUL_STATE, "haul_grad_scaler_step first");
+    check_refusal(haul_grad_scaler_update(scaler), HAUL_STATE, "haul_grad_scaler_step first");
 
     haul_module *narrow = haul_module_new("narrow", forward);
     haul_tensor *p = haul_set_requires_grad(haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(2)), device), true);
     assert_int_equal(haul_module_add_parameter(narrow, "p", p), HAUL_OK);
     haul_optimizer *sgd = haul_sgd(narrow, .lr = 1);
     assert_int_equal(haul_set_grad(p, haul_ones_like(p)), HAUL_OK);
-    assert_failed(haul_grad_scaler_step(scaler, sgd), HAUL_DTYPE, "the gradient of 'p' is f16");
+    check_refusal(haul_grad_scaler_step(scaler, sgd), HAUL_DTYPE, "the gradient of 'p' is f16");
 }
 
 static void test_grad_scaler__refuses_a_wrong_order(void **state)
@@ -490,9 +491,9 @@ static void test_grad_scaler__refuses_wrong_options(void **state)
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer);
     assert_refused(haul_grad_scaler_scale(scaler, haul_ones(HAUL_I32, HAUL_SCALAR_SHAPE)), HAUL_DTYPE, "floating");
     assert_refused(haul_grad_scaler_scale(NULL, r.a), HAUL_INVALID_ARGUMENT, "scaler");
-    assert_failed(haul_grad_scaler_step(scaler, NULL), HAUL_INVALID_ARGUMENT, "optimizer");
-    assert_failed(haul_grad_scaler_unscale(NULL, r.optimizer), HAUL_INVALID_ARGUMENT, "scaler");
-    assert_failed(haul_grad_scaler_update(NULL), HAUL_INVALID_ARGUMENT, "scaler");
+    check_refusal(haul_grad_scaler_step(scaler, NULL), HAUL_INVALID_ARGUMENT, "optimizer");
+    check_refusal(haul_grad_scaler_unscale(NULL, r.optimizer), HAUL_INVALID_ARGUMENT, "scaler");
+    check_refusal(haul_grad_scaler_update(NULL), HAUL_INVALID_ARGUMENT, "scaler");
     assert_true(isnan(haul_grad_scaler_factor(NULL)));
     haul_error_clear();
     haul_scope_pop(scope);

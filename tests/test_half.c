@@ -75,7 +75,7 @@ static haul_tensor *upload(haul_device *device, haul_dtype dtype, int64_t count,
 
 static void download(haul_tensor *t, void *out, size_t size)
 {
-    if (!t || haul_read(t, out, size))
+    if (!haul_tensor_is_valid(t) || haul_read(t, out, size))
         fail_msg("%s", haul_error_message());
 }
 

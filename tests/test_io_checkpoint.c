@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "support/failure.h"
 
 /* A network, its optimizer, and one batch it is trained on. */
 typedef struct training {
@@ -151,7 +152,7 @@ static void test_weights__are_exchanged_by_name(void **state)
     haul_safetensors *file = haul_open_safetensors("w.safetensors");
     assert_int_equal(haul_safetensors_count(file), haul_module_tensors(a.net, NULL, 0));
     assert_int_equal(haul_safetensors_entry(file, 0, &entry), HAUL_OK);
-    assert_non_null(haul_safetensors_load(file, "0.weight"));
+    assert_valid(haul_safetensors_load(file, "0.weight"));
     if (haul_load_weights("w.safetensors", b.net) != HAUL_OK)
         fail_msg("%s", haul_error_message());
     float x[15], y[15];

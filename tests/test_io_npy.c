@@ -14,6 +14,7 @@
 
 #include "core/alloc.h"
 #include "io/npy.h"
+#include "support/failure.h"
 
 static void write_bytes(const char *path, const void *data, size_t size)
 {
@@ -93,7 +94,7 @@ static void test_io_npy__hostile_headers_are_refused(void **state)
             haul_scope *scope = haul_scope_push();
             haul_error_clear();
             write_bytes("bad.npy", file, build(file, version, hostile[i].header, hostile[i].count));
-            if (haul_load_npy("bad.npy"))
+            if (haul_tensor_is_valid(haul_load_npy("bad.npy")))
                 fail_msg("accepted: %s", hostile[i].header);
             if (haul_error_status() != hostile[i].status || !strstr(haul_error_message(), hostile[i].message) ||
                 strchr(haul_error_message(), '\n'))
@@ -119,7 +120,7 @@ static void test_io_npy__every_truncation_is_refused(void **state)
         memcpy(copy, file, cut);
         assert_int_equal(haul__npy_parse(copy, cut, cut, "x", &head), HAUL_FORMAT);
         write_bytes("short.npy", copy, cut);
-        assert_null(haul_load_npy("short.npy"));
+        assert_failed(haul_load_npy("short.npy"));
         assert_int_equal(haul_error_status(), HAUL_FORMAT);
         free(copy);
     }
@@ -156,16 +157,16 @@ static void test_io_npy__what_is_no_file_is_refused(void **state)
 {
     (void)state;
     haul_scope *scope = haul_scope_push();
-    assert_null(haul_load_npy("missing.npy"));
+    assert_failed(haul_load_npy("missing.npy"));
     assert_int_equal(haul_error_status(), HAUL_IO);
     assert_non_null(strstr(haul_error_message(), "missing.npy"));
-    assert_null(haul_load_npy("."));
+    assert_failed(haul_load_npy("."));
     assert_non_null(strstr(haul_error_message(), "folder"));
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    assert_null(haul_load_npy("pipe")); /* and does not wait for a writer */
+    assert_failed(haul_load_npy("pipe")); /* and does not wait for a writer */
     assert_non_null(strstr(haul_error_message(), "pipe"));
     haul_error_clear();
-    assert_null(haul_load_npy(NULL));
+    assert_failed(haul_load_npy(NULL));
     assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     haul_scope_pop(scope);
@@ -201,7 +202,7 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
         haul_scope *scope = haul_scope_push();
         write_bytes("good.npy", file, build(file, sound[i].version, sound[i].header, 48));
         haul_tensor *t = haul_load_npy("good.npy");
-        if (!t)
+        if (!haul_tensor_is_valid(t))
             fail_msg("%s: %s", sound[i].header, haul_error_message());
         assert_int_equal(haul_tensor_dtype(t), sound[i].dtype);
         assert_int_equal(haul_tensor_ndim(t), sound[i].ndim);
@@ -235,7 +236,7 @@ static void test_io_npy__what_is_written_is_read_back(void **state)
             t = haul_from_host(HAUL_BOOL, HAUL_SHAPE(2, 3), (const uint8_t[]){1, 0, 1, 1, 0, 0});
         assert_int_equal(haul_save_npy("out.npy", t), HAUL_OK);
         haul_tensor *u = haul_load_npy("out.npy");
-        assert_non_null(u);
+        assert_valid(u);
         assert_int_equal(haul_tensor_dtype(u), dtypes[i]);
         haul_read(t, bytes, sizeof bytes);
         haul_read(u, back, sizeof back);
@@ -289,7 +290,7 @@ static void test_io_npy__a_failed_write_leaves_the_old_file(void **state)
         assert_int_equal(haul__host_blocks(), blocks);
         haul_scope  *inner = haul_scope_push();
         haul_tensor *t = haul_load_npy("kept.npy");
-        assert_non_null(t);
+        assert_valid(t);
         haul_read(t, back, sizeof back);
         assert_true(back[0] == 1 && back[1] == 2);
         haul_scope_pop(inner);
@@ -314,9 +315,9 @@ static void test_io_npy__every_failing_allocation_is_an_error(void **state)
         haul_status  status = haul_save_npy("a.npy", t);
         haul_tensor *u = status == HAUL_OK ? haul_load_npy("a.npy") : NULL;
         haul__fault_plan(0, 0);
-        assert_true(u || haul_error_status() != HAUL_OK);
+        assert_true(haul_tensor_is_valid(u) || haul_error_status() != HAUL_OK);
         haul_scope_pop(inner);
-        if (u)
+        if (haul_tensor_is_valid(u))
             break;
         haul_error_clear();
         assert_int_equal(haul__host_blocks(), blocks);
@@ -363,12 +364,12 @@ static void test_io_npy__loading_goes_to_the_current_device(void **state)
     assert_int_equal(haul_save_npy("m.npy", haul_from_host(HAUL_U8, HAUL_SHAPE(3), "abc")), HAUL_OK);
     assert_int_equal(haul_set_device(haul_device_get("meta")), HAUL_OK);
     haul_tensor *t = haul_load_npy("m.npy");
-    if (!t)
+    if (!haul_tensor_is_valid(t))
         fail_msg("%s", haul_error_message());
     assert_string_equal(haul_device_name(haul_tensor_device(t)), "meta");
     assert_string_equal(haul_device_name(haul_current_device()), "meta");
     haul_scope_pop(scope);
-    assert_null(haul_load_npy("m.npy")); /* no scope to belong to */
+    assert_failed(haul_load_npy("m.npy")); /* no scope to belong to */
     assert_int_equal(haul_error_status(), HAUL_STATE);
     haul_error_clear();
 }

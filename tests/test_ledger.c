@@ -75,7 +75,7 @@ static void test_ledger__a_replay_copies(void **state)
     assert_int_equal(haul__recording_begin("test"), HAUL_OK);
     haul_tensor     *y = haul_to(haul_to(x, device), haul_cpu());
     haul__recording *r = haul__recording_end();
-    assert_true(y && r);
+    assert_true(haul_tensor_is_valid(y) && r);
     haul_transfer_stats before = ledger();
     for (int i = 0; i < 3; i++)
         assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);

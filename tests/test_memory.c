@@ -15,6 +15,7 @@
 #include "device/stream.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
+#include "support/failure.h"
 #include "support/late.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
@@ -124,9 +125,9 @@ static void test_memory__views_share_and_empty_tensors_cost_nothing(void **state
     haul_memory_stats before = stats_of(haul_cpu());
     (void)state;
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(4), (float[]){1, 2, 3, 4});
-    assert_non_null(haul_to(x, haul_cpu()));
+    assert_valid(haul_to(x, haul_cpu()));
     assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks + 1);
-    assert_non_null(haul_from_host(HAUL_F32, HAUL_SHAPE(0, 4), NULL));
+    assert_valid(haul_from_host(HAUL_F32, HAUL_SHAPE(0, 4), NULL));
     assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks + 1);
     haul_scope_pop(scope);
     assert_int_equal(stats_of(haul_cpu()).live_blocks, before.live_blocks);
@@ -139,7 +140,7 @@ static void test_memory__meta_holds_nothing(void **state)
     (void)state;
     assert_int_equal(haul_set_device(meta), HAUL_OK);
     haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SHAPE(1000000, 1000000), (float[]){0});
-    assert_non_null(t);
+    assert_valid(t);
     assert_int_equal(stats_of(meta).allocated, 0);
     haul_scope_pop(scope);
 }

@@ -80,7 +80,7 @@ static void pointwise(haul_device *device)
         {"cat", haul_cat((haul_tensor *[]){a, b}, 2, 1), haul_cat((haul_tensor *[]){x, z}, 2, 1)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (!cases[i].got || !cases[i].want)
+        if (!haul_tensor_is_valid(cases[i].got) || !haul_tensor_is_valid(cases[i].want))
             fail_msg("%s: %s", cases[i].what, haul_error_message());
         if (!is_only_last(cases[i].got))
             fail_msg("%s does not keep the layout", cases[i].what);
@@ -389,10 +389,12 @@ static void residual(haul_device *device)
             assert_int_equal(haul_module_to_memory_format(net, HAUL_CHANNELS_LAST), HAUL_OK);
         haul_tensor *middle =
             haul_call_child(net, "layer2", haul_call_child(net, "layer1", haul_call_child(net, "conv1", x)));
-        assert_true(middle && haul_tensor_dim(middle, 1) == 128 && haul_tensor_dim(middle, 2) == 8);
+        assert_true(haul_tensor_is_valid(middle) && haul_tensor_dim(middle, 1) == 128 &&
+                    haul_tensor_dim(middle, 2) == 8);
         assert_true(is_only_last(middle) == (last == 1));
         y[last] = haul_call(net, last ? channels_last(x) : x);
-        assert_true(y[last] && haul_tensor_dim(y[last], 0) == 2 && haul_tensor_dim(y[last], 1) == 10);
+        assert_true(haul_tensor_is_valid(y[last]) && haul_tensor_dim(y[last], 0) == 2 &&
+                    haul_tensor_dim(y[last], 1) == 10);
         haul_tensor *parameters[] = {haul_module_parameter(net, "conv1.weight"),
                                      haul_module_parameter(net, "layer2.0.downsample.0.weight"),
                                      haul_module_parameter(net, "layer4.1.bn2.weight")};

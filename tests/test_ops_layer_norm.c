@@ -1,6 +1,7 @@
 /* Layer normalisation against its formula written in operations; its gradients, targets, edges and errors.
  *
  * ctest: cuda */
+#include "support/failure.h"
 #include "support/into.h"
 
 /* The formula. */
@@ -33,8 +34,8 @@ static void compare_with_formula(haul_device *device, haul_dtype dtype, int64_t 
     haul_tensor             *wide[3], *got[3], *want[3];
     for (int i = 0; i < 3; i++) {
         wide[i] = haul_cast(in[i], HAUL_F64);
-        assert_non_null(haul_set_requires_grad(in[i], true));
-        assert_non_null(haul_set_requires_grad(wide[i], true));
+        assert_valid(haul_set_requires_grad(in[i], true));
+        assert_valid(haul_set_requires_grad(wide[i], true));
     }
     haul_tensor *y = haul_layer_norm(x, in[1], .bias = in[2], .eps = 1e-3);
     haul_tensor *exact = composed(wide[0], wide[1], wide[2], 1e-3);
@@ -124,7 +125,7 @@ static void test_layer_norm__single_gradients(void **state)
         haul_tensor *all[3], *one, *leaf[3];
         for (int j = 0; j < 3; j++) {
             leaf[j] = haul_detach(in[j]);
-            assert_non_null(haul_set_requires_grad(leaf[j], true));
+            assert_valid(haul_set_requires_grad(leaf[j], true));
         }
         assert_int_equal(haul_grad(haul_sum(normalise(leaf, 3, NULL)), leaf, 3, all), HAUL_OK);
         haul_tensor *mixed[] = {in[0], in[1], in[2]};
@@ -159,7 +160,7 @@ static void test_layer_norm__of_nothing(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *w = haul_ones(HAUL_F32, HAUL_SHAPE(3)), *g;
-    assert_non_null(haul_set_requires_grad(w, true));
+    assert_valid(haul_set_requires_grad(w, true));
     assert_int_equal(haul_tensor_count(haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)), HAUL_NONE)), 0);
     haul_tensor *y = haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3)), w);
     assert_int_equal(haul_tensor_count(y), 0);

@@ -3,6 +3,7 @@
  * ctest: cuda; timeout=300 */
 #include <string.h>
 
+#include "support/failure.h"
 #include "support/linalg.h"
 
 /* ---- shapes ---- */
@@ -83,7 +84,7 @@ static void test_matmul__leading_axes_broadcast(void **state)
 
 static void check_shape(haul_tensor *t, haul_shape want)
 {
-    if (!t)
+    if (!haul_tensor_is_valid(t))
         fail_msg("%s", haul_error_message());
     haul_shape got = haul_tensor_shape(t);
     assert_int_equal(got.ndim, want.ndim);
@@ -170,7 +171,7 @@ static void test_matmul__leading_axes_are_rows(void **state)
 
 static void check_node(haul_tensor *y, const char *name, haul_tensor *const *leaves)
 {
-    assert_non_null(y);
+    assert_valid(y);
     assert_string_equal(y->node->operation->name, name);
     for (int i = 0; i < 2; i++)
         assert_ptr_equal(y->node->edges[i].leaf, leaves[i]);

@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/tensor.h"
+#include "support/failure.h"
 
 static haul_scope *scope;
 
@@ -31,7 +32,7 @@ static int teardown(void **state)
 static void check(haul_tensor *t, const char *wanted)
 {
     char text[8192];
-    assert_non_null(t);
+    assert_valid(t);
     int length = haul_tensor_format(t, text, sizeof text);
     assert_string_equal(text, wanted);
     assert_int_equal(length, strlen(wanted));

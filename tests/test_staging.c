@@ -4,6 +4,7 @@
 
 #include "core/object.h"
 #include "memory/allocator.h"
+#include "support/failure.h"
 #include "support/moves.h"
 #include "transfer/staging.h"
 
@@ -122,7 +123,7 @@ static void test_staging__uploads_return_before_the_device_has_copied(void **sta
     haul_set_device(late_device(0));
     int64_t      waits = haul_sync_count(), before = late_pending();
     haul_tensor *x = bytes_of(data, bytes);
-    assert_non_null(x);
+    assert_valid(x);
     assert_int_equal(haul_sync_count(), waits);
     assert_int_equal(late_pending() - before, haul__staged_chunks(bytes));
     assert_true(haul__staged_chunks(bytes) > 1);
@@ -178,7 +179,7 @@ static void test_pin__copies_once(void **state)
     float        back[12];
     haul_tensor *x = iota(3, 4), *p = haul_pin(transposed(x), late_device(0));
     (void)state;
-    assert_non_null(p);
+    assert_valid(p);
     assert_true(haul_tensor_is_pinned(p));
     assert_false(haul_tensor_is_pinned(x));
     assert_ptr_equal(haul_pin(p, late_device(1))->storage, p->storage);
@@ -188,10 +189,10 @@ static void test_pin__copies_once(void **state)
     assert_int_equal(haul_read(haul_to(y, haul_cpu()), back, sizeof back), HAUL_OK);
     for (int i = 0; i < 12; i++)
         assert_true(back[i] == (float)(i % 3 * 4 + i / 3));
-    assert_null(haul_pin(y, late_device(0)));
+    assert_failed(haul_pin(y, late_device(0)));
     assert_error(HAUL_DEVICE, "x is on late:0");
-    assert_null(haul_pin(NULL, late_device(0)));
-    assert_null(haul_pin(x, NULL));
+    assert_failed(haul_pin(NULL, late_device(0)));
+    assert_failed(haul_pin(x, NULL));
     haul_error_clear();
     assert_false(haul_tensor_is_pinned(NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "haul_tensor_is_pinned: t is NULL");
@@ -286,9 +287,10 @@ static bool all_directions(attempt *a)
     if (!inner)
         return false;
     haul_set_device(late_device(0));
-    haul_tensor *x = bytes_of(a->data, FAILING), *y = x ? haul_to(x, late_device(1)) : NULL;
-    haul_tensor *z = y ? haul_to(y, haul_cpu()) : NULL;
-    bool         good = z && haul_read(y, a->back, FAILING) == HAUL_OK && memcmp(a->back, a->data, FAILING) == 0;
+    haul_tensor *x = bytes_of(a->data, FAILING), *y = haul_tensor_is_valid(x) ? haul_to(x, late_device(1)) : NULL;
+    haul_tensor *z = haul_tensor_is_valid(y) ? haul_to(y, haul_cpu()) : NULL;
+    bool         good =
+        haul_tensor_is_valid(z) && haul_read(y, a->back, FAILING) == HAUL_OK && memcmp(a->back, a->data, FAILING) == 0;
     haul_scope_pop(inner);
     return good;
 }
@@ -312,7 +314,7 @@ static haul_status in_place(attempt *a, int way)
     haul_scope *inner = haul_scope_push();
     haul_set_device(haul_cpu());
     haul_tensor *x = bytes_of(a->data, FAILING);
-    haul_status  status = x ? haul_copy_into(a->there, x) : haul_error_status();
+    haul_status  status = haul_tensor_is_valid(x) ? haul_copy_into(a->there, x) : haul_error_status();
     haul_scope_pop(inner);
     return status;
 }
@@ -421,7 +423,8 @@ static void *wander(void *context)
         uint8_t    *data = pattern(bytes, seed + round), *back = malloc(bytes);
         haul_set_device(late_device((int)(seed + round) % 2));
         haul_tensor *x = bytes_of(data, bytes), *y = haul_to(x, late_device((int)seed % 2));
-        good = back && y && haul_read(y, back, bytes) == HAUL_OK && memcmp(back, data, bytes) == 0;
+        good =
+            back && haul_tensor_is_valid(y) && haul_read(y, back, bytes) == HAUL_OK && memcmp(back, data, bytes) == 0;
         free(data);
         free(back);
         haul_scope_pop(inner);

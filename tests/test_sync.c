@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/failure.h"
 #include "support/moves.h"
 
 /* ---- a sink that remembers ---- */
@@ -247,7 +248,7 @@ static void test_sync__names_the_layer(void **state)
     assert_int_equal(haul_module_add(middle, "inner", haul_module_new("peek", peek)), HAUL_OK);
     haul_tensor *x = haul_to(iota(1, 4), late_device(0));
     listen();
-    assert_non_null(haul_call(net, x));
+    assert_valid(haul_call(net, x));
     bool found = false;
     for (int i = 0; i < logged; i++) {
         if (log_of[i].kind == HAUL_SYNC_DRIVER)

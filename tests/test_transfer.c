@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "memory/allocator.h"
+#include "support/failure.h"
 #include "support/moves.h"
 #include "transfer/transfer.h"
 
@@ -20,7 +21,7 @@ static void test_transfer__arrays_come_back(void **state)
             haul_dtype   dtype = test_dtypes[k];
             int64_t      count = 64 / (int64_t)haul__dtype_size(dtype);
             haul_tensor *t = haul_from_host(dtype, HAUL_SHAPE(2, count / 2), data);
-            assert_non_null(t);
+            assert_valid(t);
             assert_ptr_equal(haul_tensor_device(t), devices[d]);
             memset(back, 0, sizeof back);
             assert_int_equal(haul_read(t, back, sizeof back), HAUL_OK);
@@ -34,13 +35,13 @@ static void test_transfer__wrong_arguments(void **state)
     float        data[4] = {0};
     haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SHAPE(4), data);
     (void)state;
-    assert_null(haul_from_host(HAUL_F32, HAUL_SHAPE(4), NULL));
+    assert_failed(haul_from_host(HAUL_F32, HAUL_SHAPE(4), NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "data");
-    assert_null(haul_from_host((haul_dtype)99, HAUL_SHAPE(4), data));
+    assert_failed(haul_from_host((haul_dtype)99, HAUL_SHAPE(4), data));
     assert_error(HAUL_DTYPE, "dtype");
-    assert_null(haul_from_host(HAUL_F32, HAUL_SHAPE(-1), data));
+    assert_failed(haul_from_host(HAUL_F32, HAUL_SHAPE(-1), data));
     assert_error(HAUL_SHAPE, "");
-    assert_null(haul_from_host(HAUL_F32, HAUL_SHAPE(INT64_MAX, 2), data));
+    assert_failed(haul_from_host(HAUL_F32, HAUL_SHAPE(INT64_MAX, 2), data));
     assert_error(HAUL_SHAPE, "");
     assert_int_equal(haul_read(t, data, 15), HAUL_INVALID_ARGUMENT);
     assert_error(HAUL_INVALID_ARGUMENT, "size is 15; t has 16 bytes");
@@ -50,15 +51,15 @@ static void test_transfer__wrong_arguments(void **state)
     assert_int_equal(haul_write(t, data, 17), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_write(t, data, 15), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
-    assert_null(haul_to(NULL, haul_cpu()));
+    assert_failed(haul_to(NULL, haul_cpu()));
     assert_error(HAUL_INVALID_ARGUMENT, "x");
-    assert_null(haul_to(t, NULL));
+    assert_failed(haul_to(t, NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "device");
-    assert_null(haul_to_with(t, NULL));
+    assert_failed(haul_to_with(t, NULL));
     assert_error(HAUL_INVALID_ARGUMENT, "options");
-    assert_null(haul_to(t, haul_cpu(), .dtype = (haul_dtype)77));
+    assert_failed(haul_to(t, haul_cpu(), .dtype = (haul_dtype)77));
     assert_error(HAUL_DTYPE, "bf16");
-    assert_null(haul_cast(t, (haul_dtype)77));
+    assert_failed(haul_cast(t, (haul_dtype)77));
     assert_error(HAUL_DTYPE, "");
 }
 
@@ -212,7 +213,7 @@ static void test_transfer__ledger_counts_exactly(void **state)
     s = ledger();
     assert_int_equal(s.h2d_bytes + s.d2h_bytes + s.d2d_bytes + s.h2d_count + s.d2h_count + s.d2d_count, 0);
     haul__fault_plan(HAUL__FAULT_COPY, 1);
-    assert_null(haul_to(x, device));
+    assert_failed(haul_to(x, device));
     haul__fault_plan(0, 0);
     assert_int_equal(ledger().h2d_count, 0);
     haul_error_clear();
@@ -240,19 +241,19 @@ static void test_transfer__f64_where_there_is_none(void **state)
     haul_tensor *x = haul_from_host(HAUL_F64, HAUL_SHAPE(2), (double[]){1, 2});
     float        back[2];
     (void)state;
-    assert_null(haul_to(x, late_device(0)));
+    assert_failed(haul_to(x, late_device(0)));
     assert_error(HAUL_DTYPE, "late:0 has no f64");
     haul_tensor *y = haul_to(x, late_device(0), .dtype = HAUL_F32);
-    assert_non_null(y);
+    assert_valid(y);
     assert_int_equal(haul_read(y, back, sizeof back), HAUL_OK);
     assert_true(back[1] == 2);
     haul_tensor *z = haul_to(x, late_device(0), .dtype = HAUL_I64); /* same size: converted where f64 is known */
-    assert_non_null(z);
+    assert_valid(z);
     int64_t integers[2];
     assert_int_equal(haul_read(z, integers, sizeof integers), HAUL_OK);
     assert_int_equal(integers[1], 2);
     haul_set_device(late_device(0));
-    assert_null(haul_from_host(HAUL_F64, HAUL_SHAPE(2), (double[]){1, 2}));
+    assert_failed(haul_from_host(HAUL_F64, HAUL_SHAPE(2), (double[]){1, 2}));
     assert_error(HAUL_DTYPE, "late:0 has no f64");
 }
 
@@ -262,9 +263,9 @@ static void test_transfer__meta_has_no_data(void **state)
     haul_tensor *t = haul_to(iota(2, 2), meta, .dtype = HAUL_I64);
     float        back[4];
     (void)state;
-    assert_non_null(t);
+    assert_valid(t);
     assert_int_equal(haul_tensor_dtype(t), HAUL_I64);
-    assert_null(haul_to(t, haul_cpu()));
+    assert_failed(haul_to(t, haul_cpu()));
     assert_error(HAUL_DEVICE, "meta");
     assert_int_equal(haul_read(haul_cast(t, HAUL_F32), back, sizeof back), HAUL_DEVICE);
     assert_error(HAUL_DEVICE, "meta");
@@ -272,7 +273,7 @@ static void test_transfer__meta_has_no_data(void **state)
     assert_error(HAUL_DEVICE, "meta");
     assert_null(haul_map(t, HAUL_READ));
     assert_error(HAUL_DEVICE, "meta");
-    assert_non_null(haul_clone(transposed(t)));
+    assert_valid(haul_clone(transposed(t)));
 }
 
 static void test_transfer__gradients_of_moves_come_home(void **state)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/half.h"
+#include "support/failure.h"
 #include "support/moves.h"
 
 /* ---- casts ---- */
@@ -98,7 +99,7 @@ static void check_cast(haul_device *device, haul_dtype from, haul_dtype to)
         cast_reference(from, in, to, want, i);
     haul_tensor *x = haul_to(haul_from_host(from, HAUL_SHAPE(CAST_VALUES), in), device);
     haul_tensor *y = haul_cast(x, to);
-    assert_non_null(y);
+    assert_valid(y);
     assert_int_equal(haul_tensor_dtype(y), to);
     assert_int_equal(haul_read(y, got, sizeof got), HAUL_OK);
     for (int i = 0; i < CAST_VALUES; i++) {

@@ -12,10 +12,11 @@ static bool chain(void)
     if (!inner)
         return false;
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3, 4), (float[12]){1, 2, 3});
-    haul_tensor *y = x ? haul_to(transposed(x), device_count > 1 ? devices[1] : late_device(0)) : NULL;
-    haul_tensor *z = y ? haul_identity(y, late_device(1)) : NULL;
-    haul_tensor *w = z ? haul_to(z, haul_cpu()) : NULL;
-    bool         good = w && haul_read(w, back, sizeof back) == HAUL_OK && back[3] == 2;
+    haul_tensor *y =
+        haul_tensor_is_valid(x) ? haul_to(transposed(x), device_count > 1 ? devices[1] : late_device(0)) : NULL;
+    haul_tensor *z = haul_tensor_is_valid(y) ? haul_identity(y, late_device(1)) : NULL;
+    haul_tensor *w = haul_tensor_is_valid(z) ? haul_to(z, haul_cpu()) : NULL;
+    bool         good = haul_tensor_is_valid(w) && haul_read(w, back, sizeof back) == HAUL_OK && back[3] == 2;
     haul_scope_pop(inner);
     return good;
 }
@@ -90,7 +91,7 @@ static void fill_buffer(race *r, const wanderer *w)
 
 static void renew(race *r, wanderer *w)
 {
-    if (w->t)
+    if (haul_tensor_is_valid(w->t))
         haul_drop(w->t);
     w->size = (int)draw(r, SIZES);
     w->value = r->next_value += 100003;
@@ -102,7 +103,7 @@ static void renew(race *r, wanderer *w)
 static void move_over(race *r, wanderer *to, const wanderer *from)
 {
     haul_tensor *moved = haul_identity(from->t, r->places[draw(r, (uint32_t)r->place_count)]);
-    if (to->t)
+    if (haul_tensor_is_valid(to->t))
         haul_drop(to->t);
     *to = (wanderer){moved, from->value, from->size};
 }

@@ -28,10 +28,10 @@ HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
 
 /* The functional form, haul_grad(y, inputs, count, results, .create_graph = true): results[i] becomes
- * d(y)/d(inputs[i]), HAUL_NONE where y does not depend on it. Leaf gradients are not touched; on failure neither is
- * results. */
+ * d(y)/d(inputs[i]), HAUL_NONE where y does not depend on it. Leaf gradients are not touched. On
+ * failure each result is a failed tensor. */
 typedef struct haul_grad_options {
-    haul_tensor **results;      /* `count` handles, written on success; positional */
+    haul_tensor **results;      /* `count` handles, which are written; positional */
     haul_tensor  *seed;         /* the gradient of y; not given: one, for a y with a single element */
     bool          create_graph; /* so that the results can be differentiated again */
 } haul_grad_options;

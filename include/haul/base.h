@@ -1,16 +1,17 @@
 /* What every public header needs: visibility, C++ guards, attributes.
  *
  * Conventions of the whole interface (docs/guide.md explains them at leisure):
- *   - A function that returns a pointer returns NULL on failure and only then, but for what says otherwise:
- *     haul_loader_next and haul_dataset_class_name have an end, haul_device_get gives an invalid device;
- *     haul_module_kind, haul_optimizer_kind and haul_safetensors_metadata are "" on failure.
- *   - A NULL operand gives a NULL result and keeps the error that made it so; any other failure replaces what was
- *     recorded. So a whole expression is checked once, at its end, with haul_error_status().
+ *   - A function that returns a tensor returns a failed tensor on failure, never NULL (tensor.h). An operation on a
+ *     failed tensor fails with the error it carries. So a whole expression is checked once, at its end, with
+ *     haul_error_status() or haul_tensor_is_valid(result).
+ *   - A function that returns another pointer returns NULL on failure and only then, with these exceptions:
+ *     haul_loader_next and haul_dataset_class_name have an end, haul_device_get returns an invalid device;
+ *     haul_module_kind, haul_optimizer_kind and haul_safetensors_metadata return "" on failure.
  *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).
  *   - Options are given as designated initialisers after the last positional argument: haul_conv2d(x, w, bias,
  *     .stride = {2, 2}). What is not given is zero, which means the default. A tensor that is not given counts as
- *     HAUL_NONE, but as failed while an error is recorded: clear errors that were dealt with (haul_error_clear).
+ *     HAUL_NONE.
  *   - Behind each such macro stands a function that takes a pointer to the options. In C++ the macros need C++20, and
  *     options in the order of the struct; older programs call the functions.
  *   - Before 1.0 structs may grow with each minor version: programs are compiled anew for it. */

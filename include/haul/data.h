@@ -98,14 +98,17 @@ typedef struct haul_loader_options {
 HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 
 /* Begin epoch number `epoch` (any number; it selects the order and the random transforms), at batch `first` when
- * continuing within it. Ends an epoch under way. */
+ * continuing within it. Ends an epoch under way. After a start that succeeded haul_error_status() is HAUL_OK until
+ * something fails, so that it can be checked after the loop. */
 HAUL_API haul_status haul_loader_start(haul_loader *loader, int64_t epoch);
 HAUL_API haul_status haul_loader_start_at(haul_loader *loader, int64_t epoch, int64_t first);
 
-/* The next batch; NULL at the end of the epoch (no error is set) and on failure (the error is set): check
- * haul_error_status() after the loop. */
+/* The next batch, or NULL at the end of the epoch and on failure, which haul_loader_status tells apart. */
 HAUL_API const haul_batch *haul_loader_next(haul_loader *loader);
-HAUL_API int64_t           haul_loader_batches(const haul_loader *loader); /* in an epoch; -1 on failure */
+/* How the last haul_loader_next ended: HAUL_OK with a batch (also after haul_loader_start), HAUL_END_OF_DATA after the
+ * last batch of the epoch, or the failure. */
+HAUL_API haul_status haul_loader_status(const haul_loader *loader);
+HAUL_API int64_t     haul_loader_batches(const haul_loader *loader); /* in an epoch; -1 on failure */
 
 HAUL_END
 

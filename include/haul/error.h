@@ -1,4 +1,4 @@
-/* Errors: one record a thread, holding what went wrong since it was last cleared. */
+/* Errors: one record a thread, of its last failure since the record was cleared. Calls that succeed leave it alone. */
 #ifndef HAUL_ERROR_H
 #define HAUL_ERROR_H
 
@@ -21,7 +21,8 @@ HAUL_BEGIN
     X(STATE, 10, "not possible in this state")                                                                         \
     X(GRAPH, 11, "no gradient can be computed")                                                                        \
     X(BACKEND, 12, "the device reported a fault")                                                                      \
-    X(INTERRUPTED, 13, "interrupted")
+    X(INTERRUPTED, 13, "interrupted")                                                                                  \
+    X(END_OF_DATA, 14, "end of the data")
 
 typedef enum haul_status {
 #define X(name, value, text) HAUL_##name = value,

@@ -30,9 +30,19 @@ typedef struct haul_shape {
 #define HAUL_SCALAR_SHAPE ((haul_shape){0, {0}})
 #endif
 
-/* An operand that is absent on purpose (a bias, an incoming gradient). NULL always means failure. */
+/* An operand that is absent on purpose (a bias, an incoming gradient). An option that is not given is HAUL_NONE. */
 HAUL_API extern haul_tensor *const haul_none;
 #define HAUL_NONE haul_none
+
+/* Functions that return a tensor never return NULL. On failure they return a failed tensor, which carries the error: a
+ * call that is given one fails with that error and returns another. It has no shape, dtype or elements. It belongs to
+ * the scope as other tensors do. */
+HAUL_API bool haul_tensor_is_valid(const haul_tensor *t); /* false for a failed tensor, HAUL_NONE and NULL */
+/* Fail as haul_error_set does (error.h), and return a failed tensor: for forward functions of one's own. */
+HAUL_API haul_tensor *haul_tensor_fail(haul_status status, const char *operation, const char *argument,
+                                       const char *format, ...) HAUL_PRINTF(4, 5);
+/* HAUL_OK, also for HAUL_NONE. For a failed tensor its error, which becomes the calling thread's error again. */
+HAUL_API haul_status haul_tensor_check(const haul_tensor *t);
 
 HAUL_API int          haul_tensor_ndim(const haul_tensor *t);             /* -1 on failure */
 HAUL_API int64_t      haul_tensor_dim(const haul_tensor *t, int axis);    /* negative axes count from the end; -1 */

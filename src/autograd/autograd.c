@@ -15,18 +15,17 @@
 haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
 {
     static const char operation[] = "haul_set_requires_grad";
-    if (haul__check_tensor(operation, "t", t))
-        return NULL;
-    if (on && !haul_dtype_is_float(t->dtype)) {
-        haul__fail(HAUL_DTYPE, operation, "t", "only floating tensors have gradients, and t is %s; cast it first",
-                   haul_dtype_name(t->dtype));
-        return NULL;
-    }
-    if (t->node) {
-        haul__fail(HAUL_GRAPH, operation, "t", "t is the result of %s; only leaves can be set, take haul_detach(t)",
-                   t->node->operation->name);
-        return NULL;
-    }
+    haul_status       status = haul__check_tensor(operation, "t", t);
+    if (!status && on && !haul_dtype_is_float(t->dtype))
+        status =
+            haul__fail(HAUL_DTYPE, operation, "t", "only floating tensors have gradients, and t is %s; cast it first",
+                       haul_dtype_name(t->dtype));
+    if (!status && t->node)
+        status =
+            haul__fail(HAUL_GRAPH, operation, "t", "t is the result of %s; only leaves can be set, take haul_detach(t)",
+                       t->node->operation->name);
+    if (status)
+        return haul__failed_tensor();
     t->requires_grad = on;
     return t;
 }
@@ -39,15 +38,10 @@ bool haul_requires_grad(const haul_tensor *t)
 haul_tensor *haul_tensor_grad(haul_tensor *t)
 {
     if (haul__check_tensor("haul_tensor_grad", "t", t))
-        return NULL;
+        return haul__failed_tensor();
     if (!t->grad)
         return HAUL_NONE;
-    haul_tensor *handle = haul__tensor_alias(t->grad);
-    if (!handle) {
-        haul__fail_memory("haul_tensor_grad", sizeof *t);
-        return NULL;
-    }
-    return haul__own(handle, "haul_tensor_grad");
+    return haul__result(haul__own(haul__tensor_alias(t->grad), "haul_tensor_grad"));
 }
 
 /* A dry run leaves the gradients of leaves that existed before as they were. */
@@ -62,8 +56,8 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
     static const char operation[] = "haul_set_grad";
     if (haul__check_tensor(operation, "t", t))
         return haul_error_status();
-    if (!grad)
-        return haul__fail_null(operation, "grad");
+    if (haul__check_optional(operation, "grad", grad))
+        return haul_error_status();
     haul_tensor *own = NULL;
     if (!haul__is_none(grad)) {
         if (grad->storage->device != t->storage->device || grad->dtype != t->dtype ||
@@ -100,6 +94,8 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
     haul_tensor *g = leaf->grad                ? haul_add(leaf->grad, arrived)
                      : may_keep(leaf, arrived) ? arrived
                                                : haul__copy_to_order_of(arrived, leaf);
+    if (haul__failed(g))
+        return NULL;
     haul__object_keep(g);
     return g;
 }
@@ -184,8 +180,7 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
     haul_status status = check_inputs(inputs, count, options);
     if (status)
         return status;
-    /* NULL is a seed that was not given, but not after a failure. */
-    haul_tensor *seed = options->seed || haul_error_status() ? options->seed : HAUL_NONE;
+    haul_tensor *seed = options->seed ? options->seed : HAUL_NONE;
     grad_call    call = {inputs, count, haul__calloc((size_t)count, sizeof *call.kept)};
     if (!call.kept)
         return haul__fail_memory("haul_grad", (size_t)count * sizeof *call.kept);
@@ -204,8 +199,8 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
         if (!call.kept[i] && !status)
             status = haul_error_status();
     }
-    for (int i = 0; !status && i < count; i++)
-        options->results[i] = call.kept[i];
+    for (int i = 0; i < count; i++)
+        options->results[i] = status ? haul__failed_tensor() : call.kept[i];
     haul__free(call.kept);
     return status;
 }

@@ -95,7 +95,7 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
         return haul__fail_memory(p->operation, sizeof *e);
     if (e->value) {
         gradient = haul_add(e->value, gradient);
-        if (!gradient)
+        if (haul__failed(gradient))
             return haul_error_status();
     }
     haul__object_keep(gradient);
@@ -109,9 +109,9 @@ static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
 {
     if (!haul__shape_equal(&g->shape, &edge->shape))
         g = haul__sum_to(g, &edge->shape);
-    if (g && g->dtype != edge->dtype)
+    if (!haul__failed(g) && g->dtype != edge->dtype)
         g = haul_cast(g, edge->dtype);
-    if (g && g->storage->device != edge->device)
+    if (!haul__failed(g) && g->storage->device != edge->device)
         g = haul_to(g, edge->device);
     return g;
 }
@@ -120,7 +120,7 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
 {
     bool is_new;
     gradient = fit(gradient, edge);
-    if (!gradient)
+    if (haul__failed(gradient))
         return haul_error_status();
     if (edge->node)
         return accumulate(p, &p->of_nodes, key_of(edge->node, edge->result), gradient, &is_new);
@@ -216,8 +216,8 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
                           haul__shape_text(&seed->shape, have, sizeof have));
     }
     haul__edge as_edge = {.shape = y->shape, .dtype = y->dtype, .device = y->storage->device};
-    seed = seed ? fit(seed, &as_edge) : NULL;
-    if (!seed)
+    seed = haul__failed(seed) ? NULL : fit(seed, &as_edge);
+    if (haul__failed(seed))
         return haul_error_status();
     return accumulate(p, &p->of_nodes, key_of(y->node, y->node_result), seed, &is_new);
 }
@@ -226,8 +226,8 @@ static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor
 {
     if (haul__check_tensor(operation, "y", y))
         return haul_error_status();
-    if (!seed)
-        return haul__fail_null(operation, "seed");
+    if (haul__check_optional(operation, "seed", seed))
+        return haul_error_status();
     if (!y->node)
         return haul__fail(HAUL_GRAPH, operation, "y",
                           y->requires_grad ? "y is a leaf: nothing was computed from it"

@@ -35,7 +35,7 @@ static haul_status set_values(haul_tensor *leaf, const double *host)
 {
     bool         recording = haul_set_grad_enabled(false);
     haul_tensor *values = haul_from_host(HAUL_F64, leaf->shape, host);
-    haul_status  status = values ? haul_copy_into(leaf, values) : haul_error_status();
+    haul_status  status = haul__failed(values) ? haul_error_status() : haul_copy_into(leaf, values);
     haul_set_grad_enabled(recording);
     return status;
 }
@@ -53,7 +53,7 @@ static haul_status evaluate(const check *c, int which, double *host, int64_t at,
     if (!status) {
         haul_tensor *y = objective(c); /* recorded: f may differentiate itself */
         *result = haul_item(y);
-        status = y ? HAUL_OK : haul_error_status();
+        status = haul__status_of(y);
     }
     host[at] = before;
     if (!status)
@@ -99,12 +99,12 @@ static haul_status run_check(check *c, haul_tensor *const *inputs, haul_tensor *
 {
     for (int i = 0; i < c->count; i++) {
         c->leaves[i] = haul_set_requires_grad(haul_clone(haul_detach(inputs[i])), true);
-        if (!c->leaves[i])
+        if (haul__failed(c->leaves[i]))
             return haul_error_status();
     }
     c->weights = make_weights(haul_detach(c->f(c->leaves, c->count, c->options.context)));
     haul_tensor *y = objective(c);
-    if (!y)
+    if (haul__failed(y))
         return haul_error_status();
     haul_status status = haul_grad(y, c->leaves, c->count, gradients);
     for (int i = 0; !status && i < c->count; i++)

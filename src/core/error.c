@@ -9,28 +9,34 @@ static _Thread_local haul__error_record record;
 
 haul_status haul_error_status(void)
 {
-    return record.status;
+    return record.settled ? HAUL_OK : record.status;
 }
 
 const char *haul_error_message(void)
 {
-    return record.message;
+    return record.settled ? "" : record.message;
 }
 
 const char *haul_error_operation(void)
 {
-    return record.operation;
+    return record.settled ? "" : record.operation;
 }
 
 const char *haul_error_argument(void)
 {
-    return record.argument;
+    return record.settled ? "" : record.argument;
 }
 
 void haul_error_clear(void)
 {
     record.status = HAUL_OK;
     record.operation[0] = record.argument[0] = record.message[0] = 0;
+    record.settled = false;
+}
+
+void haul__error_settle(void)
+{
+    record.settled = record.status != HAUL_OK;
 }
 
 const char *haul_status_name(haul_status status)
@@ -95,6 +101,7 @@ haul_status haul_error_set(haul_status status, const char *operation, const char
 
 haul_status haul__fail_null(const char *operation, const char *argument)
 {
+    record.settled = false;
     if (record.status != HAUL_OK)
         return record.status;
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
@@ -114,6 +121,7 @@ void haul__error_save(haul__error_record *out)
         *out = record;
     } else { /* as a rule, on the way of every operation: nothing but ends of texts */
         out->status = HAUL_OK;
+        out->settled = false;
         out->operation[0] = out->argument[0] = out->message[0] = 0;
     }
 }

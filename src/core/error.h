@@ -13,12 +13,17 @@ haul_status haul__fail(haul_status status, const char *operation, const char *ar
  * Returns the status now recorded. */
 haul_status haul__fail_null(const char *operation, const char *argument);
 
+/* The error recorded so far is history: haul_error_status() is HAUL_OK until the next failure. An operand that is NULL
+ * brings it back, since it may be why. */
+void haul__error_settle(void);
+
 /* Out of host memory while doing `operation`. */
 haul_status haul__fail_memory(const char *operation, size_t bytes);
 
 /* Save and restore the thread's error around clean-up or attempts that may fail. */
 typedef struct haul__error_record {
     haul_status status;
+    bool        settled; /* history, which users do not see */
     char        operation[48];
     char        argument[48];
     char        message[512];

@@ -55,7 +55,7 @@ void haul__object_release(void *p)
 
 void *haul_keep(void *object)
 {
-    if (object != (void *)haul_none)
+    if (object && !haul__is_nobodys(object))
         haul__object_keep(object);
     return object;
 }
@@ -63,9 +63,9 @@ void *haul_keep(void *object)
 void haul_release(void *p)
 {
     haul__object *object = p;
-    if (p == (void *)haul_none) /* threads must not meet in its link */
+    if (!object || haul__is_nobodys(object)) /* threads must not meet in its link */
         return;
-    if (object && object->scope && atomic_load_explicit(&object->refs, memory_order_relaxed) == 1) {
+    if (object->scope && atomic_load_explicit(&object->refs, memory_order_relaxed) == 1) {
         haul__fail(HAUL_STATE, "haul_release", "object",
                    "the %s was released more often than it was kept; its scope still owns it (haul_drop ends it early)",
                    object->type->name);

@@ -12,7 +12,7 @@ typedef struct haul__object haul__object;
 
 typedef struct haul__class {
     const char *name;
-    void (*destroy)(void *object); /* release what it holds, free its memory */
+    void (*destroy)(void *object); /* release what it holds, free its memory; NULL: it lives forever */
 } haul__class;
 
 /* A place in a ring: of the objects a scope owns, or (next only) of those waiting to be destroyed. */
@@ -27,6 +27,12 @@ struct haul__object {
     haul_scope        *scope; /* the owner; NULL when none */
     haul__link         link;
 };
+
+/* HAUL_NONE and the like, which belong to nobody and live as long as the process: not to be counted or linked. */
+static inline bool haul__is_nobodys(const haul__object *object)
+{
+    return !object->type->destroy;
+}
 
 void haul__object_init(haul__object *object, const haul__class *type); /* refs = 1 */
 void haul__object_keep(void *object);                                  /* NULL is ignored */

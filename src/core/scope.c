@@ -170,7 +170,7 @@ int haul_scope_depth(void)
 haul_status haul_drop(void *p)
 {
     haul__object *object = p;
-    if (!object || p == (void *)haul_none)
+    if (!object || haul__is_nobodys(object))
         return HAUL_OK;
     if (!object->scope || object->scope->thread != &haul__tls)
         return haul__fail(

@@ -1,6 +1,7 @@
 /* Tensors and storages as objects, and what a tensor answers about itself. */
 #include "core/tensor.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/alloc.h"
@@ -83,17 +84,88 @@ static void tensor_destroy(void *object)
     haul__small_free(t, sizeof *t);
 }
 
-static void keep_forever(void *object)
-{
-    (void)object;
-}
-
 static const haul__class tensor_class = {"tensor", tensor_destroy};
-static const haul__class none_class = {"HAUL_NONE", keep_forever};
+static const haul__class none_class = {"HAUL_NONE", NULL};
 
 static haul_tensor none = {.object = {.type = &none_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE};
 
 haul_tensor *const haul_none = &none;
+
+/* --- failed tensors --- */
+
+/* A tensor without storage, and why. */
+typedef struct failed_tensor {
+    haul_tensor        tensor;
+    haul__error_record error;
+} failed_tensor;
+
+/* Two that belong to nobody. */
+static const haul__class nobodys_class = {"failed tensor", NULL};
+
+static failed_tensor no_scope = {
+    .tensor = {.object = {.type = &nobodys_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE, .failed = true},
+    .error = {
+        .status = HAUL_STATE,
+        .message =
+            "no scope was open on the thread to own a result; call haul_scope_push() before the first operation"}};
+static failed_tensor no_memory = {
+    .tensor = {.object = {.type = &nobodys_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE, .failed = true},
+    .error = {.status = HAUL_OUT_OF_MEMORY, .message = "host memory was exhausted"}};
+
+static void failed_destroy(void *object)
+{
+    haul__small_free(object, sizeof(failed_tensor));
+}
+
+static const haul__class failed_class = {"failed tensor", failed_destroy};
+
+haul_tensor *haul__failed_tensor(void)
+{
+    if (haul_scope_depth() == 0)
+        return &no_scope.tensor;
+    failed_tensor *failed = haul__small_alloc(sizeof *failed);
+    if (!failed)
+        return &no_memory.tensor;
+    failed->tensor = (haul_tensor){.dtype = HAUL_DTYPE_NONE, .failed = true};
+    haul__object_init(&failed->tensor.object, &failed_class);
+    haul__error_save(&failed->error);
+    return haul__own(failed, failed->error.operation);
+}
+
+haul_tensor *haul_tensor_fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
+{
+    char    message[sizeof((haul__error_record *)0)->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format ? format : "no reason is given", arguments);
+    va_end(arguments);
+    haul_error_set(status, operation, argument, "%s", message);
+    return haul__failed_tensor();
+}
+
+haul_tensor *haul__result(haul_tensor *t)
+{
+    return t ? t : haul__failed_tensor();
+}
+
+/* Make a failed tensor's error the thread's. The two that belong to nobody know less than the thread does. */
+static haul_status recall(const haul_tensor *t)
+{
+    const failed_tensor *failed = (const failed_tensor *)t;
+    if ((failed != &no_scope && failed != &no_memory) || haul_error_status() == HAUL_OK)
+        haul__error_restore(&failed->error);
+    return haul_error_status();
+}
+
+bool haul_tensor_is_valid(const haul_tensor *t)
+{
+    return !haul__failed(t) && !haul__is_none(t);
+}
+
+haul_status haul_tensor_check(const haul_tensor *t)
+{
+    return haul__check_optional("haul_tensor_check", "t", t);
+}
 
 /* Strides as given, but those of size-1 dimensions, which no address depends on, as if they were packed around the
  * dimensions behind them: so equal layouts have equal strides. */
@@ -130,7 +202,7 @@ haul_tensor *haul__tensor_new(void)
     }
     haul__object_init(&t->object, &tensor_class);
     t->storage = NULL;
-    t->requires_grad = false;
+    t->failed = t->requires_grad = false;
     t->node = NULL;
     t->node_result = 0;
     t->grad = NULL;
@@ -186,8 +258,8 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t)
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size)
 {
     char shape[200];
-    if (!t)
-        snprintf(buffer, size, "NULL");
+    if (haul__failed(t))
+        snprintf(buffer, size, t ? "a failed tensor" : "NULL");
     else if (haul__is_none(t))
         snprintf(buffer, size, "HAUL_NONE");
     else
@@ -198,12 +270,17 @@ char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size)
 
 haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t)
 {
-    if (!t)
-        return haul__fail_null(operation, argument);
     if (haul__is_none(t))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is HAUL_NONE, but a tensor is needed here",
                           argument);
-    return HAUL_OK;
+    return haul__check_optional(operation, argument, t);
+}
+
+haul_status haul__check_optional(const char *operation, const char *argument, const haul_tensor *t)
+{
+    if (!t)
+        return haul__fail_null(operation, argument);
+    return haul__failed(t) ? recall(t) : HAUL_OK;
 }
 
 /* --- answers --- */
@@ -211,13 +288,9 @@ haul_status haul__check_tensor(const char *operation, const char *argument, cons
 /* Is t a tensor one can ask about? */
 static bool check(const haul_tensor *t, const char *operation)
 {
-    if (!t)
-        haul__fail_null(operation, "t");
-    else if (haul__is_none(t))
+    if (haul__is_none(t))
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "t", "t is HAUL_NONE, which has no shape, dtype or device");
-    else
-        return true;
-    return false;
+    return haul__check_optional(operation, "t", t) == HAUL_OK && !haul__is_none(t);
 }
 
 static bool check_axis(const haul_tensor *t, int axis, const char *operation, int *out)

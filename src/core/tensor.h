@@ -67,6 +67,7 @@ struct haul_tensor {
     int64_t        offset; /* elements */
     int64_t        count;
     bool           contiguous;    /* row-major, dense */
+    bool           failed;        /* a failed tensor, which has nothing but an error */
     bool           requires_grad; /* a leaf that asks for one */
     haul__node    *node;          /* what made it, when a gradient can flow through it */
     int            node_result;   /* which of the node's results it is */
@@ -115,8 +116,19 @@ uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 /* The integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
-/* Is t, the argument of that name, a tensor? Records what is wrong with NULL and HAUL_NONE. */
+/* Is t, the argument of that name, a tensor? Records what is wrong with NULL and HAUL_NONE; for a failed tensor, the
+ * error it carries. */
 haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t);
+
+/* The same for an argument that may be HAUL_NONE. */
+haul_status haul__check_optional(const char *operation, const char *argument, const haul_tensor *t);
+
+/* A failed tensor that carries the thread's error: what public functions return in place of a tensor. It belongs to the
+ * innermost scope. Without a scope or memory it is one of two that belong to nobody. Never NULL. */
+haul_tensor *haul__failed_tensor(void);
+
+/* What a public function returns: t, or a failed tensor where t is NULL. */
+haul_tensor *haul__result(haul_tensor *t);
 
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
@@ -124,6 +136,24 @@ char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
 static inline bool haul__is_none(const haul_tensor *t)
 {
     return t == haul_none;
+}
+
+/* Did the call that made t fail? Public functions return a failed tensor then, internal ones NULL. */
+static inline bool haul__failed(const haul_tensor *t)
+{
+    return !t || t->failed;
+}
+
+/* A tensor in a struct of options: NULL when it was not given. */
+static inline haul_tensor *haul__optional(haul_tensor *t)
+{
+    return t ? t : haul_none;
+}
+
+/* HAUL_OK, or the error that was just recorded, for the result of a call. */
+static inline haul_status haul__status_of(const haul_tensor *t)
+{
+    return haul__failed(t) ? haul_error_status() : HAUL_OK;
 }
 
 /* Does a gradient flow through t? */

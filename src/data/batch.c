@@ -123,8 +123,9 @@ static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, int6
     if (status != HAUL_OK || atomic_load(stop))
         return status;
     slot->x = as_tensor(slot->host_x, slot->device_x, HAUL_F32, &spec->input, n);
-    slot->y = slot->x ? as_tensor(slot->host_y, slot->device_y, spec->target_dtype, &spec->target, n) : NULL;
-    return slot->y ? HAUL_OK : haul_error_status();
+    slot->y =
+        haul__failed(slot->x) ? NULL : as_tensor(slot->host_y, slot->device_y, spec->target_dtype, &spec->target, n);
+    return haul__status_of(slot->y);
 }
 
 haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *recipe, int64_t epoch,

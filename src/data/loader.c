@@ -37,10 +37,11 @@ struct haul_loader {
     int64_t     *order;   /* of all examples */
     haul_batch   current;
 
-    bool    started; /* an epoch is under way, or was read to its end */
-    int64_t epoch;
-    int64_t taken;   /* batches given out: the next is number `taken` */
-    bool    holding; /* the place before it still has the one given out last */
+    bool        started; /* an epoch is under way, or was read to its end */
+    haul_status status;  /* how the last haul_loader_next ended */
+    int64_t     epoch;
+    int64_t     taken;   /* batches given out: the next is number `taken` */
+    bool        holding; /* the place before it still has the one given out last */
 
     pthread_mutex_t lock; /* guards what follows, and `state` of places */
     pthread_cond_t  work, ready;
@@ -302,11 +303,13 @@ haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
     set_order(l);
     l->taken = first;
     l->started = true;
+    l->status = HAUL_OK;
     pthread_mutex_lock(&l->lock);
     l->claimed = first;
     l->running = true;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
+    haul__error_settle();
     return HAUL_OK;
 }
 
@@ -349,33 +352,42 @@ static haul_status obtain(haul_loader *l, place *p)
     return p->status;
 }
 
+static haul_status take_next(haul_loader *l)
+{
+    haul_status status = check_dry(l, NEXT);
+    if (status)
+        return status;
+    if (!l->started)
+        return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
+    status = retire(l);
+    if (!status && l->taken == l->batches)
+        return HAUL_END_OF_DATA;
+    place *p = place_of(l, l->taken);
+    if (!status)
+        status = obtain(l, p);
+    if (status) {
+        halt(l);
+        return status;
+    }
+    l->current = (haul_batch){p->slot.x, p->slot.y, l->taken, haul_tensor_dim(p->slot.x, 0)};
+    l->holding = true;
+    l->taken++;
+    return HAUL_OK;
+}
+
 const haul_batch *haul_loader_next(haul_loader *l)
 {
     if (!l) {
         haul__fail_null(NEXT, "loader");
         return NULL;
     }
-    if (check_dry(l, NEXT))
-        return NULL;
-    if (!l->started) {
-        haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
-        return NULL;
-    }
-    if (retire(l) != HAUL_OK) {
-        halt(l);
-        return NULL;
-    }
-    if (l->taken == l->batches)
-        return NULL;
-    place *p = place_of(l, l->taken);
-    if (obtain(l, p) != HAUL_OK) {
-        halt(l);
-        return NULL;
-    }
-    l->current = (haul_batch){p->slot.x, p->slot.y, l->taken, haul_tensor_dim(p->slot.x, 0)};
-    l->holding = true;
-    l->taken++;
-    return &l->current;
+    l->status = take_next(l);
+    return l->status ? NULL : &l->current;
+}
+
+haul_status haul_loader_status(const haul_loader *loader)
+{
+    return loader ? loader->status : haul__fail_null("haul_loader_status", "loader");
 }
 
 int64_t haul_loader_batches(const haul_loader *loader)

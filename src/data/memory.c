@@ -107,21 +107,17 @@ static haul_status hold(arrays *a, haul_tensor *x, haul_tensor *y)
     if (!scope)
         return haul_error_status();
     haul_tensor *dense_x = haul_contiguous(x), *dense_y = haul_contiguous(y);
-    if (dense_x && dense_y) {
+    if (!haul__failed(dense_x) && !haul__failed(dense_y)) {
         a->x = haul__tensor_alias(dense_x);
         a->y = haul__tensor_alias(dense_y);
     }
     haul_scope_pop(scope);
-    return a->x && a->y ? HAUL_OK : haul_error_status();
+    return haul__failed(a->x) ? haul_error_status() : haul__status_of(a->y);
 }
 
 haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y)
 {
-    if (!x || !y) {
-        haul__fail_null(NEW, x ? "y" : "x");
-        return NULL;
-    }
-    if (check_pair(x, y) != HAUL_OK)
+    if (haul__check_tensor(NEW, "x", x) || haul__check_tensor(NEW, "y", y) || check_pair(x, y))
         return NULL;
     arrays *a = haul__calloc(1, sizeof *a);
     if (!a) {

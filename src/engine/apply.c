@@ -122,7 +122,7 @@ static haul_status compose(haul__call *c, haul_scope *scope)
         c->results[i] = NULL;
     }
     for (int i = 0; i < c->result_count && !status; i++) {
-        c->results[i] = made[i] ? taken(scope, made[i]) : NULL;
+        c->results[i] = haul__failed(made[i]) ? NULL : taken(scope, made[i]);
         if (!c->results[i])
             status = haul_error_status();
     }
@@ -310,7 +310,7 @@ haul_tensor *haul__apply1(const haul__operation *operation, const void *attribut
     bool         tracked;
     if (haul__is_short(operation, operands, count, &tracked))
         return haul__apply_short(operation, attributes, operands, count, tracked);
-    return haul__apply(operation, attributes, operands, count, results) ? NULL : results[0];
+    return haul__apply(operation, attributes, operands, count, results) ? haul__failed_tensor() : results[0];
 }
 
 haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
@@ -324,5 +324,5 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
 haul_tensor *haul__no_options(const haul__operation *operation)
 {
     haul__fail_null(operation->name, "options");
-    return NULL;
+    return haul__failed_tensor();
 }

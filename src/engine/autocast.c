@@ -206,7 +206,7 @@ static haul_tensor *lowered(haul_tensor *t, haul_dtype dtype)
     if (kept)
         return kept;
     haul_tensor *cast = haul__cast_kept(t, dtype);
-    if (cast)
+    if (!haul__failed(cast))
         keep_cast(t, cast);
     return cast;
 }
@@ -224,7 +224,7 @@ haul_status haul__autocast_operands(haul__call *c)
         if (haul__is_none(t) || !haul_dtype_is_float(t->dtype) || t->dtype == dtype)
             continue;
         c->operands[i] = lowered(t, dtype);
-        if (!c->operands[i])
+        if (haul__failed(c->operands[i]))
             return haul_error_status();
     }
     return HAUL_OK;

@@ -43,7 +43,7 @@ static haul_status fill_strided(haul_tensor *to, double value, const char *origi
 {
     haul__storage *storage = haul__storage_alloc(to->storage->device, haul__dtype_size(to->dtype), origin);
     haul_tensor   *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
-    haul_status    status = one ? fill_dense(one, value, origin) : haul_error_status();
+    haul_status    status = haul__failed(one) ? haul_error_status() : fill_dense(one, value, origin);
     if (!status)
         status = haul__copy_elements(to, one, origin);
     haul__object_release(one);

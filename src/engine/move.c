@@ -40,12 +40,12 @@ static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
     haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
     if (x->dtype != dtype || !haul__tensor_is_gap_free(x)) {
         from = temporary(c, x->storage->device, y->storage->device, dtype, x);
-        if (!from || haul__copy_elements(from, x, origin))
+        if (haul__failed(from) || haul__copy_elements(from, x, origin))
             return haul_error_status();
     }
     if (y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape) || !haul__tensor_same_layout(from, y)) {
         to = temporary(c, y->storage->device, x->storage->device, dtype, from);
-        if (!to)
+        if (haul__failed(to))
             return haul_error_status();
     }
     size_t      size = haul__dtype_size(dtype);

@@ -162,7 +162,7 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
             continue;
         const haul__edge *edge = &node->edges[i];
         g->saved[i] = restore(node, &node->saved[i], edge->node, edge->result, edge->leaf);
-        if (!g->saved[i])
+        if (haul__failed(g->saved[i]))
             return haul_error_status();
     }
     for (int i = 0; i < HAUL__MAX_RESULTS; i++) {
@@ -171,7 +171,7 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
             continue;
         bool tracks = is_differentiable(node->operation, i, node->saved_results[i].alias);
         g->saved_results[i] = restore(node, &node->saved_results[i], tracks ? node : NULL, i, NULL);
-        if (!g->saved_results[i])
+        if (haul__failed(g->saved_results[i]))
             return haul_error_status();
     }
     return HAUL_OK;
@@ -192,7 +192,7 @@ haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, h
         return haul_error_status();
     node->operation->gradient(&g);
     for (int i = 0; i < node->edge_count; i++)
-        if (haul__needs(node, i) && !out[i])
+        if (haul__needs(node, i) && haul__failed(out[i]))
             return haul_error_status();
     return HAUL_OK;
 }

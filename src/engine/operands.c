@@ -42,7 +42,7 @@ static haul_status fix_own(haul__call *c)
         if (check_accepted(c, i, spec->accepts))
             return haul_error_status();
         if (spec->becomes && c->operands[i]->dtype != spec->becomes &&
-            !(c->operands[i] = haul_cast(c->operands[i], spec->becomes)))
+            haul__failed(c->operands[i] = haul_cast(c->operands[i], spec->becomes)))
             return haul_error_status();
     }
     return HAUL_OK;
@@ -91,7 +91,7 @@ static haul_status follow_rule(haul__call *c)
         dtype = haul__autocast_wide(c->device, dtype);
     for (int i = 0; i < c->count; i++)
         if (follows_rule(c, i) && c->operands[i]->dtype != dtype &&
-            !(c->operands[i] = haul_cast(c->operands[i], dtype)))
+            haul__failed(c->operands[i] = haul_cast(c->operands[i], dtype)))
             return haul_error_status();
     return check_rule(c);
 }
@@ -176,8 +176,8 @@ static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool
                           "%d tensors are given; at least one is needed", operands ? c->count : 0);
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i] = operands[i];
-        if (!t)
-            return haul__fail_null(name, haul__operand_name(c, i));
+        if (haul__failed(t))
+            return haul__check_optional(name, haul__operand_name(c, i), t);
         if (haul__is_none(t)) {
             if (!haul__operand_spec(c, i)->optional)
                 return refuse_none(c, i);
@@ -234,7 +234,7 @@ haul_status haul__pack_operands(haul__call *c)
             c->inputs = inputs;
         }
         c->operands[i] = haul__as_format(c, t, spec->layout == HAUL__BATCH_FORMAT && haul__wants_channels_last(t));
-        if (!c->operands[i])
+        if (haul__failed(c->operands[i]))
             return haul_error_status();
     }
     return HAUL_OK;

@@ -102,7 +102,7 @@ static haul_status move_to(haul__call *c, haul_device *device)
             return refuse_written(c, i, device);
         haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
         c->operands[i] = haul_to(t, device);
-        if (!c->operands[i])
+        if (haul__failed(c->operands[i]))
             return haul_error_status();
     }
     return HAUL_OK;

@@ -139,13 +139,13 @@ haul_tensor *haul__apply_short(const haul__operation *operation, const void *att
 {
     haul_tensor *y = result_like(operation, operands[0]);
     if (!y)
-        return NULL;
+        return haul__failed_tensor();
     if (launch(operation, attributes, y, operands, count) ||
         (tracked && record(operation, attributes, operands, count, y))) {
         haul__object_release(y);
-        return NULL;
+        return haul__failed_tensor();
     }
-    return haul__own(y, operation->name);
+    return haul__result(haul__own(y, operation->name));
 }
 
 /* The target is like the result would be, and whatever shares its memory is read where it is written. */

@@ -14,15 +14,6 @@
 
 /* ---- checks ---- */
 
-static haul_status check_tensor(const haul_tensor *t, const char *operation)
-{
-    if (!t)
-        return haul__fail_null(operation, "t");
-    if (haul__is_none(t))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t", "t is HAUL_NONE, which has no elements");
-    return HAUL_OK;
-}
-
 /* Where t's first element lies, in bytes. */
 static size_t offset_of(const haul_tensor *t)
 {
@@ -46,10 +37,10 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
     int64_t           count;
     haul_device      *device = haul__device_current(operation);
     if (!device || haul__check_dtype(dtype, device, operation) || haul__shape_count(&shape, operation, &count))
-        return NULL;
+        return haul__failed_tensor();
     if (!data && count > 0) {
         haul__fail_null(operation, "data");
-        return NULL;
+        return haul__failed_tensor();
     }
     size_t         bytes = (size_t)count * haul__dtype_size(dtype);
     haul_tensor   *t = NULL;
@@ -57,7 +48,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
     if (storage && haul__transfer_from_host(storage, 0, data, bytes, true, operation) == HAUL_OK)
         t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
     haul__object_release(storage);
-    return t ? haul__own(t, operation) : NULL;
+    return haul__result(haul__own(t, operation));
 }
 
 static void wait_for_users(haul__storage *storage)
@@ -90,7 +81,7 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
     if (!storage) {
         if (deleter)
             deleter(context);
-        return NULL;
+        return haul__failed_tensor();
     }
     storage->buffer.host = data;
     storage->bytes = (size_t)count * haul__dtype_size(dtype);
@@ -99,13 +90,13 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
     storage->deleter_context = context;
     haul_tensor *t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
     haul__object_release(storage);
-    return t ? haul__own(t, "haul_wrap_host") : NULL;
+    return haul__result(haul__own(t, "haul_wrap_host"));
 }
 
 haul_status haul_write(haul_tensor *t, const void *data, size_t size)
 {
     static const char operation[] = "haul_write";
-    haul_status       status = check_tensor(t, operation);
+    haul_status       status = haul__check_tensor(operation, "t", t);
     if (status)
         return status;
     size_t bytes = haul_tensor_bytes(t);
@@ -151,7 +142,7 @@ static haul_status read_elements(const haul_tensor *t, void *out, size_t bytes, 
 
 haul_status haul_read(const haul_tensor *t, void *out, size_t size)
 {
-    haul_status status = check_tensor(t, "haul_read");
+    haul_status status = haul__check_tensor("haul_read", "t", t);
     if (status)
         return status;
     size_t bytes = haul_tensor_bytes(t);
@@ -178,7 +169,7 @@ typedef union element {
 
 static haul_status read_element(const haul_tensor *t, element *out, const char *operation)
 {
-    haul_status status = check_tensor(t, operation);
+    haul_status status = haul__check_tensor(operation, "t", t);
     if (status)
         return status;
     if (t->count != 1)
@@ -263,7 +254,7 @@ static char            nothing;                               /* what a tensor w
 
 static haul_status map_check(const haul_tensor *t, int mode)
 {
-    haul_status status = check_tensor(t, "haul_map");
+    haul_status status = haul__check_tensor("haul_map", "t", t);
     if (status)
         return status;
     if (mode <= 0 || mode > (HAUL_READ | HAUL_WRITE))
@@ -348,7 +339,7 @@ static haul_status unmap(haul_tensor *t)
 
 haul_status haul_unmap(haul_tensor *t)
 {
-    haul_status status = check_tensor(t, "haul_unmap");
+    haul_status status = haul__check_tensor("haul_unmap", "t", t);
     if (status)
         return status;
     haul__events_hold();

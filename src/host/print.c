@@ -302,8 +302,8 @@ static haul_status render(const haul_tensor *t, const char *operation, text *out
     char        description[240];
     picture     p = {.operation = operation, .tensor = t};
     haul_status status = HAUL_OK;
-    if (!t)
-        return haul__fail_null(operation, "t");
+    if (haul__check_optional(operation, "t", t))
+        return haul_error_status();
     if (haul__is_none(t)) {
         add(out, "HAUL_NONE");
     } else {

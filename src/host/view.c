@@ -81,7 +81,7 @@ haul_tensor *haul__loading_end(haul__loading *loading, haul_status status)
 {
     if (status != HAUL_OK) {
         haul_scope_pop(loading->scope);
-        return NULL;
+        return haul__failed_tensor();
     }
     haul_tensor *result = loading->device == haul_cpu() ? loading->host : haul_to(loading->host, loading->device);
     return haul_scope_return(loading->scope, result);

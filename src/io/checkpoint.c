@@ -166,8 +166,8 @@ static haul_status replace(haul_safetensors *file, const list *wanted, const cha
     }
     for (int i = 0; i < wanted->count; i++) {
         fresh[i] = haul_safetensors_load(file, wanted->items[i].name);
-        old[i] = fresh[i] ? haul_identity(wanted->items[i].tensor, haul_cpu()) : NULL;
-        if (!old[i]) {
+        old[i] = haul__failed(fresh[i]) ? NULL : haul_identity(wanted->items[i].tensor, haul_cpu());
+        if (haul__failed(old[i])) {
             status = haul_error_status();
             goto out;
         }
@@ -361,7 +361,7 @@ static haul_status load_state(haul_safetensors *file, list *out)
         if (!begins_with(name, OPTIMIZER))
             continue;
         haul_tensor *tensor = haul_safetensors_load(file, name);
-        if (!tensor)
+        if (haul__failed(tensor))
             return haul_error_status();
         haul_status status = list_add(out, "", name + strlen(OPTIMIZER), tensor, LOAD_CHECKPOINT);
         if (status != HAUL_OK)
@@ -380,7 +380,8 @@ static haul_status load_all(haul_safetensors *file, const list *weights, haul_op
     if (status == HAUL_OK)
         status = list_add_all(&old, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
     for (int i = 0; i < old.count && status == HAUL_OK; i++)
-        if (!(old.items[i].tensor = haul_identity(old.items[i].tensor, haul_tensor_device(old.items[i].tensor))))
+        if (haul__failed(old.items[i].tensor =
+                             haul_identity(old.items[i].tensor, haul_tensor_device(old.items[i].tensor))))
             status = haul_error_status();
     if (status == HAUL_OK)
         status = haul_optimizer_load_state(optimizer, fresh.items, fresh.count, steps);

@@ -302,7 +302,7 @@ haul_tensor *haul_load_npy(const char *path)
     haul__loading loading;
     haul_tensor  *result = NULL;
     if (haul__file_open(&file, path, LOAD) != HAUL_OK)
-        return NULL;
+        return haul__failed_tensor();
     size_t size = file.size < sizeof start ? (size_t)file.size : sizeof start;
     if (haul__file_read(&file, 0, start, size) != HAUL_OK ||
         haul__npy_parse(start, size, file.size, path, &head) != HAUL_OK)
@@ -311,7 +311,7 @@ haul_tensor *haul_load_npy(const char *path)
         result = haul__loading_end(&loading, read_elements(&file, &head, loading.memory));
 out:
     haul__file_close(&file);
-    return result;
+    return haul__result(result);
 }
 
 /* ---- writing ---- */
@@ -342,10 +342,8 @@ static size_t write_head(const haul_tensor *t, char *out, size_t size)
 
 haul_status haul_save_npy(const char *path, haul_tensor *t)
 {
-    if (!t)
-        return haul__fail_null(SAVE, "t");
-    if (haul__is_none(t))
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "t", "there is no tensor to write");
+    if (haul__check_tensor(SAVE, "t", t))
+        return haul_error_status();
     char   head[512];
     size_t size = write_head(t, head, sizeof head);
     if (!size)

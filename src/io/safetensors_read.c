@@ -421,15 +421,15 @@ haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
     haul__loading loading;
     if (!file || !name) {
         haul__fail_null(LOAD, file ? "name" : "file");
-        return NULL;
+        return haul__failed_tensor();
     }
     const haul__safetensors_entry *e = haul__safetensors_find(&file->header, name);
     if (!e) {
         haul__fail(HAUL_INVALID_ARGUMENT, LOAD, "name", "%s has no tensor %s", file->path, haul__quoted(name, quoted));
-        return NULL;
+        return haul__failed_tensor();
     }
     if (haul__loading_begin(&loading, e->dtype, &e->shape, LOAD) != HAUL_OK)
-        return NULL;
+        return haul__failed_tensor();
     haul_status status = haul__file_read(&file->file, file->data + e->begin, loading.memory, loading.bytes);
     if (status == HAUL_OK && e->dtype == HAUL_BOOL)
         haul__normalise_bools(loading.memory, loading.bytes);

@@ -136,8 +136,10 @@ static int compare_sizes(const void *a, const void *b)
 static haul_status check_tensor(const haul_named_tensor *named)
 {
     char quoted[HAUL__QUOTED_SIZE];
-    if (!named->name || !named->tensor)
-        return haul__fail_null(SAVE, named->name ? "tensors" : "name");
+    if (!named->name)
+        return haul__fail_null(SAVE, "name");
+    if (haul__check_optional(SAVE, "tensors", named->tensor))
+        return haul_error_status();
     if (haul__is_none(named->tensor))
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "tensors", "%s is no tensor", haul__quoted(named->name, quoted));
     if (strcmp(named->name, HAUL__SAFETENSORS_METADATA) == 0 ||

@@ -3,6 +3,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/tensor.h"
 #include "nn/module.h"
 
 typedef struct batch_norm {
@@ -18,7 +19,7 @@ static haul_tensor *forward(haul_module *m, haul_tensor *x)
                                      .momentum = s->momentum, .eps = s->eps);
     haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");
 
-    if (y && m->training && haul_add_scalar_into(seen, seen, 1))
+    if (!haul__failed(y) && m->training && haul_add_scalar_into(seen, seen, 1))
         return NULL;
     return y;
 }
@@ -30,7 +31,7 @@ static haul_status add_tensors(haul_module *m, int64_t channels)
     haul_tensor *mean = haul_zeros(HAUL_F32, shape), *var = haul_ones(HAUL_F32, shape);
     haul_tensor *seen = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
 
-    if (!weight || !bias || !mean || !var || !seen)
+    if (haul__failed(weight) || haul__failed(bias) || haul__failed(mean) || haul__failed(var) || haul__failed(seen))
         return haul_error_status();
     haul_status status = haul_module_add_parameter(m, "weight", weight);
     if (!status)

@@ -24,18 +24,18 @@ static haul_tensor *enter(haul_module *module, haul_tensor *x)
 static haul_tensor *forward(haul_module *module, haul_tensor *x, const haul_scope *scope)
 {
     haul_tensor *inside = enter(module, x);
-    haul_tensor *y = inside ? module->forward(module, inside) : NULL;
-
-    if (!y) {
-        if (haul_error_status() == HAUL_OK)
-            haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
-                       module->kind);
+    if (haul__failed(inside))
         return NULL;
-    }
+    haul_tensor *y = module->forward(module, inside);
+    if (!y && haul_error_status() == HAUL_OK)
+        haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
+                   module->kind);
+    if (haul__check_optional("haul_call", "y", y))
+        return NULL;
     /* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */
     if (!haul__is_none(y) && y->object.scope != scope)
         y = haul_to(y, y->storage->device);
-    return y;
+    return haul__failed(y) ? NULL : y;
 }
 
 /* Say which layer it was that failed: "haul_linear: ..., in layer 'fc1' (linear)". */
@@ -55,7 +55,7 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
     haul_scope *scope = haul_scope_push();
 
     if (!scope)
-        return NULL;
+        return haul__failed_tensor();
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, outer ? outer->depth + 1 : 0};
     haul__call_set(&here);
@@ -73,26 +73,27 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
     y = haul_scope_return(scope, y);
     if (!y && name)
         name_layer(module, name);
-    return y;
+    return haul__result(y);
 }
 
 haul_tensor *haul_call(haul_module *module, haul_tensor *x)
 {
-    if (!module || !x) {
-        haul__fail_null("haul_call", module ? "x" : "module");
-        return NULL;
-    }
+    if (!module)
+        haul__fail_null("haul_call", "module");
+    if (!module || haul__check_optional("haul_call", "x", x))
+        return haul__failed_tensor();
     return haul__call_named(module, NULL, x);
 }
 
 haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x)
 {
-    if (!module || !name || !x) {
-        haul__fail_null("haul_call_child", !module ? "module" : !name ? "name" : "x");
-        return NULL;
-    }
+    static const char operation[] = "haul_call_child";
+    if (!module || !name)
+        haul__fail_null(operation, module ? "name" : "module");
+    if (!module || !name || haul__check_optional(operation, "x", x))
+        return haul__failed_tensor();
     haul_module *child = haul_module_child(module, name);
-    return child ? haul__call_named(child, name, x) : NULL;
+    return child ? haul__call_named(child, name, x) : haul__failed_tensor();
 }
 
 haul_tensor *haul__call_in_order(haul_module *module, haul_tensor *x)
@@ -103,8 +104,8 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_tensor *x)
         haul_tensor *next = haul__call_named(module->children[i].module, module->children[i].name, now);
         if (now != x)
             haul_drop(now);
-        if (!next)
-            return NULL;
+        if (haul__failed(next))
+            return next;
         now = next;
     }
     return now;

@@ -26,7 +26,7 @@ static haul_status draw_into(haul_tensor *t, draw_fn *draw, double a, double b, 
     haul_status status = haul_set_device(t->storage->device);
     if (!status) {
         haul_tensor *drawn = draw(t->dtype, t->shape, a, b);
-        status = drawn ? haul_copy_into(t, drawn) : haul_error_status();
+        status = haul__failed(drawn) ? haul_error_status() : haul_copy_into(t, drawn);
     }
     haul_scope_pop(scope);
     return status;

@@ -105,7 +105,7 @@ haul_status haul__module_draw_parameter(haul_module *module, const char *name, h
     double       bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     haul_tensor *t = haul_uniform(HAUL_F32, shape, -bound, bound);
 
-    return t ? haul_module_add_parameter(module, name, t) : haul_error_status();
+    return haul__failed(t) ? haul_error_status() : haul_module_add_parameter(module, name, t);
 }
 
 /* ---- names ---- */
@@ -194,10 +194,12 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
 static haul_status check_tensor(const haul_module *module, const char *operation, const char *name,
                                 const haul_tensor *tensor, const char *argument)
 {
-    if (!module || !name || !tensor)
-        return haul__fail_null(operation, !module ? "module" : !name ? "name" : argument);
+    if (!module || !name)
+        return haul__fail_null(operation, module ? "name" : "module");
     if (haul__is_none(tensor))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "'%s' is HAUL_NONE; leave it out instead", name);
+    if (haul__check_optional(operation, argument, tensor))
+        return haul_error_status();
     if (tensor->node)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
                           "'%s' is the result of an operation; give haul_detach(...) of it", name);
@@ -215,7 +217,7 @@ haul_status haul_module_add_parameter(haul_module *module, const char *name, hau
         return haul__fail(HAUL_DTYPE, operation, "parameter", "'%s' is %s; only floating dtypes can be trained", name,
                           haul_dtype_name(parameter->dtype));
     bool required = parameter->requires_grad;
-    if (!haul_set_requires_grad(parameter, true))
+    if (haul__failed(haul_set_requires_grad(parameter, true)))
         return haul_error_status();
     status = add_tensor(module, operation, name, parameter, false);
     if (status && !required)
@@ -312,12 +314,12 @@ static haul_tensor *tensor_at(haul_module *module, const char *path, bool is_buf
 
 haul_tensor *haul_module_parameter(haul_module *module, const char *path)
 {
-    return tensor_at(module, path, false, "haul_module_parameter");
+    return haul__result(tensor_at(module, path, false, "haul_module_parameter"));
 }
 
 haul_tensor *haul_module_buffer(haul_module *module, const char *path)
 {
-    return tensor_at(module, path, true, "haul_module_buffer");
+    return haul__result(tensor_at(module, path, true, "haul_module_buffer"));
 }
 
 /* ---- all tensors ---- */

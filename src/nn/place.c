@@ -55,8 +55,9 @@ static haul_tensor *moved_to(haul_tensor *t, const target *to)
     haul_tensor *plain = haul_detach(t);
     if (to->device)
         return haul_to(plain, to->device);
-    return plain && (to->format == HAUL_CONTIGUOUS || plain->shape.ndim == 4) ? haul_to_memory_format(plain, to->format)
-                                                                              : plain;
+    return !haul__failed(plain) && (to->format == HAUL_CONTIGUOUS || plain->shape.ndim == 4)
+               ? haul_to_memory_format(plain, to->format)
+               : plain;
 }
 
 static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const target *to)
@@ -65,7 +66,7 @@ static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const ta
         if (moves[i].tensor == t)
             return HAUL_OK; /* held under two names */
     haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, to);
-    if (!moved)
+    if (haul__failed(moved))
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};
     return HAUL_OK;

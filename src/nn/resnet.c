@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/shape.h"
+#include "core/tensor.h"
 #include "nn/module.h"
 
 /* ---- two convolutions and a way around them ---- */
@@ -19,7 +20,7 @@ typedef struct block {
 static haul_tensor *then(haul_module *m, const char *name, haul_tensor *x, const haul_tensor *wanted)
 {
     haul_tensor *y = haul_call_child(m, name, x);
-    if (x && x != wanted)
+    if (!haul__failed(x) && x != wanted)
         haul_drop(x);
     return y;
 }

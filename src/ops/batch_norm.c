@@ -400,7 +400,7 @@ static haul_tensor *channel_values(const haul__call *c, int i, haul_tensor *othe
     if (!haul__has(c, i))
         return other;
     haul_tensor *wide = haul__as_dtype(c, c->operands[i], haul__sum_dtype(c->operands[X]->dtype));
-    return wide ? haul__as_format(c, wide, false) : NULL;
+    return haul__failed(wide) ? NULL : haul__as_format(c, wide, false);
 }
 
 /* Items of the passes over chunks: a channel of one, or several of them side by side. */
@@ -528,13 +528,9 @@ static haul__batch_norm attributes_of(const haul_batch_norm_options *o)
         .training = o->training, .momentum = o->momentum != 0 ? o->momentum : 0.1, .eps = o->eps != 0 ? o->eps : 1e-5};
 }
 
-/* An optional member that was not given is NULL and counts as absent, but not after a failure. */
-static haul_tensor *optional(haul_tensor *t)
-{
-    return t || haul_error_status() ? t : HAUL_NONE;
-}
-
-#define OPERANDS(x, o) x, (o)->weight, optional((o)->bias), optional((o)->running_mean), optional((o)->running_var)
+#define OPERANDS(x, o)                                                                                                 \
+    x, haul__optional((o)->weight), haul__optional((o)->bias), haul__optional((o)->running_mean),                      \
+        haul__optional((o)->running_var)
 
 haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
 {

@@ -46,7 +46,7 @@ HAUL__OPERATION(batch_norm_backward) = {
 static haul_tensor *over_channels(haul_tensor *x, bool mean)
 {
     haul_reduce_options options = {.x = x, .keepdim = true};
-    if (!x)
+    if (haul__failed(x))
         return NULL;
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != 1)

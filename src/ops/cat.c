@@ -60,7 +60,7 @@ static haul_status copy_part(const haul__call *c, haul_tensor *x, const int64_t 
     if (x->count == 0)
         return HAUL_OK;
     haul_tensor *place = haul__view_as(c, c->results[0], &x->shape, strides, c->results[0]->offset + offset);
-    return place ? haul__copy_elements(place, x, c->operation->name) : haul_error_status();
+    return haul__failed(place) ? haul_error_status() : haul__copy_elements(place, x, c->operation->name);
 }
 
 /* ---- cat ---- */

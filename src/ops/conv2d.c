@@ -570,7 +570,7 @@ haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_co
     if (!options)
         return haul__no_options(&haul__operation_conv2d);
     conv2d_attributes at = attributes_of(options);
-    return HAUL__APPLY(conv2d, &at, x, weight, options->bias);
+    return HAUL__APPLY(conv2d, &at, x, weight, haul__optional(options->bias));
 }
 
 haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
@@ -579,5 +579,5 @@ haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor 
     if (!options)
         return haul__fail_null(haul__operation_conv2d.name, "options");
     conv2d_attributes at = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv2d, &at, x, weight, options->bias);
+    return HAUL__APPLY_INTO(out, conv2d, &at, x, weight, haul__optional(options->bias));
 }

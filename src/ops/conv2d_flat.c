@@ -375,10 +375,10 @@ static haul_status run_chunks(const haul__convolution *v, const planes *from, ch
     int64_t           n = v->settings.n, most = at_least_one(WORKSPACE / at_least_one(from->image));
     wide.weight = haul__as_dtype(v->call, v->weight, dtype);
     wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, dtype) : NULL;
-    if (!wide.weight || (v->bias && !wide.bias))
+    if (haul__failed(wide.weight) || (v->bias && !wide.bias))
         return haul_error_status();
     haul_tensor *room = room_for(v, from, n < most ? n : most, tile_width(v));
-    haul_status  status = room ? HAUL_OK : haul_error_status();
+    haul_status  status = haul__status_of(room);
     for (int64_t first = 0; first < n && !status; first += most)
         status = fn(&wide, from, room, first, n - first < most ? n - first : most);
     return status;
@@ -448,6 +448,6 @@ haul_status haul__conv2d_flat_weight(const haul__convolution *v)
     int64_t             count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
     bool                pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
     haul_tensor        *sums = weight_pieces(v, pieces ? PIECE : c->n);
-    haul_tensor        *sum = sums ? haul_sum(sums, .axes = {0}, .count = 1) : NULL;
-    return sum ? haul__copy_elements(v->weight, sum, v->call->operation->name) : haul_error_status();
+    haul_tensor        *sum = haul__failed(sums) ? NULL : haul_sum(sums, .axes = {0}, .count = 1);
+    return haul__failed(sum) ? haul_error_status() : haul__copy_elements(v->weight, sum, v->call->operation->name);
 }

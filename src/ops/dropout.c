@@ -87,7 +87,7 @@ static haul_status compute(haul__call *c)
     static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, dropout_params, offset)};
     const dropout_attributes   *a = haul__attributes(c);
     haul_tensor                *y = c->results[0], *x = haul__as_strided(c, c->operands[0], y->strides);
-    if (!x)
+    if (haul__failed(x))
         return haul_error_status();
     dropout_params p = {.items = a->blocks,
                         .count = x->count,

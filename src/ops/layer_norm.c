@@ -67,7 +67,7 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
 // clang-format on
 
 enum { X, WEIGHT, BIAS };
-#define INPUTS(x, o) x, (o)->weight, (o)->bias || haul_error_status() ? (o)->bias : HAUL_NONE /* NULL: not given */
+#define INPUTS(x, o) x, haul__optional((o)->weight), haul__optional((o)->bias)
 #define EPS(o)       (&(double){(o)->eps != 0 ? (o)->eps : 1e-5})
 #define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
 

@@ -44,7 +44,7 @@ static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g
         x = haul__as_format(c, x, false);
         g->a_row = g->k;
     }
-    if (!x)
+    if (haul__failed(x))
         return NULL;
     g->a_col = x->strides[lead.ndim];
     if (g->m == 1)
@@ -65,14 +65,14 @@ static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, con
         *stride *= t->shape.dims[d];
     }
     haul_tensor *copy = haul__temporary(c, t->dtype, &shape);
-    return copy && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
+    return !haul__failed(copy) && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
 }
 
 /* [..., m, k] as [... m, k], in operations. NULL on failure. */
 static haul_tensor *fold_rows(const haul__gradient *c, haul_tensor *x)
 {
     int64_t rows = 1;
-    if (!x || x->shape.ndim == 2)
+    if (haul__failed(x) || x->shape.ndim == 2)
         return x;
     int last = x->shape.ndim - 1;
     for (int d = 0; d < last; d++)
@@ -417,7 +417,7 @@ haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_li
 {
     if (!options)
         return haul__no_options(&haul__operation_linear);
-    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, weight, options->bias);
+    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
 }
 
 haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
@@ -425,5 +425,5 @@ haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor 
 {
     if (!options)
         return haul__fail_null(haul__operation_linear.name, "options");
-    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, weight, options->bias);
+    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
 }

@@ -230,7 +230,7 @@ static void gradient(haul__gradient *g)
         c.b = haul_to(haul_full(c.g->dtype, HAUL_SCALAR_SHAPE, c.s0), c.g->storage->device);
     for (int i = 0; i < g->count; i++)
         if (haul__wanted(g, i))
-            g->operands[i] = c.b ? row->gradient[i](&c) : NULL;
+            g->operands[i] = haul__failed(c.b) ? NULL : row->gradient[i](&c);
 }
 
 /* ---- descriptors and public functions ---- */

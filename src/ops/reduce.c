@@ -390,7 +390,8 @@ static void sum_gradient(haul__gradient *c)
     haul_tensor             *g = c->results[0];
     if (how->divides && a->each > 1)
         g = haul_mul_scalar(g, 1.0 / (double)a->each);
-    if (g && g->dtype != haul__operand_dtype(c, 0)) /* within autocast: narrow it before it is spread out */
+    if (!haul__failed(g) &&
+        g->dtype != haul__operand_dtype(c, 0)) /* within autocast: narrow it before it is spread out */
         g = haul_cast(g, haul__operand_dtype(c, 0));
     c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
 }
@@ -522,7 +523,7 @@ haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *opti
 
 haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
 {
-    if (!g || haul__shape_equal(&g->shape, shape))
+    if (haul__failed(g) || haul__shape_equal(&g->shape, shape))
         return g;
     haul_reduce_options options = {.x = g, .keepdim = true};
     int                 lead = g->shape.ndim - shape->ndim;

@@ -130,7 +130,7 @@ static haul_status compute_reshape(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *y = c->results[0];
     haul_tensor *packed = haul__view_as(c, y, &x->shape, NULL, y->offset);
-    return packed ? haul__copy_elements(packed, x, c->operation->name) : haul_error_status();
+    return haul__failed(packed) ? haul_error_status() : haul__copy_elements(packed, x, c->operation->name);
 }
 
 HAUL__OPERATION(reshape) = {

@@ -207,10 +207,8 @@ haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_te
     if (!values || !indices)
         return haul__fail_null(haul__operation_topk.name, values ? "indices" : "values");
     haul_status status = haul__apply(&haul__operation_topk, &a, HAUL__OPERANDS(x), made);
-    if (!status) {
-        *values = made[0];
-        *indices = made[1];
-    }
+    *values = status ? haul__failed_tensor() : made[0];
+    *indices = status ? haul__failed_tensor() : made[1];
     return status;
 }
 

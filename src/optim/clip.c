@@ -30,7 +30,7 @@ static void add_gradient(gradients *all, haul_tensor *g)
 static haul_tensor *square_sum(haul_tensor *g, haul_device *home)
 {
     haul_tensor *plain = haul_detach(g);
-    haul_tensor *wide = plain && haul__is_half(plain->dtype) ? haul_cast(plain, HAUL_F32) : plain;
+    haul_tensor *wide = !haul__failed(plain) && haul__is_half(plain->dtype) ? haul_cast(plain, HAUL_F32) : plain;
 
     return haul_to(haul_sum(haul_square(wide)), home);
 }
@@ -42,7 +42,7 @@ static haul_tensor *norm_of(gradients *all)
     if (!all->count)
         return haul_to(haul_scalar(0), home);
     for (int i = 0; i < all->count; i++)
-        if (!(all->squares[i] = square_sum(all->items[i], home)))
+        if (haul__failed(all->squares[i] = square_sum(all->items[i], home)))
             return NULL;
     return haul_sqrt(haul_sum(haul_stack(all->squares, all->count, 0)));
 }
@@ -50,12 +50,12 @@ static haul_tensor *norm_of(gradients *all)
 static haul_status scale_all(const gradients *all, haul_tensor *norm, double max_norm)
 {
     haul_tensor *factor = haul_clamp(haul_mul_scalar(haul_reciprocal(haul_add_scalar(norm, 1e-6)), max_norm), 0, 1);
-    haul_status  status = factor ? HAUL_OK : haul_error_status();
+    haul_status  status = haul__status_of(factor);
 
     for (int i = 0; i < all->count && !status; i++) {
         haul_tensor *g = all->items[i];
         haul_tensor *here = haul_to(factor, g->storage->device, .dtype = g->dtype);
-        status = here ? haul_mul_into(g, g, here) : haul_error_status();
+        status = haul__failed(here) ? haul_error_status() : haul_mul_into(g, g, here);
     }
     return status;
 }
@@ -73,7 +73,7 @@ static haul_tensor *clip(haul_module *module, double max_norm)
             if (!tensors[i].is_buffer && tensors[i].tensor->grad)
                 add_gradient(&all, tensors[i].tensor->grad);
         norm = norm_of(&all);
-        if (norm && scale_all(&all, norm, max_norm))
+        if (!haul__failed(norm) && scale_all(&all, norm, max_norm))
             norm = NULL;
     } else if (tensors) {
         haul__fail_memory(operation, (size_t)n * sizeof *all.items);
@@ -86,17 +86,13 @@ static haul_tensor *clip(haul_module *module, double max_norm)
 
 haul_tensor *haul_clip_grad_norm(haul_module *module, double max_norm)
 {
-    if (!module) {
+    if (!module)
         haul__fail_null(operation, "module");
-        return NULL;
-    }
-    if (!(max_norm >= 0)) {
+    else if (!(max_norm >= 0))
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "max_norm", "max_norm is %g; it must be at least 0", max_norm);
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = module && max_norm >= 0 ? haul_scope_push() : NULL;
     if (!scope)
-        return NULL;
+        return haul__failed_tensor();
     haul_set_grad_enabled(false);
-    return haul_scope_return(scope, clip(module, max_norm));
+    return haul__result(haul_scope_return(scope, clip(module, max_norm)));
 }

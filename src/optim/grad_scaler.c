@@ -77,9 +77,9 @@ static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
 {
     haul_device *device = o->optimizer->entries[0].parameter->storage->device;
     haul_tensor *scale = number_on(device, HAUL_F32, o->init_scale != 0 ? o->init_scale : 65536);
-    haul_tensor *tracker = scale ? number_on(device, HAUL_I32, 0) : NULL;
+    haul_tensor *tracker = haul__failed(scale) ? NULL : number_on(device, HAUL_I32, 0);
 
-    if (!tracker)
+    if (haul__failed(tracker))
         return NULL;
     haul_grad_scaler *s = haul__calloc(1, sizeof *s);
     if (!s) {
@@ -133,18 +133,14 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 {
     static const char operation[] = "haul_grad_scaler_scale";
 
-    if (!scaler || !loss || haul__is_none(loss)) {
-        haul__fail_null(operation, scaler ? "loss" : "scaler");
-        return NULL;
-    }
-    if (!haul_dtype_is_float(loss->dtype)) {
-        haul__fail(HAUL_DTYPE, operation, "loss", "loss is %s, but a floating dtype is expected",
-                   haul_dtype_name(loss->dtype));
-        return NULL;
-    }
-    haul_scope *scope = haul_scope_push();
-    return scope ? haul_scope_return(scope, haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device)))
-                 : NULL;
+    haul_status status = scaler ? haul__check_tensor(operation, "loss", loss) : haul__fail_null(operation, "scaler");
+    if (!status && !haul_dtype_is_float(loss->dtype))
+        status = haul__fail(HAUL_DTYPE, operation, "loss", "loss is %s, but a floating dtype is expected",
+                            haul_dtype_name(loss->dtype));
+    haul_scope *scope = status ? NULL : haul_scope_push();
+    if (!scope)
+        return haul__failed_tensor();
+    return haul_scope_return(scope, haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device)));
 }
 
 double haul_grad_scaler_factor(haul_grad_scaler *scaler)
@@ -215,7 +211,7 @@ static haul_status gather(unscaling *u)
                               "and compute in f16 with haul_autocast_begin",
                               e->name);
         u->gradients[i] = haul__tensor_is_gap_free(g) ? g : haul__to_order_of(g, e->parameter);
-        if (!u->gradients[i] || haul__grad_prepare(u->gradients[i]))
+        if (haul__failed(u->gradients[i]) || haul__grad_prepare(u->gradients[i]))
             return haul_error_status();
         group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);
     }
@@ -234,7 +230,7 @@ static haul_status prepare(haul_grad_scaler *s, unscaling *u)
         g->scale = haul_to(s->scale, g->device);
         g->left = haul_empty(HAUL_F32, HAUL_SHAPE(g->marks));
         g->found = haul_empty(HAUL_F32, HAUL_SCALAR_SHAPE);
-        if (!g->scale || !g->left || !g->found)
+        if (haul__failed(g->scale) || haul__failed(g->left) || haul__failed(g->found))
             return haul_error_status();
     }
     return HAUL_OK;
@@ -246,7 +242,7 @@ static haul_status settle(haul_grad_scaler *s, haul_device *device)
     if (s->found || s->scale->storage->device == device)
         return HAUL_OK;
     haul_tensor *scale = haul_to(s->scale, device), *tracker = haul_to(s->tracker, device);
-    if (!scale || !tracker)
+    if (haul__failed(scale) || haul__failed(tracker))
         return haul_error_status();
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);
@@ -279,7 +275,7 @@ static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
         if (haul__grad_found(g->found, u->count == 1 ? skipped : HAUL_NONE, g->left) ||
-            !(each[i] = haul_to(g->found, u->groups[0].device)))
+            haul__failed(each[i] = haul_to(g->found, u->groups[0].device)))
             return NULL;
     }
     if (u->count == 1)
@@ -300,11 +296,11 @@ static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
         return status;
     haul_device *home = u->groups[0].device;
     haul_tensor *skipped = o->skipped ? haul_identity(o->skipped, home) : number_on(home, HAUL_I64, 0);
-    if (!skipped || unscale_all(u))
+    if (haul__failed(skipped) || unscale_all(u))
         return haul_error_status();
     haul_tensor *found = found_by_all(u, skipped);
     haul_tensor *sum = found && s->found ? haul_maximum(s->found, haul_to(found, s->scale->storage->device)) : found;
-    if (!sum)
+    if (haul__failed(sum))
         return haul_error_status();
     hold(&o->skipped, skipped);
     hold(&o->found, found);

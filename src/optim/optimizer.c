@@ -192,8 +192,8 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
         if (s && s->storage->device == device && haul__tensor_same_layout(s, p))
             continue;
         s = s ? haul_to(s, device) : haul_zeros_like(p);
-        out->states[i] = s ? haul__to_order_of(s, p) : NULL;
-        if (!out->states[i])
+        out->states[i] = haul__failed(s) ? NULL : haul__to_order_of(s, p);
+        if (haul__failed(out->states[i]))
             return haul_error_status();
     }
     return HAUL_OK;
@@ -210,7 +210,7 @@ static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *fo
         return haul_error_status();
     out->made = e->made ? haul_to(e->made, device) : haul_full(HAUL_I64, HAUL_SHAPE(2), (double)e->steps);
     out->found = found ? haul_to(found, device) : haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
-    return out->made && out->found ? HAUL_OK : haul_error_status();
+    return haul__failed(out->made) ? haul_error_status() : haul__status_of(out->found);
 }
 
 static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *found, prepared *out)
@@ -229,7 +229,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     if (status)
         return status;
     out->grad = haul__tensor_same_layout(g, e->parameter) ? g : haul__to_order_of(g, e->parameter);
-    return out->grad ? HAUL_OK : haul_error_status();
+    return haul__status_of(out->grad);
 }
 
 /* A dry run leaves the state of an optimizer that existed before as it was. */

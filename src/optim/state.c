@@ -31,8 +31,8 @@ static haul_status refresh_steps(haul__optimizer_entry *e)
         status = haul_set_device(haul_cpu());
     if (!status) {
         haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SCALAR_SHAPE, &value);
-        status = t ? HAUL_OK : haul_error_status();
-        if (t) {
+        status = haul__status_of(t);
+        if (!haul__failed(t)) {
             haul__object_keep(t);
             haul__object_release(e->steps_tensor);
             e->steps_tensor = t;
@@ -112,9 +112,9 @@ static haul_status take_state(const haul__optimizer_entry *e, const haul_named_t
                           haul__tensor_text(t->tensor, have, sizeof have), e->name,
                           haul__tensor_text(p, want, sizeof want));
     haul_tensor *detached = haul_detach(t->tensor);
-    haul_tensor *ordered = detached ? haul__copy_to_order_of(detached, p) : NULL;
+    haul_tensor *ordered = haul__failed(detached) ? NULL : haul__copy_to_order_of(detached, p);
     *out = haul_to(ordered, p->storage->device);
-    return *out ? HAUL_OK : haul_error_status();
+    return haul__status_of(*out);
 }
 
 /* `out` has a place for each tensor of the scaler. */
@@ -135,7 +135,7 @@ static haul_status take_scaler(haul_optimizer *o, const haul_named_tensor *t, in
         return haul_error_status();
     haul__grad_scaler_state(o->scaler, &of_scaler[0], &of_scaler[1]);
     out[k] = haul_identity(t->tensor, of_scaler[k]->storage->device);
-    return out[k] ? HAUL_OK : haul_error_status();
+    return haul__status_of(out[k]);
 }
 
 static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming *in, haul_tensor **scaler)
@@ -143,8 +143,10 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
     static const char           operation[] = "haul_optimizer_load_state";
     const haul__optimizer_kind *kind = o->kind;
 
-    if (!t->name || !t->tensor)
+    if (!t->name)
         return haul__fail_null(operation, "tensors");
+    if (haul__check_tensor(operation, "tensors", t->tensor))
+        return haul_error_status();
     for (int k = 0; k < SCALER_STATES; k++)
         if (!strcmp(scaler_names[k], t->name))
             return take_scaler(o, t, k, scaler);

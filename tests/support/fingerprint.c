@@ -47,7 +47,7 @@ uint64_t hash_tensor(uint64_t hash, haul_tensor *t)
     const char *dtype = haul_dtype_name(haul_tensor_dtype(t));
     size_t      bytes = haul_tensor_bytes(t), count = (size_t)haul_tensor_count(t);
     void       *data = malloc(bytes + 1);
-    if (!t || !data || haul_read(t, data, bytes)) {
+    if (!haul_tensor_is_valid(t) || !data || haul_read(t, data, bytes)) {
         fail_case("a result cannot be read: %s", haul_error_message());
         free(data);
         return 0;

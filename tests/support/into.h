@@ -12,7 +12,7 @@ static inline void assert_equal_bits(haul_tensor *got, haul_tensor *want, const 
     size_t bytes = haul_tensor_bytes(want);
     char  *a = calloc(bytes + 1, 1), *b = calloc(bytes + 1, 1);
     assert_true(a && b);
-    if (!got)
+    if (!haul_tensor_is_valid(got))
         fail_msg("%s: %s", what, haul_error_message());
     assert_int_equal(haul_tensor_dtype(got), haul_tensor_dtype(want));
     assert_int_equal(haul_tensor_bytes(got), bytes);

@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "engine/operation.h"
 #include "support/conformance.h"
+#include "support/failure.h"
 #include "support/late.h"
 
 static haul_device *devices[16]; /* real ones: the CPU first */
@@ -46,7 +47,7 @@ static inline haul_tensor *iota(int64_t rows, int64_t columns)
         data[i] = (float)i;
     haul_tensor *t = haul_from_host(HAUL_F32, HAUL_SHAPE(rows, columns), data);
     free(data);
-    assert_non_null(t);
+    assert_valid(t);
     return t;
 }
 
