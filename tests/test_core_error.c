@@ -97,6 +97,21 @@ static void test_error__null_operand_without_error_is_one(void **state)
     assert_non_null(strstr(haul_error_message(), "haul_add: a is NULL"));
 }
 
+static void test_error__of_a_call_within_is_that_of_the_function_called(void **state)
+{
+    (void)state;
+    haul__fail(HAUL_IO, "haul_inner", "path", "cannot open %s", "haul_inner: x");
+    assert_int_equal(haul__fail_within("haul_outer"), HAUL_IO);
+    assert_string_equal(haul_error_operation(), "haul_outer");
+    assert_string_equal(haul_error_argument(), "path");
+    assert_string_equal(haul_error_message(), "haul_outer: cannot open haul_inner: x");
+    assert_int_equal(haul__fail_within("haul_outer"), HAUL_IO);
+    assert_string_equal(haul_error_message(), "haul_outer: cannot open haul_inner: x");
+    haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "exhausted");
+    haul__fail_within("haul_outer");
+    assert_string_equal(haul_error_message(), "haul_outer: exhausted");
+}
+
 static void test_error__message_is_one_line(void **state)
 {
     (void)state;
@@ -175,6 +190,7 @@ int main(void)
         cmocka_unit_test_setup(test_error__set_without_a_failing_status_is_one, clear),
         cmocka_unit_test_setup(test_error__null_operand_keeps_the_first_error, clear),
         cmocka_unit_test_setup(test_error__null_operand_without_error_is_one, clear),
+        cmocka_unit_test_setup(test_error__of_a_call_within_is_that_of_the_function_called, clear),
         cmocka_unit_test_setup(test_error__message_is_one_line, clear),
         cmocka_unit_test_setup(test_error__long_message_ends_in_dots_between_characters, clear),
         cmocka_unit_test_setup(test_error__saved_record_comes_back, clear),

@@ -108,6 +108,15 @@ haul_status haul__fail_null(const char *operation, const char *argument)
                       "%s is NULL; pass the result of a call that succeeded", argument ? argument : "an argument");
 }
 
+haul_status haul__fail_within(const char *operation)
+{
+    size_t      length = strlen(record.operation);
+    const char *text = record.message;
+    if (length && strncmp(text, record.operation, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+        text += length + 2;
+    return haul__fail(record.status, operation, record.argument, "%s", text);
+}
+
 haul_status haul__fail_memory(const char *operation, size_t bytes)
 {
     if (bytes == 0)

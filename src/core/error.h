@@ -17,6 +17,10 @@ haul_status haul__fail_null(const char *operation, const char *argument);
  * brings it back, since it may be why. */
 void haul__error_settle(void);
 
+/* The last call failed, which `operation` made on behalf of its caller: the error just recorded is said to be that of
+ * `operation`. Returns its status. */
+haul_status haul__fail_within(const char *operation);
+
 /* Out of host memory while doing `operation`. */
 haul_status haul__fail_memory(const char *operation, size_t bytes);
 
