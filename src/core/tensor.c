@@ -236,6 +236,18 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
     return t;
 }
 
+void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other)
+{
+    haul__storage *old = t->storage;
+    haul__object_keep(other->storage);
+    t->storage = other->storage;
+    t->offset = other->offset;
+    t->contiguous = other->contiguous;
+    for (int i = 0; i < t->shape.ndim; i++)
+        t->strides[i] = other->strides[i];
+    haul__object_release(old);
+}
+
 bool haul__tensor_is_gap_free(const haul_tensor *t)
 {
     int64_t packed[HAUL_MAX_DIMS];

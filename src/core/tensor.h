@@ -88,6 +88,9 @@ haul_tensor *haul__tensor_new(void);
 void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
                            int64_t offset);
 
+/* Give t the memory and the layout of `other`, which has its shape and dtype. Views of t keep the old memory. */
+void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other);
+
 /* Do the elements fill their memory without gaps, in whatever order of dimensions? */
 bool haul__tensor_is_gap_free(const haul_tensor *t);
 

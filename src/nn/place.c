@@ -13,20 +13,6 @@
 #include "device/device.h"
 #include "nn/module.h"
 
-/* Give `t` the memory of `moved`, which has its shape and dtype. */
-static void take_over(haul_tensor *t, const haul_tensor *moved)
-{
-    haul__storage *old = t->storage;
-
-    haul__object_keep(moved->storage);
-    t->storage = moved->storage;
-    t->offset = moved->offset;
-    t->contiguous = moved->contiguous;
-    for (int i = 0; i < t->shape.ndim; i++)
-        t->strides[i] = moved->strides[i];
-    haul__object_release(old);
-}
-
 /* A dry run leaves modules that existed before where they are. */
 static haul_status check_dry_run(const haul_tensor *t, const char *operation)
 {
@@ -87,7 +73,7 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *to)
             status = add_move(moves, &count, t->grad, to);
     }
     for (size_t i = 0; i < count && !status; i++)
-        take_over(moves[i].tensor, moves[i].moved);
+        haul__tensor_take_over(moves[i].tensor, moves[i].moved);
     haul__free(moves);
     return status;
 }
