@@ -7,14 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/object.h"
 
 /* Linux moves at most 2 GiB in a call; smaller pieces keep signals responsive. */
 #define PIECE ((size_t)1 << 28)
+
+static haul_status fail_shorter(const haul__file *file)
+{
+    return haul__fail(HAUL_FORMAT, file->operation, "path", "%s ended while it was read: it has become shorter",
+                      file->path);
+}
 
 static haul_status fail_errno(const char *operation, const char *what, const char *path, int error)
 {
@@ -67,8 +76,7 @@ haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, 
         if (got < 0)
             return fail_errno(file->operation, "read", file->path, errno);
         if (got == 0)
-            return haul__fail(HAUL_FORMAT, file->operation, "path", "%s ended while it was read: it has become shorter",
-                              file->path);
+            return fail_shorter(file);
         done += (size_t)got;
     }
     return HAUL_OK;
@@ -108,10 +116,65 @@ out:
     return status;
 }
 
+/* ---- mapping ---- */
+
+struct haul__mapping {
+    haul__object object;
+    uint8_t     *memory;
+    size_t       size;
+};
+
+static void destroy_mapping(void *object)
+{
+    haul__mapping *mapping = object;
+    if (mapping->memory)
+        munmap(mapping->memory, mapping->size);
+    haul__free(mapping);
+}
+
+static const haul__class mapping_class = {"mapping of a file", destroy_mapping};
+
+haul__mapping *haul__file_map(const haul__file *file)
+{
+    haul__mapping *mapping = haul__calloc(1, sizeof *mapping);
+    if (!mapping) {
+        haul__fail_memory(file->operation, sizeof *mapping);
+        return NULL;
+    }
+    haul__object_init(&mapping->object, &mapping_class);
+    mapping->size = (size_t)file->size;
+    void *memory = MAP_FAILED;
+    if (mapping->size != file->size)
+        errno = EFBIG;
+    else if (!injected())
+        memory = mmap(NULL, mapping->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file->fd, 0);
+    if (memory == MAP_FAILED) {
+        fail_errno(file->operation, "map", file->path, errno);
+        haul__object_release(mapping);
+        return NULL;
+    }
+    mapping->memory = memory;
+    return mapping;
+}
+
+uint8_t *haul__mapping_at(const haul__mapping *mapping, uint64_t offset)
+{
+    return mapping->memory + offset;
+}
+
+haul_status haul__file_check_size(const haul__file *file)
+{
+    struct stat info;
+    if (injected() || fstat(file->fd, &info) != 0)
+        return fail_errno(file->operation, "examine", file->path, errno);
+    return (uint64_t)info.st_size < file->size ? fail_shorter(file) : HAUL_OK;
+}
+
 /* ---- writing ---- */
 
 struct haul__writer {
     int         fd;
+    uint64_t    size; /* bytes written */
     char       *path, *temporary, *folder;
     const char *operation;
     bool        created; /* the temporary file is ours to remove */
@@ -202,16 +265,40 @@ haul__writer *haul__writer_open(const char *path, const char *operation)
     return w;
 }
 
+/* How much of a piece the limit on file sizes leaves room for. */
+static size_t room_for(const haul__writer *w, size_t piece)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return piece;
+    uint64_t left = limit.rlim_cur > w->size ? limit.rlim_cur - w->size : 0;
+    return left < piece ? (size_t)left : piece;
+}
+
+/* write(), without the signal that a file beyond the limit would raise. */
+static ssize_t put_piece(haul__writer *w, const char *data, size_t piece)
+{
+    if (injected())
+        return -1;
+    piece = room_for(w, piece);
+    if (!piece) {
+        errno = EFBIG;
+        return -1;
+    }
+    return write(w->fd, data, piece);
+}
+
 haul_status haul__writer_put(haul__writer *w, const void *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
-        ssize_t put = injected() ? -1 : write(w->fd, (const char *)data + done, piece);
+        ssize_t put = put_piece(w, (const char *)data + done, piece);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
             return fail_errno(w->operation, "write", w->path, errno);
         done += (size_t)put;
+        w->size += (uint64_t)put;
     }
     return HAUL_OK;
 }
