@@ -21,6 +21,11 @@ void haul__object_keep(void *p)
         atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);
 }
 
+bool haul__object_is_shared(const void *object)
+{
+    return atomic_load_explicit(&((const haul__object *)object)->refs, memory_order_relaxed) > 1;
+}
+
 static haul__object *object_of(haul__link *link)
 {
     return (haul__object *)((char *)link - offsetof(haul__object, link));

@@ -37,6 +37,7 @@ static inline bool haul__is_nobodys(const haul__object *object)
 void haul__object_init(haul__object *object, const haul__class *type); /* refs = 1 */
 void haul__object_keep(void *object);                                  /* NULL is ignored */
 void haul__object_release(void *object);                               /* NULL is ignored */
+bool haul__object_is_shared(const void *object);                       /* is there a reference beside the caller's? */
 
 /* Hand a fresh object (refs 1) to the innermost scope. Returns it; with no scope open releases it, records the error
  * and returns NULL. A NULL object gives NULL: the error that made it so is kept, and where there is none, host memory

@@ -101,7 +101,8 @@ static void attach(haul_optimizer *optimizer, haul_grad_scaler *scaler)
     if (optimizer->scaler == scaler)
         return;
     haul__object_keep(scaler);
-    haul__object_release(optimizer->scaler);
+    haul__object_release(optimizer->former_scaler);
+    optimizer->former_scaler = optimizer->scaler;
     optimizer->scaler = scaler;
     optimizer->unscaled_round = optimizer->stepped_round = 0;
 }

@@ -7,6 +7,7 @@
 #include <haul/scope.h>
 #include <haul/transfer.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -16,6 +17,90 @@
 #include "engine/copy.h"
 #include "memory/dry_run.h"
 #include "nn/tensors.h"
+
+/* ---- all that are alive ---- */
+
+/* So that a checkpoint notices another optimizer of the same parameters. The lock guards the list; what a listed
+ * optimizer has as entries, names and parameters stays as it is while it is listed. */
+static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
+static haul_optimizer *alive;
+
+static void enlist(haul_optimizer *o)
+{
+    pthread_mutex_lock(&alive_lock);
+    o->next = alive;
+    if (alive)
+        alive->previous = o;
+    alive = o;
+    pthread_mutex_unlock(&alive_lock);
+}
+
+static void delist(haul_optimizer *o)
+{
+    pthread_mutex_lock(&alive_lock);
+    if (o->next)
+        o->next->previous = o->previous;
+    if (o->previous)
+        o->previous->next = o->next;
+    else if (alive == o)
+        alive = o->next;
+    pthread_mutex_unlock(&alive_lock);
+}
+
+/* The name that t has among the tensors; NULL if it is not there. */
+static const char *name_among(const haul_tensor *t, const haul_named_tensor *tensors, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (tensors[i].tensor == t)
+            return tensors[i].name;
+    return NULL;
+}
+
+/* The name of a tensor that the optimizer has made steps with; NULL if there is none. The number of steps is only
+ * looked at where nobody else may make one. */
+static const char *trained(const haul_optimizer *o, const haul_named_tensor *tensors, int count)
+{
+    const char *name = NULL;
+    for (int i = 0; i < o->count && !name; i++)
+        name = name_among(o->entries[i].parameter, tensors, count);
+    return name && o->steps ? name : NULL;
+}
+
+haul_status haul__optimizer_check_module(const haul_optimizer *o, const haul_named_tensor *tensors, int count,
+                                         const char *operation)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!name_among(o->entries[i].parameter, tensors, count))
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "optimizer",
+                              "the optimizer trains '%s', which the module does not hold; give the module that the "
+                              "optimizer was made for, or one that holds it",
+                              o->entries[i].name);
+    return HAUL_OK;
+}
+
+haul_status haul__optimizer_check_alone(const haul_optimizer *o, const haul_named_tensor *tensors, int count,
+                                        const char *operation)
+{
+    haul_status status = HAUL_OK;
+    if (o->former_scaler && o->former_scaler != o->scaler && haul__object_is_shared(o->former_scaler))
+        return haul__fail(
+            HAUL_STATE, operation, "optimizer",
+            "two gradient scalers are in use with this optimizer, and the state of one would be left out; "
+            "drop the one that is not needed with haul_drop");
+    pthread_mutex_lock(&alive_lock);
+    for (const haul_optimizer *other = alive; other && status == HAUL_OK; other = other->next) {
+        const char *name = other == o ? NULL : trained(other, tensors, count);
+        if (name)
+            status =
+                haul__fail(HAUL_STATE, operation, "optimizer",
+                           "another optimizer (%s) trains '%s' of this module, and its state would be left out; "
+                           "save what each optimizer trains in a checkpoint of its own, or drop the other one with "
+                           "haul_drop",
+                           other->kind->name, name);
+    }
+    pthread_mutex_unlock(&alive_lock);
+    return status;
+}
 
 /* ---- making ---- */
 
@@ -35,11 +120,13 @@ static void destroy(void *object)
 {
     haul_optimizer *o = object;
 
+    delist(o);
     for (int i = 0; i < o->count; i++)
         free_entry(&o->entries[i]);
     haul__free(o->entries);
     haul__object_release(o->module);
     haul__object_release(o->scaler);
+    haul__object_release(o->former_scaler);
     haul__object_release(o->found);
     haul__object_release(o->skipped);
     haul__free(o->settings);
@@ -124,6 +211,7 @@ haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_modul
         haul__object_release(o);
         return NULL;
     }
+    enlist(o);
     return haul__own(o, operation);
 }
 

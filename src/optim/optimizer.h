@@ -53,9 +53,12 @@ struct haul_optimizer {
     void                       *settings; /* the kind's */
 
     haul_grad_scaler *scaler;                        /* kept; NULL: none yet */
+    haul_grad_scaler *former_scaler;                 /* kept; the one before that, NULL: none */
     haul_tensor      *found;                         /* f32 []: its last gradients were not all finite */
     haul_tensor      *skipped;                       /* i64 []: steps that were; NULL: none */
     int64_t           unscaled_round, stepped_round; /* of the scaler, in which that was done; 0: not yet */
+
+    haul_optimizer *next, *previous; /* among all that are alive */
 };
 
 /* What operations that make a step infer: operand 0 is the parameter, whose shape and layout all others have but those
@@ -71,6 +74,14 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
 void        haul__grad_scaler_state(haul_grad_scaler *scaler, haul_tensor **scale, haul_tensor **tracker);
 haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale);
 void        haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *scale, haul_tensor *tracker);
+
+/* Are all parameters of the optimizer among these tensors of a module? If not: HAUL_INVALID_ARGUMENT. */
+haul_status haul__optimizer_check_module(const haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
+                                         const char *operation);
+/* Does the optimizer have all state that belongs to the training of these tensors? HAUL_STATE if another optimizer has
+ * made steps with one of them, or another scaler is in use with this one. */
+haul_status haul__optimizer_check_alone(const haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
+                                        const char *operation);
 
 /* An optimizer with a copy of `settings`; owned by the innermost scope. NULL on failure. */
 haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_module *module, double lr,

@@ -101,12 +101,18 @@ static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
     return HAUL_OK;
 }
 
-static haul_status take_state(const haul__optimizer_entry *e, const haul_named_tensor *t, haul_tensor **out)
+static haul_status take_state(const haul_optimizer *o, const haul__optimizer_entry *e, const haul_named_tensor *t,
+                              haul_tensor **out)
 {
     static const char  operation[] = "haul_optimizer_load_state";
     const haul_tensor *p = e->parameter;
     char               have[160], want[160];
 
+    if (!o->kind->has_state(o))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
+                          "'%s' is state that this optimizer (%s) does not use with its settings; make it with those "
+                          "that the state was written with, such as the same .momentum",
+                          t->name, o->kind->name);
     if (!haul__shape_equal(&t->tensor->shape, &p->shape) || t->tensor->dtype != p->dtype)
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is %s, but the parameter '%s' is %s", t->name,
                           haul__tensor_text(t->tensor, have, sizeof have), e->name,
@@ -158,7 +164,7 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
             if (in[i].found & 1 << k)
                 return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
             in[i].found |= 1 << k;
-            return k < kind->state_count ? take_state(e, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
+            return k < kind->state_count ? take_state(o, e, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
         }
     }
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is no state of this optimizer (%s)", t->name,
