@@ -35,6 +35,10 @@ class Pair(ctypes.Structure):
     _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
 
+class Open(ctypes.Structure):
+    _fields_ = [("path", ctypes.c_char_p), ("map", ctypes.c_bool)]
+
+
 haul = ctypes.CDLL(os.path.join(os.environ["HAUL_BUILD"], "libhaul.so"))
 P, S = ctypes.c_void_p, ctypes.c_char_p
 for name, result, arguments in [
@@ -42,7 +46,7 @@ for name, result, arguments in [
         ("haul_load_npy", P, [S]), ("haul_save_npy", ctypes.c_int, [S, P]),
         ("haul_from_host", P, [ctypes.c_int, Shape, P]), ("haul_tensor_shape", Shape, [P]),
         ("haul_tensor_dtype", ctypes.c_int, [P]), ("haul_read", ctypes.c_int, [P, P, ctypes.c_size_t]),
-        ("haul_open_safetensors", P, [S]), ("haul_safetensors_load", P, [P, S]),
+        ("haul_open_safetensors_with", P, [P]), ("haul_safetensors_load", P, [P, S]),
         ("haul_safetensors_metadata", S, [P, S]), ("haul_safetensors_count", ctypes.c_int, [P]),
         ("haul_save_safetensors", ctypes.c_int, [S, P, ctypes.c_int, P, ctypes.c_int])]:
     getattr(haul, name).restype = result
@@ -142,8 +146,8 @@ def save_by_haul(path, tensors):
     ok(haul.haul_save_safetensors(path, named, len(named), pairs, len(pairs)))
 
 
-def load_by_haul(path, tensors):
-    file = check(haul.haul_open_safetensors(path))
+def load_by_haul(path, tensors, mapped):
+    file = check(haul.haul_open_safetensors_with(ctypes.byref(Open(path, mapped))))
     assert haul.haul_safetensors_count(file) == len(tensors)
     for key, value in METADATA.items():
         assert haul.haul_safetensors_metadata(file, key.encode()) == value.encode()
@@ -159,7 +163,8 @@ def safetensors_both_ways():
     for name, array in tensors.items():
         same(back[name], array)
     write_safetensors("b.safetensors", tensors, METADATA)
-    load_by_haul(b"b.safetensors", tensors)
+    load_by_haul(b"b.safetensors", tensors, False)
+    load_by_haul(b"b.safetensors", tensors, True)
 
 
 def safetensors_package():
@@ -173,7 +178,8 @@ def safetensors_package():
     for name, array in load_file("c.safetensors").items():
         same(array, tensors[name])
     save_file(tensors, "d.safetensors", METADATA)
-    load_by_haul(b"d.safetensors", tensors)
+    load_by_haul(b"d.safetensors", tensors, False)
+    load_by_haul(b"d.safetensors", tensors, True)
 
 
 scope = check(haul.haul_scope_push())

@@ -294,6 +294,133 @@ static void test_checkpoint__wrong_arguments_are_errors(void **state)
     haul_scope_pop(scope);
 }
 
+/* Saving or loading was refused with these words, named after the function called. */
+static void assert_refused(haul_status status, haul_status wanted, const char *operation, const char *words)
+{
+    if (status != wanted || !strstr(haul_error_message(), words))
+        fail_msg("%d: \"%s\", expected \"%s\"", status, haul_error_message(), words);
+    assert_string_equal(haul_error_operation(), operation);
+    haul_error_clear();
+}
+
+static haul_status save(haul_module *net, haul_optimizer *optimizer)
+{
+    return haul_save_checkpoint("x.ckpt", net, optimizer, (haul_training_position){1, 1}, NULL, 0);
+}
+
+static void test_checkpoint__refuses_an_optimizer_of_another_module(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               a = begin(1, false), b = begin(2, false);
+    step(&a);
+    step(&b);
+    assert_refused(save(a.net, b.optimizer), HAUL_INVALID_ARGUMENT, "haul_save_checkpoint",
+                   "the optimizer trains '0.weight', which the module does not hold");
+    assert_int_equal(access("x.ckpt", F_OK), -1);
+    assert_int_equal(save(a.net, a.optimizer), HAUL_OK);
+    everything before = state_of(&b);
+    assert_refused(haul_load_checkpoint("x.ckpt", a.net, b.optimizer, &position), HAUL_INVALID_ARGUMENT,
+                   "haul_load_checkpoint", "the optimizer trains '0.weight', which the module does not hold");
+    everything after = state_of(&b);
+    assert_same(&before, &after);
+
+    /* one that trains a part of the module, or all of a larger one, leaves nothing out */
+    haul_module    *whole = HAUL_SEQUENTIAL(a.net, haul_nn_linear(3, 2));
+    haul_optimizer *part = haul_sgd(haul_module_child(whole, "1"), .momentum = 0.9);
+    haul_optimizer *all = haul_sgd(whole, .momentum = 0.9);
+    assert_int_equal(save(whole, a.optimizer), HAUL_OK);
+    assert_int_equal(haul_load_checkpoint("x.ckpt", whole, a.optimizer, &position), HAUL_OK);
+    assert_refused(save(a.net, all), HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "the optimizer trains '1.weight'");
+    assert_refused(save(a.net, part), HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "the optimizer trains 'weight'");
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__refuses_to_leave_out_another_optimizer(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    training    t = begin(1, false), other = {t.net, haul_adam(t.net)};
+    step(&t);
+    assert_int_equal(save(t.net, t.optimizer), HAUL_OK); /* the other one has no state yet */
+    step(&other);
+    assert_refused(save(t.net, t.optimizer), HAUL_STATE, "haul_save_checkpoint",
+                   "another optimizer (adam) trains '0.weight' of this module");
+    assert_refused(save(t.net, other.optimizer), HAUL_STATE, "haul_save_checkpoint", "another optimizer (sgd)");
+    assert_int_equal(haul_drop(other.optimizer), HAUL_OK);
+    assert_int_equal(save(t.net, t.optimizer), HAUL_OK);
+
+    /* each with what it trains */
+    haul_module    *first = HAUL_SEQUENTIAL(haul_nn_linear(6, 5)), *second = HAUL_SEQUENTIAL(haul_nn_linear(5, 3));
+    training        whole = {HAUL_SEQUENTIAL(first, second), NULL};
+    haul_optimizer *a = haul_sgd(first, .momentum = 0.9), *b = haul_adam(second);
+    whole.optimizer = a, step(&whole);
+    whole.optimizer = b, step(&whole);
+    assert_refused(save(whole.net, a), HAUL_STATE, "haul_save_checkpoint",
+                   "another optimizer (adam) trains '1.0.weight'");
+    assert_int_equal(save(first, a), HAUL_OK);
+    assert_int_equal(save(second, b), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__refuses_to_leave_out_a_scaler(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               t = begin(1, false), plain = begin(2, false);
+    step(&t);
+    haul_grad_scaler *first = haul_grad_scaler_new(t.optimizer), *second = haul_grad_scaler_new(t.optimizer);
+    assert_non_null(first);
+    assert_refused(save(t.net, t.optimizer), HAUL_STATE, "haul_save_checkpoint", "two gradient scalers");
+    assert_int_equal(haul_drop(first), HAUL_OK);
+    assert_int_equal(save(t.net, t.optimizer), HAUL_OK);
+    assert_non_null(second);
+    everything before = state_of(&plain);
+    assert_refused(haul_load_checkpoint("x.ckpt", plain.net, plain.optimizer, &position), HAUL_INVALID_ARGUMENT,
+                   "haul_load_checkpoint", "'grad_scaler.scale' belongs to loss scaling");
+    everything after = state_of(&plain);
+    assert_same(&before, &after);
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__refuses_state_that_the_optimizer_does_not_use(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               t = begin(1, false), plain = begin(2, false);
+    step(&t);
+    assert_int_equal(save(t.net, t.optimizer), HAUL_OK);
+    plain.optimizer = haul_sgd(plain.net, .lr = 0.1);
+    assert_refused(haul_load_checkpoint("x.ckpt", plain.net, plain.optimizer, &position), HAUL_INVALID_ARGUMENT,
+                   "haul_load_checkpoint", "'0.weight.momentum' is state that this optimizer (sgd) does not use");
+    haul_scope_pop(scope);
+}
+
+static void test_checkpoint__errors_name_the_function_and_the_value(void **state)
+{
+    (void)state;
+    haul_scope            *scope = haul_scope_push();
+    haul_training_position position;
+    training               t = begin(1, false);
+    const haul_text_pair   text = {"a", "\xff"};
+    assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){-3, 0}, NULL, 0),
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.epoch is -3; expected 0 or more");
+    assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, -4}, NULL, 0),
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.batch is -4; expected 0 or more");
+    assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, 4}, &text, -1),
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "extra_count is -1; expected 0 or more");
+    assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, 4}, &text, 1),
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "'a' is not UTF-8");
+    assert_refused(haul_save_checkpoint("no/y", t.net, t.optimizer, (haul_training_position){3, 4}, NULL, 0), HAUL_IO,
+                   "haul_save_checkpoint", "no/y");
+    assert_refused(haul_load_checkpoint("no/y", t.net, t.optimizer, &position), HAUL_IO, "haul_load_checkpoint",
+                   "no/y");
+    haul_scope_pop(scope);
+}
+
 static void test_checkpoint__every_failure_of_loading_changes_nothing(void **state)
 {
     (void)state;
@@ -314,6 +441,7 @@ static void test_checkpoint__every_failure_of_loading_changes_nothing(void **sta
             HAUL__FAULT_HOST | HAUL__FAULT_DEVICE | HAUL__FAULT_COPY | HAUL__FAULT_LAUNCH | HAUL__FAULT_FILE, nth);
         haul_status status = haul_load_checkpoint("good.ckpt", t.net, t.optimizer, &position);
         haul__fault_plan(0, 0);
+        assert_string_equal(haul_error_operation(), status ? "haul_load_checkpoint" : "");
         haul_error_clear();
         everything after = state_of(&t);
         assert_same(status == HAUL_OK ? &expected : &before, &after);
@@ -338,6 +466,7 @@ static void test_checkpoint__every_failure_of_saving_leaves_the_old_file(void **
         haul_status status =
             haul_save_checkpoint("kept.ckpt", t.net, t.optimizer, (haul_training_position){2, 2}, NULL, 0);
         haul__fault_plan(0, 0);
+        assert_string_equal(haul_error_operation(), status ? "haul_save_checkpoint" : "");
         haul_error_clear();
         assert_int_equal(access("kept.ckpt.tmp", F_OK), -1);
         assert_int_equal(haul_load_checkpoint("kept.ckpt", reader.net, reader.optimizer, &position), HAUL_OK);
@@ -357,6 +486,11 @@ int main(void)
         cmocka_unit_test(test_weights__that_do_not_fit_change_nothing),
         cmocka_unit_test(test_checkpoint__that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_checkpoint__wrong_arguments_are_errors),
+        cmocka_unit_test(test_checkpoint__refuses_an_optimizer_of_another_module),
+        cmocka_unit_test(test_checkpoint__refuses_to_leave_out_another_optimizer),
+        cmocka_unit_test(test_checkpoint__refuses_to_leave_out_a_scaler),
+        cmocka_unit_test(test_checkpoint__refuses_state_that_the_optimizer_does_not_use),
+        cmocka_unit_test(test_checkpoint__errors_name_the_function_and_the_value),
         cmocka_unit_test(test_checkpoint__every_failure_of_loading_changes_nothing),
         cmocka_unit_test(test_checkpoint__every_failure_of_saving_leaves_the_old_file),
     };

@@ -52,20 +52,32 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "has a key twice"},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8, "'a' stands there twice"},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("\\u0061", "F32", "[1]", "[4,8]") "}", 8, "'a' stands there twice"},
-    {"{" T("a", "F31", "[1]", "[0,4]") "}", 4, "'F31', which is not known"},
-    {"{" T("a", "f32", "[1]", "[0,4]") "}", 4, "'f32', which is not known"},
+    {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[0,4]") "}", 4, "'a' stands there twice"},
+    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[4,8]") "," T("a", "F32", "[1]", "[0,4]") "}", 8,
+     "'a' stands there twice"},
+    {"{" T("a", "U32", "[1]", "[0,8]") "}", 8, "do not fit its shape"},
+    {"{" T("a", "F4", "[3]", "[0,2]") "}", 2, "do not fit its shape"},
+    {"{" T("a", "NEW", "[4294967296,4294967296]", "[0,1]") "}", 1, "can be counted"},
+    {"{" T("a", "NEW", "[1]", "[1,2]") "}", 2, "follows bytes of no tensor"},
     {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype that is not a text"},
     {"{" T("a", "F32", "1", "[0,4]") "}", 4, "shape that is not an array"},
-    {"{" T("a", "F32", "[-1]", "[0,4]") "}", 4, "dimension that is not a whole number"},
-    {"{" T("a", "F32", "[1.5]", "[0,4]") "}", 4, "dimension that is not a whole number"},
+    {"{" T("a", "F32", "[-1]", "[0,4]") "}", 4, "has the number -1; numbers must be written with digits only"},
+    {"{" T("a", "F32", "[1.5]", "[0,4]") "}", 4, "has the number 1.5;"},
+    {"{" T("a", "F32", "[1.0]", "[0,4]") "}", 4, "has the number 1.0;"},
+    {"{" T("a", "F32", "[1]", "[0,4.0]") "}", 4, "has the number 4.0;"},
+    {"{" T("a", "F32", "[1]", "[0,4e0]") "}", 4, "has the number 4e0;"},
+    {"{" T("a", "F32", "[1]", "[0,04]") "}", 4, "has the number 04;"},
+    {"{" T("a", "F32", "[1]", "[00,4]") "}", 4, "has the number 00;"},
+    {"{" T("a", "F32", "[1]", "[-0,4]") "}", 4, "has the number -0;"},
+    {"{" T("a", "F32", "[1]", "[0,+4]") "}", 4, "has the number +4;"},
     {"{" T("a", "F32", "[\"1\"]", "[0,4]") "}", 4, "dimension that is not a whole number"},
-    {"{" T("a", "F32", "[1e400]", "[0,4]") "}", 4, "dimension that is not a whole number"},
+    {"{" T("a", "F32", "[1e400]", "[0,4]") "}", 4, "has the number 1e400;"},
     {"{" T("a", "F32", "[9007199254740993]", "[0,4]") "}", 4, "dimension that is not a whole number"},
     {"{" T("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "more than 8 dimensions"},
     {"{" T("a", "F32", "[1]", "[0]") "}", 4, "data_offsets that are not two"},
     {"{" T("a", "F32", "[1]", "[0,4,8]") "}", 4, "data_offsets that are not two"},
     {"{" T("a", "F32", "[1]", "[0,null]") "}", 4, "data_offsets that are not two"},
-    {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, "data_offsets that are not two"},
+    {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, "has the number -4;"},
     {"{" T("a", "F32", "[1]", "[0,9007199254740996]") "}", 4, "data_offsets that are not two"},
     {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, "ends before it begins"},
     {"{" T("a", "F32", "[2]", "[0,8]") "}", 7, "goes past the end"},
@@ -92,6 +104,9 @@ static const struct {
     {"{\"\xe2\x82\":1}", 0, "not UTF-8"},
     {"{\"a\\u0000b\":1}", 0, "0 character"},
     {"{\"a\nb\":1}", 0, "control character"},
+    {"{\"a\":{\"shape\":[0x10]}}", 0, "has the number 0x10;"},
+    {"{\"a\":{\"shape\":[1", 0, "not JSON"},
+    {"{\"a\":{\"shape\":[1\xc3\xa9]}}", 0, "has the number 1;"},
     {"{\"a\":{\"shape\":[[[1]]]}}", 0, "nested too deeply"},
     {"{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, "nested too deeply"},
 };
@@ -230,6 +245,50 @@ static void test_io_safetensors__halves_are_listed_and_loaded(void **state)
     assert_int_equal(haul_read(haul_safetensors_load(file, "b"), &b, sizeof b), HAUL_OK);
     assert_memory_equal(h, ((const uint8_t[]){0, 1, 2, 3}), 4);
     assert_memory_equal(&b, ((const uint8_t[]){4, 5}), 2);
+    haul_scope_pop(scope);
+}
+
+static void test_io_safetensors__unknown_dtypes_are_listed_and_only_loading_them_fails(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *dtype;
+        uint64_t    bytes;
+    } tensors[] = {{"a", "U32", 8}, {"b", "F8_E4M3", 2}, {"c", "F4", 1}, {"d", "NEW_1", 3}, {"e\x1b", "\x1b[2J", 0}};
+    static const char json[] = "{" T("a", "U32", "[2]", "[0,8]") "," T("b", "F8_E4M3", "[2]", "[8,10]") "," T(
+        "c", "F4", "[2]", "[10,11]") "," T("d", "NEW_1", "[2]", "[11,14]") ",\"e\\u001b\":{\"dtype\":\"\\u001b[2J\","
+                                                                           "\"shape\":[],\"data_offsets\":[14,14]}," T(
+                                                                               "f", "U8", "[2]", "[14,16]") "}";
+    haul_scope *scope = haul_scope_push();
+    write_file("new.safetensors", strlen(json), json, strlen(json), 16);
+    for (int map = 0; map <= 1; map++) {
+        haul_safetensors *file = haul_open_safetensors("new.safetensors", .map = map);
+        if (!file)
+            fail_msg("%s", haul_error_message());
+        for (int i = 0; i < 5; i++) {
+            haul_file_tensor entry;
+            char             words[64];
+            assert_int_equal(haul_safetensors_entry(file, i, &entry), HAUL_OK);
+            assert_string_equal(entry.name, tensors[i].name);
+            assert_string_equal(entry.dtype_name, tensors[i].dtype);
+            assert_int_equal(entry.dtype, HAUL_DTYPE_NONE);
+            assert_int_equal(entry.bytes, tensors[i].bytes);
+            assert_null(haul_safetensors_load(file, tensors[i].name));
+            assert_int_equal(haul_error_status(), HAUL_DTYPE);
+            snprintf(words, sizeof words, i < 4 ? "holds '%s' with the dtype '%s'" : "'e?' with the dtype '?[2J'",
+                     tensors[i].name, tensors[i].dtype);
+            if (!strstr(haul_error_message(), words) || !strstr(haul_error_message(), "new.safetensors"))
+                fail_msg("%s", haul_error_message());
+            haul_error_clear();
+        }
+        uint8_t bytes[2];
+        assert_int_equal(haul_read(haul_safetensors_load(file, "f"), bytes, 2), HAUL_OK);
+        assert_memory_equal(bytes, ((const uint8_t[]){14, 15}), 2);
+    }
+    haul_file_tensor  entry;
+    haul_safetensors *file = haul_open_safetensors("new.safetensors");
+    assert_int_equal(haul_safetensors_entry(file, 5, &entry), HAUL_OK);
+    assert_string_equal(entry.dtype_name, "U8");
     haul_scope_pop(scope);
 }
 
@@ -385,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_io_safetensors__a_file_that_shrinks_is_noticed),
         cmocka_unit_test(test_io_safetensors__unusual_but_sound_files_are_read),
         cmocka_unit_test(test_io_safetensors__halves_are_listed_and_loaded),
+        cmocka_unit_test(test_io_safetensors__unknown_dtypes_are_listed_and_only_loading_them_fails),
         cmocka_unit_test(test_io_safetensors__all_dtypes_and_layouts_come_back),
         cmocka_unit_test(test_io_safetensors__data_is_aligned),
         cmocka_unit_test(test_io_safetensors__bad_arguments_write_nothing),

@@ -28,26 +28,80 @@ HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_te
                                            const haul_text_pair *metadata, int metadata_count);
 
 /* An opened file: the header is read and checked, tensors are read when asked for. Belongs to the scope. Names, keys
- * and values live as long as it; counts are -1 on failure. */
+ * and values live as long as it; counts are -1 on failure.
+ *
+ * With .map = true the file is mapped into memory, and haul_safetensors_load gives tensors that lie in the mapping,
+ * read from disk as their pages are touched. That needs the CPU as current device, elements that are aligned in the
+ * file, and another dtype than bool; other tensors are read as without .map. The mapping ends with the last tensor in
+ * it. Writing to these tensors changes memory only, never the file. haul_memory_stats does not count them.
+ *
+ * A mapped file must not be changed in place: whether a tensor sees the change is not defined, and touching a page that
+ * truncation removed ends the process with SIGBUS, which no library can turn into an error. Replacing the file by
+ * renaming another one over it is safe, and all of Haul's writers do so. */
 typedef struct haul_safetensors haul_safetensors;
+typedef struct haul_open_safetensors_options {
+    const char *path; /* positional */
+    bool        map;
+} haul_open_safetensors_options;
+#define haul_open_safetensors(...)                                                                                     \
+    haul_open_safetensors_with(HAUL__OPTIONS(haul_open_safetensors_options, .path = __VA_ARGS__))
+HAUL_API haul_safetensors *haul_open_safetensors_with(const haul_open_safetensors_options *options);
+
+/* Every tensor is listed. One with a dtype that Haul does not have has HAUL_DTYPE_NONE here, and only loading it
+ * fails. */
 typedef struct haul_file_tensor {
     const char *name;
     haul_dtype  dtype;
+    const char *dtype_name; /* as in the file, "F32" or "F8_E4M3" */
     haul_shape  shape;
     uint64_t    bytes;
 } haul_file_tensor;
-HAUL_API haul_safetensors *haul_open_safetensors(const char *path);
-HAUL_API int               haul_safetensors_count(const haul_safetensors *file);
-HAUL_API haul_status       haul_safetensors_entry(const haul_safetensors *file, int index, haul_file_tensor *out);
-HAUL_API haul_tensor      *haul_safetensors_load(haul_safetensors *file, const char *name);
-HAUL_API const char       *haul_safetensors_metadata(const haul_safetensors *file, const char *key); /* "" if absent */
-HAUL_API int               haul_safetensors_metadata_count(const haul_safetensors *file);
-HAUL_API haul_status haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out);
+HAUL_API int          haul_safetensors_count(const haul_safetensors *file);
+HAUL_API haul_status  haul_safetensors_entry(const haul_safetensors *file, int index, haul_file_tensor *out);
+HAUL_API haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name);
+HAUL_API const char  *haul_safetensors_metadata(const haul_safetensors *file, const char *key); /* "" if absent */
+HAUL_API int          haul_safetensors_metadata_count(const haul_safetensors *file);
+HAUL_API haul_status  haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out);
 
-/* A module's parameters and buffers as one safetensors file, and back. Loading wants exactly the module's names, shapes
- * and dtypes (an error names the first that differs) and changes nothing unless all fit. */
-HAUL_API haul_status haul_save_weights(const char *path, haul_module *module);
-HAUL_API haul_status haul_load_weights(const char *path, haul_module *module);
+/* A module's parameters and buffers as one safetensors file: haul_save_weights(path, module). The file's metadata has
+ * the entry "format": "pt", which readers for PyTorch look for, and those given; a "format" among these replaces it. */
+typedef struct haul_save_weights_options {
+    haul_module          *module; /* positional */
+    const haul_text_pair *metadata;
+    int                   metadata_count;
+} haul_save_weights_options;
+#define haul_save_weights(path, ...)                                                                                   \
+    haul_save_weights_with(path, HAUL__OPTIONS(haul_save_weights_options, .module = __VA_ARGS__))
+HAUL_API haul_status haul_save_weights_with(const char *path, const haul_save_weights_options *options);
+
+/* What haul_load_weights did. The names belong to the scope that was the innermost one. */
+typedef struct haul_weights_report {
+    int                loaded;                          /* tensors of the module that have their values from the file */
+    int                converted;                       /* of these: from another dtype */
+    int                mapped;                          /* of these: lie in the mapped file */
+    int                missing_count, unexpected_count; /* 0 unless .partial */
+    const char *const *missing;                         /* in the module and not in the file; their values stay */
+    const char *const *unexpected;                      /* in the file and not in the module */
+} haul_weights_report;
+
+/* And back: haul_load_weights(path, module). Unless an option says otherwise the file must hold exactly the module's
+ * names, shapes and dtypes. An error names the first that differs, and nothing is changed unless all fit.
+ *   .prefix      only the tensors of the file whose names begin with it are looked at, and it is removed from them;
+ *   .add_prefix  is put in front of the names in the file; only tensors of the module that begin with it are loaded;
+ *   .partial     tensors that are only in the file or only in the module are left out. At least one must be in both;
+ *   .convert     floating dtypes are converted to each other, and integers to dtypes that hold all their values;
+ *   .map         tensors on the CPU lie in the mapped file afterwards where haul_open_safetensors(.map) allows it, they
+ *                are contiguous, and no conversion is needed; the others are copied. Handles stay valid; views made
+ *                before keep the old memory. */
+typedef struct haul_load_weights_options {
+    haul_module         *module; /* positional */
+    const char          *prefix, *add_prefix;
+    bool                 partial, convert, map;
+    haul_weights_report *report; /* filled on success; zeros on failure */
+} haul_load_weights_options;
+#define haul_load_weights(path, ...)                                                                                   \
+    haul_load_weights_with(path, HAUL__OPTIONS(haul_load_weights_options, .module = __VA_ARGS__))
+HAUL_API haul_status haul_load_weights_with(const char *path, const haul_load_weights_options *options);
 
 /* A checkpoint: a safetensors file with the weights, the optimizer's state and learning rate, the random state of the
  * process, and the position in the training. Continuing from it gives the same bits as never having stopped. Loading

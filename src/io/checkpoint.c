@@ -1,10 +1,11 @@
-/* A module's weights and a training's checkpoint, both as safetensors files.
+/* Checkpoints of a training, as safetensors files.
  *
  * A checkpoint holds the module's tensors as "model.NAME", the optimizer's as "optimizer.NAME", and as texts all that
- * is needed to go on bit for bit: the random state, steps taken, learning rate and position. Loading reads and compares
- * everything before it changes anything, and takes back what it has changed should a copy fail. */
-#include <haul/autograd.h>
+ * is needed to go on bit for bit: the random state, steps taken, learning rate and position. What it would leave out is
+ * refused. Loading reads and compares everything before it changes anything, and takes back what it has changed should
+ * a copy fail. */
 #include <haul/io.h>
+#include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
 #include <inttypes.h>
@@ -13,13 +14,11 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
-#include "core/shape.h"
 #include "core/tensor.h"
-#include "host/view.h"
-#include "io/safetensors.h"
+#include "io/weights.h"
+#include "nn/tensors.h"
+#include "optim/optimizer.h"
 
-#define SAVE_WEIGHTS    "haul_save_weights"
-#define LOAD_WEIGHTS    "haul_load_weights"
 #define SAVE_CHECKPOINT "haul_save_checkpoint"
 #define LOAD_CHECKPOINT "haul_load_checkpoint"
 
@@ -80,157 +79,6 @@ static haul_status list_add_all(list *l, const char *prefix, void *owner,
     for (int i = 0; i < count && status == HAUL_OK; i++)
         status = list_add(l, prefix, items[i].name, items[i].tensor, operation);
     haul__free(items);
-    return status;
-}
-
-/* ---- comparing ---- */
-
-static char *describe(haul_dtype dtype, const haul_shape *shape, char *buffer, size_t size)
-{
-    char dims[96];
-    snprintf(buffer, size, "%s%s", haul_dtype_name(dtype), haul__shape_text(shape, dims, sizeof dims));
-    return buffer;
-}
-
-static haul_status compare_one(const haul_safetensors *file, const haul_named_tensor *wanted, const char *path,
-                               const char *operation)
-{
-    char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[128];
-    haul_shape                     shape = haul_tensor_shape(wanted->tensor);
-    haul_dtype                     dtype = haul_tensor_dtype(wanted->tensor);
-    const haul__safetensors_entry *e = haul__safetensors_find(haul__safetensors_header_of(file), wanted->name);
-    if (!e)
-        return haul__fail(HAUL_FORMAT, operation, "path", "%s lacks %s, which the module has", path,
-                          haul__quoted(wanted->name, name));
-    if (e->dtype == dtype && haul__shape_equal(&e->shape, &shape))
-        return HAUL_OK;
-    return haul__fail(e->dtype != dtype ? HAUL_DTYPE : HAUL_SHAPE, operation, "path",
-                      "%s holds %s as %s, the module as %s", path, haul__quoted(wanted->name, name),
-                      describe(e->dtype, &e->shape, theirs, sizeof theirs), describe(dtype, &shape, ours, sizeof ours));
-}
-
-static bool begins_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* The file must hold exactly the wanted tensors under `prefix`. */
-static haul_status compare(const haul_safetensors *file, const char *prefix, const list *wanted, const char *path,
-                           const char *operation)
-{
-    const haul__safetensors_header *header = haul__safetensors_header_of(file);
-    int                             count = 0;
-    for (int i = 0; i < wanted->count; i++) {
-        haul_status status = compare_one(file, &wanted->items[i], path, operation);
-        if (status != HAUL_OK)
-            return status;
-    }
-    for (int i = 0; i < header->count; i++)
-        count += begins_with(header->entries[i].name, prefix);
-    for (int i = 0; i < header->count && count > wanted->count; i++) {
-        const char *name = header->entries[i].name;
-        bool        known = !begins_with(name, prefix);
-        for (int k = 0; k < wanted->count && !known; k++)
-            known = strcmp(wanted->items[k].name, name) == 0;
-        char quoted[HAUL__QUOTED_SIZE];
-        if (!known)
-            return haul__fail(HAUL_FORMAT, operation, "path", "%s holds %s, which the module lacks", path,
-                              haul__quoted(name, quoted));
-    }
-    return HAUL_OK;
-}
-
-/* ---- changing ---- */
-
-static haul_status write_tensor(haul_tensor *to, haul_tensor *from, const char *operation)
-{
-    haul__host_view view;
-    haul_status     status = haul__host_view_begin(&view, from, operation);
-    if (status != HAUL_OK)
-        return status;
-    status = haul_write(to, view.data, view.bytes);
-    haul__host_view_end(&view);
-    return status;
-}
-
-/* Give every tensor of the list its value from the file; all or none. Called with the CPU as the current device. */
-static haul_status replace(haul_safetensors *file, const list *wanted, const char *operation)
-{
-    size_t        size = (size_t)wanted->count + 1;
-    int           done = 0;
-    haul_status   status = HAUL_OK;
-    haul_tensor **fresh = haul__calloc(size, sizeof *fresh), **old = haul__calloc(size, sizeof *old);
-    if (!fresh || !old) {
-        status = haul__fail_memory(operation, size * sizeof *fresh);
-        goto out;
-    }
-    for (int i = 0; i < wanted->count; i++) {
-        fresh[i] = haul_safetensors_load(file, wanted->items[i].name);
-        old[i] = haul__failed(fresh[i]) ? NULL : haul_identity(wanted->items[i].tensor, haul_cpu());
-        if (haul__failed(old[i])) {
-            status = haul_error_status();
-            goto out;
-        }
-    }
-    for (; done < wanted->count && status == HAUL_OK; done++)
-        status = write_tensor(wanted->items[done].tensor, fresh[done], operation);
-    if (status != HAUL_OK) {
-        haul__error_record why;
-        haul__error_save(&why);
-        while (done-- > 0)
-            write_tensor(wanted->items[done].tensor, old[done], operation);
-        haul__error_restore(&why);
-    }
-out:
-    haul__free(fresh);
-    haul__free(old);
-    return status;
-}
-
-/* ---- weights ---- */
-
-haul_status haul_save_weights(const char *path, haul_module *module)
-{
-    if (!path || !module)
-        return haul__fail_null(SAVE_WEIGHTS, path ? "module" : "path");
-    list        weights = {0};
-    haul_status status = list_add_all(&weights, "", module, tensors_of_module, SAVE_WEIGHTS);
-    if (status == HAUL_OK)
-        status = haul_save_safetensors(path, weights.items, weights.count, NULL, 0);
-    list_free(&weights);
-    return status;
-}
-
-/* A scope in which tensors are made on the CPU, and no graph. */
-static haul_scope *cpu_scope(void)
-{
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return NULL;
-    haul_set_grad_enabled(false);
-    if (haul_set_device(haul_cpu()) == HAUL_OK)
-        return scope;
-    haul_scope_pop(scope);
-    return NULL;
-}
-
-haul_status haul_load_weights(const char *path, haul_module *module)
-{
-    if (!path || !module)
-        return haul__fail_null(LOAD_WEIGHTS, path ? "module" : "path");
-    list        weights = {0};
-    haul_status status;
-    haul_scope *scope = cpu_scope();
-    if (!scope)
-        return haul_error_status();
-    haul_safetensors *file = haul_open_safetensors(path);
-    if (!file)
-        status = haul_error_status();
-    else if ((status = list_add_all(&weights, "", module, tensors_of_module, LOAD_WEIGHTS)) == HAUL_OK &&
-             (status = compare(file, "", &weights, path, LOAD_WEIGHTS)) == HAUL_OK)
-        status = replace(file, &weights, LOAD_WEIGHTS);
-    list_free(&weights);
-    haul_scope_pop(scope);
     return status;
 }
 
@@ -310,30 +158,52 @@ static haul_status save_tensors(const char *path, haul_module *module, haul_opti
     return status;
 }
 
-haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                 haul_training_position position, const haul_text_pair *extra, int extra_count)
+static haul_status check_arguments(haul_training_position position, const haul_text_pair *extra, int extra_count)
 {
-    if (!path || !module || !optimizer || (!extra && extra_count))
-        return haul__fail_null(SAVE_CHECKPOINT, !path        ? "path"
-                                                : !module    ? "module"
-                                                : !optimizer ? "optimizer"
-                                                             : "extra");
-    if (extra_count < 0 || position.epoch < 0 || position.batch < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, extra_count < 0 ? "extra_count" : "position",
-                          "a negative number");
+    if (extra_count < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra_count",
+                          "extra_count is %d; expected 0 or more", extra_count);
+    if (position.epoch < 0 || position.batch < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "position",
+                          "position.%s is %" PRId64 "; expected 0 or more", position.epoch < 0 ? "epoch" : "batch",
+                          position.epoch < 0 ? position.epoch : position.batch);
     for (int i = 0; i < extra_count; i++)
-        if (extra[i].key && begins_with(extra[i].key, OWN_KEYS))
+        if (extra[i].key && haul__begins_with(extra[i].key, OWN_KEYS))
             return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra",
                               "keys that begin with " OWN_KEYS " are the checkpoint's own");
+    return HAUL_OK;
+}
+
+/* The optimizer must train this module and, for a checkpoint to be written, nobody else may. */
+static haul_status check_optimizer(haul_module *module, haul_optimizer *optimizer, bool alone, const char *operation)
+{
+    int                count = 0;
+    haul_named_tensor *tensors = haul__module_tensor_list(module, &count);
+    if (!tensors)
+        return haul_error_status();
+    haul_status status = haul__optimizer_check_module(optimizer, tensors, count, operation);
+    if (status == HAUL_OK && alone)
+        status = haul__optimizer_check_alone(optimizer, tensors, count, operation);
+    haul__free(tensors);
+    return status;
+}
+
+static haul_status read_values(numbers *out, haul_optimizer *optimizer, haul_training_position position)
+{
     haul_random_state random = haul_random_state_get();
     double            lr = haul_optimizer_lr(optimizer);
     int64_t           steps = haul_optimizer_steps(optimizer);
     if (steps < 0) /* they are on a device that cannot be read */
         return haul_error_status();
-    numbers values = {
-        (uint64_t)position.epoch, (uint64_t)position.batch, (uint64_t)steps, random.seed, random.offset, 0};
-    memcpy(&values.lr_bits, &lr, sizeof lr);
+    *out =
+        (numbers){(uint64_t)position.epoch, (uint64_t)position.batch, (uint64_t)steps, random.seed, random.offset, 0};
+    memcpy(&out->lr_bits, &lr, sizeof lr);
+    return HAUL_OK;
+}
 
+static haul_status save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer, numbers *values,
+                                   const haul_text_pair *extra, int extra_count)
+{
     char            digits[NUMBERS][24];
     haul_text_pair *texts = haul__calloc(NUMBERS + 2 + (size_t)extra_count, sizeof *texts);
     if (!texts)
@@ -342,7 +212,7 @@ haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_opt
     texts[count++] = (haul_text_pair){OWN_FORMAT, FORMAT};
     texts[count++] = (haul_text_pair){OWN_KIND, haul_optimizer_kind(optimizer)};
     for (size_t i = 0; i < NUMBERS; i++) {
-        snprintf(digits[i], sizeof digits[i], "%" PRIu64, *number_at(&values, i));
+        snprintf(digits[i], sizeof digits[i], "%" PRIu64, *number_at(values, i));
         texts[count++] = (haul_text_pair){number_keys[i].key, digits[i]};
     }
     for (int i = 0; i < extra_count; i++)
@@ -352,13 +222,34 @@ haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_opt
     return status;
 }
 
+haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
+                                 haul_training_position position, const haul_text_pair *extra, int extra_count)
+{
+    if (!path || !module || !optimizer || (!extra && extra_count))
+        return haul__fail_null(SAVE_CHECKPOINT, !path        ? "path"
+                                                : !module    ? "module"
+                                                : !optimizer ? "optimizer"
+                                                             : "extra");
+    numbers     values;
+    haul_status status = check_arguments(position, extra, extra_count);
+    if (status == HAUL_OK)
+        status = check_optimizer(module, optimizer, true, SAVE_CHECKPOINT);
+    if (status == HAUL_OK)
+        status = read_values(&values, optimizer, position);
+    if (status == HAUL_OK)
+        status = save_checkpoint(path, module, optimizer, &values, extra, extra_count);
+    return status ? haul__fail_within(SAVE_CHECKPOINT) : HAUL_OK;
+}
+
+/* ---- loading ---- */
+
 /* The optimizer's tensors in the file, under the names the optimizer knows. */
 static haul_status load_state(haul_safetensors *file, list *out)
 {
     const haul__safetensors_header *header = haul__safetensors_header_of(file);
     for (int i = 0; i < header->count; i++) {
         const char *name = header->entries[i].name;
-        if (!begins_with(name, OPTIMIZER))
+        if (!haul__begins_with(name, OPTIMIZER))
             continue;
         haul_tensor *tensor = haul_safetensors_load(file, name);
         if (haul__failed(tensor))
@@ -370,22 +261,31 @@ static haul_status load_state(haul_safetensors *file, list *out)
     return HAUL_OK;
 }
 
+/* Copies of the optimizer's tensors. */
+static haul_status copy_state(haul_optimizer *optimizer, list *out)
+{
+    haul_status status = list_add_all(out, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
+    for (int i = 0; i < out->count && status == HAUL_OK; i++) {
+        haul_tensor *t = out->items[i].tensor;
+        out->items[i].tensor = haul_identity(t, haul_tensor_device(t));
+        status = haul__status_of(out->items[i].tensor);
+    }
+    return status;
+}
+
 /* The optimizer takes all of its state or nothing and goes first; then the weights, all or none. When those fail the
  * optimizer gets its old state back. */
-static haul_status load_all(haul_safetensors *file, const list *weights, haul_optimizer *optimizer, int64_t steps)
+static haul_status load_all(haul_safetensors *file, haul__weights *weights, haul_optimizer *optimizer, int64_t steps,
+                            const haul__weights_rules *rules)
 {
     list        fresh = {0}, old = {0};
     int64_t     old_steps = haul_optimizer_steps(optimizer);
     haul_status status = old_steps < 0 ? haul_error_status() : load_state(file, &fresh);
     if (status == HAUL_OK)
-        status = list_add_all(&old, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
-    for (int i = 0; i < old.count && status == HAUL_OK; i++)
-        if (haul__failed(old.items[i].tensor =
-                             haul_identity(old.items[i].tensor, haul_tensor_device(old.items[i].tensor))))
-            status = haul_error_status();
+        status = copy_state(optimizer, &old);
     if (status == HAUL_OK)
         status = haul_optimizer_load_state(optimizer, fresh.items, fresh.count, steps);
-    if (status == HAUL_OK && (status = replace(file, weights, LOAD_CHECKPOINT)) != HAUL_OK) {
+    if (status == HAUL_OK && (status = haul__weights_load(weights, file, rules)) != HAUL_OK) {
         haul__error_record why;
         haul__error_save(&why);
         haul_optimizer_load_state(optimizer, old.items, old.count, old_steps);
@@ -398,16 +298,16 @@ static haul_status load_all(haul_safetensors *file, const list *weights, haul_op
 
 static haul_status load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer, numbers *values)
 {
-    list              weights = {0};
-    haul_status       status;
-    haul_safetensors *file = haul_open_safetensors(path);
-    if (!file)
-        return haul_error_status();
-    if ((status = read_numbers(file, optimizer, path, values)) == HAUL_OK &&
-        (status = list_add_all(&weights, MODEL, module, tensors_of_module, LOAD_CHECKPOINT)) == HAUL_OK &&
-        (status = compare(file, MODEL, &weights, path, LOAD_CHECKPOINT)) == HAUL_OK)
-        status = load_all(file, &weights, optimizer, (int64_t)values->steps);
-    list_free(&weights);
+    haul__weights       weights;
+    haul__weights_rules rules = {.path = path, .operation = LOAD_CHECKPOINT, .prefix = MODEL, .add_prefix = ""};
+    haul_safetensors   *file = haul_open_safetensors(path);
+    haul_status         status = file ? read_numbers(file, optimizer, path, values) : haul_error_status();
+    if (status == HAUL_OK)
+        status = haul__weights_match(&weights, file, module, &rules);
+    if (status != HAUL_OK)
+        return status;
+    status = load_all(file, &weights, optimizer, (int64_t)values->steps, &rules);
+    haul__weights_free(&weights);
     return status;
 }
 
@@ -420,16 +320,19 @@ haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_opt
                                                 : !optimizer ? "optimizer"
                                                              : "position");
     numbers     values;
-    haul_scope *scope = cpu_scope();
-    if (!scope)
-        return haul_error_status();
-    haul_status status = load_checkpoint(path, module, optimizer, &values);
-    haul_scope_pop(scope);
+    haul_status status = check_optimizer(module, optimizer, false, LOAD_CHECKPOINT);
     if (status != HAUL_OK)
-        return status;
+        return haul__fail_within(LOAD_CHECKPOINT);
+    haul_scope *scope = haul__cpu_scope();
+    status = scope ? load_checkpoint(path, module, optimizer, &values) : haul_error_status();
+    if (scope)
+        haul_scope_pop(scope);
+    if (status != HAUL_OK)
+        return haul__fail_within(LOAD_CHECKPOINT);
     double lr;
     memcpy(&lr, &values.lr_bits, sizeof lr);
     haul_random_state_set((haul_random_state){values.random_seed, values.random_offset});
     *position = (haul_training_position){(int64_t)values.epoch, (int64_t)values.batch};
-    return haul_optimizer_set_lr(optimizer, lr);
+    status = haul_optimizer_set_lr(optimizer, lr);
+    return status ? haul__fail_within(LOAD_CHECKPOINT) : HAUL_OK;
 }

@@ -10,7 +10,9 @@
 
 typedef struct haul__safetensors_entry {
     char      *name;
-    haul_dtype dtype;
+    haul_dtype dtype;      /* HAUL_DTYPE_NONE: one that no tensor can have */
+    char      *dtype_name; /* as in the file */
+    int        bits;       /* of an element; 0: not known */
     haul_shape shape;
     uint64_t   begin, end; /* within the data */
 } haul__safetensors_entry;
@@ -35,9 +37,14 @@ const haul__safetensors_header *haul__safetensors_header_of(const haul_safetenso
 /* NULL, with nothing recorded, when there is none of that name. */
 const haul__safetensors_entry *haul__safetensors_find(const haul__safetensors_header *header, const char *name);
 
+/* The text under a key of the metadata; NULL when there is none. */
+const char *haul__safetensors_find_text(const haul__safetensors_header *header, const char *key);
+
+/* Does t, which haul_safetensors_load made from this file, lie in its mapping? */
+bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor *t);
+
 /* "F32"; NULL for what the format has no name for. */
 const char *haul__safetensors_dtype_name(haul_dtype dtype);
-haul_dtype  haul__safetensors_dtype_parse(const char *name); /* HAUL_DTYPE_NONE if unknown */
 
 bool haul__is_utf8(const uint8_t *text, size_t size);
 

@@ -1,15 +1,13 @@
-/* Reading safetensors (https://github.com/huggingface/safetensors): eight bytes with the length of a JSON object, that
- * object, and the data. The object gives every tensor a dtype, a shape and the range of its bytes, and may have texts
- * under __metadata__. The ranges must cover the data exactly, without holes and overlaps. */
-#include <cjson/cJSON.h>
+/* Opened safetensors files: their tensors are read when asked for, or used where a mapping of the file has them. */
+#include <haul/transfer.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
-#include "core/shape.h"
 #include "core/tensor.h"
+#include "device/device.h"
 #include "host/view.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -17,323 +15,10 @@
 #define OPEN "haul_open_safetensors"
 #define LOAD "haul_safetensors_load"
 
-/* An honest header has about four values in 50 bytes; cJSON needs some 100 bytes for one. */
-#define MAX_VALUES 8000000
-#define MAX_DEPTH  3 /* the object, a tensor, its shape */
-
-static const struct {
-    const char *name;
-    haul_dtype  dtype;
-} dtypes[] = {
-    {"BOOL", HAUL_BOOL}, {"U8", HAUL_U8},   {"I8", HAUL_I8},     {"I16", HAUL_I16}, {"I32", HAUL_I32},
-    {"I64", HAUL_I64},   {"F16", HAUL_F16}, {"BF16", HAUL_BF16}, {"F32", HAUL_F32}, {"F64", HAUL_F64},
-};
-#define DTYPES (sizeof dtypes / sizeof *dtypes)
-
-const char *haul__safetensors_dtype_name(haul_dtype dtype)
-{
-    for (size_t i = 0; i < DTYPES; i++)
-        if (dtypes[i].dtype == dtype)
-            return dtypes[i].name;
-    return NULL;
-}
-
-haul_dtype haul__safetensors_dtype_parse(const char *name)
-{
-    for (size_t i = 0; i < DTYPES; i++)
-        if (strcmp(dtypes[i].name, name) == 0)
-            return dtypes[i].dtype;
-    return HAUL_DTYPE_NONE;
-}
-
-/* ---- the text, before it is parsed ---- */
-
-static haul_status malformed(const char *path, const char *what)
-{
-    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s", path, what);
-}
-
-/* About one tensor of the file. */
-static haul_status unsound(const char *path, const char *name, const char *what)
-{
-    char quoted[HAUL__QUOTED_SIZE];
-    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s %s", path,
-                      haul__quoted(name, quoted), what);
-}
-
-haul_status haul__safetensors_length(const uint8_t first[8], uint64_t file_size, const char *path, size_t *out)
-{
-    uint64_t length = 0;
-    for (int i = 7; i >= 0; i--)
-        length = length << 8 | first[i];
-    if (length > HAUL__SAFETENSORS_HEADER_LIMIT)
-        return malformed(path, "its header is said to have more than 100 MB");
-    if (length > file_size - 8)
-        return malformed(path, "its header is said to go past the end of the file");
-    *out = (size_t)length;
-    return HAUL_OK;
-}
-
-/* What cJSON would let pass: depth and number of values are bounded here, and texts with a 0 in them, which it would
- * cut short, are refused. */
-static haul_status check_text(const uint8_t *json, size_t size, const char *path)
-{
-    int    depth = 0;
-    size_t values = 0;
-    bool   quoted = false;
-    if (!size || json[0] != '{')
-        return malformed(path, "its header does not begin with {");
-    if (!haul__is_utf8(json, size))
-        return malformed(path, "its header is not UTF-8");
-    for (size_t i = 0; i < size; i++) {
-        uint8_t byte = json[i];
-        if (byte < ' ' && (quoted || (byte != '\n' && byte != '\r' && byte != '\t')))
-            return malformed(path, "its header has a control character");
-        if (quoted && byte == '\\') {
-            if (size - i > 5 && memcmp(json + i, "\\u0000", 6) == 0)
-                return malformed(path, "its header has a text with a 0 character");
-            i++;
-        } else if (byte == '"') {
-            quoted = !quoted;
-        } else if (!quoted) {
-            depth += (byte == '{' || byte == '[') - (byte == '}' || byte == ']');
-            values += byte == ',' || byte == '{' || byte == '[';
-            if (depth > MAX_DEPTH)
-                return malformed(path, "its header is nested too deeply");
-            if (values > MAX_VALUES)
-                return malformed(path, "its header has too many values");
-        }
-    }
-    return HAUL_OK;
-}
-
-/* ---- one tensor ---- */
-
-/* cJSON keeps numbers as doubles, which are exact below 2^53. */
-static bool as_size(const cJSON *item, uint64_t *out)
-{
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble >= 9007199254740992.0)
-        return false;
-    *out = (uint64_t)item->valuedouble;
-    return (double)*out == item->valuedouble;
-}
-
-static haul_status read_dtype(const cJSON *item, const char *path, haul__safetensors_entry *out)
-{
-    char dtype[HAUL__QUOTED_SIZE], name[HAUL__QUOTED_SIZE];
-    if (!cJSON_IsString(item))
-        return unsound(path, out->name, "has a dtype that is not a text");
-    out->dtype = haul__safetensors_dtype_parse(item->valuestring);
-    if (out->dtype == HAUL_DTYPE_NONE)
-        return haul__fail(HAUL_FORMAT, OPEN, "path", "%s: %s has the dtype %s, which is not known", path,
-                          haul__quoted(out->name, name), haul__quoted(item->valuestring, dtype));
-    return HAUL_OK;
-}
-
-static haul_status read_shape(const cJSON *item, const char *path, haul__safetensors_entry *out)
-{
-    uint64_t dim;
-    if (!cJSON_IsArray(item))
-        return unsound(path, out->name, "has a shape that is not an array");
-    out->shape.ndim = 0;
-    for (const cJSON *i = item->child; i; i = i->next) {
-        if (!as_size(i, &dim))
-            return unsound(path, out->name, "has a dimension that is not a whole number from 0 to 2^53");
-        if (out->shape.ndim == HAUL_MAX_DIMS)
-            return unsound(path, out->name, "has more than 8 dimensions, which is not supported");
-        out->shape.dims[out->shape.ndim++] = (int64_t)dim;
-    }
-    return HAUL_OK;
-}
-
-static haul_status read_offsets(const cJSON *item, const char *path, haul__safetensors_entry *out)
-{
-    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2 || !as_size(item->child, &out->begin) ||
-        !as_size(item->child->next, &out->end))
-        return unsound(path, out->name, "has data_offsets that are not two whole numbers from 0 to 2^53");
-    return HAUL_OK;
-}
-
-static const struct {
-    const char *name;
-    haul_status (*read)(const cJSON *item, const char *path, haul__safetensors_entry *out);
-} fields[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
-#define FIELDS (sizeof fields / sizeof *fields)
-
-static haul_status check_range(const char *path, uint64_t data_size, const haul__safetensors_entry *e)
-{
-    int64_t count = 1, bytes;
-    if (e->begin > e->end)
-        return unsound(path, e->name, "ends before it begins");
-    if (e->end > data_size)
-        return unsound(path, e->name, "goes past the end of the file");
-    for (int d = 0; d < e->shape.ndim; d++)
-        if (!haul__mul_size(count, e->shape.dims[d], &count))
-            return unsound(path, e->name, "has a shape with more elements than can be counted");
-    if (!haul__mul_size(count, (int64_t)haul__dtype_size(e->dtype), &bytes))
-        return unsound(path, e->name, "has a shape with more elements than can be counted");
-    if ((uint64_t)bytes != e->end - e->begin)
-        return unsound(path, e->name, "has data_offsets that do not fit its shape and dtype");
-    return HAUL_OK;
-}
-
-static haul_status read_entry(const cJSON *item, const char *path, uint64_t data_size, haul__safetensors_entry *out)
-{
-    unsigned seen = 0;
-    if (!(out->name = haul__strdup(item->string)))
-        return haul__fail_memory(OPEN, strlen(item->string));
-    if (!cJSON_IsObject(item))
-        return unsound(path, out->name, "is not an object");
-    for (const cJSON *i = item->child; i; i = i->next) {
-        size_t f = 0;
-        while (f < FIELDS && strcmp(fields[f].name, i->string) != 0)
-            f++;
-        if (f == FIELDS)
-            return unsound(path, out->name, "has a key that is not dtype, shape or data_offsets");
-        if (seen & 1u << f)
-            return unsound(path, out->name, "has a key twice");
-        seen |= 1u << f;
-        haul_status status = fields[f].read(i, path, out);
-        if (status != HAUL_OK)
-            return status;
-    }
-    if (seen != (1u << FIELDS) - 1)
-        return unsound(path, out->name, "lacks one of dtype, shape and data_offsets");
-    return check_range(path, data_size, out);
-}
-
-/* ---- all of them ---- */
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp((*(haul__safetensors_entry *const *)a)->name, (*(haul__safetensors_entry *const *)b)->name);
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const haul__safetensors_entry *x = *(haul__safetensors_entry *const *)a, *y = *(haul__safetensors_entry *const *)b;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    return strcmp(((const haul_text_pair *)a)->key, ((const haul_text_pair *)b)->key);
-}
-
-/* Sorts by_name twice: first by range, to see holes and overlaps, then by name, to see doubles, as it stays. */
-static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
-{
-    uint64_t end = 0;
-    size_t   count = (size_t)h->count;
-    for (size_t i = 0; i < count; i++)
-        h->by_name[i] = &h->entries[i];
-    qsort(h->by_name, count, sizeof *h->by_name, compare_ranges);
-    for (size_t i = 0; i < count; i++) {
-        const haul__safetensors_entry *e = h->by_name[i];
-        if (e->begin != end)
-            return unsound(path, e->name, e->begin < end ? "overlaps another tensor" : "follows bytes of no tensor");
-        end = e->end;
-    }
-    if (end != data_size)
-        return malformed(path, "there are bytes behind its last tensor");
-    qsort(h->by_name, count, sizeof *h->by_name, compare_names);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
-            return unsound(path, h->by_name[i]->name, "stands there twice");
-    return HAUL_OK;
-}
-
-static haul_status read_metadata(const cJSON *object, const char *path, haul__safetensors_header *h)
-{
-    if (h->metadata)
-        return malformed(path, "__metadata__ stands there twice");
-    if (!cJSON_IsObject(object))
-        return malformed(path, "__metadata__ is not an object");
-    size_t count = (size_t)cJSON_GetArraySize(object);
-    if (!(h->metadata = haul__calloc(count + 1, sizeof *h->metadata)))
-        return haul__fail_memory(OPEN, count * sizeof *h->metadata);
-    for (const cJSON *i = object->child; i; i = i->next) {
-        if (!cJSON_IsString(i))
-            return malformed(path, "__metadata__ has a value that is not a text");
-        haul_text_pair *pair = &h->metadata[h->metadata_count++];
-        pair->key = haul__strdup(i->string);
-        pair->value = haul__strdup(i->valuestring);
-        if (!pair->key || !pair->value)
-            return haul__fail_memory(OPEN, strlen(i->string) + strlen(i->valuestring));
-    }
-    qsort(h->metadata, count, sizeof *h->metadata, compare_keys);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
-            return malformed(path, "__metadata__ has a key twice");
-    return HAUL_OK;
-}
-
-static haul_status read_object(const cJSON *object, uint64_t data_size, const char *path, haul__safetensors_header *h)
-{
-    haul_status status = HAUL_OK;
-    size_t      capacity = (size_t)cJSON_GetArraySize(object) + 1; /* never 0 */
-    h->entries = haul__calloc(capacity, sizeof *h->entries);
-    h->by_name = haul__calloc(capacity, sizeof *h->by_name);
-    if (!h->entries || !h->by_name)
-        return haul__fail_memory(OPEN, capacity * sizeof *h->entries);
-    for (const cJSON *i = object->child; i && status == HAUL_OK; i = i->next)
-        status = strcmp(i->string, HAUL__SAFETENSORS_METADATA) == 0
-                     ? read_metadata(i, path, h)
-                     : read_entry(i, path, data_size, &h->entries[h->count++]);
-    return status == HAUL_OK ? check_entries(h, data_size, path) : status;
-}
-
-haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t data_size, const char *path,
-                                    haul__safetensors_header *out)
-{
-    *out = (haul__safetensors_header){0};
-    haul_status status = check_text(json, size, path);
-    if (status != HAUL_OK)
-        return status;
-    const char *end = NULL;
-    cJSON      *object = cJSON_ParseWithLengthOpts((const char *)json, size, &end, false);
-    if (!cJSON_IsObject(object))
-        status = malformed(path, "its header is not JSON");
-    for (; status == HAUL_OK && end < (const char *)json + size; end++)
-        if (!strchr(" \t\r\n", *end))
-            status = malformed(path, "something follows the object of its header");
-    if (status == HAUL_OK)
-        status = read_object(object, data_size, path, out);
-    cJSON_Delete(object);
-    if (status != HAUL_OK)
-        haul__safetensors_free(out);
-    return status;
-}
-
-void haul__safetensors_free(haul__safetensors_header *h)
-{
-    for (int i = 0; i < h->count; i++)
-        haul__free(h->entries[i].name);
-    for (int i = 0; i < h->metadata_count; i++) {
-        haul__free((char *)h->metadata[i].key);
-        haul__free((char *)h->metadata[i].value);
-    }
-    haul__free(h->entries);
-    haul__free(h->by_name);
-    haul__free(h->metadata);
-    *h = (haul__safetensors_header){0};
-}
-
-const haul__safetensors_entry *haul__safetensors_find(const haul__safetensors_header *h, const char *name)
-{
-    haul__safetensors_entry   key = {.name = (char *)name}, *wanted = &key;
-    haul__safetensors_entry **found =
-        h->count ? bsearch(&wanted, h->by_name, (size_t)h->count, sizeof *h->by_name, compare_names) : NULL;
-    return found ? *found : NULL;
-}
-
-/* ---- the public object ---- */
-
 struct haul_safetensors {
     haul__object             object;
     haul__file               file;
+    haul__mapping           *mapping; /* NULL: tensors are read */
     char                    *path;
     uint64_t                 data; /* where the data begins */
     haul__safetensors_header header;
@@ -343,6 +28,7 @@ static void destroy(void *object)
 {
     haul_safetensors *file = object;
     haul__safetensors_free(&file->header);
+    haul__object_release(file->mapping);
     haul__file_close(&file->file);
     haul__free(file->path);
     haul__free(file);
@@ -356,7 +42,8 @@ static haul_status read_header(haul_safetensors *f)
     size_t      length;
     haul_status status;
     if (f->file.size < 8)
-        return malformed(f->path, "it is shorter than eight bytes");
+        return haul__fail(HAUL_FORMAT, OPEN, "path",
+                          "%s is not a sound safetensors file: it is shorter than eight bytes", f->path);
     if ((status = haul__file_read(&f->file, 0, first, 8)) != HAUL_OK ||
         (status = haul__safetensors_length(first, f->file.size, f->path, &length)) != HAUL_OK)
         return status;
@@ -369,10 +56,22 @@ static haul_status read_header(haul_safetensors *f)
     return status;
 }
 
-haul_safetensors *haul_open_safetensors(const char *path)
+static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_options *options)
 {
-    if (!path) {
-        haul__fail_null(OPEN, "path");
+    if (!(f->path = haul__strdup(options->path)))
+        return haul__fail_memory(OPEN, strlen(options->path));
+    haul_status status = haul__file_open(&f->file, f->path, OPEN);
+    if (status == HAUL_OK)
+        status = read_header(f);
+    if (status == HAUL_OK && options->map && !(f->mapping = haul__file_map(&f->file)))
+        status = haul_error_status();
+    return status;
+}
+
+haul_safetensors *haul_open_safetensors_with(const haul_open_safetensors_options *options)
+{
+    if (!options || !options->path) {
+        haul__fail_null(OPEN, options ? "path" : "options");
         return NULL;
     }
     haul_safetensors *f = haul__calloc(1, sizeof *f);
@@ -382,9 +81,7 @@ haul_safetensors *haul_open_safetensors(const char *path)
     }
     haul__object_init(&f->object, &class);
     f->file.fd = -1;
-    if (!(f->path = haul__strdup(path)))
-        haul__fail_memory(OPEN, strlen(path));
-    else if (haul__file_open(&f->file, f->path, OPEN) == HAUL_OK && read_header(f) == HAUL_OK)
+    if (open_file(f, options) == HAUL_OK)
         return haul__own(f, OPEN);
     haul__object_release(f);
     return NULL;
@@ -411,14 +108,45 @@ haul_status haul_safetensors_entry(const haul_safetensors *file, int index, haul
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_safetensors_entry", "index",
                           "there is no tensor %d; there are %d", index, file->header.count);
     const haul__safetensors_entry *e = &file->header.entries[index];
-    *out = (haul_file_tensor){.name = e->name, .dtype = e->dtype, .shape = e->shape, .bytes = e->end - e->begin};
+    *out = (haul_file_tensor){
+        .name = e->name, .dtype = e->dtype, .dtype_name = e->dtype_name, .shape = e->shape, .bytes = e->end - e->begin};
     return HAUL_OK;
+}
+
+/* May a tensor of the current device lie in the mapping? Truth values must be normalised first. */
+static bool fits_in_place(const haul_safetensors *file, const haul__safetensors_entry *e)
+{
+    if (!file->mapping || e->begin == e->end || e->dtype == HAUL_BOOL || haul__device_current(LOAD) != haul_cpu())
+        return false;
+    return (uintptr_t)haul__mapping_at(file->mapping, file->data + e->begin) % haul__dtype_size(e->dtype) == 0;
+}
+
+/* A tensor in the mapping, which it holds. */
+static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensors_entry *e)
+{
+    if (haul__file_check_size(&file->file) != HAUL_OK) {
+        haul__fail_within(LOAD);
+        return NULL;
+    }
+    haul__object_keep(file->mapping);
+    return haul_wrap_host(e->dtype, e->shape, haul__mapping_at(file->mapping, file->data + e->begin),
+                          haul__object_release, file->mapping);
+}
+
+static haul_tensor *load_copy(haul_safetensors *file, const haul__safetensors_entry *e)
+{
+    haul__loading loading;
+    if (haul__loading_begin(&loading, e->dtype, &e->shape, LOAD) != HAUL_OK)
+        return NULL;
+    haul_status status = haul__file_read(&file->file, file->data + e->begin, loading.memory, loading.bytes);
+    if (status == HAUL_OK && e->dtype == HAUL_BOOL)
+        haul__normalise_bools(loading.memory, loading.bytes);
+    return haul__loading_end(&loading, status);
 }
 
 haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
 {
-    char          quoted[HAUL__QUOTED_SIZE];
-    haul__loading loading;
+    char quoted[HAUL__QUOTED_SIZE], dtype[HAUL__QUOTED_SIZE];
     if (!file || !name) {
         haul__fail_null(LOAD, file ? "name" : "file");
         return haul__failed_tensor();
@@ -428,12 +156,22 @@ haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
         haul__fail(HAUL_INVALID_ARGUMENT, LOAD, "name", "%s has no tensor %s", file->path, haul__quoted(name, quoted));
         return haul__failed_tensor();
     }
-    if (haul__loading_begin(&loading, e->dtype, &e->shape, LOAD) != HAUL_OK)
+    if (e->dtype == HAUL_DTYPE_NONE) {
+        haul__fail(HAUL_DTYPE, LOAD, "name",
+                   "%s holds %s with the dtype %s, which cannot be read; write it with another one, such as F32 or I64",
+                   file->path, haul__quoted(name, quoted), haul__quoted(e->dtype_name, dtype));
         return haul__failed_tensor();
-    haul_status status = haul__file_read(&file->file, file->data + e->begin, loading.memory, loading.bytes);
-    if (status == HAUL_OK && e->dtype == HAUL_BOOL)
-        haul__normalise_bools(loading.memory, loading.bytes);
-    return haul__loading_end(&loading, status);
+    }
+    haul_tensor *t = fits_in_place(file, e) ? load_in_place(file, e) : load_copy(file, e);
+    if (!haul__failed(t))
+        return t;
+    haul__fail_within(LOAD);
+    return haul__failed_tensor();
+}
+
+bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor *t)
+{
+    return file->mapping && t->storage->deleter_context == file->mapping;
 }
 
 int haul_safetensors_metadata_count(const haul_safetensors *file)
@@ -461,9 +199,6 @@ const char *haul_safetensors_metadata(const haul_safetensors *file, const char *
         haul__fail_null("haul_safetensors_metadata", file ? "key" : "file");
         return "";
     }
-    const haul__safetensors_header *h = &file->header;
-    haul_text_pair                  wanted = {.key = key}, *found = NULL;
-    if (h->metadata_count)
-        found = bsearch(&wanted, h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, compare_keys);
-    return found ? found->value : "";
+    const char *value = haul__safetensors_find_text(&file->header, key);
+    return value ? value : "";
 }

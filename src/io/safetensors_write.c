@@ -158,7 +158,8 @@ static haul_status check_metadata(const haul_text_pair *metadata, int count)
     char quoted[HAUL__QUOTED_SIZE];
     for (int i = 0; i < count; i++) {
         if (!metadata[i].key || !metadata[i].value)
-            return haul__fail_null(SAVE, "metadata");
+            return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata", "metadata[%d] has no %s", i,
+                              metadata[i].key ? "value" : "key");
         if (!haul__is_utf8((const uint8_t *)metadata[i].key, strlen(metadata[i].key)) ||
             !haul__is_utf8((const uint8_t *)metadata[i].value, strlen(metadata[i].value)))
             return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata", "%s is not UTF-8",
@@ -223,7 +224,9 @@ haul_status haul_save_safetensors(const char *path, const haul_named_tensor *ten
     if (!path || (!tensors && count) || (!metadata && metadata_count))
         return haul__fail_null(SAVE, !path ? "path" : !tensors && count ? "tensors" : "metadata");
     if (count < 0 || metadata_count < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "count", "a negative number of tensors or texts");
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, count < 0 ? "count" : "metadata_count",
+                          "%s is %d; expected 0 or more", count < 0 ? "count" : "metadata_count",
+                          count < 0 ? count : metadata_count);
     text                      header = {0};
     const haul_named_tensor **order = haul__calloc((size_t)count + 1, sizeof *order);
     haul_status               status;

@@ -1,0 +1,403 @@
+/* The header of a safetensors file (https://github.com/huggingface/safetensors): eight bytes with the length of a JSON
+ * object, that object, and the data. The object gives every tensor a dtype, a shape and the range of its bytes, and may
+ * have texts under __metadata__. The ranges must cover the data exactly, without holes and overlaps. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "io/safetensors.h"
+
+#define OPEN "haul_open_safetensors"
+
+/* An honest header has about four values in 50 bytes; cJSON needs some 100 bytes for one. */
+#define MAX_VALUES 8000000
+#define MAX_DEPTH  3 /* the object, a tensor, its shape */
+
+/* The format's names for dtypes and their sizes; HAUL_DTYPE_NONE for those that no tensor can have. */
+static const struct {
+    const char *name;
+    haul_dtype  dtype;
+    int         bits;
+} dtypes[] = {
+    {"BOOL", HAUL_BOOL, 8},
+    {"U8", HAUL_U8, 8},
+    {"I8", HAUL_I8, 8},
+    {"I16", HAUL_I16, 16},
+    {"I32", HAUL_I32, 32},
+    {"I64", HAUL_I64, 64},
+    {"F16", HAUL_F16, 16},
+    {"BF16", HAUL_BF16, 16},
+    {"F32", HAUL_F32, 32},
+    {"F64", HAUL_F64, 64},
+    {"U16", HAUL_DTYPE_NONE, 16},
+    {"U32", HAUL_DTYPE_NONE, 32},
+    {"U64", HAUL_DTYPE_NONE, 64},
+    {"C64", HAUL_DTYPE_NONE, 64},
+    {"F8_E4M3", HAUL_DTYPE_NONE, 8},
+    {"F8_E5M2", HAUL_DTYPE_NONE, 8},
+    {"F8_E4M3FNUZ", HAUL_DTYPE_NONE, 8},
+    {"F8_E5M2FNUZ", HAUL_DTYPE_NONE, 8},
+    {"F8_E8M0", HAUL_DTYPE_NONE, 8},
+    {"F6_E2M3", HAUL_DTYPE_NONE, 6},
+    {"F6_E3M2", HAUL_DTYPE_NONE, 6},
+    {"F4", HAUL_DTYPE_NONE, 4},
+};
+#define DTYPES (sizeof dtypes / sizeof *dtypes)
+
+const char *haul__safetensors_dtype_name(haul_dtype dtype)
+{
+    for (size_t i = 0; i < DTYPES && dtype != HAUL_DTYPE_NONE; i++)
+        if (dtypes[i].dtype == dtype)
+            return dtypes[i].name;
+    return NULL;
+}
+
+/* The row of a dtype; DTYPES if the name is not known. */
+static size_t find_dtype(const char *name)
+{
+    size_t i = 0;
+    while (i < DTYPES && strcmp(dtypes[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* ---- the text, before it is parsed ---- */
+
+static haul_status malformed(const char *path, const char *what)
+{
+    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s", path, what);
+}
+
+/* About one tensor of the file. */
+static haul_status unsound(const char *path, const char *name, const char *what)
+{
+    char quoted[HAUL__QUOTED_SIZE];
+    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s %s", path,
+                      haul__quoted(name, quoted), what);
+}
+
+haul_status haul__safetensors_length(const uint8_t first[8], uint64_t file_size, const char *path, size_t *out)
+{
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | first[i];
+    if (length > HAUL__SAFETENSORS_HEADER_LIMIT)
+        return malformed(path, "its header is said to have more than 100 MB");
+    if (length > file_size - 8)
+        return malformed(path, "its header is said to go past the end of the file");
+    *out = (size_t)length;
+    return HAUL_OK;
+}
+
+/* The number at `text` must consist of digits, without a leading 0; *length is how many. cJSON would also read 2.0, 2e0
+ * and 02, which other readers take for something else or refuse. */
+static haul_status check_number(const uint8_t *text, size_t size, const char *path, size_t *length)
+{
+    size_t digits = 0, end = 0;
+    while (digits < size && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    for (end = digits; end < size && !strchr(",]} \t\r\n", text[end]);)
+        end++;
+    *length = end;
+    if (digits && digits == end && (digits == 1 || text[0] != '0'))
+        return HAUL_OK;
+    int shown = 0;
+    while (shown < (end < 40 ? (int)end : 40) && text[shown] < 0x80)
+        shown++;
+    return haul__fail(
+        HAUL_FORMAT, OPEN, "path",
+        "%s is not a sound safetensors file: its header has the number %.*s; numbers must be written with "
+        "digits only and without a leading 0",
+        path, shown, (const char *)text);
+}
+
+/* What cJSON would let pass: depth and number of values are bounded here, and texts with a 0 in them, which it would
+ * cut short, are refused. */
+static haul_status check_text(const uint8_t *json, size_t size, const char *path)
+{
+    int    depth = 0;
+    size_t values = 0;
+    bool   quoted = false;
+    if (!size || json[0] != '{')
+        return malformed(path, "its header does not begin with {");
+    if (!haul__is_utf8(json, size))
+        return malformed(path, "its header is not UTF-8");
+    for (size_t i = 0; i < size; i++) {
+        uint8_t byte = json[i];
+        if (byte < ' ' && (quoted || (byte != '\n' && byte != '\r' && byte != '\t')))
+            return malformed(path, "its header has a control character");
+        if (quoted && byte == '\\') {
+            if (size - i > 5 && memcmp(json + i, "\\u0000", 6) == 0)
+                return malformed(path, "its header has a text with a 0 character");
+            i++;
+        } else if (byte == '"') {
+            quoted = !quoted;
+        } else if (!quoted && strchr("+-.0123456789", byte)) {
+            size_t      length;
+            haul_status status = check_number(json + i, size - i, path, &length);
+            if (status != HAUL_OK)
+                return status;
+            i += length - 1;
+        } else if (!quoted) {
+            depth += (byte == '{' || byte == '[') - (byte == '}' || byte == ']');
+            values += byte == ',' || byte == '{' || byte == '[';
+            if (depth > MAX_DEPTH)
+                return malformed(path, "its header is nested too deeply");
+            if (values > MAX_VALUES)
+                return malformed(path, "its header has too many values");
+        }
+    }
+    return HAUL_OK;
+}
+
+/* ---- one tensor ---- */
+
+/* cJSON keeps numbers as doubles, which are exact below 2^53. */
+static bool as_size(const cJSON *item, uint64_t *out)
+{
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble >= 9007199254740992.0)
+        return false;
+    *out = (uint64_t)item->valuedouble;
+    return (double)*out == item->valuedouble;
+}
+
+/* A dtype that is not known makes no file unsound: its tensor cannot be read, and everything else can. */
+static haul_status read_dtype(const cJSON *item, const char *path, haul__safetensors_entry *out)
+{
+    if (!cJSON_IsString(item))
+        return unsound(path, out->name, "has a dtype that is not a text");
+    size_t row = find_dtype(item->valuestring);
+    out->dtype = row < DTYPES ? dtypes[row].dtype : HAUL_DTYPE_NONE;
+    out->bits = row < DTYPES ? dtypes[row].bits : 0;
+    out->dtype_name = haul__strdup(item->valuestring);
+    return out->dtype_name ? HAUL_OK : haul__fail_memory(OPEN, strlen(item->valuestring));
+}
+
+static haul_status read_shape(const cJSON *item, const char *path, haul__safetensors_entry *out)
+{
+    uint64_t dim;
+    if (!cJSON_IsArray(item))
+        return unsound(path, out->name, "has a shape that is not an array");
+    out->shape.ndim = 0;
+    for (const cJSON *i = item->child; i; i = i->next) {
+        if (!as_size(i, &dim))
+            return unsound(path, out->name, "has a dimension that is not a whole number from 0 to 2^53");
+        if (out->shape.ndim == HAUL_MAX_DIMS)
+            return unsound(path, out->name, "has more than 8 dimensions, which is not supported");
+        out->shape.dims[out->shape.ndim++] = (int64_t)dim;
+    }
+    return HAUL_OK;
+}
+
+static haul_status read_offsets(const cJSON *item, const char *path, haul__safetensors_entry *out)
+{
+    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2 || !as_size(item->child, &out->begin) ||
+        !as_size(item->child->next, &out->end))
+        return unsound(path, out->name, "has data_offsets that are not two whole numbers from 0 to 2^53");
+    return HAUL_OK;
+}
+
+static const struct {
+    const char *name;
+    haul_status (*read)(const cJSON *item, const char *path, haul__safetensors_entry *out);
+} fields[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
+#define FIELDS (sizeof fields / sizeof *fields)
+
+static haul_status check_range(const char *path, uint64_t data_size, const haul__safetensors_entry *e)
+{
+    int64_t count = 1, bits;
+    if (e->begin > e->end)
+        return unsound(path, e->name, "ends before it begins");
+    if (e->end > data_size)
+        return unsound(path, e->name, "goes past the end of the file");
+    for (int d = 0; d < e->shape.ndim; d++)
+        if (!haul__mul_size(count, e->shape.dims[d], &count))
+            return unsound(path, e->name, "has a shape with more elements than can be counted");
+    if (!e->bits) /* of a dtype that is not known */
+        return HAUL_OK;
+    if (!haul__mul_size(count, e->bits, &bits))
+        return unsound(path, e->name, "has a shape with more elements than can be counted");
+    if (bits % 8 || (uint64_t)bits / 8 != e->end - e->begin)
+        return unsound(path, e->name, "has data_offsets that do not fit its shape and dtype");
+    return HAUL_OK;
+}
+
+static haul_status read_entry(const cJSON *item, const char *path, uint64_t data_size, haul__safetensors_entry *out)
+{
+    unsigned seen = 0;
+    if (!(out->name = haul__strdup(item->string)))
+        return haul__fail_memory(OPEN, strlen(item->string));
+    if (!cJSON_IsObject(item))
+        return unsound(path, out->name, "is not an object");
+    for (const cJSON *i = item->child; i; i = i->next) {
+        size_t f = 0;
+        while (f < FIELDS && strcmp(fields[f].name, i->string) != 0)
+            f++;
+        if (f == FIELDS)
+            return unsound(path, out->name, "has a key that is not dtype, shape or data_offsets");
+        if (seen & 1u << f)
+            return unsound(path, out->name, "has a key twice");
+        seen |= 1u << f;
+        haul_status status = fields[f].read(i, path, out);
+        if (status != HAUL_OK)
+            return status;
+    }
+    if (seen != (1u << FIELDS) - 1)
+        return unsound(path, out->name, "lacks one of dtype, shape and data_offsets");
+    return check_range(path, data_size, out);
+}
+
+/* ---- all of them ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(haul__safetensors_entry *const *)a)->name, (*(haul__safetensors_entry *const *)b)->name);
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const haul__safetensors_entry *x = *(haul__safetensors_entry *const *)a, *y = *(haul__safetensors_entry *const *)b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const haul_text_pair *)a)->key, ((const haul_text_pair *)b)->key);
+}
+
+static haul_status check_names(const haul__safetensors_header *h, const char *path)
+{
+    for (int i = 1; i < h->count; i++)
+        if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
+            return unsound(path, h->by_name[i]->name, "stands there twice");
+    return HAUL_OK;
+}
+
+/* by_name is sorted by range here. */
+static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data_size, const char *path)
+{
+    uint64_t end = 0;
+    for (int i = 0; i < h->count; i++) {
+        const haul__safetensors_entry *e = h->by_name[i];
+        if (e->begin != end)
+            return unsound(path, e->name, e->begin < end ? "overlaps another tensor" : "follows bytes of no tensor");
+        end = e->end;
+    }
+    return end == data_size ? HAUL_OK : malformed(path, "there are bytes behind its last tensor");
+}
+
+/* Names first: a tensor that stands there twice also overlaps itself. */
+static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
+{
+    size_t count = (size_t)h->count;
+    for (size_t i = 0; i < count; i++)
+        h->by_name[i] = &h->entries[i];
+    qsort(h->by_name, count, sizeof *h->by_name, compare_names);
+    haul_status status = check_names(h, path);
+    if (status != HAUL_OK)
+        return status;
+    qsort(h->by_name, count, sizeof *h->by_name, compare_ranges);
+    status = check_ranges(h, data_size, path);
+    qsort(h->by_name, count, sizeof *h->by_name, compare_names);
+    return status;
+}
+
+static haul_status read_metadata(const cJSON *object, const char *path, haul__safetensors_header *h)
+{
+    if (h->metadata)
+        return malformed(path, "__metadata__ stands there twice");
+    if (!cJSON_IsObject(object))
+        return malformed(path, "__metadata__ is not an object");
+    size_t count = (size_t)cJSON_GetArraySize(object);
+    if (!(h->metadata = haul__calloc(count + 1, sizeof *h->metadata)))
+        return haul__fail_memory(OPEN, count * sizeof *h->metadata);
+    for (const cJSON *i = object->child; i; i = i->next) {
+        if (!cJSON_IsString(i))
+            return malformed(path, "__metadata__ has a value that is not a text");
+        haul_text_pair *pair = &h->metadata[h->metadata_count++];
+        pair->key = haul__strdup(i->string);
+        pair->value = haul__strdup(i->valuestring);
+        if (!pair->key || !pair->value)
+            return haul__fail_memory(OPEN, strlen(i->string) + strlen(i->valuestring));
+    }
+    qsort(h->metadata, count, sizeof *h->metadata, compare_keys);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
+            return malformed(path, "__metadata__ has a key twice");
+    return HAUL_OK;
+}
+
+static haul_status read_object(const cJSON *object, uint64_t data_size, const char *path, haul__safetensors_header *h)
+{
+    haul_status status = HAUL_OK;
+    size_t      capacity = (size_t)cJSON_GetArraySize(object) + 1; /* never 0 */
+    h->entries = haul__calloc(capacity, sizeof *h->entries);
+    h->by_name = haul__calloc(capacity, sizeof *h->by_name);
+    if (!h->entries || !h->by_name)
+        return haul__fail_memory(OPEN, capacity * sizeof *h->entries);
+    for (const cJSON *i = object->child; i && status == HAUL_OK; i = i->next)
+        status = strcmp(i->string, HAUL__SAFETENSORS_METADATA) == 0
+                     ? read_metadata(i, path, h)
+                     : read_entry(i, path, data_size, &h->entries[h->count++]);
+    return status == HAUL_OK ? check_entries(h, data_size, path) : status;
+}
+
+haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t data_size, const char *path,
+                                    haul__safetensors_header *out)
+{
+    *out = (haul__safetensors_header){0};
+    haul_status status = check_text(json, size, path);
+    if (status != HAUL_OK)
+        return status;
+    const char *end = NULL;
+    cJSON      *object = cJSON_ParseWithLengthOpts((const char *)json, size, &end, false);
+    if (!cJSON_IsObject(object))
+        status = malformed(path, "its header is not JSON");
+    for (; status == HAUL_OK && end < (const char *)json + size; end++)
+        if (!strchr(" \t\r\n", *end))
+            status = malformed(path, "something follows the object of its header");
+    if (status == HAUL_OK)
+        status = read_object(object, data_size, path, out);
+    cJSON_Delete(object);
+    if (status != HAUL_OK)
+        haul__safetensors_free(out);
+    return status;
+}
+
+void haul__safetensors_free(haul__safetensors_header *h)
+{
+    for (int i = 0; i < h->count; i++) {
+        haul__free(h->entries[i].name);
+        haul__free(h->entries[i].dtype_name);
+    }
+    for (int i = 0; i < h->metadata_count; i++) {
+        haul__free((char *)h->metadata[i].key);
+        haul__free((char *)h->metadata[i].value);
+    }
+    haul__free(h->entries);
+    haul__free(h->by_name);
+    haul__free(h->metadata);
+    *h = (haul__safetensors_header){0};
+}
+
+const haul__safetensors_entry *haul__safetensors_find(const haul__safetensors_header *h, const char *name)
+{
+    haul__safetensors_entry   key = {.name = (char *)name}, *wanted = &key;
+    haul__safetensors_entry **found =
+        h->count ? bsearch(&wanted, h->by_name, (size_t)h->count, sizeof *h->by_name, compare_names) : NULL;
+    return found ? *found : NULL;
+}
+
+const char *haul__safetensors_find_text(const haul__safetensors_header *h, const char *key)
+{
+    haul_text_pair wanted = {.key = key}, *found = NULL;
+    if (h->metadata_count)
+        found = bsearch(&wanted, h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, compare_keys);
+    return found ? found->value : NULL;
+}

@@ -1,0 +1,268 @@
+/* A module's weights as a safetensors file, and back. Loading reads and compares everything before it changes anything,
+ * and takes back what it has changed should a copy fail. */
+#include "io/weights.h"
+
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/object.h"
+#include "core/tensor.h"
+#include "host/view.h"
+#include "memory/dry_run.h"
+#include "nn/tensors.h"
+
+#define SAVE "haul_save_weights"
+#define LOAD "haul_load_weights"
+
+/* ---- saving ---- */
+
+/* The metadata given, behind "format": "pt" unless it has a format of its own. */
+static haul_status save(const char *path, const haul_named_tensor *tensors, int count,
+                        const haul_save_weights_options *o)
+{
+    size_t          size = (size_t)o->metadata_count + 1;
+    haul_text_pair *texts = haul__calloc(size, sizeof *texts);
+    if (!texts)
+        return haul__fail_memory(SAVE, size * sizeof *texts);
+    texts[0] = (haul_text_pair){"format", "pt"};
+    bool has_format = false;
+    for (int i = 0; i < o->metadata_count; i++) {
+        texts[i + 1] = o->metadata[i];
+        has_format = has_format || (texts[i + 1].key && strcmp(texts[i + 1].key, "format") == 0);
+    }
+    haul_status status =
+        haul_save_safetensors(path, tensors, count, texts + has_format, o->metadata_count + !has_format);
+    haul__free(texts);
+    return status ? haul__fail_within(SAVE) : HAUL_OK;
+}
+
+haul_status haul_save_weights_with(const char *path, const haul_save_weights_options *options)
+{
+    if (!path || !options || !options->module)
+        return haul__fail_null(SAVE, !path ? "path" : !options ? "options" : "module");
+    if (options->metadata_count < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata_count", "metadata_count is %d; expected 0 or more",
+                          options->metadata_count);
+    if (!options->metadata && options->metadata_count)
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata", "metadata is NULL, but metadata_count is %d",
+                          options->metadata_count);
+    int                count = 0;
+    haul_named_tensor *tensors = haul__module_tensor_list(options->module, &count);
+    if (!tensors)
+        return haul__fail_within(SAVE);
+    haul_status status = save(path, tensors, count, options);
+    haul__free(tensors);
+    return status;
+}
+
+/* ---- giving tensors their values ---- */
+
+haul_scope *haul__cpu_scope(void)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return NULL;
+    haul_set_grad_enabled(false);
+    if (haul_set_device(haul_cpu()) == HAUL_OK)
+        return scope;
+    haul_scope_pop(scope);
+    return NULL;
+}
+
+/* What a tensor gets, and what it had. */
+typedef struct change {
+    haul_tensor *tensor, *fresh;
+    haul_tensor *old; /* NULL: it takes over the memory of fresh */
+} change;
+
+/* May the tensor lie where `fresh` does, in the mapped file? */
+static bool is_in_place(const haul_safetensors *file, const haul_tensor *t, const haul_tensor *fresh)
+{
+    return haul__safetensors_in_place(file, fresh) && t->storage->device == haul_cpu() && t->contiguous &&
+           !t->storage->planned && !haul__is_dry();
+}
+
+static haul_status read_change(change *c, haul_safetensors *file, const haul__weight *weight, haul__weights *counts)
+{
+    *c = (change){.tensor = weight->tensor, .fresh = haul_safetensors_load(file, weight->entry->name)};
+    if (haul__failed(c->fresh))
+        return haul_error_status();
+    if (c->fresh->dtype != c->tensor->dtype) {
+        c->fresh = haul_cast(c->fresh, c->tensor->dtype);
+        if (haul__failed(c->fresh))
+            return haul_error_status();
+        counts->converted++;
+    }
+    if (is_in_place(file, c->tensor, c->fresh)) {
+        counts->mapped++;
+        return HAUL_OK;
+    }
+    c->old = haul_identity(c->tensor, haul_cpu());
+    return haul__status_of(c->old);
+}
+
+static haul_status write_tensor(haul_tensor *to, haul_tensor *from, const char *operation)
+{
+    haul__host_view view;
+    haul_status     status = haul__host_view_begin(&view, from, operation);
+    if (status != HAUL_OK)
+        return status;
+    status = haul_write(to, view.data, view.bytes);
+    haul__host_view_end(&view);
+    return status;
+}
+
+/* Copies first, since they may fail; taking over memory cannot. */
+static haul_status apply(const change *changes, int count, const char *operation)
+{
+    haul_status status = HAUL_OK;
+    int         done = 0;
+    for (; done < count && status == HAUL_OK; done++)
+        if (changes[done].old)
+            status = write_tensor(changes[done].tensor, changes[done].fresh, operation);
+    if (status != HAUL_OK) {
+        haul__error_record why;
+        haul__error_save(&why);
+        while (done-- > 0)
+            if (changes[done].old)
+                write_tensor(changes[done].tensor, changes[done].old, operation);
+        haul__error_restore(&why);
+        return status;
+    }
+    for (int i = 0; i < count; i++)
+        if (!changes[i].old)
+            haul__tensor_take_over(changes[i].tensor, changes[i].fresh);
+    return HAUL_OK;
+}
+
+haul_status haul__weights_load(haul__weights *w, haul_safetensors *file, const haul__weights_rules *rules)
+{
+    int         count = 0;
+    haul_status status = HAUL_OK;
+    change     *changes = haul__calloc((size_t)w->count + 1, sizeof *changes);
+    if (!changes)
+        return haul__fail_memory(rules->operation, (size_t)w->count * sizeof *changes);
+    for (int i = 0; i < w->count && status == HAUL_OK; i++)
+        if (w->items[i].entry)
+            status = read_change(&changes[count++], file, &w->items[i], w);
+    if (status == HAUL_OK)
+        status = apply(changes, count, rules->operation);
+    haul__free(changes);
+    return status ? haul__fail_within(rules->operation) : HAUL_OK;
+}
+
+/* ---- the report ---- */
+
+/* The names of a report, which belong to a scope. */
+typedef struct names {
+    haul__object object;
+    char       **texts;
+    int          count;
+} names;
+
+static void destroy_names(void *object)
+{
+    names *n = object;
+    for (int i = 0; i < n->count; i++)
+        haul__free(n->texts[i]);
+    haul__free(n->texts);
+    haul__free(n);
+}
+
+static const haul__class names_class = {"list of names", destroy_names};
+
+/* Made in the caller's scope, before anything is changed. */
+static names *names_new(void)
+{
+    names *n = haul__calloc(1, sizeof *n);
+    if (n)
+        haul__object_init(&n->object, &names_class);
+    return haul__own(n, LOAD);
+}
+
+static haul_status add_name(names *n, const char *text)
+{
+    char *copy = haul__strdup(text);
+    if (!copy)
+        return haul__fail_memory(LOAD, strlen(text));
+    n->texts[n->count++] = copy;
+    return HAUL_OK;
+}
+
+/* Those missing, then those unexpected. */
+static haul_status fill_names(names *n, const haul__weights *w)
+{
+    haul_status status = HAUL_OK;
+    n->texts = haul__calloc((size_t)w->count + (size_t)w->unexpected_count + 1, sizeof *n->texts);
+    if (!n->texts)
+        return haul__fail_memory(LOAD, (size_t)w->count * sizeof *n->texts);
+    for (int i = 0; i < w->count && status == HAUL_OK; i++)
+        if (haul__weights_is_missing(w, i))
+            status = add_name(n, w->items[i].name);
+    for (int i = 0; i < w->unexpected_count && status == HAUL_OK; i++)
+        status = add_name(n, w->unexpected[i]->name);
+    return status;
+}
+
+static void fill_report(haul_weights_report *report, const haul__weights *w, const names *n)
+{
+    *report = (haul_weights_report){.loaded = w->count - w->missing_count,
+                                    .converted = w->converted,
+                                    .mapped = w->mapped,
+                                    .missing_count = w->missing_count,
+                                    .unexpected_count = w->unexpected_count,
+                                    .missing = (const char *const *)n->texts,
+                                    .unexpected = (const char *const *)n->texts + w->missing_count};
+}
+
+/* ---- loading ---- */
+
+static haul_status load(const char *path, const haul_load_weights_options *o, names *n)
+{
+    haul__weights_rules rules = {.path = path,
+                                 .operation = LOAD,
+                                 .prefix = o->prefix ? o->prefix : "",
+                                 .add_prefix = o->add_prefix ? o->add_prefix : "",
+                                 .partial = o->partial,
+                                 .convert = o->convert,
+                                 .has_options = true};
+    haul__weights       weights;
+    haul_safetensors   *file = haul_open_safetensors(path, .map = o->map);
+    if (!file)
+        return haul__fail_within(LOAD);
+    haul_status status = haul__weights_match(&weights, file, o->module, &rules);
+    if (status != HAUL_OK)
+        return status;
+    if (n)
+        status = fill_names(n, &weights);
+    if (status == HAUL_OK)
+        status = haul__weights_load(&weights, file, &rules);
+    if (status == HAUL_OK && n)
+        fill_report(o->report, &weights, n);
+    haul__weights_free(&weights);
+    return status;
+}
+
+haul_status haul_load_weights_with(const char *path, const haul_load_weights_options *options)
+{
+    if (!path || !options || !options->module)
+        return haul__fail_null(LOAD, !path ? "path" : !options ? "options" : "module");
+    names *n = NULL;
+    if (options->report) {
+        *options->report = (haul_weights_report){0};
+        if (!(n = names_new()))
+            return haul_error_status();
+    }
+    haul_scope *scope = haul__cpu_scope();
+    haul_status status = scope ? load(path, options, n) : haul__fail_within(LOAD);
+    if (scope)
+        haul_scope_pop(scope);
+    if (status != HAUL_OK && n)
+        haul_drop(n);
+    return status;
+}
