@@ -31,6 +31,12 @@ static int print_npy(const char *path, bool json)
     return EXIT_OK;
 }
 
+/* "f32"; of a dtype that Haul does not have the name in the file. */
+static const char *dtype_text(const haul_file_tensor *t)
+{
+    return t->dtype == HAUL_DTYPE_NONE ? t->dtype_name : haul_dtype_name(t->dtype);
+}
+
 static int print_table(haul_safetensors *file, const char *path)
 {
     int      count = haul_safetensors_count(file), width = 4;
@@ -53,7 +59,7 @@ static int print_table(haul_safetensors *file, const char *path)
         haul_file_tensor t;
         if (haul_safetensors_entry(file, i, &t))
             return complain_error();
-        printf("  %-*s  %-4s  %-18s %12s\n", width, t.name, haul_dtype_name(t.dtype), text_shape(&t.shape),
+        printf("  %-*s  %-4s  %-18s %12s\n", width, t.name, dtype_text(&t), text_shape(&t.shape),
                text_bytes((int64_t)t.bytes));
     }
     int pairs = haul_safetensors_metadata_count(file);
@@ -81,7 +87,7 @@ static int print_table_json(haul_safetensors *file)
             return complain_error();
         }
         json_text(entry, "name", t.name);
-        json_text(entry, "dtype", haul_dtype_name(t.dtype));
+        json_text(entry, "dtype", dtype_text(&t));
         json_shape(entry, "shape", &t.shape);
         json_number(entry, "bytes", (double)t.bytes);
         cJSON_AddItemToArray(tensors, entry);

@@ -55,6 +55,9 @@ static const struct {
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[0,4]") "}", 4, "'a' stands there twice"},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[4,8]") "," T("a", "F32", "[1]", "[0,4]") "}", 8,
      "'a' stands there twice"},
+    {"{" T("a", "", "[1]", "[0,8]") "}", 8, "a dtype that is not a name"},
+    {"{" T("a", "\\u001b[2J", "[1]", "[0,8]") "}", 8, "a dtype that is not a name"},
+    {"{" T("a", "A23456789012345678901234567890123", "[1]", "[0,8]") "}", 8, "a dtype that is not a name"},
     {"{" T("a", "U32", "[1]", "[0,8]") "}", 8, "do not fit its shape"},
     {"{" T("a", "F4", "[3]", "[0,2]") "}", 2, "do not fit its shape"},
     {"{" T("a", "NEW", "[4294967296,4294967296]", "[0,1]") "}", 1, "can be counted"},
@@ -254,20 +257,19 @@ static void test_io_safetensors__unknown_dtypes_are_listed_and_only_loading_them
     static const struct {
         const char *name, *dtype;
         uint64_t    bytes;
-    } tensors[] = {{"a", "U32", 8}, {"b", "F8_E4M3", 2}, {"c", "F4", 1}, {"d", "NEW_1", 3}, {"e\x1b", "\x1b[2J", 0}};
+    } tensors[] = {{"a", "U32", 8}, {"b", "F8_E4M3", 2}, {"c", "F4", 1}, {"d\x1b", "NEW_1", 3}};
     static const char json[] = "{" T("a", "U32", "[2]", "[0,8]") "," T("b", "F8_E4M3", "[2]", "[8,10]") "," T(
-        "c", "F4", "[2]", "[10,11]") "," T("d", "NEW_1", "[2]", "[11,14]") ",\"e\\u001b\":{\"dtype\":\"\\u001b[2J\","
-                                                                           "\"shape\":[],\"data_offsets\":[14,14]}," T(
-                                                                               "f", "U8", "[2]", "[14,16]") "}";
+        "c", "F4", "[2]", "[10,11]") "," T("d\\u001b", "NEW_1", "[2]", "[11,14]") "," T("e", "U8", "[2]",
+                                                                                        "[14,16]") "}";
     haul_scope *scope = haul_scope_push();
     write_file("new.safetensors", strlen(json), json, strlen(json), 16);
     for (int map = 0; map <= 1; map++) {
+        haul_file_tensor  entry;
         haul_safetensors *file = haul_open_safetensors("new.safetensors", .map = map);
         if (!file)
             fail_msg("%s", haul_error_message());
-        for (int i = 0; i < 5; i++) {
-            haul_file_tensor entry;
-            char             words[64];
+        for (int i = 0; i < 4; i++) {
+            char words[64];
             assert_int_equal(haul_safetensors_entry(file, i, &entry), HAUL_OK);
             assert_string_equal(entry.name, tensors[i].name);
             assert_string_equal(entry.dtype_name, tensors[i].dtype);
@@ -275,20 +277,18 @@ static void test_io_safetensors__unknown_dtypes_are_listed_and_only_loading_them
             assert_int_equal(entry.bytes, tensors[i].bytes);
             assert_null(haul_safetensors_load(file, tensors[i].name));
             assert_int_equal(haul_error_status(), HAUL_DTYPE);
-            snprintf(words, sizeof words, i < 4 ? "holds '%s' with the dtype '%s'" : "'e?' with the dtype '?[2J'",
-                     tensors[i].name, tensors[i].dtype);
+            snprintf(words, sizeof words, "holds '%.1s%s' with the dtype %s,", tensors[i].name, i == 3 ? "?" : "",
+                     tensors[i].dtype);
             if (!strstr(haul_error_message(), words) || !strstr(haul_error_message(), "new.safetensors"))
                 fail_msg("%s", haul_error_message());
             haul_error_clear();
         }
         uint8_t bytes[2];
-        assert_int_equal(haul_read(haul_safetensors_load(file, "f"), bytes, 2), HAUL_OK);
+        assert_int_equal(haul_safetensors_entry(file, 4, &entry), HAUL_OK);
+        assert_string_equal(entry.dtype_name, "U8");
+        assert_int_equal(haul_read(haul_safetensors_load(file, "e"), bytes, 2), HAUL_OK);
         assert_memory_equal(bytes, ((const uint8_t[]){14, 15}), 2);
     }
-    haul_file_tensor  entry;
-    haul_safetensors *file = haul_open_safetensors("new.safetensors");
-    assert_int_equal(haul_safetensors_entry(file, 5, &entry), HAUL_OK);
-    assert_string_equal(entry.dtype_name, "U8");
     haul_scope_pop(scope);
 }
 

@@ -165,11 +165,20 @@ static bool as_size(const cJSON *item, uint64_t *out)
     return (double)*out == item->valuedouble;
 }
 
+/* Letters, digits and underscores: what can be shown as it is. */
+static bool is_dtype_name(const char *name)
+{
+    size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+    return length > 0 && length < 32 && !name[length];
+}
+
 /* A dtype that is not known makes no file unsound: its tensor cannot be read, and everything else can. */
 static haul_status read_dtype(const cJSON *item, const char *path, haul__safetensors_entry *out)
 {
     if (!cJSON_IsString(item))
         return unsound(path, out->name, "has a dtype that is not a text");
+    if (!is_dtype_name(item->valuestring))
+        return unsound(path, out->name, "has a dtype that is not a name of up to 31 letters, digits and underscores");
     size_t row = find_dtype(item->valuestring);
     out->dtype = row < DTYPES ? dtypes[row].dtype : HAUL_DTYPE_NONE;
     out->bits = row < DTYPES ? dtypes[row].bits : 0;

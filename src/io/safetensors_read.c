@@ -146,7 +146,7 @@ static haul_tensor *load_copy(haul_safetensors *file, const haul__safetensors_en
 
 haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
 {
-    char quoted[HAUL__QUOTED_SIZE], dtype[HAUL__QUOTED_SIZE];
+    char quoted[HAUL__QUOTED_SIZE];
     if (!file || !name) {
         haul__fail_null(LOAD, file ? "name" : "file");
         return haul__failed_tensor();
@@ -159,7 +159,7 @@ haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
     if (e->dtype == HAUL_DTYPE_NONE) {
         haul__fail(HAUL_DTYPE, LOAD, "name",
                    "%s holds %s with the dtype %s, which cannot be read; write it with another one, such as F32 or I64",
-                   file->path, haul__quoted(name, quoted), haul__quoted(e->dtype_name, dtype));
+                   file->path, haul__quoted(name, quoted), e->dtype_name);
         return haul__failed_tensor();
     }
     haul_tensor *t = fits_in_place(file, e) ? load_in_place(file, e) : load_copy(file, e);
