@@ -148,6 +148,14 @@ haul_tensor *haul__result(haul_tensor *t)
     return t ? t : haul__failed_tensor();
 }
 
+haul_tensor *haul__result_within(haul_tensor *t, const char *operation)
+{
+    if (!haul__failed(t))
+        return t;
+    haul__fail_within(operation);
+    return haul__failed_tensor();
+}
+
 /* Make a failed tensor's error the thread's. The two that belong to nobody know less than the thread does. */
 static haul_status recall(const haul_tensor *t)
 {

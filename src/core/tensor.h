@@ -133,6 +133,9 @@ haul_tensor *haul__failed_tensor(void);
 /* What a public function returns: t, or a failed tensor where t is NULL. */
 haul_tensor *haul__result(haul_tensor *t);
 
+/* The same for the result of an inner call: its error is said to be that of `operation`. */
+haul_tensor *haul__result_within(haul_tensor *t, const char *operation);
+
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
 

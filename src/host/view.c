@@ -28,9 +28,10 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     if (!(view->copy = haul__malloc(view->bytes)))
         return haul__fail_memory(operation, view->bytes);
     view->data = view->copy;
-    if ((status = haul_read(t, view->copy, view->bytes)) != HAUL_OK)
-        haul__host_view_end(view);
-    return status;
+    if ((status = haul_read(t, view->copy, view->bytes)) == HAUL_OK)
+        return HAUL_OK;
+    haul__host_view_end(view);
+    return haul__fail_within(operation);
 }
 
 void haul__host_view_end(haul__host_view *view)

@@ -311,7 +311,7 @@ haul_tensor *haul_load_npy(const char *path)
         result = haul__loading_end(&loading, read_elements(&file, &head, loading.memory));
 out:
     haul__file_close(&file);
-    return haul__result(result);
+    return haul__result_within(result, LOAD);
 }
 
 /* ---- writing ---- */

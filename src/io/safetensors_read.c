@@ -162,11 +162,7 @@ haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
                    file->path, haul__quoted(name, quoted), e->dtype_name);
         return haul__failed_tensor();
     }
-    haul_tensor *t = fits_in_place(file, e) ? load_in_place(file, e) : load_copy(file, e);
-    if (!haul__failed(t))
-        return t;
-    haul__fail_within(LOAD);
-    return haul__failed_tensor();
+    return haul__result_within(fits_in_place(file, e) ? load_in_place(file, e) : load_copy(file, e), LOAD);
 }
 
 bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor *t)

@@ -58,5 +58,5 @@ haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options)
     if (!scope)
         return NULL;
     *(batch_norm *)haul_module_state(m) = (batch_norm){options->momentum, options->eps};
-    return haul__module_built(m, scope, add_tensors(m, options->channels));
+    return haul__module_built(m, scope, add_tensors(m, options->channels), "haul_nn_batch_norm");
 }

@@ -93,6 +93,8 @@ haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor 
     if (!module || !name || haul__check_optional(operation, "x", x))
         return haul__failed_tensor();
     haul_module *child = haul_module_child(module, name);
+    if (!child)
+        haul__fail_within(operation);
     return child ? haul__call_named(child, name, x) : haul__failed_tensor();
 }
 

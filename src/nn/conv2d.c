@@ -64,5 +64,5 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
         haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out_channels, in_channels / groups, height, width), fan_in);
     if (!status && s->has_bias)
         status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out_channels), fan_in);
-    return haul__module_built(m, scope, status);
+    return haul__module_built(m, scope, status, "haul_nn_conv2d");
 }

@@ -29,7 +29,7 @@ static haul_status draw_into(haul_tensor *t, draw_fn *draw, double a, double b, 
         status = haul__failed(drawn) ? haul_error_status() : haul_copy_into(t, drawn);
     }
     haul_scope_pop(scope);
-    return status;
+    return status ? haul__fail_within(operation) : HAUL_OK;
 }
 
 haul_status haul_init_uniform(haul_tensor *t, double low, double high)

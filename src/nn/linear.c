@@ -36,5 +36,5 @@ haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_optio
     haul_status status = haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out, in_features), in_features);
     if (!status && !options->no_bias)
         status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out), in_features);
-    return haul__module_built(m, scope, status);
+    return haul__module_built(m, scope, status, operation);
 }

@@ -131,5 +131,5 @@ haul_module *haul_model_new_with(const haul_model_options *options)
         return NULL;
     const haul_shape *input = options->input.ndim ? &options->input : &found->input;
     int64_t           outputs = options->outputs ? options->outputs : found->outputs;
-    return haul__module_built(m, scope, found->build(m, input, outputs));
+    return haul__module_built(m, scope, found->build(m, input, outputs), "haul_model_new");
 }

@@ -38,15 +38,8 @@ static const haul__class module_class = {"module", destroy};
 
 /* ---- making ---- */
 
-haul_module *haul_module_new(const char *kind, haul_forward *forward)
+static haul_module *new_module(const char *kind, haul_forward *forward, size_t state_bytes, const char *operation)
 {
-    return haul_module_new_with_state(kind, forward, 0);
-}
-
-haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward, size_t state_bytes)
-{
-    static const char operation[] = "haul_module_new";
-
     if (!kind || !forward) {
         haul__fail_null(operation, kind ? "forward" : "kind");
         return NULL;
@@ -69,6 +62,16 @@ haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward,
     return haul__own(m, operation);
 }
 
+haul_module *haul_module_new(const char *kind, haul_forward *forward)
+{
+    return new_module(kind, forward, 0, "haul_module_new");
+}
+
+haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward, size_t state_bytes)
+{
+    return new_module(kind, forward, state_bytes, "haul_module_new_with_state");
+}
+
 void *haul_module_state(haul_module *module)
 {
     if (!module)
@@ -83,11 +86,12 @@ const char *haul_module_kind(const haul_module *module)
     return module ? module->kind : "";
 }
 
-haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status)
+haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status, const char *operation)
 {
     haul_scope_pop(scope);
     if (status == HAUL_OK)
         return module;
+    haul__fail_within(operation);
     haul_drop(module);
     return NULL;
 }

@@ -43,8 +43,9 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_tensor *x);
  * a = sqrt(5)) and for biases. */
 haul_status haul__module_draw_parameter(haul_module *module, const char *name, haul_shape shape, int64_t fan_in);
 
-/* End of a constructor: pop the scope its parameters were made in; on failure drop the module and return NULL. */
-haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status);
+/* End of a constructor: pop the scope its parameters were made in; on failure drop the module and return NULL, with an
+ * error of `operation`. */
+haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status, const char *operation);
 
 /* A positive size, else an error naming the argument. */
 haul_status haul__module_size(int64_t value, const char *operation, const char *argument);

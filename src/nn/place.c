@@ -91,7 +91,7 @@ static haul_status move_module(haul_module *module, const target *to)
     status = all ? move_all(all, n, to) : haul_error_status();
     haul__free(all);
     haul_scope_pop(scope);
-    return status;
+    return status ? haul__fail_within(to->operation) : HAUL_OK;
 }
 
 /* A child that is placed elsewhere later is left by its neighbours' own places. */

@@ -59,7 +59,7 @@ static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
     if (!status && s->projects)
         status =
             haul_module_add(m, "downsample", HAUL_SEQUENTIAL(convolution(in, out, 1, stride), haul_nn_batch_norm(out)));
-    return haul__module_built(m, scope, status);
+    return haul__module_built(m, scope, status, "haul_model_new");
 }
 
 /* ---- the network ---- */

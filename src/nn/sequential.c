@@ -15,7 +15,9 @@ haul_module *haul_nn_sequential(haul_module *const *children, int count)
     for (int i = 0; m && i < count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        if (haul_module_add(m, name, children[i])) {
+        if (!children[i])
+            haul__fail_null("haul_nn_sequential", "a child");
+        if (!children[i] || haul_module_add(m, name, children[i])) {
             haul_drop(m);
             return NULL;
         }

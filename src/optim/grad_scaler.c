@@ -122,6 +122,8 @@ haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *opti
         return NULL;
     haul_grad_scaler *s = new_scaler(options);
     haul_scope_pop(scope);
+    if (!s)
+        haul__fail_within(operation);
     s = s ? haul__own(s, operation) : NULL;
     if (s)
         attach(options->optimizer, s);

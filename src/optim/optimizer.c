@@ -166,7 +166,7 @@ static haul_status fill(haul_optimizer *o, const char *operation)
     haul_named_tensor *all = haul__module_tensor_list(o->module, &n);
 
     if (!all)
-        return haul_error_status();
+        return haul__fail_within(operation);
     haul_status status = HAUL_OK;
     o->entries = haul__calloc((size_t)n + 1, sizeof *o->entries);
     if (!o->entries)
