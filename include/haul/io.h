@@ -33,7 +33,7 @@ HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_te
  * With .map = true the file is mapped into memory, and haul_safetensors_load gives tensors that lie in the mapping,
  * read from disk as their pages are touched. That needs the CPU as current device, elements that are aligned in the
  * file, and another dtype than bool; other tensors are read as without .map. The mapping ends with the last tensor in
- * it. Writing to these tensors changes memory only, never the file. haul_memory_stats does not count them.
+ * it. Writing to these tensors changes memory only, never the file. haul_memory_stats_get does not count them.
  *
  * A mapped file must not be changed in place: whether a tensor sees the change is not defined, and touching a page that
  * truncation removed ends the process with SIGBUS, which no library can turn into an error. Replacing the file by
