@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -146,6 +147,38 @@ static void test_io_mapped__on_other_devices_tensors_are_copied(void **state)
     haul_scope_pop(outer);
 }
 
+/* A copy of t whose last byte is the last of a page, behind which nothing can be read: as at the end of a mapping. */
+static haul_tensor *at_end_of_page(haul_tensor *t)
+{
+    size_t   page = (size_t)sysconf(_SC_PAGESIZE), bytes = haul_tensor_bytes(t), room = (bytes / page + 1) * page;
+    uint8_t *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_equal(mprotect(memory + room, page, PROT_NONE), 0);
+    haul_tensor *copy = haul_wrap_host(haul_tensor_dtype(t), haul_tensor_shape(t), memory + room - bytes, NULL, NULL);
+    assert_int_equal(haul_read(t, memory + room - bytes, bytes), HAUL_OK);
+    return copy;
+}
+
+static void test_io_mapped__nothing_is_read_behind_the_end(void **state)
+{
+    (void)state;
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F16, HAUL_BF16, HAUL_F64};
+    for (int i = 0; i < 4; i++)
+        for (int64_t n = 1; n < 40; n += 3) {
+            haul_scope  *scope = haul_scope_push();
+            haul_tensor *w = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n, n + 2)));
+            haul_tensor *b = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n)));
+            haul_tensor *k = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n, 3, 3, 3)));
+            haul_tensor *y = haul_linear(haul_ones(dtypes[i], HAUL_SHAPE(5, n + 2)), w, b);
+            assert_true(haul_item(haul_sum(haul_cast(y, HAUL_F64))) == 5. * (double)(n * (n + 3)));
+            y = haul_conv2d(haul_ones(dtypes[i], HAUL_SHAPE(2, 3, 5, 5)), k, b);
+            assert_true(haul_item(haul_sum(haul_cast(y, HAUL_F64))) == 2. * 9 * 28 * (double)n);
+            assert_true(haul_item(haul_sum(haul_cast(haul_exp(haul_sub(w, w)), HAUL_F64))) == (double)(n * (n + 2)));
+            assert_int_equal(haul_error_status(), HAUL_OK);
+            haul_scope_pop(scope);
+        }
+}
+
 static void test_io_mapped__offsets_beyond_4_gb(void **state)
 {
     (void)state;
@@ -221,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_io_mapped__writing_leaves_the_file_and_other_mappings_alone),
         cmocka_unit_test(test_io_mapped__what_is_not_aligned_is_read),
         cmocka_unit_test(test_io_mapped__on_other_devices_tensors_are_copied),
+        cmocka_unit_test(test_io_mapped__nothing_is_read_behind_the_end),
         cmocka_unit_test(test_io_mapped__offsets_beyond_4_gb),
         cmocka_unit_test(test_io_mapped__a_file_that_shrank_is_noticed),
         cmocka_unit_test(test_io_mapped__every_failure_is_an_error_and_leaks_nothing),

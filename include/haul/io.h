@@ -106,7 +106,11 @@ HAUL_API haul_status haul_load_weights_with(const char *path, const haul_load_we
 /* A checkpoint: a safetensors file with the weights, the optimizer's state and learning rate, the random state of the
  * process, and the position in the training. Continuing from it gives the same bits as never having stopped. Loading
  * sets all of these, wants the same module and kind of optimizer, and changes nothing when it fails. Keys of `extra`
- * must not begin with "haul."; haul_open_safetensors reads them. */
+ * must not begin with "haul."; haul_open_safetensors reads them.
+ *
+ * What a checkpoint would leave out is refused: an optimizer with parameters that the module does not hold, another
+ * optimizer that has made steps with parameters of the module, a second gradient scaler in use with the optimizer, and
+ * on loading state that the optimizer does not use with its settings, or of a scaler that it does not have. */
 typedef struct haul_training_position {
     int64_t epoch; /* from 1 */
     int64_t batch; /* batches of that epoch already trained on */

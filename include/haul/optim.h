@@ -47,7 +47,8 @@ HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
 /* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., for Adam "PARAMETER.step", too,
  * and the number of steps taken. Reading answers how many tensors there are, none before the first step, or -1 on
  * failure; they belong to the optimizer and are to be used before its next step, reading or writing. Writing replaces
- * the state and wants exactly those names and shapes. With a haul_grad_scaler its state is among them, as
+ * the state and wants exactly those names and shapes; state that the optimizer does not use with its settings, such as
+ * momentum without .momentum, is refused. With a haul_grad_scaler its state is among them, as
  * "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves the scaler as it is where those are missing.
  * After steps with a scaler, reading the state or the number of steps waits for the device. */
 HAUL_API int         haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity);
