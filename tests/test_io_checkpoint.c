@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <haul/haul.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +386,45 @@ static void test_checkpoint__refuses_to_leave_out_a_scaler(void **state)
     haul_scope_pop(scope);
 }
 
+/* Trains, saves and drops, while others do the same with networks of their own. */
+static void *train_and_save(void *number)
+{
+    char        path[32];
+    bool        failed = false;
+    haul_scope *outer = haul_scope_push();
+    snprintf(path, sizeof path, "thread%d.ckpt", *(const int *)number);
+    for (int i = 0; i < 20 && !failed; i++) {
+        haul_training_position position = {1, i};
+        haul_scope            *scope = haul_scope_push();
+        haul_module           *net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2));
+        haul_optimizer        *adam = haul_adam(net);
+        haul_backward(haul_sum(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)))), HAUL_NONE);
+        if (haul_optimizer_step(adam) || haul_save_checkpoint(path, net, adam, position, NULL, 0) ||
+            haul_load_checkpoint(path, net, adam, &position) || position.batch != i)
+            failed = true;
+        haul_scope_pop(scope);
+    }
+    haul_scope_pop(outer);
+    return failed ? number : NULL;
+}
+
+static void test_checkpoint__of_several_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    int       numbers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, train_and_save, &numbers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+}
+
 static void test_checkpoint__refuses_state_that_the_optimizer_does_not_use(void **state)
 {
     (void)state;
@@ -489,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_checkpoint__refuses_an_optimizer_of_another_module),
         cmocka_unit_test(test_checkpoint__refuses_to_leave_out_another_optimizer),
         cmocka_unit_test(test_checkpoint__refuses_to_leave_out_a_scaler),
+        cmocka_unit_test(test_checkpoint__of_several_threads),
         cmocka_unit_test(test_checkpoint__refuses_state_that_the_optimizer_does_not_use),
         cmocka_unit_test(test_checkpoint__errors_name_the_function_and_the_value),
         cmocka_unit_test(test_checkpoint__every_failure_of_loading_changes_nothing),

@@ -82,6 +82,19 @@ static void write_file(const char *json, const char *data, size_t bytes)
 
 /* ---- names ---- */
 
+static void train(haul_module *net)
+{
+    haul_scope     *scope = haul_scope_push();
+    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
+    for (int i = 0; i < 3; i++) {
+        haul_tensor *loss = haul_sum(haul_square(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)))));
+        haul_optimizer_zero_grad(sgd);
+        haul_backward(loss, HAUL_NONE);
+        assert_ok(haul_optimizer_step(sgd));
+    }
+    haul_scope_pop(scope);
+}
+
 static void test_weights__a_prefix_is_removed(void **state)
 {
     (void)state;
@@ -129,6 +142,20 @@ static void test_weights__a_prefix_is_added(void **state)
     assert_ok(haul_load_weights(FILE_NAME, make(4), .prefix = "1."));
     assert_ok(haul_load_weights(FILE_NAME, moved, .prefix = "1.", .add_prefix = "1."));
     got = content_of(haul_module_child(moved, "1"));
+    assert_same(&expected, &got);
+    haul_scope_pop(scope);
+}
+
+static void test_weights__of_a_checkpoint_load_alone(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_module *trained = make(1), *other = make(2);
+    train(trained);
+    assert_ok(
+        haul_save_checkpoint("w.checkpoint", trained, haul_adam(trained), (haul_training_position){1, 3}, NULL, 0));
+    assert_ok(haul_load_weights("w.checkpoint", other, .prefix = "model."));
+    content expected = content_of(trained), got = content_of(other);
     assert_same(&expected, &got);
     haul_scope_pop(scope);
 }
@@ -277,19 +304,6 @@ static void test_weights__are_converted_when_asked_for(void **state)
 }
 
 /* ---- mapping ---- */
-
-static void train(haul_module *net)
-{
-    haul_scope     *scope = haul_scope_push();
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
-    for (int i = 0; i < 3; i++) {
-        haul_tensor *loss = haul_sum(haul_square(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)))));
-        haul_optimizer_zero_grad(sgd);
-        haul_backward(loss, HAUL_NONE);
-        assert_ok(haul_optimizer_step(sgd));
-    }
-    haul_scope_pop(scope);
-}
 
 static void test_weights__mapped_ones_lie_in_the_file_and_train_the_same(void **state)
 {
@@ -441,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights__a_prefix_is_removed),
         cmocka_unit_test(test_weights__a_prefix_is_added),
+        cmocka_unit_test(test_weights__of_a_checkpoint_load_alone),
         cmocka_unit_test(test_weights__partial_loading_tells_what_was_left_out),
         cmocka_unit_test(test_weights__of_unexpected_tensors_only_names_matter),
         cmocka_unit_test(test_weights__a_dtype_that_cannot_be_read_is_named),
