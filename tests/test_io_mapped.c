@@ -212,7 +212,7 @@ static void test_io_mapped__a_file_that_shrank_is_noticed(void **state)
     assert_int_equal(haul_save_safetensors("cut.st", &tensor, 1, NULL, 0), HAUL_OK);
     haul_safetensors *file = haul_open_safetensors("cut.st", .map = true);
     assert_int_equal(truncate("cut.st", 20), 0);
-    assert_null(haul_safetensors_load(file, "a"));
+    assert_failed(haul_safetensors_load(file, "a"));
     assert_int_equal(haul_error_status(), HAUL_FORMAT);
     assert_string_equal(haul_error_operation(), "haul_safetensors_load");
     assert_non_null(strstr(haul_error_message(), "cut.st"));
