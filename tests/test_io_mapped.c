@@ -16,6 +16,7 @@
 #include "core/alloc.h"
 #include "core/tensor.h"
 #include "support/conformance.h"
+#include "support/failure.h"
 
 /* A file with the header and `size` bytes of data, of which those from `at` on are written; the others are a hole. */
 static void write_file(const char *path, const char *json, uint64_t size, uint64_t at, const void *data, size_t bytes)
