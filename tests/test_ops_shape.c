@@ -293,23 +293,13 @@ static void test_shape__index_select_with_repeated_indices(void **state)
 static void bad_indices(haul_device *device)
 {
     haul_tensor *x = counting(device, HAUL_SHAPE(4, 3));
-    haul_tensor *high = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(3), (int64_t[]){0, 4, 1}), device);
-    haul_tensor *low = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(1), (int64_t[]){-1}), device);
-    if (device == haul_cpu()) {
-        assert_refused(haul_index_select(x, 0, high), HAUL_INVALID_ARGUMENT, "index[1] is 4");
-        assert_refused(haul_index_select(x, 0, low), HAUL_INVALID_ARGUMENT, "index[0] is -1");
-    } else { /* some element of x is read */
-        double values[9];
-        assert_int_equal(read_values(haul_index_select(x, 0, high), values, 9), HAUL_OK);
-        for (int i = 3; i < 6; i++)
-            assert_in_range((int)values[i], 0, 11);
-    }
-    assert_refused(haul_index_select(x, 0, haul_cast(high, HAUL_F32)), HAUL_DTYPE, "indices are integers");
-    assert_refused(haul_index_select(x, 0, haul_unsqueeze(high, 0)), HAUL_SHAPE, "one dimension");
-    assert_refused(haul_index_select(haul_slice(x, 0, 0, 0, 1), 0, high), HAUL_SHAPE, "no elements");
+    haul_tensor *index = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(3), (int64_t[]){0, 3, 1}), device);
+    assert_refused(haul_index_select(x, 0, haul_cast(index, HAUL_F32)), HAUL_DTYPE, "indices are integers");
+    assert_refused(haul_index_select(x, 0, haul_unsqueeze(index, 0)), HAUL_SHAPE, "one dimension");
+    assert_refused(haul_index_select(haul_slice(x, 0, 0, 0, 1), 0, index), HAUL_SHAPE, "no elements");
 }
 
-static void test_shape__indices_out_of_range(void **state)
+static void test_shape__indices_that_are_refused(void **state)
 {
     (void)state;
     on_devices(bad_indices);
@@ -492,7 +482,7 @@ int main(void)
         cmocka_unit_test(test_shape__stack),
         cmocka_unit_test(test_shape__cat_of_many),
         cmocka_unit_test(test_shape__index_select_with_repeated_indices),
-        cmocka_unit_test(test_shape__indices_out_of_range),
+        cmocka_unit_test(test_shape__indices_that_are_refused),
         cmocka_unit_test(test_shape__where),
         cmocka_unit_test(test_shape__gradients_of_choices),
         cmocka_unit_test(test_shape__choices_into_a_target),

@@ -49,6 +49,9 @@ struct haul__command {
     const haul__kernel *kernel;
     int64_t             items;
     int64_t             grain; /* work items below which splitting does not pay */
+    bool checks; /* a kernel that checks indices: behind the buffers it gets a record (backends/index_check.h) */
+    const haul__buffer *record; /* which; NULL on a synchronous backend, which makes one for the launch, cleared, and
+                                   fails by haul__index_fail if something is noted */
     bool lanes; /* a kernel of the lanes form: where its prelude makes lanes threads, 32 neighbouring ones
                    work on an item */
 

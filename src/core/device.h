@@ -33,23 +33,24 @@ struct haul__stream {
 };
 
 struct haul_device {
-    const struct haul__backend       *backend;
-    int                               index;        /* in the backend */
-    int                               backend_slot; /* of the backend in backends.def */
-    int                               slot;         /* in the registry: small, unique, stable */
-    bool                              valid;
-    char                              name[32];
-    char                              why[448]; /* of an invalid one */
-    haul_status                       why_status;
-    haul_device_properties            properties;
-    char                              model[128], driver[128], libraries[192];
-    void                             *impl;                        /* the backend's */
-    haul__stream                     *compute, *upload, *download; /* may be one and the same */
-    _Atomic(struct haul__allocator *) allocator;                   /* the memory layer's, made with the first tensor */
-    _Atomic(struct haul__allocator *) pinned;                      /* of host memory pinned for this device */
-    _Atomic(struct haul__kernel *)   *kernels; /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
-    pthread_mutex_t                   kernels_lock;
-    atomic_int                        lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
+    const struct haul__backend          *backend;
+    int                                  index;        /* in the backend */
+    int                                  backend_slot; /* of the backend in backends.def */
+    int                                  slot;         /* in the registry: small, unique, stable */
+    bool                                 valid;
+    char                                 name[32];
+    char                                 why[448]; /* of an invalid one */
+    haul_status                          why_status;
+    haul_device_properties               properties;
+    char                                 model[128], driver[128], libraries[192];
+    void                                *impl;                        /* the backend's */
+    haul__stream                        *compute, *upload, *download; /* may be one and the same */
+    _Atomic(struct haul__allocator *)    allocator; /* the memory layer's, made with the first tensor */
+    _Atomic(struct haul__allocator *)    pinned;    /* of host memory pinned for this device */
+    _Atomic(struct haul__kernel *)      *kernels;   /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
+    pthread_mutex_t                      kernels_lock;
+    _Atomic(struct haul__index_faults *) index_faults; /* made with the first kernel that checks indices */
+    atomic_int                           lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */
 };
 
 /* The device that haul_tensor_device answers on failure; every function refuses it. */

@@ -68,8 +68,6 @@ haul_device *haul__device_current(const char *operation);
 
 /* The host is about to read / write the storage's memory itself (CPU tensors): wait for whoever must come first. */
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin);
-/* The same for reading what decides nothing but an error, which does not disturb a recording: it is not repeated. */
-haul_status haul__host_inspect(haul__storage *storage, const char *origin);
 
 /* The errors of whoever wants values in a dry run, and afterwards those of a tensor that one made; else HAUL_OK. */
 haul_status haul__refuse_dry(const char *operation);
@@ -119,6 +117,13 @@ static inline const haul__kernel *haul__kernel_known(const haul_device *device, 
 {
     return atomic_load_explicit(&device->kernels[(size_t)id * HAUL_DTYPE_END + dtype], memory_order_acquire);
 }
+
+/* The record that a launch of a kernel that checks indices passes on; NULL where the backend has its own. `operation`
+ * is for whose sake it may be made. */
+haul_status haul__index_record(haul_device *device, const char *operation, const haul__buffer **out);
+/* For functions that give the host values or wait for a device, when they have waited: the error of an index out of
+ * range that a kernel of the device noted, of any device for NULL. Each is told once. */
+haul_status haul__index_faults_tell(haul_device *device);
 
 /* Check the command, wait for what its buffers' uses demand, hand it to the backend, and leave its mark on them. A
  * command that is refused leaves its storages unmarked and untouched. Nothing happens on meta, nor for a command

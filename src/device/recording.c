@@ -8,17 +8,18 @@
 #include "events/events.h"
 
 struct haul__recording {
-    const char     *operation;
-    haul__command  *commands;
-    int             count;
-    size_t          capacity;
-    size_t          room_size; /* of the largest params */
-    void           *room;      /* where slots are written */
-    haul_device    *device;    /* of all commands; NULL: several */
-    void           *captured;  /* the backend's handle; NULL: none */
-    haul__region   *touched;   /* for the backend's replay: each storage once, the written ones first */
-    int             touched_count, written_count;
-    pthread_mutex_t lock; /* held by a replay */
+    const char         *operation;
+    haul__command      *commands;
+    int                 count;
+    size_t              capacity;
+    size_t              room_size; /* of the largest params */
+    void               *room;      /* where slots are written */
+    haul_device        *device;    /* of all commands; NULL: several */
+    void               *captured;  /* the backend's handle; NULL: none */
+    const haul__buffer *record;    /* of the launches that check indices; NULL: none */
+    haul__region       *touched;   /* for the backend's replay: each storage once, the written ones first */
+    int                 touched_count, written_count;
+    pthread_mutex_t     lock; /* held by a replay */
 };
 
 _Thread_local haul__recording *haul__recording_current HAUL__TLS_MODEL;
@@ -142,6 +143,8 @@ static haul_status capture(haul__recording *r)
 {
     haul__error_record before;
     r->device = r->count ? r->commands[0].device : NULL;
+    for (int i = 0; i < r->count && !r->record; i++)
+        r->record = r->commands[i].record;
     for (int i = 0; i < r->count; i++)
         if (r->commands[i].device != r->device || r->commands[i].stream != HAUL__STREAM_COMPUTE)
             r->device = NULL;
@@ -228,6 +231,7 @@ static haul_status replay_captured(haul__recording *r, const haul__slot_values *
                                          .buffer_count = r->touched_count,
                                          .params = &(replay_params){r->captured, values},
                                          .params_size = sizeof(replay_params),
+                                         .record = r->record,
                                          .run = run_captured});
 }
 

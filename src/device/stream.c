@@ -12,6 +12,7 @@
 
 #include "core/alloc.h"
 #include "core/spin.h"
+#include "device/index_fault.h"
 #include "device/recording.h"
 #include "device/timing.h"
 #include "device/wait.h"
@@ -21,6 +22,7 @@
 struct haul__point {
     atomic_int   refs;
     uint64_t     ticket;
+    uint64_t     behind; /* haul__index_faults_behind */
     void        *event;
     haul_device *device;
 };
@@ -43,6 +45,7 @@ static haul_status point_record(haul__stream *s, struct haul__point **out)
     struct haul__point *p = haul__malloc(sizeof *p);
     if (!p)
         return haul__fail_memory("haul_device_sync", sizeof *p);
+    haul__index_faults_read(s);
     haul_status status = s->device->backend->event_record(s, &p->event);
     if (status) {
         haul__free(p);
@@ -50,6 +53,7 @@ static haul_status point_record(haul__stream *s, struct haul__point **out)
     }
     atomic_init(&p->refs, 1);
     p->ticket = atomic_load(&s->submitted);
+    p->behind = haul__index_faults_behind(s);
     p->device = s->device;
     point_release(s->points[s->next_point]);
     s->points[s->next_point] = p;
@@ -88,7 +92,7 @@ static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__poin
 
 /* ---- waiting for a use ---- */
 
-static void raise_to(atomic_ullong *value, uint64_t least)
+void haul__raise_to(atomic_ullong *value, uint64_t least)
 {
     unsigned long long now = atomic_load(value);
     while (now < least && !atomic_compare_exchange_weak(value, &now, least))
@@ -99,14 +103,17 @@ static void raise_to(atomic_ullong *value, uint64_t least)
 static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {
     haul_status status;
-    uint64_t    reached;
+    uint64_t    reached, behind;
     if (p) {
         reached = p->ticket;
+        behind = p->behind;
         status = haul__wait(s, p->event, origin);
     } else {
         haul__events_hold();
         pthread_mutex_lock(&s->lock);
+        haul__index_faults_read(s);
         reached = atomic_load(&s->submitted);
+        behind = haul__index_faults_behind(s);
         status = haul__wait(s, NULL, origin);
         pthread_mutex_unlock(&s->lock);
         haul__events_release();
@@ -116,7 +123,8 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
         haul__timing_drop(s->device);
         return status;
     }
-    raise_to(&s->completed, reached);
+    haul__raise_to(&s->completed, reached);
+    haul__index_faults_reached(s->device, behind);
     haul__timing_report(s->device);
     return HAUL_OK;
 }
@@ -138,8 +146,10 @@ static bool use_reached(haul__use use)
         atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&use.stream->lock);
     bool reached = p && haul__event_reached(p->device, p->event);
-    if (reached)
-        raise_to(&use.stream->completed, p->ticket);
+    if (reached) {
+        haul__raise_to(&use.stream->completed, p->ticket);
+        haul__index_faults_reached(p->device, p->behind);
+    }
     point_release(p);
     return reached;
 }
@@ -185,7 +195,7 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
     status = backend->event_wait(waiter, p->event);
     pthread_mutex_unlock(&waiter->lock);
     if (!status)
-        raise_to(&waiter->after[use.stream->id], p->ticket);
+        haul__raise_to(&waiter->after[use.stream->id], p->ticket);
     point_release(p);
     return status == HAUL_UNSUPPORTED ? haul__use_wait_host(use, origin) : status;
 }
@@ -309,12 +319,6 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
     return status ? status : haul__uses_wait(storage->uses, NULL, write, origin);
 }
 
-haul_status haul__host_inspect(haul__storage *storage, const char *origin)
-{
-    haul_status status = haul__refuse_planned(storage, origin);
-    return status ? status : haul__uses_wait(storage->uses, NULL, false, origin);
-}
-
 /* ---- streams ---- */
 
 haul__use haul__stream_advance(haul__stream *s)
@@ -391,7 +395,8 @@ haul_status haul_device_sync(haul_device *device)
     haul__stream *streams[] = {device->upload, device->compute, device->download};
     for (int i = 0; i < 3 && !status; i++)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
-    if (!status)
-        haul__timing_report(device); /* what others waited for, too */
-    return status;
+    if (status)
+        return status;
+    haul__timing_report(device); /* what others waited for, too */
+    return haul__index_faults_tell(device);
 }

@@ -11,6 +11,9 @@ haul_status haul__uses_wait(haul__uses *uses, haul__stream *waiter, bool write, 
 /* Note that `use` reads or writes the memory; it was waited for before. */
 void haul__uses_mark(haul__uses *uses, haul__use use, bool write);
 
+/* Raise a ticket that others may raise at the same time. */
+void haul__raise_to(atomic_ullong *value, uint64_t least);
+
 /* Count the command just submitted; the stream is locked. Returns the point at which it is done. */
 haul__use haul__stream_advance(haul__stream *s);
 

@@ -4,6 +4,7 @@
  * run on the calling threads, side by side. */
 #include "core/alloc.h"
 #include "core/thread.h"
+#include "device/index_fault.h"
 #include "device/recording.h"
 #include "device/stream.h"
 #include "device/timing.h"
@@ -115,6 +116,8 @@ static haul_status submit_queued(haul__stream *s, const haul__command *c, const 
     haul_status status = hand_over(s, c, kind);
     if (!status)
         done = haul__stream_advance(s);
+    if (!status && c->record)
+        haul__index_faults_launched(s->device, done.ticket);
     pthread_mutex_unlock(&s->lock);
     haul__events_release();
     if (status)

@@ -26,6 +26,17 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
     return kernel;
 }
 
+/* Where the device has no memory for a record, once more after the cache was given back. */
+static haul_status find_record(const haul__call *c, const haul__buffer **out)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_status status = haul__index_record(c->device, c->operation->name, out);
+    if (haul__room_made(c->device, status, &before))
+        status = haul__index_record(c->device, c->operation->name, out);
+    return status;
+}
+
 haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain)
@@ -34,16 +45,16 @@ haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, h
                                    grain);
 }
 
-haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
-                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
-                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
-                                    int64_t grain)
+static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                 const haul__slot_use *slots, int slot_count, int64_t items, int64_t grain, bool checks)
 {
-    haul__region buffers[HAUL__MAX_BUFFERS];
+    haul__region        buffers[HAUL__MAX_BUFFERS];
+    const haul__buffer *record = NULL;
     if (items == 0 || !haul__device_computes(c->device) || haul__is_dry())
         return HAUL_OK;
     const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
-    if (!kernel)
+    if (!kernel || (checks && find_record(c, &record)))
         return haul_error_status();
     for (int i = 0; i < out_count; i++)
         buffers[i] = (haul__region){outs[i]->storage, 0};
@@ -62,7 +73,25 @@ haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtyp
                                          .kernel = kernel,
                                          .items = items,
                                          .grain = grain,
+                                         .checks = checks,
+                                         .record = record,
                                          .lanes = haul__kernel_infos[id].lanes});
+}
+
+haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
+                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
+                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
+                                    int64_t grain)
+{
+    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, slots, slot_count, items, grain,
+                  false);
+}
+
+haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                 int64_t items, int64_t grain)
+{
+    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items, grain, true);
 }
 
 /* ---- library calls ---- */

@@ -287,7 +287,13 @@ haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, h
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain);
 
-/* The same; `slots` are the params that change from step to step. */
+/* The same for a kernel that checks indices: it gets one buffer more, behind the others (backends/index_check.h). On a
+ * synchronous device an index out of range is an error of the call, else of a later function that waits. */
+haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                 int64_t items, int64_t grain);
+
+/* haul__launch_kernel; `slots` are the params that change from step to step. */
 haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
                                     int out_count, haul_tensor *const *ins, int in_count, const void *params,
                                     size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,

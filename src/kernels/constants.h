@@ -6,6 +6,15 @@
  * processors keep them in vector registers, and the order is the same on every device. */
 #define SUM_LANES 32
 
+/* The record in which kernels note an index out of range, in words of 32 bits: which check it failed (0: nothing is
+ * noted), and, as two words each, the lower one first, its position in the tensor of indices, its value, and the number
+ * of elements that it may point at. */
+#define FAULT_CHECK    0
+#define FAULT_POSITION 2
+#define FAULT_VALUE    4
+#define FAULT_BOUND    6
+#define FAULT_WORDS    8
+
 /* A register tile of matrix products and convolutions has TILE_ROWS rows of TILE_VECTORS vectors. Bytes of a vector: */
 #define TILE_ROWS        6
 #define TILE_VECTORS     4

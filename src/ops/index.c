@@ -3,8 +3,8 @@
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel, one work item, threads a
  * list through the indices for each row of x, in ascending order; a second one follows the lists, so that each element
  * of the result is the work of one item, in an order that the indices fix. */
-#include "ops/indices.h"
-
+#include "backends/index_check.h"
+#include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -15,35 +15,46 @@ typedef struct index_params {
     I64 outer, size, inner; /* x is [outer, size, inner], row-major */
     I64 count;              /* of indices */
     I64 offsets[4];         /* of the buffers */
+    U32 check, unused;      /* haul__index_check */
 } index_params;
 
 #ifdef HAUL_KERNEL
-/* out[o, i, k] = x[o, index[i], k] */
-KERNEL3(index_select, index_params, T, out, const T, x, const I64, index)
+/* out[o, i, k] = x[o, index[i], k], or 0 for an index out of range */
+KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, fault)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 r = QUOTIENT(i, p.inner), k = i - r * p.inner, o = QUOTIENT(r, p.count);
-        const I64 row = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
-        const I64 wanted = index[p.offsets[2] + (r - o * p.count)];
-        const I64 from = wanted < 0 ? 0 : wanted >= p.size ? p.size - 1 : wanted;
+        const I64 row = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1, at = r - o * p.count;
+        const I64 from = CHECKED_INDEX(fault, p.check, at, index[p.offsets[2] + at], p.size);
         GLOBAL T *y = out + p.offsets[0] + i;
-        GLOBAL const T *v = x + p.offsets[1] + (o * p.size + from) * p.inner + k;
-        VECTOR_LOOP for (I64 j = 0; j < row; j++) y[j] = v[j];
+        GLOBAL const T *v = x + p.offsets[1] + (o * p.size + M_MAX_OF(from, 0)) * p.inner + k;
+        if (from >= 0) {
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) y[j] = v[j];
+        } else {
+            for (I64 j = 0; j < row; j++) y[j] = 0;
+        }
         i += ITEMS_STEP(row);
     }
 }
 
+/* Only looks at the indices. */
+KERNEL2(index_check, index_params, const I64, index, U32, fault)
+{
+    FOR_ITEMS(i) CHECKED_INDEX(fault, p.check, i, index[p.offsets[0] + i], p.size);
+}
+
 #if IS_FLOAT
-/* links[row] becomes the first i with index[i] == row, links[size + i] the next one after i; -1 ends a list. */
-KERNEL2(index_link, index_params, I64, links, const I64, index)
+/* links[row] becomes the first i with index[i] == row, links[size + i] the next one after i; -1 ends a list. An index
+ * out of range is in none. */
+KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
 {
     FOR_ITEMS(only)
     {
         GLOBAL I64 *head = links + p.offsets[0];
         for (I64 r = only; r < p.size; r++) head[r] = -1;
         for (I64 i = p.count - 1; i >= 0; i--) {
-            const I64 wanted = index[p.offsets[1] + i];
-            const I64 r = wanted < 0 ? 0 : wanted >= p.size ? p.size - 1 : wanted;
+            const I64 r = CHECKED_INDEX(fault, p.check, i, index[p.offsets[1] + i], p.size);
+            if (r < 0) continue;
             head[p.size + i] = head[r];
             head[r] = i;
         }
@@ -77,37 +88,6 @@ KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 
 enum { GRAIN = 16384 };
 
-/* ---- indices as operands ---- */
-
-haul_status haul__check_indices(const haul__call *c, int operand, int64_t limit)
-{
-    const haul_tensor *index = c->operands[operand];
-    const char        *name = c->operation->operands[operand].name;
-    if (index->shape.ndim != 1)
-        return haul__refuse_shape(c, operand, "one dimension is expected");
-    if (index->count > 0 && limit == 0)
-        return haul__fail(HAUL_SHAPE, c->operation->name, name,
-                          "there is nothing %s could point at: that axis has no elements", name);
-    return HAUL_OK;
-}
-
-haul_status haul__check_range(const haul__call *c, int operand, int64_t limit)
-{
-    const haul_tensor *index = c->operands[operand];
-    const char        *name = c->operation->operands[operand].name;
-    if (c->device != haul_cpu() || haul__is_dry())
-        return HAUL_OK;
-    if (haul__host_inspect(index->storage, c->operation->name))
-        return haul_error_status();
-    const int64_t *values = (const int64_t *)index->storage->buffer.host + index->offset;
-    for (int64_t i = 0; i < index->count; i++)
-        if (values[i] < 0 || values[i] >= limit)
-            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name,
-                              "%s[%lld] is %lld, which is out of range: it must be at least 0 and below %lld", name,
-                              (long long)i, (long long)values[i], (long long)limit);
-    return HAUL_OK;
-}
-
 /* ---- the gradient ---- */
 
 static void split(index_params *p, const haul_shape *shape, int axis)
@@ -138,13 +118,15 @@ static haul_status backward_compute(haul__call *c)
 {
     haul_tensor *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
     index_params p = {.items = 1, .count = index->count}; /* one item threads the lists */
-    split(&p, &dx->shape, ((const index_attributes *)haul__attributes(c))->axis);
+    const int    axis = ((const index_attributes *)haul__attributes(c))->axis;
+    split(&p, &dx->shape, axis);
+    p.check = haul__index_check(HAUL__CHECK_index_select_backward, axis);
     haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
     if (!links)
         return haul_error_status();
     p.offsets[0] = links->offset;
     p.offsets[1] = index->offset;
-    if (haul__launch_kernel(c, HAUL__K_index_link, g->dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1))
+    if (haul__launch_checked(c, HAUL__K_index_link, g->dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1))
         return haul_error_status();
     p.items = dx->count;
     p.offsets[0] = dx->offset;
@@ -183,6 +165,18 @@ HAUL__OPERATION(index_select_backward) = {
 
 /* ---- the operation ---- */
 
+/* One dimension, and elements that it can point at. */
+static haul_status check_indices(const haul__call *c, int64_t size)
+{
+    const haul_tensor *index = c->operands[1];
+    if (index->shape.ndim != 1)
+        return haul__refuse_shape(c, 1, "one dimension is expected");
+    if (index->count > 0 && size == 0)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "index",
+                          "there is nothing index could point at: that axis has no elements");
+    return HAUL_OK;
+}
+
 static haul_status infer(haul__call *c)
 {
     index_attributes *a = haul__attributes(c);
@@ -190,10 +184,20 @@ static haul_status infer(haul__call *c)
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     a->size = shape.dims[a->axis];
-    if (haul__check_indices(c, 1, a->size))
+    if (check_indices(c, a->size))
         return haul_error_status();
     shape.dims[a->axis] = c->operands[1]->count;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+}
+
+/* Where an index out of range fails the call, it does so before anything is written. */
+static haul_status check_before(const haul__call *c, index_params p)
+{
+    haul_tensor *index = c->operands[1];
+    p.items = index->count;
+    p.offsets[0] = index->offset;
+    return haul__launch_checked(c, HAUL__K_index_check, c->operands[0]->dtype, NULL, 0, &index, 1, &p, sizeof p,
+                                p.items, GRAIN);
 }
 
 static haul_status compute(haul__call *c)
@@ -201,11 +205,12 @@ static haul_status compute(haul__call *c)
     const index_attributes *a = haul__attributes(c);
     haul_tensor            *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
     index_params p = {.items = y->count, .count = index->count, .offsets = {y->offset, x->offset, index->offset}};
-    if (haul__check_range(c, 1, a->size))
-        return haul_error_status();
     split(&p, &x->shape, a->axis);
-    return haul__launch_kernel(c, HAUL__K_index_select, x->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
-                               GRAIN);
+    p.check = haul__index_check(HAUL__CHECK_index_select, a->axis);
+    if (c->into && haul__device_is_synchronous(c->device) && check_before(c, p))
+        return haul_error_status();
+    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
+                                GRAIN);
 }
 
 /* Only the rows that are taken are read. */

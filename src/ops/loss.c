@@ -4,9 +4,9 @@
  * exponentials, backward is (softmax - onehot) g / N. mse_loss takes its squares in one pass, and its gradient in
  * another. Where a gradient is to be differentiated again it is composed of operations instead. The binary loss is
  * always composed. */
+#include "backends/index_check.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
-#include "ops/indices.h"
 #include "ops/reduce.h"
 
 // clang-format off
@@ -15,6 +15,7 @@ typedef struct loss_params {
     I64 items; /* rows */
     I64 classes;
     I64 offsets[5]; /* of the buffers */
+    U32 check, unused; /* haul__index_check */
 } loss_params;
 
 typedef struct mse_params {
@@ -25,38 +26,34 @@ typedef struct mse_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
-/* The class of a row; an index out of range must not read outside. */
-FUNC I64 loss_class(I64 y, I64 classes)
-{
-    return y < 0 ? 0 : y >= classes ? classes - 1 : y;
-}
-
-KERNEL3(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y)
+/* In place of the element of a class that is out of range stands 0. */
+KERNEL4(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y, U32, fault)
 {
     FOR_ITEMS(i) {
-        const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
-        out[p.offsets[0] + i] = -LOAD(log_p, p.offsets[1] + i * p.classes + c);
+        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[2] + i], p.classes);
+        out[p.offsets[0] + i] = c < 0 ? LIT(0.0) : -LOAD(log_p, p.offsets[1] + i * p.classes + c);
     }
 }
 
-KERNEL3(nll_backward, loss_params, T, out, const T, g, const I64, y)
+KERNEL4(nll_backward, loss_params, T, out, const T, g, const I64, y, U32, fault)
 {
     const A each = -LOAD(g, p.offsets[1]) / (A)p.items;
     FOR_ROWS(i) {
-        const I64 c = loss_class(y[p.offsets[2] + i], p.classes);
+        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[2] + i], p.classes);
         GLOBAL T *o = out + p.offsets[0] + i * p.classes;
         EACH_OF_ROW(j, p.classes) STORE(o, j, j == c ? each : LIT(0.0));
     }
 }
 
 /* loss = log(sum(exp(x))) - x[y]; the first part is kept. */
-KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y)
+KERNEL5(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y, U32, fault)
 {
     FOR_ROWS(i) {
         const I64 n = p.classes;
         GLOBAL const T *v = x + p.offsets[2] + i * n;
         const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
-        const A own = LOAD(v, loss_class(y[p.offsets[3] + i], n));
+        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[3] + i], n);
+        const A own = c < 0 ? LIT(0.0) : LOAD(v, c);
         if (IS_FIRST_LANE) {
             out[p.offsets[0] + i] = log_s - (own - most);
             log_sum[p.offsets[1] + i] = log_s + most;
@@ -64,11 +61,11 @@ KERNEL4(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I6
     }
 }
 
-KERNEL5(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g)
+KERNEL6(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g, U32, fault)
 {
     const A each = LOAD(g, p.offsets[4]) / (A)p.items;
     FOR_ROWS(i) {
-        const I64 n = p.classes, c = loss_class(y[p.offsets[3] + i], n);
+        const I64 n = p.classes, c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[3] + i], n);
         const A shift = log_sum[p.offsets[2] + i];
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
@@ -139,9 +136,12 @@ static haul_status nll_backward_compute(haul__call *c)
 {
     haul_tensor *g = c->operands[0], *y = c->operands[1], *dx = c->results[0];
     int64_t      classes = dx->shape.dims[1];
-    loss_params  p = {.items = y->count, .classes = classes, .offsets = {dx->offset, g->offset, y->offset}};
-    return haul__launch_kernel(c, HAUL__K_nll_backward, g->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
-                               grain(classes));
+    loss_params  p = {.items = y->count,
+                      .classes = classes,
+                      .offsets = {dx->offset, g->offset, y->offset},
+                      .check = haul__index_check(HAUL__CHECK_nll_loss_backward, 0)};
+    return haul__launch_checked(c, HAUL__K_nll_backward, g->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
+                                grain(classes));
 }
 
 /* The mean of -u[i, y[i]]: the transpose of what was done. */
@@ -165,14 +165,14 @@ HAUL__OPERATION(nll_loss_backward) = {
 static haul_status nll_compute(haul__call *c)
 {
     haul_tensor *log_p = c->operands[0], *y = c->operands[1];
-    if (haul__check_range(c, 1, log_p->shape.dims[1]))
-        return haul_error_status();
     haul_tensor *rows = haul__temporary(c, haul__sum_dtype(log_p->dtype), &y->shape);
     if (!rows)
         return haul_error_status();
-    loss_params p = {
-        .items = y->count, .classes = log_p->shape.dims[1], .offsets = {rows->offset, log_p->offset, y->offset}};
-    if (haul__launch_kernel(c, HAUL__K_nll_rows, log_p->dtype, &rows, 1, c->operands, 2, &p, sizeof p, p.items, 4096))
+    loss_params p = {.items = y->count,
+                     .classes = log_p->shape.dims[1],
+                     .offsets = {rows->offset, log_p->offset, y->offset},
+                     .check = haul__index_check(HAUL__CHECK_nll_loss, 0)};
+    if (haul__launch_checked(c, HAUL__K_nll_rows, log_p->dtype, &rows, 1, c->operands, 2, &p, sizeof p, p.items, 4096))
         return haul_error_status();
     return haul__mean_of_all(c, c->results[0], rows);
 }
@@ -223,11 +223,14 @@ static haul_status fused_infer(haul__call *c)
 static haul_status fused_compute(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *dx = c->results[0];
-    loss_params  p = {.items = x->shape.dims[0], .classes = x->shape.dims[1], .offsets = {dx->offset}};
+    loss_params  p = {.items = x->shape.dims[0],
+                      .classes = x->shape.dims[1],
+                      .offsets = {dx->offset},
+                      .check = haul__index_check(HAUL__CHECK_cross_entropy_backward, 0)};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
-    return haul__launch_kernel(c, HAUL__K_cross_entropy_backward, x->dtype, c->results, 1, c->operands, c->count, &p,
-                               sizeof p, p.items, grain(p.classes));
+    return haul__launch_checked(c, HAUL__K_cross_entropy_backward, x->dtype, c->results, 1, c->operands, c->count, &p,
+                                sizeof p, p.items, grain(p.classes));
 }
 
 /* (softmax(x) - onehot(y)) g / N; log_sum is that of each row's exponentials. */
@@ -255,17 +258,16 @@ static haul_status cross_entropy_compute(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *y = c->operands[1];
     haul_dtype   sums = haul__sum_dtype(x->dtype);
-    if (haul__check_range(c, 1, x->shape.dims[1]))
-        return haul_error_status();
     haul_tensor *rows = haul__temporary(c, sums, &y->shape);
     haul_tensor *log_sum = c->results[1] ? c->results[1] : haul__temporary(c, sums, &y->shape);
     if (!rows || !log_sum)
         return haul_error_status();
     loss_params p = {.items = y->count,
                      .classes = x->shape.dims[1],
-                     .offsets = {rows->offset, log_sum->offset, x->offset, y->offset}};
-    if (haul__launch_kernel(c, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2, c->operands, 2, &p,
-                            sizeof p, p.items, grain(p.classes)))
+                     .offsets = {rows->offset, log_sum->offset, x->offset, y->offset},
+                     .check = haul__index_check(HAUL__CHECK_cross_entropy, 0)};
+    if (haul__launch_checked(c, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2, c->operands, 2,
+                             &p, sizeof p, p.items, grain(p.classes)))
         return haul_error_status();
     return haul__mean_of_all(c, c->results[0], rows);
 }

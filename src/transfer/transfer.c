@@ -226,6 +226,8 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     if (status == HAUL_UNSUPPORTED)
         status = read_into(host, from, offset, bytes, origin);
     haul__wait_group_end(&group);
+    if (!status)
+        status = haul__index_faults_tell(NULL);
     if (haul__device_is_host(from->device))
         return status;
     return counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);

@@ -10,15 +10,18 @@
  *   - what is refused: a function that failed, and all chunks of a call of the copy function that failed;
  *   - copies of a subscriber to events, which make no events;
  *   - copies that a test asks of a backend itself (LEDGER_APART);
+ *   - copies of what kernels noted of indices out of range, which are no transfers;
  *   - copies on the CPU and within a device, which cross no link. */
 #include "support/ledger.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backends/command.h"
+#include "device/index_fault.h"
 #include "events/events.h"
 #include "transfer/transfer.h"
 
@@ -61,6 +64,8 @@ haul_status ledger_apart_end(haul_status status)
 
 static haul_status asked_by(const haul__command *c, haul_status status)
 {
+    if (strcmp(c->operation, haul__index_fault_operation) == 0)
+        return status;
     switch (c->kind) {
     case HAUL__COMMAND_WRITE: return ledger_asked(LEDGER_UP, c->bytes, status);
     case HAUL__COMMAND_READ: return ledger_asked(LEDGER_DOWN, c->bytes, status);

@@ -3,15 +3,16 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/error.h"
-#include "device/device.h"
+#include "device/index_fault.h"
 #include "kernels/kernels.h"
 #include "support/ledger.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static null_command    commands[NULL_KEPT];
-static int             count;
+static int             count, index_faults;
 
 /* A compiled kernel is its name and dtype. */
 typedef struct null_kernel {
@@ -83,8 +84,12 @@ static haul_status record(const haul__command *c)
 
 static haul_status null_submit(haul__stream *s, const haul__command *c)
 {
-    haul_status status = record(c);
     (void)s;
+    if (strcmp(c->operation, haul__index_fault_operation) == 0) {
+        index_faults += c->kind == HAUL__COMMAND_READ;
+        return HAUL_OK;
+    }
+    haul_status status = record(c);
     return c->kind == HAUL__COMMAND_WRITE  ? ledger_asked(LEDGER_UP, c->bytes, status)
            : c->kind == HAUL__COMMAND_READ ? ledger_asked(LEDGER_DOWN, c->bytes, status)
                                            : status;
@@ -127,6 +132,11 @@ void null_forget(void)
 int null_count(void)
 {
     return count;
+}
+
+int null_index_faults(void)
+{
+    return index_faults;
 }
 
 const null_command *null_get(int i)

@@ -23,5 +23,7 @@ enum { NULL_KEPT = 1024 };
 void                null_forget(void);
 int                 null_count(void);
 const null_command *null_get(int i);
+/* Copies of the record of index faults, which are not among those. */
+int null_index_faults(void);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/kernels.h"
+#include "backends/index_check.h"
 #include "core/pool.h"
 #include "kernels/kernels.h"
 
@@ -59,17 +60,33 @@ static void run_range(void *context, int64_t first, int64_t last)
     r->fn(r->buffers, r->params, first, last);
 }
 
-static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
+static inline void run_kernel(const haul__command *launch, uint32_t *record)
 {
     haul__cpu_fn *const *fn = launch->kernel->handle;
     run                  r = {.fn = *fn, .params = launch->params};
-    (void)s;
     for (int i = 0; i < launch->buffer_count; i++)
         r.buffers[i] = launch->buffers[i].storage->buffer.host;
+    if (record)
+        r.buffers[launch->buffer_count] = record;
     if (launch->items <= launch->grain)
         r.fn(r.buffers, r.params, 0, launch->items);
     else
         haul__parallel_for(launch->items, launch->grain, run_range, &r);
+}
+
+static haul_status check_indices(const haul__command *launch)
+{
+    uint32_t record[FAULT_WORDS] = {0};
+    run_kernel(launch, record);
+    return haul__index_noted(record) ? haul__index_fail(record) : HAUL_OK;
+}
+
+static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
+{
+    (void)s;
+    if (launch->checks)
+        return check_indices(launch);
+    run_kernel(launch, NULL);
     return HAUL_OK;
 }
 

@@ -97,6 +97,9 @@ static inline F32 BITS_F32(U32 bits) { F32 x; memcpy(&x, &bits, 4); return x; }
 static inline U32 F32_BITS(F32 x) { U32 bits; memcpy(&bits, &x, 4); return bits; }
 static inline F64 BITS_F64(U64 bits) { F64 x; memcpy(&x, &bits, 8); return x; }
 static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits; }
+/* TAKE_WORD(word, mine): put `mine` into a U32 that is 0; false if it is not, because another thread was faster. */
+#define TAKE_WORD(word, mine) __sync_bool_compare_and_swap(word, 0u, mine)
+
 #define MULHI32(a, b) ((U32)(((U64)(U32)(a) * (U32)(b)) >> 32))
 #define HAS_F64 1
 

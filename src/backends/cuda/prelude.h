@@ -121,6 +121,8 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define MULHI32(a, b) __umulhi((U32)(a), (U32)(b))
 #define HAS_F64       1
 
+#define TAKE_WORD(word, mine) (atomicCAS(word, 0u, mine) == 0u)
+
 /* Mathematical functions of type A. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
 #define M1(function) function

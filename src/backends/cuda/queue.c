@@ -149,17 +149,20 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 {
     const haul__cuda_device *d = haul__cuda_of(s->device);
     const haul__cuda_kernel *kernel = launch->kernel->handle;
-    CUdeviceptr              addresses[HAUL__MAX_BUFFERS];
-    void                    *arguments[HAUL__MAX_BUFFERS + 1], *params;
+    CUdeviceptr              addresses[HAUL__MAX_BUFFERS + 1];
+    void                    *arguments[HAUL__MAX_BUFFERS + 2], *params;
     unsigned                 grid, block;
     CUresult                 code;
+    int                      count = launch->buffer_count;
 
-    for (int i = 0; i < launch->buffer_count; i++) {
+    for (int i = 0; i < count; i++)
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
+    if (launch->checks) /* the kernel has one buffer more */
+        addresses[count++] = haul__cuda_address(launch->record);
+    for (int i = 0; i < count; i++)
         arguments[i] = &addresses[i];
-    }
     memcpy(&params, &launch->params, sizeof params); /* the driver only reads it */
-    arguments[launch->buffer_count] = params;
+    arguments[count] = params;
     choose_grid(d, kernel, launch, &grid, &block);
     HAUL__CU_CALL(code, d,
                   LaunchKernel(kernel->function, grid, 1, 1, block, 1, 1, 0, haul__cuda_stream(s), arguments, NULL));

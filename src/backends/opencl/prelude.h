@@ -81,6 +81,8 @@ typedef float  F32;
 #define F32_BITS(x)   as_uint(x)
 #define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
 
+#define TAKE_WORD(word, mine) (atomic_cmpxchg(word, 0u, mine) == 0u)
+
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
 #if defined(HAUL_KERNEL_DTYPE_f64)

@@ -122,7 +122,7 @@ static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel,
     *global = *local * (groups < most ? groups : most);
 }
 
-/* Buffers in order, then the params. */
+/* Buffers in order, the record of a kernel that checks indices, then the params. */
 static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const char **call)
 {
     cl_int code = CL_SUCCESS;
@@ -133,6 +133,11 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const
         cl_mem memory = memory_of(&launch->buffers[i].storage->buffer);
 
         code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
+    }
+    if (launch->checks && code == CL_SUCCESS) {
+        cl_mem memory = memory_of(launch->record);
+
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)count++, sizeof memory, &memory);
     }
     if (code == CL_SUCCESS)
         code = haul__cl.SetKernelArg(kernel, (cl_uint)count, launch->params_size, launch->params);

@@ -1,0 +1,48 @@
+/* The table of checks of indices, and their errors. */
+#include "backends/index_check.h"
+
+#include <stdio.h>
+
+#include "core/error.h"
+
+typedef enum target { AXIS, CLASSES } target;
+
+typedef struct check {
+    const char *operation, *operand;
+    target      of;
+} check;
+
+static const check checks[] = {
+    [HAUL__CHECK_NONE] = {"a kernel", "index", AXIS}, /* a record that was not written by a kernel */
+#define HAUL__INDEX_CHECK(id, operand, of) [HAUL__CHECK_##id] = {"haul_" #id, operand, of},
+#include "backends/index_checks.def"
+#undef HAUL__INDEX_CHECK
+};
+
+enum { AXIS_SHIFT = 16 };
+
+uint32_t haul__index_check(haul__index_check_id id, int axis)
+{
+    return (uint32_t)id | (uint32_t)axis << AXIS_SHIFT;
+}
+
+static long long get(const uint32_t *words)
+{
+    return (long long)(words[0] | (uint64_t)words[1] << 32);
+}
+
+haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
+{
+    uint32_t     id = record[FAULT_CHECK] & ((1u << AXIS_SHIFT) - 1);
+    const check *c = &checks[id < HAUL__CHECK_COUNT ? id : HAUL__CHECK_NONE];
+    long long    bound = get(record + FAULT_BOUND);
+    const char  *plural = bound == 1 ? "" : "s";
+    char         text[96];
+    if (c->of == CLASSES)
+        snprintf(text, sizeof text, "there %s %lld class%s", bound == 1 ? "is" : "are", bound, bound == 1 ? "" : "es");
+    else
+        snprintf(text, sizeof text, "axis %d has %lld element%s", (int)(record[FAULT_CHECK] >> AXIS_SHIFT), bound,
+                 plural);
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand, "%s[%lld] is %lld, but %s", c->operand,
+                      get(record + FAULT_POSITION), get(record + FAULT_VALUE), text);
+}

@@ -1,0 +1,268 @@
+/* The records of index faults: made, copied, cleared, and turned into errors.
+ *
+ * A record keeps what was noted until it is cleared, so the newest copy that has arrived says all, and a copy that is
+ * not made is made up for by the next one. Everything in here that is not atomic is guarded by the lock of the device's
+ * compute stream, the only one whose commands write the record. */
+#include "device/index_fault.h"
+
+#include <string.h>
+
+#include "backends/index_check.h"
+#include "core/alloc.h"
+#include "device/stream.h"
+#include "events/events.h"
+
+enum { COPIES = 16, RECORD_BYTES = FAULT_WORDS * sizeof(uint32_t) };
+
+typedef struct haul__index_faults faults;
+struct haul__index_faults {
+    haul_device  *device;
+    faults       *next;   /* of another device */
+    haul__storage record; /* apart from the allocator: it is no memory of the user's */
+    uint32_t (*copies)[FAULT_WORDS];
+    uint64_t      tickets[COPIES]; /* of the commands that make the copies; 0: free */
+    uint64_t      launched;        /* of the newest launch behind which no copy is made; 0: none */
+    uint64_t      cleared;         /* of the command that cleared the record: copies before it are out of date */
+    atomic_ullong due;             /* of the first copy, or the launch; 0: none */
+    atomic_ullong reached;         /* of the compute stream, as far as known by waits for other streams */
+};
+
+const char haul__index_fault_operation[] = "index faults";
+
+static _Atomic(faults *) all;
+
+static faults *faults_of(const haul_device *device)
+{
+    return atomic_load_explicit(&device->index_faults, memory_order_acquire);
+}
+
+/* ---- commands ---- */
+
+/* Past haul__submit: they are part of no recording and no dry run, and nobody's copies or commands. Locked. Returns the
+ * ticket, or 0 on failure, which is not recorded. */
+static uint64_t give(faults *f, haul__command c)
+{
+    haul__error_record before;
+    haul__stream      *s = f->device->compute;
+    c.operation = haul__index_fault_operation;
+    c.device = f->device;
+    c.buffers = &(haul__region){&f->record, 0};
+    c.buffer_count = 1;
+    c.bytes = RECORD_BYTES;
+    haul__error_save(&before);
+    haul_status status = f->device->backend->submit(s, &c);
+    if (status)
+        haul__error_restore(&before);
+    return status ? 0 : haul__stream_advance(s).ticket;
+}
+
+static uint64_t clear(faults *f)
+{
+    return give(f, (haul__command){.kind = HAUL__COMMAND_FILL, .write_count = 1, .pattern_size = sizeof(uint32_t)});
+}
+
+/* ---- making a record ---- */
+
+/* Pinned where that can be had, since copies to other memory may make the host wait. */
+static void *host_memory(haul_device *device, size_t bytes, const char *operation)
+{
+    haul__error_record before;
+    void              *memory = NULL, *pin;
+    haul__error_save(&before);
+    if (device->backend->host_alloc && !haul__device_host_alloc(device, bytes, &memory, &pin, operation))
+        return memory;
+    haul__error_restore(&before);
+    return haul__malloc(bytes);
+}
+
+/* Kept for as long as the process lives, as the device is. */
+static haul_status make(haul_device *device, const char *operation)
+{
+    faults *f = haul__calloc(1, sizeof *f);
+    if (!f)
+        return haul__fail_memory(operation, sizeof *f);
+    f->device = device;
+    haul__storage_embed(&f->record, device);
+    f->record.bytes = RECORD_BYTES;
+    haul_status status = haul__device_alloc(device, RECORD_BYTES, &f->record.buffer, operation);
+    if (status) {
+        haul__free(f);
+        return status;
+    }
+    f->copies = host_memory(device, COPIES * RECORD_BYTES, operation);
+    if (!f->copies) {
+        haul__device_free(device, &f->record.buffer, RECORD_BYTES, operation);
+        haul__free(f);
+        return haul__fail_memory(operation, COPIES * RECORD_BYTES);
+    }
+    pthread_mutex_lock(&device->compute->lock);
+    clear(f);
+    pthread_mutex_unlock(&device->compute->lock);
+    f->next = atomic_load(&all);
+    while (!atomic_compare_exchange_weak(&all, &f->next, f))
+        ;
+    atomic_store_explicit(&device->index_faults, f, memory_order_release);
+    return HAUL_OK;
+}
+
+haul_status haul__index_record(haul_device *device, const char *operation, const haul__buffer **out)
+{
+    haul_status status = HAUL_OK;
+    *out = NULL;
+    if (device->backend->synchronous)
+        return HAUL_OK;
+    if (!faults_of(device)) {
+        haul__events_hold();
+        pthread_mutex_lock(&device->kernels_lock);
+        if (!faults_of(device))
+            status = make(device, operation);
+        pthread_mutex_unlock(&device->kernels_lock);
+        haul__events_release();
+    }
+    if (!status)
+        *out = &faults_of(device)->record.buffer;
+    return status;
+}
+
+/* ---- copies ---- */
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t reached_of(const faults *f)
+{
+    return later(atomic_load(&f->reached), atomic_load(&f->device->compute->completed));
+}
+
+static void find_due(faults *f)
+{
+    uint64_t first = f->launched;
+    for (int i = 0; i < COPIES; i++)
+        if (f->tickets[i] && (!first || f->tickets[i] < first))
+            first = f->tickets[i];
+    atomic_store(&f->due, first);
+}
+
+/* The newest copy that has arrived, or -1. The older ones are given up. */
+static int newest(faults *f, uint64_t reached)
+{
+    int found = -1;
+    for (int i = 0; i < COPIES; i++) {
+        if (!f->tickets[i] || f->tickets[i] > reached)
+            continue;
+        bool newer = found < 0 || f->tickets[i] > f->tickets[found];
+        int  older = newer ? found : i;
+        found = newer ? i : found;
+        if (older >= 0)
+            f->tickets[older] = 0;
+    }
+    return found;
+}
+
+/* One that is free, or -1. */
+static int take_copy(faults *f)
+{
+    newest(f, reached_of(f));
+    for (int i = 0; i < COPIES; i++)
+        if (!f->tickets[i])
+            return i;
+    return -1;
+}
+
+static void read_record(faults *f)
+{
+    int i = take_copy(f);
+    if (i < 0)
+        return;
+    memset(f->copies[i], 0, RECORD_BYTES);
+    f->tickets[i] = give(f, (haul__command){.kind = HAUL__COMMAND_READ, .to_host = f->copies[i]});
+    if (f->tickets[i])
+        f->launched = 0;
+}
+
+void haul__index_faults_launched(haul_device *device, uint64_t ticket)
+{
+    faults *f = faults_of(device);
+    f->launched = ticket;
+    if (!atomic_load(&f->due))
+        atomic_store(&f->due, ticket);
+}
+
+void haul__index_faults_read(haul__stream *s)
+{
+    faults *f = faults_of(s->device);
+    if (f && s == s->device->compute && f->launched)
+        read_record(f);
+}
+
+uint64_t haul__index_faults_behind(haul__stream *s)
+{
+    const haul__stream *compute = s->device->compute;
+    return atomic_load(s == compute ? &s->submitted : &s->after[compute->id]);
+}
+
+void haul__index_faults_reached(haul_device *device, uint64_t ticket)
+{
+    faults *f = faults_of(device);
+    if (f)
+        haul__raise_to(&f->reached, ticket);
+}
+
+/* ---- errors ---- */
+
+/* What is noted in the newest copy, whose record is cleared. Locked. */
+static bool take_noted(faults *f, uint64_t reached, uint32_t out[FAULT_WORDS])
+{
+    int i = newest(f, reached);
+    if (i < 0)
+        return false;
+    bool noted = f->tickets[i] > f->cleared && haul__index_noted(f->copies[i]);
+    if (noted) {
+        memcpy(out, f->copies[i], RECORD_BYTES);
+        f->cleared = later(f->cleared, clear(f));
+    }
+    f->tickets[i] = 0;
+    return noted;
+}
+
+/* The ticket of a copy that has to be waited for, because there was no room for it when the point was made; 0: none.
+ * Locked. */
+static uint64_t make_up(faults *f, uint64_t reached)
+{
+    if (!f->launched || f->launched > reached)
+        return 0;
+    read_record(f);
+    return f->launched ? 0 : atomic_load(&f->device->compute->submitted);
+}
+
+static haul_status tell(faults *f)
+{
+    uint32_t      record[FAULT_WORDS] = {0};
+    haul__stream *s = f->device->compute;
+    for (bool again = true; again;) {
+        uint64_t first = atomic_load(&f->due), reached = reached_of(f), missing = 0;
+        if (!first || first > reached)
+            return HAUL_OK;
+        pthread_mutex_lock(&s->lock);
+        bool noted = take_noted(f, reached, record);
+        if (!noted)
+            missing = make_up(f, reached);
+        find_due(f);
+        pthread_mutex_unlock(&s->lock);
+        if (noted)
+            return haul__index_fail(record);
+        again = missing && !haul__use_wait_host((haul__use){s, missing}, haul__index_fault_operation);
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__index_faults_tell(haul_device *device)
+{
+    haul_status status = HAUL_OK;
+    for (faults *f = atomic_load_explicit(&all, memory_order_acquire); f && !status; f = f->next)
+        if (!device || f->device == device)
+            status = tell(f);
+    return status;
+}
