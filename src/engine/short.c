@@ -88,6 +88,8 @@ static haul_status launch(const haul__operation *operation, const double *number
     command.kernel = kernel;
     command.items = y->count;
     command.grain = HAUL__POINTWISE_GRAIN;
+    command.checks = false;
+    command.record = NULL;
     command.lanes = false;
     command.bytes = command.pattern_size = 0;
     command.pattern = 0;

@@ -74,7 +74,8 @@ static inline void run_kernel(const haul__command *launch, uint32_t *record)
         haul__parallel_for(launch->items, launch->grain, run_range, &r);
 }
 
-static haul_status check_indices(const haul__command *launch)
+/* Apart, so that other launches need no room for the record. */
+__attribute__((noinline)) static haul_status check_indices(const haul__command *launch)
 {
     uint32_t record[FAULT_WORDS] = {0};
     run_kernel(launch, record);
