@@ -156,8 +156,10 @@ HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
-/* x[..., index[i], ...] along an axis: index is 1-d, i32 or i64; on the CPU an index out of range is an error,
- * elsewhere it is undefined which element is read (never one outside x). */
+/* x[..., index[i], ...] along an axis: index is 1-d, of an integer dtype; an index counts from 0. One out of range
+ * (negative ones are) is HAUL_INVALID_ARGUMENT: of this call on the CPU, elsewhere of the next function that gives the
+ * host values or waits for the device, while the result has zeros in its place. Nothing outside x is read. The gradient
+ * leaves such an index out, and has the same error. */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
 /* The same into out. */
 HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index);
@@ -281,10 +283,10 @@ HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
 HAUL_API haul_status  haul_dropout_into(haul_tensor *out, haul_tensor *x, double p, bool training);
 
 /* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
-/* logits [N, C] against class indices y [N] (i64 or i32; u8 too). On the CPU an index out of range is an error,
- * elsewhere it counts as the nearest class; no index is left out. */
+/* logits [N, C] against class indices y [N], of an integer dtype; no index is left out. One out of range is
+ * HAUL_INVALID_ARGUMENT, as in haul_index_select, and 0 counts in place of its logit. */
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
-/* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. */
+/* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. Indices as in haul_cross_entropy. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);
 /* logits against targets in [0, 1] of the same shape, computed as max(x, 0) - x y + log(1 + exp(-|x|)). */
 HAUL_API haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target);

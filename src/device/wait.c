@@ -2,7 +2,8 @@
  *
  * The function of backends that waits, sync, and those in which a driver may wait by itself, alloc, free,
  * host_alloc and host_free, are called here and nowhere else (tests/waits.sh looks); compile is called in kernel.c. So
- * the events that are emitted here, and the counts, are complete by construction. */
+ * the events that are emitted here, and the counts, are complete by construction. What a wait brings to the host of
+ * indices out of range is in index_fault.c. */
 #include "device/wait.h"
 
 #include "core/clock.h"
