@@ -23,7 +23,7 @@ static haul_tensor *indices(haul_device *device, haul_dtype dtype, int count, co
     return haul_to(haul_cast(haul_from_host(HAUL_I64, HAUL_SHAPE(count), values), dtype), device);
 }
 
-static void assert_told(haul_status status, const char *operation, const char *message)
+static void assert_reported(haul_status status, const char *operation, const char *message)
 {
     assert_int_equal(status, HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);
@@ -37,15 +37,15 @@ static void assert_fault(haul_device *device, haul_tensor *result, const char *o
 {
     if (at_once(device)) {
         assert_null(result);
-        assert_told(haul_error_status(), operation, message);
+        assert_reported(haul_error_status(), operation, message);
     } else {
         assert_non_null(result);
-        assert_told(haul_device_sync(device), operation, message);
+        assert_reported(haul_device_sync(device), operation, message);
     }
-    assert_int_equal(haul_device_sync(device), HAUL_OK); /* it is told once */
+    assert_int_equal(haul_device_sync(device), HAUL_OK); /* only once */
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static void selecting(haul_device *device)
 {
@@ -85,7 +85,7 @@ static void losses(haul_device *device)
                  "haul_cross_entropy: y[0] is 3, but there is 1 class");
 }
 
-static void test_index_faults__are_told(void **state)
+static void test_index_faults__are_reported(void **state)
 {
     (void)state;
     on_devices(selecting);
@@ -100,15 +100,15 @@ static void assert_backward_fault(haul_device *device, haul_tensor *y, haul_tens
     haul_tensor *g = NULL;
     haul_status  status = haul_grad(haul_sum(y), &x, 1, &g);
     if (at_once(device)) {
-        assert_told(status, operation, message);
+        assert_reported(status, operation, message);
         return;
     }
     assert_int_equal(status, HAUL_OK);
-    assert_told(haul_device_sync(device), operation, message);
+    assert_reported(haul_device_sync(device), operation, message);
     assert_close(g, gradient, haul_tensor_count(x), 1e-6, "what comes from indices in range");
 }
 
-/* The memory of the indices changes behind the library's back, on the CPU, or forward told its own fault. */
+/* The memory of the indices changes behind the library's back, on the CPU, or forward reported its own fault. */
 static void backward(haul_device *device)
 {
     int64_t      at[] = {1, 0, 1};
@@ -124,8 +124,8 @@ static void backward(haul_device *device)
     if (at_once(device))
         at[2] = 2;
     else
-        assert_told(haul_device_sync(device), "haul_index_select",
-                    "haul_index_select: index[2] is 2, but axis 0 has 2 elements");
+        assert_reported(haul_device_sync(device), "haul_index_select",
+                        "haul_index_select: index[2] is 2, but axis 0 has 2 elements");
     const double s = 1 / (1 + exp(-1)) / 3; /* softmax of 0 and 1 */
     assert_backward_fault(device, ys[0], x, "haul_index_select_backward",
                           "haul_index_select_backward: index[2] is 2, but axis 0 has 2 elements",
@@ -138,7 +138,7 @@ static void backward(haul_device *device)
                           (double[]){1. / 3 - s, s - 1. / 3, -s, s, 1. / 3 - s, s});
 }
 
-static void test_index_faults__are_told_of_gradients(void **state)
+static void test_index_faults__are_reported_of_gradients(void **state)
 {
     (void)state;
     on_devices(backward);
@@ -158,8 +158,8 @@ static void several(haul_device *device)
         assert_non_null(haul_index_select(x, 0, i % 2 ? a : right));
         assert_non_null(haul_index_select(x, 0, i % 2 ? b : a));
         assert_non_null(haul_cross_entropy(x, haul_expand(b, HAUL_SHAPE(10))));
-        assert_told(haul_device_sync(device), "haul_index_select",
-                    "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
+        assert_reported(haul_device_sync(device), "haul_index_select",
+                        "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
         haul_tensor *y = haul_index_select(x, 0, right);
         assert_close(y, (double[]){27, 28, 29}, 3, 0, "the next call");
         assert_int_equal(haul_device_sync(device), HAUL_OK);
@@ -167,7 +167,7 @@ static void several(haul_device *device)
     }
 }
 
-static void test_index_faults__the_first_is_told(void **state)
+static void test_index_faults__the_first_is_reported(void **state)
 {
     (void)state;
     on_devices(several);
@@ -216,13 +216,14 @@ static void ways(haul_device *device)
         return;
     for (int i = 0; i < 6; i++) {
         haul_tensor *y = haul_index_select(x, 0, indices(device, HAUL_I64, 1, (int64_t[]){12}));
-        assert_told(ask[i](y), "haul_index_select", "haul_index_select: index[0] is 12, but axis 0 has 10 elements");
+        assert_reported(ask[i](y), "haul_index_select",
+                        "haul_index_select: index[0] is 12, but axis 0 has 10 elements");
         assert_int_equal(ask[i](haul_select(x, 0, 1)), HAUL_OK);
         assert_int_equal(ask[i](y), HAUL_OK); /* what is in it is zeros */
     }
 }
 
-static void test_index_faults__are_told_by_all_that_read(void **state)
+static void test_index_faults__are_reported_by_all_that_read(void **state)
 {
     (void)state;
     on_devices(ways);
@@ -240,14 +241,14 @@ static void many_points(haul_device *device)
         haul_scope *scope = haul_scope_push();
         for (int i = 0; i < 50; i++)
             assert_non_null(haul_to(haul_index_select(x, 0, i == wrong ? a : right), haul_cpu()));
-        assert_told(haul_device_sync(device), "haul_index_select",
-                    "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
+        assert_reported(haul_device_sync(device), "haul_index_select",
+                        "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
         assert_int_equal(haul_device_sync(device), HAUL_OK);
         haul_scope_pop(scope);
     }
 }
 
-static void test_index_faults__are_told_behind_many_points(void **state)
+static void test_index_faults__are_reported_behind_many_points(void **state)
 {
     (void)state;
     on_devices(many_points);
@@ -306,8 +307,8 @@ static void targets(haul_device *device)
                 *out = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), device);
     haul_tensor *wrong = indices(device, HAUL_I64, 2, (int64_t[]){2, 10});
     haul_status  status = haul_index_select_into(out, x, 0, wrong);
-    assert_told(at_once(device) ? status : haul_device_sync(device), "haul_index_select",
-                "haul_index_select: index[1] is 10, but axis 0 has 10 elements");
+    assert_reported(at_once(device) ? status : haul_device_sync(device), "haul_index_select",
+                    "haul_index_select: index[1] is 10, but axis 0 has 10 elements");
     if (at_once(device))
         assert_close(out, (double[]){1, 1, 1, 1, 1, 1}, 6, 0, "a function that fails changes nothing");
     else
@@ -332,8 +333,8 @@ static void replays(haul_device *device)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(haul_copy_into(index, wrong), HAUL_OK);
         haul_status status = haul__recording_replay(r, NULL);
-        assert_told(at_once(device) ? status : haul_device_sync(device), "haul_index_select",
-                    "haul_index_select: index[1] is 10, but axis 0 has 10 elements");
+        assert_reported(at_once(device) ? status : haul_device_sync(device), "haul_index_select",
+                        "haul_index_select: index[1] is 10, but axis 0 has 10 elements");
         assert_int_equal(haul_copy_into(index, right), HAUL_OK);
         assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
         assert_close(out, (double[]){12, 13, 14, 3, 4, 5}, 6, 0, "the next replay");
@@ -369,7 +370,7 @@ static void test_index_faults__of_targets_and_replays(void **state)
 
 enum { MANY = 200000, THREADS = 4 };
 
-/* All indices are wrong, and each is its place behind the bound: what is told belongs together. */
+/* All indices are wrong, and each is its place behind the bound: position and value belong together. */
 static void all_wrong(haul_device *device)
 {
     haul_tensor *x = counting(device, HAUL_SHAPE(10), 10);
@@ -426,11 +427,11 @@ static void test_index_faults__of_many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index_faults__are_told),
-        cmocka_unit_test(test_index_faults__are_told_of_gradients),
-        cmocka_unit_test(test_index_faults__the_first_is_told),
-        cmocka_unit_test(test_index_faults__are_told_by_all_that_read),
-        cmocka_unit_test(test_index_faults__are_told_behind_many_points),
+        cmocka_unit_test(test_index_faults__are_reported),
+        cmocka_unit_test(test_index_faults__are_reported_of_gradients),
+        cmocka_unit_test(test_index_faults__the_first_is_reported),
+        cmocka_unit_test(test_index_faults__are_reported_by_all_that_read),
+        cmocka_unit_test(test_index_faults__are_reported_behind_many_points),
         cmocka_unit_test(test_index_faults__cost_no_wait),
         cmocka_unit_test(test_index_faults__of_targets_and_replays),
         cmocka_unit_test(test_index_faults__of_many_threads),

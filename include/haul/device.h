@@ -53,9 +53,9 @@ HAUL_API int haul_device_list(haul_device_report *out, int capacity);
 HAUL_API haul_status  haul_set_device(haul_device *device);
 HAUL_API haul_device *haul_current_device(void);
 
-/* Wait until all that was submitted to the device is done; reports a fault of earlier asynchronous work. One of the
- * driver is final: the device is refused from then on. An index out of range (haul_index_select, haul_cross_entropy) is
- * told once, and the device goes on. */
+/* Wait until all that was submitted to the device is done; reports a fault of earlier asynchronous work. A fault of
+ * the driver is final: the device is refused from then on. An index out of range (haul_index_select,
+ * haul_cross_entropy) is reported once, and the device goes on. */
 HAUL_API haul_status haul_device_sync(haul_device *device);
 
 /* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 means what the

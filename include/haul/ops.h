@@ -156,10 +156,10 @@ HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
-/* x[..., index[i], ...] along an axis: index is 1-d, of an integer dtype; an index counts from 0. One out of range
- * (negative ones are) is HAUL_INVALID_ARGUMENT: of this call on the CPU, elsewhere of the next function that gives the
- * host values or waits for the device, while the result has zeros in its place. Nothing outside x is read. The gradient
- * leaves such an index out, and has the same error. */
+/* x[..., index[i], ...] along an axis. index is 1-d, of an integer dtype, and counts from 0. An index out of range is
+ * an error, HAUL_INVALID_ARGUMENT. On the CPU this call returns it. On other devices the next function that gives the
+ * host values or waits for the device returns it, the result has zeros for that index, and the gradient leaves it out.
+ * Memory outside x is never read or written. */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
 /* The same into out. */
 HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index);
@@ -283,8 +283,8 @@ HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
 HAUL_API haul_status  haul_dropout_into(haul_tensor *out, haul_tensor *x, double p, bool training);
 
 /* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
-/* logits [N, C] against class indices y [N], of an integer dtype; no index is left out. One out of range is
- * HAUL_INVALID_ARGUMENT, as in haul_index_select, and 0 counts in place of its logit. */
+/* logits [N, C] against class indices y [N], of an integer dtype; no index is left out. An index
+ * out of range is an error as in haul_index_select; on other devices than the CPU its logit counts as 0. */
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
 /* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. Indices as in haul_cross_entropy. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);

@@ -121,9 +121,10 @@ static inline const haul__kernel *haul__kernel_known(const haul_device *device, 
 /* The record that a launch of a kernel that checks indices passes on; NULL where the backend has its own. `operation`
  * is for whose sake it may be made. */
 haul_status haul__index_record(haul_device *device, const char *operation, const haul__buffer **out);
-/* For functions that give the host values or wait for a device, when they have waited: the error of an index out of
- * range that a kernel of the device noted, of any device for NULL. Each is told once. */
-haul_status haul__index_faults_tell(haul_device *device);
+/* The error of an index out of range that a kernel of the device noted; NULL: of any device. Returns HAUL_OK if there
+ * is none, and returns each error once. Functions that give the host values or wait for a device call it after the
+ * wait. */
+haul_status haul__index_faults_report(haul_device *device);
 
 /* Check the command, wait for what its buffers' uses demand, hand it to the backend, and leave its mark on them. A
  * command that is refused leaves its storages unmarked and untouched. Nothing happens on meta, nor for a command

@@ -1,8 +1,8 @@
 /* The records of index faults: made, copied, cleared, and turned into errors.
  *
- * A record keeps what was noted until it is cleared, so the newest copy that has arrived says all, and a copy that is
- * not made is made up for by the next one. Everything in here that is not atomic is guarded by the lock of the device's
- * compute stream, the only one whose commands write the record. */
+ * A record keeps what was noted until it is cleared. So only the newest copy that has arrived matters, and the next
+ * copy makes up for one that could not be made. The lock of the device's compute stream guards everything in here that
+ * is not atomic. Only commands of that stream write the record. */
 #include "device/index_fault.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct haul__index_faults faults;
 struct haul__index_faults {
     haul_device  *device;
     faults       *next;   /* of another device */
-    haul__storage record; /* apart from the allocator: it is no memory of the user's */
+    haul__storage record; /* not from the allocator, whose statistics count the user's memory */
     uint32_t (*copies)[FAULT_WORDS];
     uint64_t      tickets[COPIES]; /* of the commands that make the copies; 0: free */
     uint64_t      launched;        /* of the newest launch behind which no copy is made; 0: none */
@@ -38,8 +38,8 @@ static faults *faults_of(const haul_device *device)
 
 /* ---- commands ---- */
 
-/* Past haul__submit: they are part of no recording and no dry run, and nobody's copies or commands. Locked. Returns the
- * ticket, or 0 on failure, which is not recorded. */
+/* Past haul__submit, so that recordings do not repeat them, and transfers and events do not count them. Locked. Returns
+ * the ticket, or 0 on failure, which is not recorded. */
 static uint64_t give(faults *f, haul__command c)
 {
     haul__error_record before;
@@ -237,7 +237,7 @@ static uint64_t make_up(faults *f, uint64_t reached)
     return f->launched ? 0 : atomic_load(&f->device->compute->submitted);
 }
 
-static haul_status tell(faults *f)
+static haul_status report(faults *f)
 {
     uint32_t      record[FAULT_WORDS] = {0};
     haul__stream *s = f->device->compute;
@@ -258,11 +258,11 @@ static haul_status tell(faults *f)
     return HAUL_OK;
 }
 
-haul_status haul__index_faults_tell(haul_device *device)
+haul_status haul__index_faults_report(haul_device *device)
 {
     haul_status status = HAUL_OK;
     for (faults *f = atomic_load_explicit(&all, memory_order_acquire); f && !status; f = f->next)
         if (!device || f->device == device)
-            status = tell(f);
+            status = report(f);
     return status;
 }

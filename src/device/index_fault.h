@@ -9,7 +9,7 @@
 
 #include "device/device.h"
 
-/* The operation of the commands that copy and clear the record, which are no transfers and make no events. */
+/* The operation of the commands that copy and clear the record. They do not count as transfers and make no events. */
 extern const char haul__index_fault_operation[];
 
 /* A kernel that checks indices was submitted as `ticket` of the device's compute stream, which is locked. */

@@ -398,5 +398,5 @@ haul_status haul_device_sync(haul_device *device)
     if (status)
         return status;
     haul__timing_report(device); /* what others waited for, too */
-    return haul__index_faults_tell(device);
+    return haul__index_faults_report(device);
 }

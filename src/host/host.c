@@ -180,7 +180,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
         return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
     status = haul__host_before(t->storage, false, operation);
     if (!status)
-        status = haul__index_faults_tell(NULL);
+        status = haul__index_faults_report(NULL);
     if (!status)
         memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), bytes);
     return status;
@@ -274,7 +274,7 @@ static haul_status map_own(const haul_tensor *t, mapping *m)
 {
     haul_status status = haul__host_before(t->storage, (m->mode & HAUL_WRITE) != 0, "haul_map");
     if (!status)
-        status = haul__index_faults_tell(NULL);
+        status = haul__index_faults_report(NULL);
     m->memory = t->count > 0 ? (char *)t->storage->buffer.host + m->offset : &nothing;
     return status;
 }

@@ -21,7 +21,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
     if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
         if ((status = haul__host_before(storage, false, operation)) != HAUL_OK ||
-            (status = haul__index_faults_tell(NULL)) != HAUL_OK)
+            (status = haul__index_faults_report(NULL)) != HAUL_OK)
             return status;
         view->data = (const char *)storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
         return HAUL_OK;

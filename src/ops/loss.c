@@ -31,7 +31,8 @@ KERNEL4(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y, U32, faul
 {
     FOR_ITEMS(i) {
         const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[2] + i], p.classes);
-        out[p.offsets[0] + i] = c < 0 ? LIT(0.0) : -LOAD(log_p, p.offsets[1] + i * p.classes + c);
+        const A own = LOAD(log_p, p.offsets[1] + i * p.classes + M_MAX_OF(c, 0));
+        out[p.offsets[0] + i] = c < 0 ? LIT(0.0) : -own;
     }
 }
 

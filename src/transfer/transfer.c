@@ -227,7 +227,7 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
         status = read_into(host, from, offset, bytes, origin);
     haul__wait_group_end(&group);
     if (!status)
-        status = haul__index_faults_tell(NULL);
+        status = haul__index_faults_report(NULL);
     if (haul__device_is_host(from->device))
         return status;
     return counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
