@@ -38,7 +38,7 @@ static void destroy_thing(void *p)
     atomic_fetch_sub(&alive, 1);
 }
 
-static const haul__class thing_class = {"thing", destroy_thing};
+static const haul__class thing_class = {.name = "thing", .destroy = destroy_thing};
 
 /* A reference to `held` is taken over. */
 static thing *new_thing(thing *held, int name)

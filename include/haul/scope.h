@@ -3,8 +3,11 @@
  * Every tensor, module, optimizer, loss scaler, dataset, loader and opened safetensors file belongs to the scope that
  * was innermost on the calling thread when it was made, and lives until that scope is popped. Objects hold what they
  * need (a view its memory, a result the graph behind it, an optimizer its module), so popping never leaves anything
- * dangling inside the library. Popping also restores the thread's current device, placement policy, grad mode,
- * precision of matrix products and autocast, and nothing else. */
+ * dangling inside the library. A function that is given an object which does not exist any more fails with HAUL_STATE
+ * and names it, at least until its memory is used for another object; with HAUL_DEBUG=lifetimes in the environment that
+ * never happens, and the message says where the object was made and where it ended (docs/guide.md). Popping also
+ * restores the thread's current device, placement policy, grad mode, precision of matrix products and autocast, and
+ * nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
@@ -13,16 +16,19 @@
 
 HAUL_BEGIN
 
-/* Open a scope on this thread. NULL only when memory is exhausted. */
+/* Open a scope on this thread. NULL only when memory is exhausted. `name` is for messages about objects that ended with
+ * the scope; it must stay valid until the scope is popped, and may be NULL. */
 HAUL_API haul_scope *haul_scope_push(void);
+HAUL_API haul_scope *haul_scope_push_named(const char *name);
 
 /* Close `scope` and all scopes opened after it. NULL is ignored; a scope of another thread is refused. */
 HAUL_API haul_status haul_scope_pop(haul_scope *scope);
 
-/* Close `scope`, but hand `result` to the scope outside, so that a function can return it. Returns `result`; a result
- * that an older scope owns stays there. NULL (with the error kept) when result is NULL, and NULL with HAUL_STATE when
- * there is no scope outside; the scope is closed then, too. */
-HAUL_API haul_tensor *haul_scope_return(haul_scope *scope, haul_tensor *result);
+/* Close `scope`, but hand `result`, any object, to the scope outside, so that a function can return it. Returns
+ * `result`; a result that an older scope owns stays there. On failure the scope is closed, too, and the result is NULL:
+ * with the error kept when `result` is NULL, with HAUL_STATE when there is no scope outside or the result does not
+ * exist any more. */
+HAUL_API void *haul_scope_return(haul_scope *scope, void *result);
 
 /* Number of scopes open on this thread. */
 HAUL_API int haul_scope_depth(void);
@@ -31,10 +37,32 @@ HAUL_API int haul_scope_depth(void);
 HAUL_API haul_status haul_drop(void *object);
 
 /* Hold an object beyond its scope: each haul_keep is undone by one haul_release, on any thread. haul_keep returns its
- * argument. NULL and HAUL_NONE are ignored; releasing what only its scope holds is refused with HAUL_STATE. */
+ * argument, or NULL when that is not an object that exists. NULL and HAUL_NONE are ignored; releasing more often than
+ * was kept is refused with HAUL_STATE, whoever else holds the object. */
 HAUL_API void *haul_keep(void *object);
 HAUL_API void  haul_release(void *object);
 
+/* Take an object over from the scope of this thread that owns it: it lives until the caller calls haul_release, which
+ * any thread may do. This is haul_keep and haul_drop in one, for bindings to other languages. Returns its argument, or
+ * NULL with HAUL_STATE when no scope of this thread owns it. */
+HAUL_API void *haul_take(void *object);
+
 HAUL_END
+
+#ifdef __cplusplus
+/* The same with the type of the argument. */
+template <typename T> T *haul_scope_return(haul_scope *scope, T *result)
+{
+    return static_cast<T *>(haul_scope_return(scope, static_cast<void *>(result)));
+}
+template <typename T> T *haul_keep(T *object)
+{
+    return static_cast<T *>(haul_keep(static_cast<void *>(object)));
+}
+template <typename T> T *haul_take(T *object)
+{
+    return static_cast<T *>(haul_take(static_cast<void *>(object)));
+}
+#endif
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/spin.h"
 #include "core/thread.h"
 
 /* --- failures on demand --- */
@@ -38,15 +39,19 @@ int64_t haul__fault_count(void)
 
 /* --- counted blocks --- */
 
-static void count(int delta)
+static inline void count_here(haul__context *context, int delta)
 {
-    haul__context *context = haul__context_get();
-    if (!context) {
-        haul__context_count_stray(delta);
-        return;
-    }
     long long blocks = atomic_load_explicit(&context->blocks, memory_order_relaxed);
     atomic_store_explicit(&context->blocks, blocks + delta, memory_order_relaxed);
+}
+
+void haul__count_blocks(int delta)
+{
+    haul__context *context = haul__context_get();
+    if (context)
+        count_here(context, delta);
+    else
+        haul__context_count_stray(delta);
 }
 
 int64_t haul__host_blocks(void)
@@ -60,7 +65,7 @@ void *haul__malloc(size_t bytes)
         return NULL;
     void *p = malloc(bytes ? bytes : 1);
     if (p)
-        count(1);
+        haul__count_blocks(1);
     return p;
 }
 
@@ -71,7 +76,7 @@ void *haul__calloc(size_t items, size_t size)
         return NULL;
     void *p = bytes ? calloc(items, size) : calloc(1, 1);
     if (p)
-        count(1);
+        haul__count_blocks(1);
     return p;
 }
 
@@ -82,7 +87,7 @@ void *haul__realloc(void *old, size_t items, size_t size)
         return NULL;
     void *p = realloc(old, bytes ? bytes : 1);
     if (p && !old)
-        count(1);
+        haul__count_blocks(1);
     return p;
 }
 
@@ -90,7 +95,7 @@ void haul__free(void *p)
 {
     if (!p)
         return;
-    count(-1);
+    haul__count_blocks(-1);
     free(p);
 }
 
@@ -141,9 +146,14 @@ bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_siz
 
 /* --- small structures --- */
 
+/* A freed block. The first of a full list has that list's place in the heap of lists, too. */
 struct haul__spare {
+    char         head[HAUL__SMALL_HEAD];
     haul__spare *next;
+    haul__spare *next_list;
+    int          count;
 };
+_Static_assert(sizeof(haul__spare) <= HAUL__SMALL_STEP, "the smallest block has room");
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
@@ -161,6 +171,62 @@ static size_t small_class(size_t bytes)
     return bytes ? (bytes - 1) / HAUL__SMALL_STEP : 0;
 }
 
+bool haul__small_blocks_wait(void)
+{
+    return SPARE_BYTES != 0;
+}
+
+/* Lists that no thread has. */
+static struct {
+    atomic_bool            lock;
+    _Atomic(haul__spare *) lists[HAUL__SMALL_CLASSES];
+} heap;
+
+static void heap_put(haul__context *context, size_t class)
+{
+    haul__spare *list = context->spare[class];
+    if (!list)
+        return;
+    list->count = context->spare_count[class];
+    context->spare[class] = NULL;
+    context->spare_count[class] = 0;
+    haul__spin_lock(&heap.lock);
+    list->next_list = atomic_load_explicit(&heap.lists[class], memory_order_relaxed);
+    atomic_store_explicit(&heap.lists[class], list, memory_order_relaxed);
+    haul__spin_unlock(&heap.lock);
+}
+
+static bool heap_take(haul__context *context, size_t class)
+{
+    if (!atomic_load_explicit(&heap.lists[class], memory_order_relaxed) || !haul__context_get())
+        return false;
+    haul__spin_lock(&heap.lock);
+    haul__spare *list = atomic_load_explicit(&heap.lists[class], memory_order_relaxed);
+    if (list)
+        atomic_store_explicit(&heap.lists[class], list->next_list, memory_order_relaxed);
+    haul__spin_unlock(&heap.lock);
+    context->spare[class] = list;
+    context->spare_count[class] = list ? list->count : 0;
+    return list != NULL;
+}
+
+void haul__small_before_fork(void)
+{
+    haul__spin_lock(&heap.lock);
+}
+
+void haul__small_after_fork(void)
+{
+    haul__spin_unlock(&heap.lock);
+}
+
+/* A block of a class of which the thread has none. */
+__attribute__((noinline)) static void *alloc_slowly(size_t class)
+{
+    return heap_take(&haul__tls, class) ? haul__small_alloc((class + 1) * HAUL__SMALL_STEP)
+                                        : haul__malloc((class + 1) * HAUL__SMALL_STEP);
+}
+
 void *haul__small_alloc(size_t bytes)
 {
     size_t class = small_class(bytes);
@@ -169,12 +235,12 @@ void *haul__small_alloc(size_t bytes)
         return haul__malloc(bytes);
     haul__spare *spare = context->spare[class];
     if (!spare)
-        return haul__malloc((class + 1) * HAUL__SMALL_STEP);
+        return alloc_slowly(class);
     if (haul__fault_point(HAUL__FAULT_HOST))
         return NULL;
     context->spare[class] = spare->next;
     context->spare_count[class]--;
-    count(1);
+    count_here(context, 1);
     return spare;
 }
 
@@ -183,31 +249,37 @@ static bool has_room(const haul__context *context, size_t class)
     return ((size_t)context->spare_count[class] + 1) * (class + 1) * HAUL__SMALL_STEP <= SPARE_BYTES;
 }
 
-void haul__small_free(void *p, size_t bytes)
+/* The thread has no list for it, or the list is full. */
+__attribute__((noinline)) static void free_slowly(void *p, size_t bytes)
 {
     size_t class = small_class(bytes);
-    haul__context *context = haul__context_get();
-    if (!p)
-        return;
-    if (class >= HAUL__SMALL_CLASSES || !context || !has_room(context, class)) {
+    if (SPARE_BYTES == 0 || class >= HAUL__SMALL_CLASSES || !haul__context_get()) {
         haul__free(p);
         return;
     }
-    haul__spare *spare = p;
+    heap_put(&haul__tls, class);
+    haul__small_free(p, bytes);
+}
+
+void haul__small_free(void *p, size_t bytes)
+{
+    size_t class = small_class(bytes);
+    haul__context *context = &haul__tls;
+    haul__spare   *spare = p;
+    if (!p)
+        return;
+    if (class >= HAUL__SMALL_CLASSES || !context->registered || !has_room(context, class)) {
+        free_slowly(p, bytes);
+        return;
+    }
     spare->next = context->spare[class];
     context->spare[class] = spare;
     context->spare_count[class]++;
-    count(-1);
+    count_here(context, -1);
 }
 
 void haul__small_release_all(void)
 {
-    for (int class = 0; class < HAUL__SMALL_CLASSES; class ++) {
-        while (haul__tls.spare[class]) {
-            haul__spare *spare = haul__tls.spare[class];
-            haul__tls.spare[class] = spare->next;
-            free(spare); /* was counted when it was put here */
-        }
-        haul__tls.spare_count[class] = 0;
-    }
+    for (size_t class = 0; class < HAUL__SMALL_CLASSES; class ++)
+        heap_put(&haul__tls, class);
 }

@@ -20,7 +20,10 @@ char *haul__format(const char *format, ...) __attribute__((format(printf, 1, 2))
 
 /* Memory for structures that come and go with every operation (tensors, storages, nodes, scopes): freed ones wait in a
  * list of the thread's for the next of their size, which costs a tenth of malloc. `bytes` must be the same at both
- * ends. Plain malloc in debug builds and under sanitizers, so that use after free is seen. */
+ * ends. Blocks never go back to malloc: lists that are full, and those of threads that end, wait for other threads. The
+ * first HAUL__SMALL_HEAD bytes of a freed block stay as they were. Plain malloc in debug builds and under sanitizers,
+ * so that use after free is seen. */
+#define HAUL__SMALL_HEAD 24
 void *haul__small_alloc(size_t bytes);
 void  haul__small_free(void *p, size_t bytes);
 
@@ -60,5 +63,9 @@ void    haul__fault_plan(unsigned kinds, int64_t nth);
 int64_t haul__fault_count(void);
 /* Blocks of haul__malloc and friends alive now, for leak tests. */
 int64_t haul__host_blocks(void);
+/* Count blocks that are kept without being alive, or are alive again. */
+void haul__count_blocks(int delta);
+/* Do freed small blocks wait in lists? Else a stale object must not be looked at. */
+bool haul__small_blocks_wait(void);
 
 #endif

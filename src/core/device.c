@@ -3,7 +3,10 @@
 
 #include <stdio.h>
 
-static haul_device no_device = {.name = "invalid", .why = "there is no device", .why_status = HAUL_DEVICE};
+#include "core/object.h"
+
+static haul_device no_device = {
+    .mark = HAUL__DEVICE_MARK, .name = "invalid", .why = "there is no device", .why_status = HAUL_DEVICE};
 
 haul_device *haul__device_invalid(void)
 {
@@ -12,12 +15,13 @@ haul_device *haul__device_invalid(void)
 
 const char *haul_device_name(const haul_device *device)
 {
-    return device && device->valid ? device->name : "invalid";
+    return device && device->mark == HAUL__DEVICE_MARK && device->valid ? device->name : "invalid";
 }
 
 bool haul_device_is_valid(const haul_device *device)
 {
-    return device && device->valid && atomic_load_explicit(&device->lost, memory_order_relaxed) == 0;
+    return device && device->mark == HAUL__DEVICE_MARK && device->valid &&
+           atomic_load_explicit(&device->lost, memory_order_relaxed) == 0;
 }
 
 void haul__device_lose(haul_device *device, haul_status status)

@@ -35,6 +35,7 @@ struct haul__stream {
 struct haul_device {
     const struct haul__backend          *backend;
     int                                  index;        /* in the backend */
+    uint32_t                             mark;         /* HAUL__DEVICE_MARK: it is not an object (core/object.h) */
     int                                  backend_slot; /* of the backend in backends.def */
     int                                  slot;         /* in the registry: small, unique, stable */
     bool                                 valid;

@@ -4,10 +4,9 @@
  * address is compared with those of the open scopes before it is looked at, so a stale one is refused, not followed. */
 #include "core/scope.h"
 
-#include <haul/tensor.h>
-
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/lifetime.h"
 #include "core/thread.h"
 
 static void unlink_object(haul__object *object)
@@ -26,27 +25,42 @@ static void link_object(haul_scope *scope, haul__object *object)
     scope->owned.next = &object->link;
 }
 
-static void enter(haul_scope *scope, haul__context *context, bool local)
+static void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory)
 {
+    scope->mark = HAUL__SCOPE_MARK;
+    scope->name = name;
     scope->owned.next = scope->owned.prev = &scope->owned;
     scope->outer = context->innermost;
     scope->thread = context;
     scope->saved = context->state;
     scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
-    scope->local = local;
+    scope->memory = memory;
     context->innermost = scope;
 }
 
-haul_scope *haul_scope_push(void)
+static inline haul_scope *push(const char *name)
 {
+    bool           traced = haul__traces_lifetimes();
     haul__context *context = haul__context_get();
-    haul_scope    *scope = context ? haul__small_alloc(sizeof *scope) : NULL;
+    haul_scope    *scope = NULL;
+    if (context)
+        scope = traced ? haul__malloc(sizeof *scope) : haul__small_alloc(sizeof *scope);
     if (!scope) {
         haul__fail_memory("haul_scope_push", sizeof *scope);
         return NULL;
     }
-    enter(scope, context, false);
+    enter(scope, context, name, traced ? HAUL__SCOPE_TRACED : HAUL__SCOPE_SMALL);
     return scope;
+}
+
+haul_scope *haul_scope_push_named(const char *name)
+{
+    return push(name);
+}
+
+haul_scope *haul_scope_push(void)
+{
+    return push(NULL);
 }
 
 haul_status haul__scope_open(haul_scope *scope, const char *operation)
@@ -54,7 +68,7 @@ haul_status haul__scope_open(haul_scope *scope, const char *operation)
     haul__context *context = haul__context_get();
     if (!context)
         return haul__fail_memory(operation, sizeof *scope);
-    enter(scope, context, true);
+    enter(scope, context, operation, HAUL__SCOPE_LOCAL);
     return HAUL_OK;
 }
 
@@ -66,12 +80,16 @@ static void pop_innermost(haul__context *context)
     while (scope->owned.next != &scope->owned) {
         haul__object *object = (haul__object *)((char *)scope->owned.next - offsetof(haul__object, link));
         unlink_object(object);
+        if (__builtin_expect(object->traced, 0))
+            haul__life_event(object, HAUL__POPPED, scope);
         haul__object_release(object);
     }
     context->state = scope->saved;
     context->innermost = scope->outer;
-    if (!scope->local)
+    if (scope->memory == HAUL__SCOPE_SMALL)
         haul__small_free(scope, sizeof *scope);
+    else if (scope->memory == HAUL__SCOPE_TRACED)
+        haul__life_bury_block(scope);
     haul__context_settle(context);
 }
 
@@ -139,7 +157,28 @@ bool haul__scope_take(haul_scope *scope, void *object)
     return true;
 }
 
-haul_tensor *haul_scope_return(haul_scope *scope, haul_tensor *result)
+/* Hand the result to `outer` before `scope` is popped. An object that no scope owns may depend on one that does, as a
+ * parameter does on its module: if the scope took the last of what holds it, `outer` owns it now. */
+static void pop_around(haul_scope *scope, haul__object *result)
+{
+    haul_scope *outer = scope->outer;
+    bool        owned = result->scope != NULL;
+    if (owned_within(result, scope)) {
+        unlink_object(result);
+        link_object(outer, result);
+    }
+    if (!owned)
+        haul__object_keep(result);
+    pop_to(scope);
+    if (owned)
+        return;
+    if (atomic_load_explicit(&result->refs, memory_order_acquire) == 1)
+        link_object(outer, result);
+    else
+        haul__object_release(result);
+}
+
+void *haul_scope_return(haul_scope *scope, void *result)
 {
     if (!scope) {
         haul__fail_null("haul_scope_return", "scope");
@@ -147,18 +186,20 @@ haul_tensor *haul_scope_return(haul_scope *scope, haul_tensor *result)
     }
     if (check_open(scope, "haul_scope_return") != HAUL_OK)
         return NULL;
-    haul_scope *outer = scope->outer;
-    if (!result) {
-        haul__fail_null("haul_scope_return", "result");
-    } else if (!outer) {
+    bool nobodys = false;
+    if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
+        result = NULL;
+    } else if (!scope->outer) {
         haul__fail(HAUL_STATE, "haul_scope_return", "scope",
                    "there is no scope outside to take the result; push one in the caller");
         result = NULL;
-    } else if (owned_within((haul__object *)result, scope)) {
-        unlink_object((haul__object *)result);
-        link_object(outer, (haul__object *)result);
+    } else {
+        nobodys = haul__is_nobodys(result);
     }
-    pop_to(scope);
+    if (result && !nobodys)
+        pop_around(scope, result);
+    else
+        pop_to(scope);
     return result;
 }
 
@@ -167,19 +208,49 @@ int haul_scope_depth(void)
     return haul__tls.innermost ? haul__tls.innermost->depth : 0;
 }
 
+/* Says what is wrong with an object that no scope of this thread owns; nothing, if it belongs to nobody. */
+static haul_status refuse_foreign(const haul__object *object, const char *operation)
+{
+    char text[100];
+    if (haul__refuse_object(object, NULL, operation, "object"))
+        return haul_error_status();
+    if (haul__is_nobodys(object))
+        return HAUL_OK;
+    return haul__fail(
+        HAUL_STATE, operation, "object",
+        "the %s belongs to no scope of this thread: it was dropped or taken already, something else holds "
+        "it, or another thread made it",
+        haul__object_text(object, text, sizeof text));
+}
+
+/* Is it an object that a scope of this thread owns? */
+static inline bool is_owned(const haul__object *object)
+{
+    return haul__exists(object) && object->scope && object->scope->thread == &haul__tls;
+}
+
 haul_status haul_drop(void *p)
 {
     haul__object *object = p;
-    if (!object || haul__is_nobodys(object))
+    if (!object)
         return HAUL_OK;
-    if (!object->scope || object->scope->thread != &haul__tls)
-        return haul__fail(
-            HAUL_STATE, "haul_drop", "object",
-            "the %s belongs to no scope of this thread: it was dropped already, or made by another thread",
-            object->type->name);
+    if (!is_owned(object))
+        return refuse_foreign(object, "haul_drop");
     unlink_object(object);
+    if (__builtin_expect(object->traced, 0))
+        haul__life_event(object, HAUL__DROPPED, NULL);
     haul__object_release(object);
     return HAUL_OK;
+}
+
+void *haul_take(void *p)
+{
+    haul__object *object = p;
+    if (!p || !is_owned(object))
+        return refuse_foreign(object, "haul_take") ? NULL : p;
+    unlink_object(object);
+    atomic_fetch_add_explicit(&object->kept, 1, memory_order_relaxed);
+    return p;
 }
 
 void *haul__own(void *p, const char *operation)
@@ -199,6 +270,8 @@ void *haul__own(void *p, const char *operation)
         haul__object_release(object);
         return NULL;
     }
+    if (__builtin_expect(object->traced, 0))
+        haul__life_made_by(object, operation);
     link_object(haul__tls.innermost, object);
     return object;
 }

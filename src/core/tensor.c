@@ -35,8 +35,8 @@ static void embedded_destroy(void *object)
     storage->release(storage);
 }
 
-static const haul__class storage_class = {"storage", storage_destroy};
-static const haul__class embedded_class = {"storage", embedded_destroy};
+static const haul__class storage_class = {.name = "storage", .destroy = storage_destroy};
+static const haul__class embedded_class = {.name = "storage", .destroy = embedded_destroy};
 
 static void storage_init(haul__storage *storage, const haul__class *type, haul_device *device)
 {
@@ -81,13 +81,27 @@ static void tensor_destroy(void *object)
     haul__object_release(t->storage);
     haul__object_release(t->node);
     haul__object_release(t->grad);
-    haul__small_free(t, sizeof *t);
+    haul__object_free(&t->object, sizeof *t);
 }
 
-static const haul__class tensor_class = {"tensor", tensor_destroy};
-static const haul__class none_class = {"HAUL_NONE", NULL};
+/* Of a dead one the storage, which knows the device, is gone. */
+static void tensor_describe(const void *object, bool dead, char *out, size_t size)
+{
+    const haul_tensor *t = object;
+    char               text[160];
+    if (!dead && !t->storage) /* nobody has described it yet */
+        snprintf(out, size, "tensor");
+    else if (dead)
+        snprintf(out, size, "tensor %s%s", haul_dtype_name(t->dtype), haul__shape_text(&t->shape, text, sizeof text));
+    else
+        snprintf(out, size, "tensor %s", haul__tensor_text(t, text, sizeof text));
+}
 
-static haul_tensor none = {.object = {.type = &none_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE};
+const haul__class haul__tensor_class = {.name = "tensor", .destroy = tensor_destroy, .describe = tensor_describe};
+static const haul__class none_class = {.name = "HAUL_NONE"};
+
+static haul_tensor none = {.object = {.type = &none_class, .refs = 1, .mark = HAUL__OBJECT_MARK},
+                           .dtype = HAUL_DTYPE_NONE};
 
 haul_tensor *const haul_none = &none;
 
@@ -100,34 +114,37 @@ typedef struct failed_tensor {
 } failed_tensor;
 
 /* Two that belong to nobody. */
-static const haul__class nobodys_class = {"failed tensor", NULL};
+static const haul__class nobodys_class = {.name = "failed tensor"};
 
 static failed_tensor no_scope = {
-    .tensor = {.object = {.type = &nobodys_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE, .failed = true},
+    .tensor = {.object = {.type = &nobodys_class, .refs = 1, .mark = HAUL__OBJECT_MARK},
+               .dtype = HAUL_DTYPE_NONE,
+               .failed = true},
     .error = {
         .status = HAUL_STATE,
         .message =
             "no scope was open on the thread to own a result; call haul_scope_push() before the first operation"}};
-static failed_tensor no_memory = {
-    .tensor = {.object = {.type = &nobodys_class, .refs = 1}, .dtype = HAUL_DTYPE_NONE, .failed = true},
-    .error = {.status = HAUL_OUT_OF_MEMORY, .message = "host memory was exhausted"}};
+static failed_tensor no_memory = {.tensor = {.object = {.type = &nobodys_class, .refs = 1, .mark = HAUL__OBJECT_MARK},
+                                             .dtype = HAUL_DTYPE_NONE,
+                                             .failed = true},
+                                  .error = {.status = HAUL_OUT_OF_MEMORY, .message = "host memory was exhausted"}};
 
 static void failed_destroy(void *object)
 {
-    haul__small_free(object, sizeof(failed_tensor));
+    haul__object_free(object, sizeof(failed_tensor));
 }
 
-static const haul__class failed_class = {"failed tensor", failed_destroy};
+static const haul__class failed_class = {.name = "failed tensor", .destroy = failed_destroy};
 
 haul_tensor *haul__failed_tensor(void)
 {
     if (haul_scope_depth() == 0)
         return &no_scope.tensor;
-    failed_tensor *failed = haul__small_alloc(sizeof *failed);
+    failed_tensor *failed = haul__object_new_zeroed(sizeof *failed, &failed_class);
     if (!failed)
         return &no_memory.tensor;
-    failed->tensor = (haul_tensor){.dtype = HAUL_DTYPE_NONE, .failed = true};
-    haul__object_init(&failed->tensor.object, &failed_class);
+    failed->tensor.dtype = HAUL_DTYPE_NONE;
+    failed->tensor.failed = true;
     haul__error_save(&failed->error);
     return haul__own(failed, failed->error.operation);
 }
@@ -167,7 +184,7 @@ static haul_status recall(const haul_tensor *t)
 
 bool haul_tensor_is_valid(const haul_tensor *t)
 {
-    return !haul__failed(t) && !haul__is_none(t);
+    return haul__is_tensor(t);
 }
 
 haul_status haul_tensor_check(const haul_tensor *t)
@@ -203,12 +220,11 @@ static int64_t element_count(const haul_shape *shape)
 
 haul_tensor *haul__tensor_new(void)
 {
-    haul_tensor *t = haul__small_alloc(sizeof *t);
+    haul_tensor *t = haul__object_new(sizeof *t, &haul__tensor_class);
     if (!t) {
         haul__fail_memory(NULL, sizeof *t);
         return NULL;
     }
-    haul__object_init(&t->object, &tensor_class);
     t->storage = NULL;
     t->failed = t->requires_grad = false;
     t->node = NULL;
@@ -298,9 +314,11 @@ haul_status haul__check_tensor(const char *operation, const char *argument, cons
 
 haul_status haul__check_optional(const char *operation, const char *argument, const haul_tensor *t)
 {
-    if (!t)
-        return haul__fail_null(operation, argument);
-    return haul__failed(t) ? recall(t) : HAUL_OK;
+    if (haul__is_tensor(t) || haul__is_none(t))
+        return HAUL_OK;
+    if (t && (t->object.type == &failed_class || t->object.type == &nobodys_class))
+        return recall(t);
+    return haul__refuse_object(t, &haul__tensor_class, operation, argument);
 }
 
 /* --- answers --- */
@@ -308,9 +326,13 @@ haul_status haul__check_optional(const char *operation, const char *argument, co
 /* Is t a tensor one can ask about? */
 static bool check(const haul_tensor *t, const char *operation)
 {
+    if (haul__is_tensor(t))
+        return true;
     if (haul__is_none(t))
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "t", "t is HAUL_NONE, which has no shape, dtype or device");
-    return haul__check_optional(operation, "t", t) == HAUL_OK && !haul__is_none(t);
+    else
+        haul__check_optional(operation, "t", t);
+    return false;
 }
 
 static bool check_axis(const haul_tensor *t, int axis, const char *operation, int *out)

@@ -135,6 +135,7 @@ haul_tensor *haul__result(haul_tensor *t);
 
 /* The same for the result of an inner call: its error is said to be that of `operation`. */
 haul_tensor *haul__result_within(haul_tensor *t, const char *operation);
+extern const haul__class haul__tensor_class;
 
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
@@ -160,6 +161,12 @@ static inline haul_tensor *haul__optional(haul_tensor *t)
 static inline haul_status haul__status_of(const haul_tensor *t)
 {
     return haul__failed(t) ? haul_error_status() : HAUL_OK;
+}
+
+/* A tensor: not NULL, HAUL_NONE, one that is over, or an object of another class. */
+static inline bool haul__is_tensor(const haul_tensor *t)
+{
+    return t && t->object.type == &haul__tensor_class;
 }
 
 /* Does a gradient flow through t? */

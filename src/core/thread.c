@@ -31,9 +31,9 @@ static void thread_ends(void *p)
     haul__scope_pop_all();
     memset(context->state.words, 0, sizeof context->state.words);
     haul__context_settle(context);
-    haul__small_release_all();
     haul__object_release(context->attached);
     context->attached = NULL;
+    haul__small_release_all();
     pthread_mutex_lock(&lock);
     if (context->prev)
         context->prev->next = context->next;
@@ -52,10 +52,12 @@ static void thread_ends(void *p)
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
+    haul__small_before_fork();
 }
 
 static void after_fork(void)
 {
+    haul__small_after_fork();
     pthread_mutex_unlock(&lock);
 }
 
@@ -67,7 +69,7 @@ static void after_fork_in_child(void)
             add_strays(c);
     contexts = haul__tls.registered ? &haul__tls : NULL;
     haul__tls.next = haul__tls.prev = NULL;
-    pthread_mutex_unlock(&lock);
+    after_fork();
 }
 
 static void start(void)

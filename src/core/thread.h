@@ -9,7 +9,7 @@
 
 /* Sizes for haul__small_alloc: multiples of HAUL__SMALL_STEP bytes up to HAUL__SMALL_CLASSES of them. */
 #define HAUL__SMALL_STEP    64
-#define HAUL__SMALL_CLASSES 8
+#define HAUL__SMALL_CLASSES 16
 
 typedef struct haul__spare haul__spare;
 
@@ -89,5 +89,8 @@ void haul__context_count_stray(int delta);
 
 void haul__scope_pop_all(void);     /* of the calling thread */
 void haul__small_release_all(void); /* of the calling thread */
+/* The lists that all threads share are held while the process forks. */
+void haul__small_before_fork(void);
+void haul__small_after_fork(void);
 
 #endif

@@ -29,10 +29,10 @@ static void destroy(void *object)
     haul__free(d->name);
     haul__free(d->inputs);
     haul__free(d->targets);
-    haul__free(d);
+    haul__object_free(&d->object, sizeof *d);
 }
 
-static const haul__class class = {"dataset", destroy};
+const haul__class haul__dataset_class = {.name = "dataset", .destroy = destroy};
 
 /* ---- reading all of it ---- */
 
@@ -153,13 +153,12 @@ haul_dataset *haul__dataset_make(const haul_dataset_source *source, const char *
 {
     int64_t       target_count;
     haul_dataset *d = NULL;
-    if (check_source(source, operation) == HAUL_OK && !(d = haul__calloc(1, sizeof *d)))
+    if (check_source(source, operation) == HAUL_OK && !(d = haul__object_new_zeroed(sizeof *d, &haul__dataset_class)))
         haul__fail_memory(operation, sizeof *d);
     if (!d) {
         close_source(source);
         return NULL;
     }
-    haul__object_init(&d->object, &class);
     d->source = *source;
     const haul_example_spec *spec = &d->source.spec;
     if (copy_names(d, class_names, operation) == HAUL_OK &&
@@ -192,24 +191,22 @@ haul_status haul__dataset_read(const haul_dataset *d, int64_t index, void *input
 
 int64_t haul_dataset_count(const haul_dataset *dataset)
 {
-    if (dataset)
-        return dataset->source.count;
-    haul__fail_null("haul_dataset_count", "dataset");
-    return -1;
+    return haul__check_dataset(dataset, "haul_dataset_count") ? -1 : dataset->source.count;
 }
 
 haul_status haul_dataset_spec(const haul_dataset *dataset, haul_example_spec *out)
 {
-    if (!dataset || !out)
-        return haul__fail_null("haul_dataset_spec", dataset ? "out" : "dataset");
+    if (haul__check_dataset(dataset, "haul_dataset_spec"))
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null("haul_dataset_spec", "out");
     *out = dataset->source.spec;
     return HAUL_OK;
 }
 
 const char *haul_dataset_class_name(const haul_dataset *dataset, int index)
 {
-    if (!dataset) {
-        haul__fail_null("haul_dataset_class_name", "dataset");
+    if (haul__check_dataset(dataset, "haul_dataset_class_name")) {
         return NULL;
     }
     return index >= 0 && index < dataset->source.spec.classes ? dataset->class_names[index] : NULL;
@@ -217,8 +214,5 @@ const char *haul_dataset_class_name(const haul_dataset *dataset, int index)
 
 const char *haul_dataset_name(const haul_dataset *dataset)
 {
-    if (dataset)
-        return dataset->name;
-    haul__fail_null("haul_dataset_name", "dataset");
-    return NULL;
+    return haul__check_dataset(dataset, "haul_dataset_name") ? NULL : dataset->name;
 }

@@ -16,6 +16,14 @@ struct haul_dataset {
     uint8_t            *inputs, *targets; /* all examples, when they were read ahead; else NULL */
 };
 
+extern const haul__class haul__dataset_class;
+
+/* Is `dataset`, the argument of that name, a dataset that exists? Records what is wrong. */
+static inline haul_status haul__check_dataset(const haul_dataset *dataset, const char *operation)
+{
+    return haul__check_object(dataset, &haul__dataset_class, operation, "dataset");
+}
+
 /* A dataset over `source`, with names of classes (NULL: their numbers), belonging to the innermost scope. With
  * `read_ahead` all examples are read now, by several threads, if they fit into half a gigabyte; later ones each time
  * they are wanted. Takes over the source's context: on failure it has been closed. */

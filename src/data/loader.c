@@ -164,10 +164,15 @@ static void destroy(void *object)
     haul__free(l->threads);
     haul__free(l->places);
     haul__free(l->order);
-    haul__free(l);
+    haul__object_free(&l->object, sizeof *l);
 }
 
-static const haul__class class = {"loader", destroy};
+static const haul__class class = {.name = "loader", .destroy = destroy};
+
+static haul_status check_loader(const haul_loader *l, const char *operation)
+{
+    return haul__check_object(l, &class, operation, "loader");
+}
 
 static haul_status check_number(const char *name, int64_t value, int64_t limit)
 {
@@ -234,20 +239,21 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
 
 haul_loader *haul_loader_new_with(const haul_loader_options *options)
 {
-    haul_dataset *dataset = options ? options->dataset : NULL;
-    if (!dataset) {
-        haul__fail_null(NEW, options ? "dataset" : "options");
+    if (!options) {
+        haul__fail_null(NEW, "options");
         return NULL;
     }
+    haul_dataset *dataset = options->dataset;
+    if (haul__check_dataset(dataset, NEW))
+        return NULL;
     haul_device *device = options->device ? options->device : haul__device_current(NEW);
     if (!device || haul__device_check(device, NEW, "device") != HAUL_OK || check_options(dataset, options) != HAUL_OK)
         return NULL;
-    haul_loader *l = haul__calloc(1, sizeof *l);
+    haul_loader *l = haul__object_new_zeroed(sizeof *l, &class);
     if (!l) {
         haul__fail_memory(NEW, sizeof *l);
         return NULL;
     }
-    haul__object_init(&l->object, &class);
     pthread_mutex_init(&l->lock, NULL); /* these three cannot fail on Linux */
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
@@ -287,9 +293,7 @@ static void set_order(haul_loader *l)
 haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
 {
     haul_status status = HAUL_OK;
-    if (!l)
-        return haul__fail_null(START, "loader");
-    if (check_dry(l, START))
+    if (check_loader(l, START) || check_dry(l, START))
         return haul_error_status();
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
@@ -377,23 +381,18 @@ static haul_status take_next(haul_loader *l)
 
 const haul_batch *haul_loader_next(haul_loader *l)
 {
-    if (!l) {
-        haul__fail_null(NEXT, "loader");
+    if (check_loader(l, NEXT))
         return NULL;
-    }
     l->status = take_next(l);
     return l->status ? NULL : &l->current;
 }
 
 haul_status haul_loader_status(const haul_loader *loader)
 {
-    return loader ? loader->status : haul__fail_null("haul_loader_status", "loader");
+    return check_loader(loader, "haul_loader_status") ? haul_error_status() : loader->status;
 }
 
 int64_t haul_loader_batches(const haul_loader *loader)
 {
-    if (loader)
-        return loader->batches;
-    haul__fail_null("haul_loader_batches", "loader");
-    return -1;
+    return check_loader(loader, "haul_loader_batches") ? -1 : loader->batches;
 }

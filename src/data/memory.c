@@ -49,6 +49,8 @@ static haul_status check_tensor(const haul_tensor *t, const char *name)
     char text[160];
     if (haul__is_none(t))
         return haul__fail(HAUL_INVALID_ARGUMENT, NEW, name, "%s must be a tensor", name);
+    if (haul__check_tensor(NEW, name, t))
+        return haul_error_status();
     if (haul_tensor_device(t) != haul_cpu())
         return haul__fail(HAUL_DEVICE, NEW, name,
                           "%s is %s; examples are read on the CPU: move it with haul_to(%s, "

@@ -10,6 +10,9 @@ haul_status haul__device_check(const haul_device *device, const char *operation,
 {
     if (!device || device == haul__device_invalid()) /* what haul_tensor_device(NULL) gave: keep the error behind it */
         return haul__fail_null(operation, argument);
+    if (device->mark != HAUL__DEVICE_MARK)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
+                          "%s is not a device; haul_device_get and haul_cpu return devices", argument);
     if (!device->valid)
         return haul__fail(device->why_status, operation, argument, "%s", device->why);
     if (atomic_load_explicit(&device->lost, memory_order_acquire) == 2)

@@ -45,10 +45,12 @@ static struct {
 
 static _Atomic(haul_device *) the_cpu;
 
-static haul_device no_room = {.name = "invalid",
+static haul_device no_room = {.mark = HAUL__DEVICE_MARK,
+                              .name = "invalid",
                               .why = "no such device (nor any of the many other names that were tried)",
                               .why_status = HAUL_DEVICE};
-static haul_device no_memory = {.name = "invalid",
+static haul_device no_memory = {.mark = HAUL__DEVICE_MARK,
+                                .name = "invalid",
                                 .why = "host memory is exhausted: the device could not be opened",
                                 .why_status = HAUL_OUT_OF_MEMORY};
 
@@ -100,6 +102,7 @@ static haul_device *device_new(int b, int index)
     haul_device *device = haul__calloc(1, sizeof *device);
     if (!device)
         return NULL;
+    device->mark = HAUL__DEVICE_MARK;
     device->backend = backends[b];
     device->index = index;
     device->backend_slot = b;
@@ -205,6 +208,7 @@ static haul_device *invalid(const char *name, const char *format, ...)
     haul_device *device = haul__calloc(1, sizeof *device);
     if (!device)
         return &no_memory;
+    device->mark = HAUL__DEVICE_MARK;
     memcpy(device->name, key, sizeof key);
     device->why_status = HAUL_DEVICE;
     va_start(arguments, format);

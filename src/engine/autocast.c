@@ -137,7 +137,7 @@ static void destroy_table(void *object)
     haul__free(table);
 }
 
-static const haul__class table_class = {"autocast's casts", destroy_table};
+static const haul__class table_class = {.name = "autocast's casts", .destroy = destroy_table};
 
 /* The thread's table; NULL where there is none and none can be made. */
 static cast_table *table_get(bool make)

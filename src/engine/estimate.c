@@ -21,7 +21,7 @@ static void destroy(void *object)
     haul__free(e);
 }
 
-static const haul__class estimate_class = {"estimate", destroy};
+static const haul__class estimate_class = {.name = "estimate", .destroy = destroy};
 
 /* ---- operations ---- */
 

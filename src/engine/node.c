@@ -19,7 +19,7 @@ static void destroy_node(void *object)
     haul__small_free(node, node->bytes);
 }
 
-static const haul__class node_class = {"graph node", destroy_node};
+static const haul__class node_class = {.name = "graph node", .destroy = destroy_node};
 
 bool haul__records(haul_tensor *const *inputs, int count)
 {

@@ -176,13 +176,13 @@ static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool
                           "%d tensors are given; at least one is needed", operands ? c->count : 0);
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i] = operands[i];
-        if (haul__failed(t))
-            return haul__check_optional(name, haul__operand_name(c, i), t);
         if (haul__is_none(t)) {
             if (!haul__operand_spec(c, i)->optional)
                 return refuse_none(c, i);
             continue;
         }
+        if (!haul__is_tensor(t))
+            return haul__check_optional(name, haul__operand_name(c, i), t);
         if (haul__operand_spec(c, i)->written)
             c->writes |= 1u << i;
         if (!c->device)

@@ -30,7 +30,7 @@ static bool is_quiet(void)
 bool haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count, bool *tracked)
 {
     const haul_tensor *a = operation->pointwise ? operands[0] : NULL;
-    if (!a || !a->storage || !a->contiguous || a->count == 0 || !(HAUL__FLOATS >> a->dtype & 1) || !is_quiet())
+    if (!haul__is_tensor(a) || !a->contiguous || a->count == 0 || !(HAUL__FLOATS >> a->dtype & 1) || !is_quiet())
         return false;
     const haul_device *device = a->storage->device;
     if (!haul__device_is_synchronous(device) || !haul__device_computes(device))
@@ -38,7 +38,7 @@ bool haul__is_short(const haul__operation *operation, haul_tensor *const *operan
     bool tracks = haul__tracks(a);
     for (int i = 1; i < count; i++) {
         const haul_tensor *b = operands[i];
-        if (!b || !b->storage || b->storage->device != device || b->dtype != a->dtype || !b->contiguous ||
+        if (!haul__is_tensor(b) || b->storage->device != device || b->dtype != a->dtype || !b->contiguous ||
             !same_shape(a, b))
             return false;
         tracks = tracks || haul__tracks(b);
@@ -154,7 +154,7 @@ haul_tensor *haul__apply_short(const haul__operation *operation, const void *att
 static bool is_target(const haul__operation *operation, const haul_tensor *out, haul_tensor *const *operands, int count)
 {
     const haul_tensor *a = operands[0];
-    if (!out || !out->storage || out->storage->device != a->storage->device || !out->contiguous ||
+    if (!haul__is_tensor(out) || out->storage->device != a->storage->device || !out->contiguous ||
         out->dtype != (operation->to_bool ? HAUL_BOOL : a->dtype) || !same_shape(out, a) || haul__tracks(out))
         return false;
     for (int i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* HAUL_DEBUG: a list of words, each of which is a subscriber that writes to standard error.
+/* HAUL_DEBUG: a list of words, most of which are subscribers that write to standard error.
  *
  * "dispatch" reports each new choice of an implementation: operation, device, problem, who computes it, and who was
  * preferred to it but refused. A choice is new if no line that was written before is the same.
@@ -61,6 +61,7 @@ static struct {
     const char      *word;
     haul__subscriber subscriber;
 } words[] = {
+    {.word = "lifetimes"}, /* core/lifetime.h looks for it */
     {"dispatch", {.of = {.take = report_choice, .kinds = HAUL_EVENT_IMPLEMENTATION, .everywhere = true}}},
 };
 
@@ -71,7 +72,8 @@ static void switch_on(const char *word, size_t length, bool (*attach)(haul__subs
     for (int i = 0; i < WORDS; i++) {
         if (strlen(words[i].word) != length || strncmp(words[i].word, word, length) != 0)
             continue;
-        attach(&words[i].subscriber);
+        if (words[i].subscriber.of.take)
+            attach(&words[i].subscriber);
         return;
     }
     fprintf(stderr, "HAUL_DEBUG: \"%.*s\" is not known; these are: ", (int)(length < 80 ? length : 80), word);

@@ -3,18 +3,12 @@
  * A thread's own subscribers hang in a list that only the thread touches; process-wide ones in a list under a lock that
  * is held while they run. What both lists want together is in a word of each thread (core/thread.h), which is all that
  * is looked at where nobody listens. A subscriber that goes away while one runs is unlinked after that one returned. */
-#include <string.h>
-#if defined(__has_include)
-#if __has_include(<execinfo.h>)
-#include <execinfo.h>
-#define HAVE_BACKTRACE 1
-#endif
-#endif
-
 #include <pthread.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/place.h"
 #include "events/call.h"
 #include "events/debug.h"
 #include "events/events.h"
@@ -139,7 +133,7 @@ static void thread_ends(void *object)
     update_listener(0);
 }
 
-static const haul__class attached_class = {"event subscribers", thread_ends};
+static const haul__class attached_class = {.name = "event subscribers", .destroy = thread_ends};
 
 static void lock_everywhere(void)
 {
@@ -340,10 +334,7 @@ typedef struct stack {
 
 static void walk(stack *frames)
 {
-    frames->count = 0;
-#ifdef HAVE_BACKTRACE
-    frames->count = backtrace(frames->frames, FRAMES);
-#endif
+    frames->count = haul__take_frames(frames->frames, FRAMES);
 }
 
 static void tell(haul__subscriber *s, haul_event *event, stack *frames)

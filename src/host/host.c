@@ -249,7 +249,7 @@ static void destroy_mapping(void *object)
     haul__free(m);
 }
 
-static const haul__class mapping_class = {"mapping", destroy_mapping};
+static const haul__class mapping_class = {.name = "mapping", .destroy = destroy_mapping};
 
 static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of the mappings of all storages */
 static char            nothing;                               /* what a tensor without elements maps to */

@@ -225,11 +225,10 @@ static haul_status save_checkpoint(const char *path, haul_module *module, haul_o
 haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
                                  haul_training_position position, const haul_text_pair *extra, int extra_count)
 {
-    if (!path || !module || !optimizer || (!extra && extra_count))
-        return haul__fail_null(SAVE_CHECKPOINT, !path        ? "path"
-                                                : !module    ? "module"
-                                                : !optimizer ? "optimizer"
-                                                             : "extra");
+    if (!path || (!extra && extra_count))
+        return haul__fail_null(SAVE_CHECKPOINT, path ? "extra" : "path");
+    if (haul__check_module(module, SAVE_CHECKPOINT) || haul__check_optimizer(optimizer, SAVE_CHECKPOINT))
+        return haul_error_status();
     numbers     values;
     haul_status status = check_arguments(position, extra, extra_count);
     if (status == HAUL_OK)
@@ -314,11 +313,10 @@ static haul_status load_checkpoint(const char *path, haul_module *module, haul_o
 haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
                                  haul_training_position *position)
 {
-    if (!path || !module || !optimizer || !position)
-        return haul__fail_null(LOAD_CHECKPOINT, !path        ? "path"
-                                                : !module    ? "module"
-                                                : !optimizer ? "optimizer"
-                                                             : "position");
+    if (!path || !position)
+        return haul__fail_null(LOAD_CHECKPOINT, path ? "position" : "path");
+    if (haul__check_module(module, LOAD_CHECKPOINT) || haul__check_optimizer(optimizer, LOAD_CHECKPOINT))
+        return haul_error_status();
     numbers     values;
     haul_status status = check_optimizer(module, optimizer, false, LOAD_CHECKPOINT);
     if (status != HAUL_OK)

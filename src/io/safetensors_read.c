@@ -31,10 +31,15 @@ static void destroy(void *object)
     haul__object_release(file->mapping);
     haul__file_close(&file->file);
     haul__free(file->path);
-    haul__free(file);
+    haul__object_free(&file->object, sizeof *file);
 }
 
-static const haul__class class = {"safetensors file", destroy};
+static const haul__class class = {.name = "safetensors file", .destroy = destroy};
+
+static haul_status check_file(const haul_safetensors *file, const char *operation)
+{
+    return haul__check_object(file, &class, operation, "file");
+}
 
 static haul_status read_header(haul_safetensors *f)
 {
@@ -74,12 +79,11 @@ haul_safetensors *haul_open_safetensors_with(const haul_open_safetensors_options
         haul__fail_null(OPEN, options ? "path" : "options");
         return NULL;
     }
-    haul_safetensors *f = haul__calloc(1, sizeof *f);
+    haul_safetensors *f = haul__object_new_zeroed(sizeof *f, &class);
     if (!f) {
         haul__fail_memory(OPEN, sizeof *f);
         return NULL;
     }
-    haul__object_init(&f->object, &class);
     f->file.fd = -1;
     if (open_file(f, options) == HAUL_OK)
         return haul__own(f, OPEN);
@@ -94,16 +98,15 @@ const haul__safetensors_header *haul__safetensors_header_of(const haul_safetenso
 
 int haul_safetensors_count(const haul_safetensors *file)
 {
-    if (file)
-        return file->header.count;
-    haul__fail_null("haul_safetensors_count", "file");
-    return -1;
+    return check_file(file, "haul_safetensors_count") ? -1 : file->header.count;
 }
 
 haul_status haul_safetensors_entry(const haul_safetensors *file, int index, haul_file_tensor *out)
 {
-    if (!file || !out)
-        return haul__fail_null("haul_safetensors_entry", file ? "out" : "file");
+    if (check_file(file, "haul_safetensors_entry"))
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null("haul_safetensors_entry", "out");
     if (index < 0 || index >= file->header.count)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_safetensors_entry", "index",
                           "there is no tensor %d; there are %d", index, file->header.count);
@@ -147,8 +150,10 @@ static haul_tensor *load_copy(haul_safetensors *file, const haul__safetensors_en
 haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
 {
     char quoted[HAUL__QUOTED_SIZE];
-    if (!file || !name) {
-        haul__fail_null(LOAD, file ? "name" : "file");
+    if (check_file(file, LOAD))
+        return haul__failed_tensor();
+    if (!name) {
+        haul__fail_null(LOAD, "name");
         return haul__failed_tensor();
     }
     const haul__safetensors_entry *e = haul__safetensors_find(&file->header, name);
@@ -172,16 +177,15 @@ bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor 
 
 int haul_safetensors_metadata_count(const haul_safetensors *file)
 {
-    if (file)
-        return file->header.metadata_count;
-    haul__fail_null("haul_safetensors_metadata_count", "file");
-    return -1;
+    return check_file(file, "haul_safetensors_metadata_count") ? -1 : file->header.metadata_count;
 }
 
 haul_status haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out)
 {
-    if (!file || !out)
-        return haul__fail_null("haul_safetensors_metadata_entry", file ? "out" : "file");
+    if (check_file(file, "haul_safetensors_metadata_entry"))
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null("haul_safetensors_metadata_entry", "out");
     if (index < 0 || index >= file->header.metadata_count)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_safetensors_metadata_entry", "index",
                           "there is no text %d; there are %d", index, file->header.metadata_count);
@@ -191,8 +195,10 @@ haul_status haul_safetensors_metadata_entry(const haul_safetensors *file, int in
 
 const char *haul_safetensors_metadata(const haul_safetensors *file, const char *key)
 {
-    if (!file || !key) {
-        haul__fail_null("haul_safetensors_metadata", file ? "key" : "file");
+    if (check_file(file, "haul_safetensors_metadata"))
+        return "";
+    if (!key) {
+        haul__fail_null("haul_safetensors_metadata", "key");
         return "";
     }
     const char *value = haul__safetensors_find_text(&file->header, key);

@@ -43,8 +43,10 @@ static haul_status save(const char *path, const haul_named_tensor *tensors, int 
 
 haul_status haul_save_weights_with(const char *path, const haul_save_weights_options *options)
 {
-    if (!path || !options || !options->module)
-        return haul__fail_null(SAVE, !path ? "path" : !options ? "options" : "module");
+    if (!path || !options)
+        return haul__fail_null(SAVE, path ? "options" : "path");
+    if (haul__check_module(options->module, SAVE))
+        return haul_error_status();
     if (options->metadata_count < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata_count", "metadata_count is %d; expected 0 or more",
                           options->metadata_count);
@@ -250,8 +252,10 @@ static haul_status load(const char *path, const haul_load_weights_options *o, na
 
 haul_status haul_load_weights_with(const char *path, const haul_load_weights_options *options)
 {
-    if (!path || !options || !options->module)
-        return haul__fail_null(LOAD, !path ? "path" : !options ? "options" : "module");
+    if (!path || !options)
+        return haul__fail_null(LOAD, path ? "options" : "path");
+    if (haul__check_module(options->module, LOAD))
+        return haul_error_status();
     names *n = NULL;
     if (options->report) {
         *options->report = (haul_weights_report){0};

@@ -104,7 +104,7 @@ static void destroy(void *object)
     haul__free(c);
 }
 
-static const haul__class copies_class = {"derived copies", destroy};
+static const haul__class copies_class = {.name = "derived copies", .destroy = destroy};
 
 /* ---- finding and keeping ---- */
 

@@ -30,7 +30,7 @@ static haul_tensor *forward(haul_module *module, haul_tensor *x, const haul_scop
     if (!y && haul_error_status() == HAUL_OK)
         haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
                    module->kind);
-    if (haul__check_optional("haul_call", "y", y))
+    if (haul__check_optional("haul_call", "the result of forward", y))
         return NULL;
     /* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */
     if (!haul__is_none(y) && y->object.scope != scope)
@@ -52,7 +52,7 @@ static void name_layer(const haul_module *module, const char *name)
 
 haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor *x)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul_scope_push_named(name ? name : module->kind);
 
     if (!scope)
         return haul__failed_tensor();
@@ -76,11 +76,15 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
     return haul__result(y);
 }
 
+/* A module decides itself what HAUL_NONE means. */
+static haul_status check_input(const haul_tensor *x, const char *operation)
+{
+    return haul__is_none(x) ? HAUL_OK : haul__check_tensor(operation, "x", x);
+}
+
 haul_tensor *haul_call(haul_module *module, haul_tensor *x)
 {
-    if (!module)
-        haul__fail_null("haul_call", "module");
-    if (!module || haul__check_optional("haul_call", "x", x))
+    if (haul__check_module(module, "haul_call") || haul__check_optional("haul_call", "x", x))
         return haul__failed_tensor();
     return haul__call_named(module, NULL, x);
 }
@@ -88,9 +92,11 @@ haul_tensor *haul_call(haul_module *module, haul_tensor *x)
 haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x)
 {
     static const char operation[] = "haul_call_child";
-    if (!module || !name)
-        haul__fail_null(operation, module ? "name" : "module");
-    if (!module || !name || haul__check_optional(operation, "x", x))
+    if (haul__check_module(module, operation))
+        return haul__failed_tensor();
+    if (!name)
+        haul__fail_null(operation, "name");
+    if (!name || haul__check_optional(operation, "x", x))
         return haul__failed_tensor();
     haul_module *child = haul_module_child(module, name);
     if (!child)

@@ -31,10 +31,17 @@ static void destroy(void *object)
     haul__free(m->names);
     haul__free(m->state);
     haul__free(m->kind);
-    haul__free(m);
+    m->kind = NULL; /* messages about it may come later */
+    haul__object_free(&m->object, sizeof *m);
 }
 
-static const haul__class module_class = {"module", destroy};
+static void describe(const void *object, bool dead, char *out, size_t size)
+{
+    const haul_module *m = object;
+    snprintf(out, size, "module%s%s", dead ? "" : " ", dead ? "" : m->kind);
+}
+
+const haul__class haul__module_class = {.name = "module", .destroy = destroy, .describe = describe};
 
 /* ---- making ---- */
 
@@ -44,12 +51,11 @@ static haul_module *new_module(const char *kind, haul_forward *forward, size_t s
         haul__fail_null(operation, kind ? "forward" : "kind");
         return NULL;
     }
-    haul_module *m = haul__calloc(1, sizeof *m);
+    haul_module *m = haul__object_new_zeroed(sizeof *m, &haul__module_class);
     if (!m) {
         haul__fail_memory(operation, sizeof *m);
         return NULL;
     }
-    haul__object_init(&m->object, &module_class);
     m->forward = forward;
     m->training = true;
     m->kind = haul__strdup(kind);
@@ -74,16 +80,12 @@ haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward,
 
 void *haul_module_state(haul_module *module)
 {
-    if (!module)
-        haul__fail_null("haul_module_state", "module");
-    return module ? module->state : NULL;
+    return haul__check_module(module, "haul_module_state") ? NULL : module->state;
 }
 
 const char *haul_module_kind(const haul_module *module)
 {
-    if (!module)
-        haul__fail_null("haul_module_kind", "module");
-    return module ? module->kind : "";
+    return haul__check_module(module, "haul_module_kind") ? "" : module->kind;
 }
 
 haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status, const char *operation)
@@ -158,8 +160,12 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
 {
     static const char operation[] = "haul_module_add";
 
-    if (!module || !name || !child)
-        return haul__fail_null(operation, !module ? "module" : !name ? "name" : "child");
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    if (!name)
+        return haul__fail_null(operation, "name");
+    if (haul__check_object(child, &haul__module_class, operation, "child"))
+        return haul_error_status();
     haul_status status = check_new_name(module, operation, name);
     if (status)
         return status;
@@ -198,8 +204,10 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
 static haul_status check_tensor(const haul_module *module, const char *operation, const char *name,
                                 const haul_tensor *tensor, const char *argument)
 {
-    if (!module || !name)
-        return haul__fail_null(operation, module ? "name" : "module");
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    if (!name)
+        return haul__fail_null(operation, "name");
     if (haul__is_none(tensor))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "'%s' is HAUL_NONE; leave it out instead", name);
     if (haul__check_optional(operation, argument, tensor))
@@ -289,8 +297,10 @@ static haul_module *walk(haul_module *module, const char *path, size_t length, c
 
 haul_module *haul_module_child(haul_module *module, const char *path)
 {
-    if (!module || !path) {
-        haul__fail_null("haul_module_child", module ? "path" : "module");
+    if (haul__check_module(module, "haul_module_child"))
+        return NULL;
+    if (!path) {
+        haul__fail_null("haul_module_child", "path");
         return NULL;
     }
     return walk(module, path, strlen(path), "haul_module_child");
@@ -298,8 +308,10 @@ haul_module *haul_module_child(haul_module *module, const char *path)
 
 static haul_tensor *tensor_at(haul_module *module, const char *path, bool is_buffer, const char *operation)
 {
-    if (!module || !path) {
-        haul__fail_null(operation, module ? "path" : "module");
+    if (haul__check_module(module, operation))
+        return NULL;
+    if (!path) {
+        haul__fail_null(operation, "path");
         return NULL;
     }
     const char  *dot = strrchr(path, '.');
@@ -409,8 +421,10 @@ int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacit
 {
     static const char operation[] = "haul_module_tensors";
 
-    if (!module || (!out && capacity > 0)) {
-        haul__fail_null(operation, module ? "out" : "module");
+    if (haul__check_module(module, operation))
+        return -1;
+    if (!out && capacity > 0) {
+        haul__fail_null(operation, "out");
         return -1;
     }
     listing l = {.root = module, .out = out, .capacity = capacity};
@@ -448,14 +462,13 @@ haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count)
 int64_t haul_module_parameter_count(haul_module *module)
 {
     int                n = 0;
-    haul_named_tensor *all = module ? haul__module_tensor_list(module, &n) : NULL;
     int64_t            elements = 0;
+    haul_named_tensor *all = NULL;
 
-    if (!all) {
-        if (!module)
-            haul__fail_null("haul_module_parameter_count", "module");
+    if (haul__check_module(module, "haul_module_parameter_count") == HAUL_OK)
+        all = haul__module_tensor_list(module, &n);
+    if (!all)
         return -1;
-    }
     for (int i = 0; i < n && !all[i].is_buffer; i++) {
         bool shared = false; /* one tensor under two names counts once */
         for (int j = 0; j < i; j++)
@@ -481,15 +494,13 @@ static void set_training(haul_module *m, bool training)
 
 haul_status haul_module_train(haul_module *module, bool training)
 {
-    if (!module)
-        return haul__fail_null("haul_module_train", "module");
+    if (haul__check_module(module, "haul_module_train"))
+        return haul_error_status();
     set_training(module, training);
     return HAUL_OK;
 }
 
 bool haul_module_is_training(const haul_module *module)
 {
-    if (!module)
-        haul__fail_null("haul_module_is_training", "module");
-    return module && module->training;
+    return haul__check_module(module, "haul_module_is_training") == HAUL_OK && module->training;
 }

@@ -105,8 +105,8 @@ static void set_place(haul_module *m, haul_device *device, bool only_placed)
 
 static haul_status move_to_device(haul_module *module, haul_device *device, const char *operation)
 {
-    if (!module)
-        return haul__fail_null(operation, "module");
+    if (haul__check_module(module, operation))
+        return haul_error_status();
     haul_status status = haul__device_check(device, operation, "device");
     return status ? status : move_module(module, &(target){.operation = operation, .device = device});
 }
@@ -133,8 +133,8 @@ haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format
 {
     static const char operation[] = "haul_module_to_memory_format";
 
-    if (!module)
-        return haul__fail_null(operation, "module");
+    if (haul__check_module(module, operation))
+        return haul_error_status();
     if (format != HAUL_CONTIGUOUS && format != HAUL_CHANNELS_LAST)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "format",
                           "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);

@@ -4,6 +4,16 @@
 
 #include <haul/nn.h>
 
+#include "core/object.h"
+
+extern const haul__class haul__module_class;
+
+/* Is `module`, the argument of that name, a module that exists? Records what is wrong. */
+static inline haul_status haul__check_module(const haul_module *module, const char *operation)
+{
+    return haul__check_object(module, &haul__module_class, operation, "module");
+}
+
 /* All that haul_module_tensors lists, in fresh memory for haul__free. NULL on failure. */
 haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count);
 

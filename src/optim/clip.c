@@ -86,11 +86,11 @@ static haul_tensor *clip(haul_module *module, double max_norm)
 
 haul_tensor *haul_clip_grad_norm(haul_module *module, double max_norm)
 {
-    if (!module)
-        haul__fail_null(operation, "module");
-    else if (!(max_norm >= 0))
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "max_norm", "max_norm is %g; it must be at least 0", max_norm);
-    haul_scope *scope = module && max_norm >= 0 ? haul_scope_push() : NULL;
+    haul_status status = haul__check_module(module, operation);
+    if (!status && !(max_norm >= 0))
+        status =
+            haul__fail(HAUL_INVALID_ARGUMENT, operation, "max_norm", "max_norm is %g; it must be at least 0", max_norm);
+    haul_scope *scope = status ? NULL : haul_scope_push();
     if (!scope)
         return haul__failed_tensor();
     haul_set_grad_enabled(false);

@@ -33,10 +33,15 @@ static void destroy(void *object)
     haul__object_release(s->scale);
     haul__object_release(s->tracker);
     haul__object_release(s->found);
-    haul__free(s);
+    haul__object_free(&s->object, sizeof *s);
 }
 
-static const haul__class scaler_class = {"gradient scaler", destroy};
+static const haul__class scaler_class = {.name = "gradient scaler", .destroy = destroy};
+
+static haul_status check_scaler(const haul_grad_scaler *scaler, const char *operation)
+{
+    return haul__check_object(scaler, &scaler_class, operation, "scaler");
+}
 
 /* Hold a tensor in place of another. */
 static void hold(haul_tensor **place, haul_tensor *t)
@@ -81,12 +86,11 @@ static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
 
     if (haul__failed(tracker))
         return NULL;
-    haul_grad_scaler *s = haul__calloc(1, sizeof *s);
+    haul_grad_scaler *s = haul__object_new_zeroed(sizeof *s, &scaler_class);
     if (!s) {
         haul__fail_memory("haul_grad_scaler_new", sizeof *s);
         return NULL;
     }
-    haul__object_init(&s->object, &scaler_class);
     s->how = (haul__grad_growth){.growth = o->growth != 0 ? o->growth : 2,
                                  .backoff = o->backoff != 0 ? o->backoff : 0.5,
                                  .interval = o->growth_interval ? o->growth_interval : 2000};
@@ -111,11 +115,11 @@ haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *opti
 {
     static const char operation[] = "haul_grad_scaler_new";
 
-    if (!options || !options->optimizer) {
-        haul__fail_null(operation, options ? "optimizer" : "options");
+    if (!options) {
+        haul__fail_null(operation, "options");
         return NULL;
     }
-    if (check_options(options))
+    if (haul__check_optimizer(options->optimizer, operation) || check_options(options))
         return NULL;
     haul_scope *scope = haul_scope_push();
     if (!scope)
@@ -136,7 +140,9 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 {
     static const char operation[] = "haul_grad_scaler_scale";
 
-    haul_status status = scaler ? haul__check_tensor(operation, "loss", loss) : haul__fail_null(operation, "scaler");
+    haul_status status = check_scaler(scaler, operation);
+    if (!status)
+        status = haul__check_tensor(operation, "loss", loss);
     if (!status && !haul_dtype_is_float(loss->dtype))
         status = haul__fail(HAUL_DTYPE, operation, "loss", "loss is %s, but a floating dtype is expected",
                             haul_dtype_name(loss->dtype));
@@ -148,9 +154,7 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 
 double haul_grad_scaler_factor(haul_grad_scaler *scaler)
 {
-    if (!scaler)
-        haul__fail_null("haul_grad_scaler_factor", "scaler");
-    return scaler ? haul_item(scaler->scale) : NAN;
+    return check_scaler(scaler, "haul_grad_scaler_factor") ? NAN : haul_item(scaler->scale);
 }
 
 /* A dry run leaves a scaler that existed before, and what it knows of the optimizer, as they were. */
@@ -341,8 +345,8 @@ haul_status haul_grad_scaler_unscale(haul_grad_scaler *scaler, haul_optimizer *o
 {
     static const char operation[] = "haul_grad_scaler_unscale";
 
-    if (!scaler || !optimizer)
-        return haul__fail_null(operation, scaler ? "optimizer" : "scaler");
+    if (check_scaler(scaler, operation) || haul__check_optimizer(optimizer, operation))
+        return haul_error_status();
     if (is_done(scaler, optimizer, optimizer->unscaled_round))
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "its gradients were unscaled already, since the last haul_grad_scaler_update");
@@ -355,8 +359,8 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
 {
     static const char operation[] = "haul_grad_scaler_step";
 
-    if (!scaler || !optimizer)
-        return haul__fail_null(operation, scaler ? "optimizer" : "scaler");
+    if (check_scaler(scaler, operation) || haul__check_optimizer(optimizer, operation))
+        return haul_error_status();
     if (is_done(scaler, optimizer, optimizer->stepped_round))
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "its step was made already; call haul_grad_scaler_update after the steps of all optimizers");
@@ -383,8 +387,8 @@ static haul_status update(haul_grad_scaler *s)
 
 haul_status haul_grad_scaler_update(haul_grad_scaler *scaler)
 {
-    if (!scaler)
-        return haul__fail_null("haul_grad_scaler_update", "scaler");
+    if (check_scaler(scaler, "haul_grad_scaler_update"))
+        return haul_error_status();
     if (!scaler->found)
         return haul__fail(HAUL_STATE, "haul_grad_scaler_update", "scaler",
                           "no gradients were looked at since the last update; call haul_grad_scaler_step first");

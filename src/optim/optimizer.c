@@ -130,10 +130,10 @@ static void destroy(void *object)
     haul__object_release(o->found);
     haul__object_release(o->skipped);
     haul__free(o->settings);
-    haul__free(o);
+    haul__object_free(&o->object, sizeof *o);
 }
 
-static const haul__class optimizer_class = {"optimizer", destroy};
+const haul__class haul__optimizer_class = {.name = "optimizer", .destroy = destroy};
 
 static bool fill_entry(const haul__optimizer_kind *kind, haul__optimizer_entry *e, const haul_named_tensor *named)
 {
@@ -183,16 +183,14 @@ haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_modul
 {
     haul_status status = HAUL_OK;
 
-    if (!module) {
-        haul__fail_null(operation, "module");
+    if (haul__check_module(module, operation)) {
         return NULL;
     }
-    haul_optimizer *o = haul__calloc(1, sizeof *o);
+    haul_optimizer *o = haul__object_new_zeroed(sizeof *o, &haul__optimizer_class);
     if (!o) {
         haul__fail_memory(operation, sizeof *o);
         return NULL;
     }
-    haul__object_init(&o->object, &optimizer_class);
     o->kind = kind;
     o->module = module;
     haul__object_keep(module);
@@ -389,15 +387,15 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
 
 haul_status haul_optimizer_step(haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        return haul__fail_null("haul_optimizer_step", "optimizer");
+    if (haul__check_optimizer(optimizer, "haul_optimizer_step"))
+        return haul_error_status();
     return haul__optimizer_guarded_step(optimizer, NULL);
 }
 
 haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        return haul__fail_null("haul_optimizer_zero_grad", "optimizer");
+    if (haul__check_optimizer(optimizer, "haul_optimizer_zero_grad"))
+        return haul_error_status();
     for (int i = 0; i < optimizer->count; i++) {
         haul_status status = haul_set_grad(optimizer->entries[i].parameter, HAUL_NONE);
         if (status)
@@ -410,15 +408,13 @@ haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
 
 double haul_optimizer_lr(const haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        haul__fail_null("haul_optimizer_lr", "optimizer");
-    return optimizer ? optimizer->lr : NAN;
+    return haul__check_optimizer(optimizer, "haul_optimizer_lr") ? NAN : optimizer->lr;
 }
 
 haul_status haul_optimizer_set_lr(haul_optimizer *optimizer, double lr)
 {
-    if (!optimizer)
-        return haul__fail_null("haul_optimizer_set_lr", "optimizer");
+    if (haul__check_optimizer(optimizer, "haul_optimizer_set_lr"))
+        return haul_error_status();
     haul_status status = haul__optimizer_number(lr, 0, INFINITY, "haul_optimizer_set_lr", "lr");
     if (!status)
         optimizer->lr = lr;
@@ -427,24 +423,20 @@ haul_status haul_optimizer_set_lr(haul_optimizer *optimizer, double lr)
 
 const char *haul_optimizer_kind(const haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        haul__fail_null("haul_optimizer_kind", "optimizer");
-    return optimizer ? optimizer->kind->name : "";
+    return haul__check_optimizer(optimizer, "haul_optimizer_kind") ? "" : optimizer->kind->name;
 }
 
 haul_module *haul_optimizer_module(haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        haul__fail_null("haul_optimizer_module", "optimizer");
-    return optimizer ? optimizer->module : NULL;
+    return haul__check_optimizer(optimizer, "haul_optimizer_module") ? NULL : optimizer->module;
 }
 
 int64_t haul_optimizer_steps(const haul_optimizer *optimizer)
 {
-    if (!optimizer)
-        haul__fail_null("haul_optimizer_steps", "optimizer");
-    if (!optimizer || !optimizer->skipped)
-        return optimizer ? optimizer->steps : -1;
+    if (haul__check_optimizer(optimizer, "haul_optimizer_steps"))
+        return -1;
+    if (!optimizer->skipped)
+        return optimizer->steps;
     int64_t skipped;
     return haul_read(optimizer->skipped, &skipped, sizeof skipped) ? -1 : optimizer->steps - skipped;
 }

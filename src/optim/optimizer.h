@@ -61,6 +61,14 @@ struct haul_optimizer {
     haul_optimizer *next, *previous; /* among all that are alive */
 };
 
+extern const haul__class haul__optimizer_class;
+
+/* Is `optimizer`, the argument of that name, an optimizer that exists? Records what is wrong. */
+static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer, const char *operation)
+{
+    return haul__check_object(optimizer, &haul__optimizer_class, operation, "optimizer");
+}
+
 /* What operations that make a step infer: operand 0 is the parameter, whose shape and layout all others have but those
  * with dtypes of their own. */
 haul_status haul__infer_step(haul__call *c);

@@ -53,8 +53,10 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
     static const char operation[] = "haul_optimizer_state";
     int               count = 0;
 
-    if (!optimizer || (!out && capacity > 0)) {
-        haul__fail_null(operation, optimizer ? "out" : "optimizer");
+    if (haul__check_optimizer(optimizer, operation))
+        return -1;
+    if (!out && capacity > 0) {
+        haul__fail_null(operation, "out");
         return -1;
     }
     const haul__optimizer_kind *kind = optimizer->kind;
@@ -210,8 +212,10 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
 {
     static const char operation[] = "haul_optimizer_load_state";
 
-    if (!optimizer || (!tensors && count > 0))
-        return haul__fail_null(operation, optimizer ? "tensors" : "optimizer");
+    if (haul__check_optimizer(optimizer, operation))
+        return haul_error_status();
+    if (!tensors && count > 0)
+        return haul__fail_null(operation, "tensors");
     if (count < 0 || steps < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, count < 0 ? "count" : "steps", "%s is negative",
                           count < 0 ? "count" : "steps");

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/place.h"
 #include "events/events.h"
-#include "watch/place.h"
 
 static struct {
     pthread_mutex_t lock; /* of replacing the sink */

@@ -327,6 +327,7 @@ static haul_device *new_device(int index)
     device->backend = &backend;
     device->index = index;
     device->slot = HAUL__MAX_DEVICES - 1 - index;
+    device->mark = HAUL__DEVICE_MARK;
     device->valid = true;
     snprintf(device->name, sizeof device->name, "late:%d", index);
     device->properties.name = device->name;

@@ -1,11 +1,15 @@
 /* Which place of the program called the library, from the return addresses on the stack. */
-#include "watch/place.h"
+#include "core/place.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define HAVE_BACKTRACE 1
+#endif
 #if __has_include(<sys/auxv.h>)
 #include <sys/auxv.h>
 #define HAVE_AUXILIARY_VECTOR 1
@@ -13,6 +17,17 @@
 #endif
 
 enum { SHOWN = 8 };
+
+int haul__take_frames(void **frames, int capacity)
+{
+#ifdef HAVE_BACKTRACE
+    return backtrace(frames, capacity);
+#else
+    (void)frames;
+    (void)capacity;
+    return 0;
+#endif
+}
 
 static const char *base_name(const char *path)
 {
