@@ -24,10 +24,11 @@
 
 enum {
     MOST_THREADS = 1024,
-    MOST_UNITS = 1024,    /* of a job; more pieces than these are claimed several at once */
-    WATCH_NS = 50000,     /* how long an idle thread watches for work, and a caller for the last unit */
-    PAUSES_PER_LOOK = 32, /* between looks at the clock */
-    LINE = 64             /* bytes of a cache line */
+    MOST_UNITS = 1024,     /* of a job; more pieces than these are claimed several at once */
+    WATCH_NS = 50000,      /* how long an idle thread watches for work, and a caller for the last unit */
+    PAUSES_PER_LOOK = 32,  /* between looks at the clock */
+    LEAST_STACK = 2 << 20, /* bytes, of every thread */
+    LINE = 64              /* bytes of a cache line */
 };
 
 /* The ticket: units left in the low bits, number of the job above. */
@@ -230,13 +231,30 @@ static void *worker(void *unused)
 
 /* --- starting and stopping; by whoever has taken the pool --- */
 
+/* Kernels, decoders of pictures and the user's `read` run here: the stack does not become small with the limit of the
+ * main thread's (ulimit -s). */
+static int create_with_stack(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    pthread_attr_t attributes;
+    size_t         bytes = 0;
+    int            failed = pthread_attr_init(&attributes);
+    if (failed)
+        return failed;
+    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < LEAST_STACK)
+        failed = pthread_attr_setstacksize(&attributes, LEAST_STACK);
+    if (!failed)
+        failed = pthread_create(thread, &attributes, run, context);
+    pthread_attr_destroy(&attributes);
+    return failed;
+}
+
 static int start_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
     sigset_t all, before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return -1;
-    int failed = pthread_create(thread, NULL, run, context);
+    int failed = create_with_stack(thread, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -260,6 +278,9 @@ static void forget_workers(void)
 {
     pool.workers = 0;
     pool.failed_at = 0;
+    atomic_store(&pool.quit, false);
+    atomic_fetch_and(&pool.ticket, ~LEFT_MASK); /* nothing is left of a job of the parent */
+    atomic_store(&pool.pending, 0);
     atomic_store(&pool.sleeping, 0);
     atomic_store(&pool.caller_sleeps, false);
     atomic_store(&pool.taken, false);
@@ -392,6 +413,11 @@ haul__thread_handle *haul__thread_start(void (*run)(void *), void *context)
         return NULL;
     }
     return handle;
+}
+
+void haul__thread_forget(haul__thread_handle *handle)
+{
+    haul__free(handle);
 }
 
 void haul__thread_join(haul__thread_handle *handle)

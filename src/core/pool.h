@@ -19,6 +19,8 @@ void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *
 typedef struct haul__thread_handle haul__thread_handle;
 haul__thread_handle               *haul__thread_start(void (*run)(void *), void *context);
 void                               haul__thread_join(haul__thread_handle *handle);
+/* Of a thread that the process does not have, because it is the child of a fork. */
+void haul__thread_forget(haul__thread_handle *handle);
 
 /* Cores that this process may use. */
 int haul__core_count(void);

@@ -17,6 +17,13 @@ static haul__context  *contexts;
 static atomic_llong    strays; /* blocks of threads that have ended or have no context */
 static unsigned        watched_everywhere = HAUL__WATCH_UNKNOWN;
 
+static atomic_int forks;
+
+int haul__fork_count(void)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
 static void add_strays(haul__context *context)
 {
     atomic_fetch_add_explicit(&strays, atomic_load_explicit(&context->blocks, memory_order_relaxed),
@@ -64,6 +71,7 @@ static void after_fork(void)
 /* Of all threads only the calling one lives on in the child. */
 static void after_fork_in_child(void)
 {
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
     for (haul__context *c = contexts; c; c = c->next)
         if (c != &haul__tls)
             add_strays(c);

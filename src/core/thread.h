@@ -48,6 +48,10 @@ extern _Thread_local haul__context haul__tls HAUL__TLS_MODEL;
 
 bool haul__context_register(void);
 
+/* How many forks there were between the first use of the library and this process. What was begun at a lower count
+ * belongs to a parent, and so do the threads and locks in it. */
+int haul__fork_count(void);
+
 /* Set a part of the words: that of all threads, of those too that register later, or that of the calling thread. */
 void haul__watch_everywhere(unsigned bits);
 void haul__watch_here(unsigned bits);

@@ -52,6 +52,7 @@ struct haul_loader {
 
     haul__thread_handle **threads;
     int                   thread_count;
+    int                   forks; /* haul__fork_count of the process that the threads are in */
     place                *places;
     int                   place_count;
 };
@@ -129,6 +130,23 @@ static void halt(haul_loader *l)
     l->current = (haul_batch){0};
 }
 
+/* In the child of a fork: the workers do not exist, and whatever they held or were doing is as they left it. The epoch
+ * is over here, and the next one starts threads of its own. */
+static void adopt_after_fork(haul_loader *l)
+{
+    if (l->forks == haul__fork_count())
+        return;
+    l->forks = haul__fork_count();
+    for (int i = 0; i < l->thread_count; i++)
+        haul__thread_forget(l->threads[i]);
+    l->thread_count = l->busy = 0;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    l->running = false;
+    halt(l);
+}
+
 static haul_status start_workers(haul_loader *l)
 {
     while (l->thread_count < l->workers && !l->dry) {
@@ -148,6 +166,7 @@ static haul_status start_workers(haul_loader *l)
 static void destroy(void *object)
 {
     haul_loader *l = object;
+    adopt_after_fork(l);
     halt(l);
     pthread_mutex_lock(&l->lock);
     l->quit = true;
@@ -232,6 +251,7 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     l->batches = count / r->batch + (!o->drop_last && count % r->batch != 0);
     l->shuffle = o->shuffle;
     l->dry = haul__is_dry();
+    l->forks = haul__fork_count();
     l->workers = o->workers;
     /* One place more than batches ahead: for the one the caller has. */
     l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
@@ -298,6 +318,7 @@ haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
                           (long long)first, (long long)l->batches);
+    adopt_after_fork(l);
     halt(l);
     for (int i = 0; i < l->place_count && status == HAUL_OK; i++)
         status = haul__batch_slot_prepare(&l->places[i].slot, &l->recipe, START);
@@ -361,6 +382,10 @@ static haul_status take_next(haul_loader *l)
     haul_status status = check_dry(l, NEXT);
     if (status)
         return status;
+    if (l->started && l->forks != haul__fork_count())
+        return haul__fail(HAUL_STATE, NEXT, "loader",
+                          "the epoch was begun before this process was forked, and its workers are in the parent; call "
+                          "haul_loader_start here");
     if (!l->started)
         return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
     status = retire(l);

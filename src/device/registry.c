@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "device/device.h"
+#include "device/forked.h"
 #include "kernels/kernels.h"
 
 /* Autocast has a place for this many. */
@@ -77,11 +78,53 @@ const char *haul__backend_name(int slot)
     return backends[slot]->name;
 }
 
+/* ---- forks ---- */
+
+/* Does looking for its devices start a driver? */
+static bool has_driver(const haul__backend *backend)
+{
+    return !backend->host_memory && !backend->no_data;
+}
+
+static void give_up(haul_device *device, const haul__backend *backend)
+{
+    device->backend = backend;
+    device->valid = false;
+    device->why_status = HAUL_STATE;
+    haul__device_forked_why(device->name, device->why, sizeof device->why);
+    atomic_store(&device->lost, 2);
+}
+
+/* Devices of drivers that the parent started are over. */
+static void after_fork_in_child(void)
+{
+    static haul__backend forked[MAX_BACKENDS];
+    registry.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    for (int b = 0; b < backend_count; b++) {
+        const haul__backend *before = backends[b];
+        if (!registry.counted[b] || registry.counts[b] == 0 || !has_driver(before) || before == &forked[b])
+            continue;
+        haul__backend_forked(before, &forked[b]);
+        backends[b] = &forked[b];
+        for (int i = 0; i < registry.device_count; i++)
+            if (registry.devices[i]->backend == before)
+                give_up(registry.devices[i], &forked[b]);
+    }
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child); /* without memory for it children are not protected */
+}
+
 /* ---- opening; the registry is locked ---- */
 
 static int count_of(int b)
 {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     if (!registry.counted[b]) {
+        if (has_driver(backends[b]))
+            pthread_once(&watched, watch_forks);
         registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
         registry.counted[b] = true;
     }
@@ -296,7 +339,7 @@ static int find_gpus(haul_device *out[HAUL__MAX_DEVICES])
 {
     int found = 0;
     for (int b = 0; b < backend_count; b++) {
-        for (int i = 0; !backends[b]->host_memory && !backends[b]->no_data && i < count_of(b); i++) {
+        for (int i = 0; has_driver(backends[b]) && i < count_of(b); i++) {
             haul_device *device = open_device(b, i);
             int          at = found;
             if (!device->valid || device->properties.kind != HAUL_KIND_GPU || found == HAUL__MAX_DEVICES)
