@@ -26,6 +26,14 @@ haul_tensor *compute(haul_tensor *x, haul_tensor *w, int64_t n)
     x = haul_batch_norm(haul_linear(x, w, HAUL_NONE), HAUL_NONE, .training = true);
     return haul_sum(haul_mean(x), HAUL_AXES(0, -1), .keepdim = true);
 }
+haul_module *make(haul_tensor **first)
+{
+    haul_scope  *scope = haul_scope_push_named("make");
+    haul_tensor *kept = haul_keep(*first), *taken = haul_take(haul_exp(kept));
+    haul_release(taken);
+    *first = haul_scope_return(haul_scope_push(), haul_sqrt(kept));
+    return haul_scope_return(scope, haul_nn_relu());
+}
 haul_loader *train(haul_module **module, haul_optimizer **optimizer)
 {
     *module = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 8, 3, .padding = {1, 1}), haul_nn_batch_norm(8), haul_nn_flatten(1),

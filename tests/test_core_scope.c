@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <haul/tensor.h>
+#include <haul/haul.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -423,9 +423,59 @@ static void test_scope__push_without_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_scope__##name, setup, teardown)
 
+/* ---- stale pointers, without HAUL_DEBUG=lifetimes ---- */
+
+static void test_scope__stale_objects_are_refused_until_memory_is_used_again(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 }; /* more than the list of a thread has room for */
+    static haul_tensor *stale[COUNT];
+    if (!haul__small_blocks_wait())
+        skip();
+    haul_scope *scope = haul_scope_push(), *outer = scope;
+    scope = haul_scope_push();
+    for (int i = 0; i < COUNT; i++)
+        assert_non_null(stale[i] = haul_empty(HAUL_F32, HAUL_SHAPE(2, 3)));
+    haul_module *m = haul_nn_relu();
+    haul_scope_pop(scope);
+    for (int i = 0; i < COUNT; i++) {
+        haul_error_clear();
+        assert_int_equal(haul_drop(stale[i]), HAUL_STATE);
+        assert_int_equal(haul_tensor_ndim(stale[i]), -1);
+        assert_non_null(strstr(haul_error_message(), "tensor f32[2,3] that does not exist any more"));
+    }
+    haul_call(m, stale[0]);
+    assert_non_null(strstr(haul_error_message(), "haul_call: module is a module that does not exist any more"));
+    haul_scope_pop(outer);
+}
+
+static void *make_tensor(void *context)
+{
+    haul_tensor **out = context;
+    haul_scope   *scope = haul_scope_push();
+    *out = haul_empty(HAUL_F32, HAUL_SHAPE(2, 3));
+    haul_scope_pop(scope);
+    return NULL;
+}
+
+static void test_scope__objects_of_threads_that_ended_are_refused(void **state)
+{
+    pthread_t    thread;
+    haul_tensor *stale;
+    (void)state;
+    if (!haul__small_blocks_wait())
+        skip();
+    assert_int_equal(pthread_create(&thread, NULL, make_tensor, &stale), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(haul_tensor_ndim(stale), -1);
+    assert_int_equal(haul_error_status(), HAUL_STATE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scope__stale_objects_are_refused_until_memory_is_used_again),
+        cmocka_unit_test(test_scope__objects_of_threads_that_ended_are_refused),
         TEST(owns_until_popped),
         TEST(pop_takes_those_above),
         TEST(pop_of_null_is_ignored),
