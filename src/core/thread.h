@@ -27,6 +27,8 @@ struct haul__context {
     haul__spare   *spare[HAUL__SMALL_CLASSES];
     int            spare_count[HAUL__SMALL_CLASSES];
     haul__context *next, *prev; /* all threads' */
+    void          *scratch;     /* haul__scratch's */
+    size_t         scratch_bytes;
 
     atomic_uint watch; /* bits of a layer above (src/events), the union of two parts: the thread's own, all threads' */
     unsigned    own_watch; /* the thread's own; the list's lock guards it */
@@ -62,6 +64,11 @@ static inline haul__context *haul__context_get(void)
 {
     return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
 }
+
+/* Memory of the calling thread's for the length of a function that calls nothing which wants it, too: what would be too
+ * large for a small stack. Aligned for vectors; not cleared. It stays with the thread. NULL, with nothing recorded,
+ * when memory is exhausted. */
+void *haul__scratch(size_t bytes);
 
 /* The calling thread's settings. */
 static inline haul__thread_state *haul__thread(void)

@@ -8,8 +8,10 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/tiles.h"
+#include "core/error.h"
 #include "core/pool.h"
 #include "core/shape.h"
+#include "core/thread.h"
 
 /* Multiplications worth a piece of their own; most pieces; rows of A below which packing B does not pay, and below
  * which dot products take the place of packing a transposed B. */
@@ -23,6 +25,7 @@
 typedef struct product {
     const haul__gemm      *call;
     const haul__cpu_tiles *tiles;
+    atomic_bool            no_memory;                                /* for a panel */
     int64_t                size;                                     /* of an element */
     int64_t                row_pieces, column_pieces, rows, columns; /* of a matrix; of a piece */
 } product;
@@ -45,11 +48,15 @@ typedef struct piece {
 } piece;
 
 /* Columns [first, last) of the piece, through a packed panel at a time or from B itself. */
-static void multiply(const product *p, const piece *x, int64_t first, int64_t last, bool packed)
+static void multiply(product *p, const piece *x, int64_t first, int64_t last, bool packed)
 {
     const haul__gemm *g = p->call;
     int64_t           width = p->tiles->width, step = packed ? width : last - first, rows[HAUL__TILE_DEPTH];
-    char              panel[HAUL__TILE_DEPTH * HAUL__TILE_BYTES] __attribute__((aligned(64)));
+    char             *panel = packed ? haul__scratch(HAUL__TILE_DEPTH * HAUL__TILE_BYTES) : NULL;
+    if (packed && !panel) {
+        atomic_store_explicit(&p->no_memory, true, memory_order_relaxed);
+        return;
+    }
     for (int64_t j = first; j < last; j += step) {
         int64_t k0 = 0;
         do {
@@ -100,7 +107,7 @@ static void multiply_dots(const product *p, const piece *x)
     }
 }
 
-static void run_piece(const product *p, int64_t index)
+static void run_piece(product *p, int64_t index)
 {
     const haul__gemm *g = p->call;
     int64_t           matrix = index / (p->row_pieces * p->column_pieces);
@@ -192,5 +199,7 @@ haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
     cut(&p);
     int64_t pieces = call->batch * p.row_pieces * p.column_pieces;
     haul__parallel_for(pieces, haul__ceil_div(pieces, MOST_PIECES), run_pieces, &p);
-    return HAUL_OK;
+    return atomic_load_explicit(&p.no_memory, memory_order_relaxed)
+               ? haul__fail_memory(NULL, HAUL__TILE_DEPTH * HAUL__TILE_BYTES)
+               : HAUL_OK;
 }

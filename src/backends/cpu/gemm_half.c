@@ -5,7 +5,9 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/halves.h"
 #include "backends/cpu/tiles.h"
+#include "core/error.h"
 #include "core/pool.h"
+#include "core/thread.h"
 
 /* A block of C is ROWS rows of one panel; DEPTH rows of B are taken at a time. Multiplications worth a piece. */
 #define ROWS       96
@@ -17,8 +19,16 @@ typedef struct product {
     const haul__gemm       *call;
     const haul__cpu_tiles  *tiles;
     const haul__cpu_halves *halves;
+    atomic_bool             no_memory;          /* for a scratch */
     int64_t                 row_blocks, panels; /* of a matrix */
 } product;
+
+/* What a thread needs for a block. */
+typedef struct scratch {
+    _Alignas(64) float block[ROWS * DEPTH];
+    _Alignas(64) float panel[DEPTH * WIDTH];
+    _Alignas(64) float sums[ROWS * WIDTH];
+} scratch;
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -49,7 +59,7 @@ static void store(const product *p, float *sums, uint16_t *c, const uint16_t *bi
     }
 }
 
-static void run_block(const product *p, int64_t index)
+static void run_block(product *p, int64_t index)
 {
     const haul__gemm *g = p->call;
     int64_t           each = p->row_blocks * p->panels, z = index / each, within = index - z * each;
@@ -57,31 +67,34 @@ static void run_block(const product *p, int64_t index)
     int64_t           rows = smaller(ROWS, g->m - i), columns = smaller(p->tiles->width, g->n - j);
     const uint16_t   *a = element(g->a, g->a_offset + z * g->a_batch + i * g->a_row);
     const uint16_t   *b = element(g->b, g->b_offset + z * g->b_batch + j * g->b_col);
-    float block[ROWS * DEPTH] __attribute__((aligned(64))), panel[DEPTH * WIDTH] __attribute__((aligned(64)));
-    float sums[ROWS * WIDTH] __attribute__((aligned(64)));
+    scratch          *s = haul__scratch(sizeof *s);
 
-    memset(sums, 0, sizeof sums);
+    if (!s) {
+        atomic_store_explicit(&p->no_memory, true, memory_order_relaxed);
+        return;
+    }
+    memset(s->sums, 0, sizeof s->sums);
     if (columns < WIDTH)
-        memset(panel, 0, sizeof panel); /* tiles read whole vectors */
+        memset(s->panel, 0, sizeof s->panel); /* tiles read whole vectors */
     for (int64_t k = 0; k < DEPTH; k++)
         offsets[k] = k * WIDTH;
     for (int64_t k = 0; k < g->k; k += DEPTH) {
         int64_t depth = smaller(DEPTH, g->k - k);
-        p->halves->widen(block, DEPTH, &(haul__cpu_matrix){a + k * g->a_col, rows, depth, g->a_row, g->a_col});
-        p->halves->widen(panel, WIDTH, &(haul__cpu_matrix){b + k * g->b_row, depth, columns, g->b_row, g->b_col});
+        p->halves->widen(s->block, DEPTH, &(haul__cpu_matrix){a + k * g->a_col, rows, depth, g->a_row, g->a_col});
+        p->halves->widen(s->panel, WIDTH, &(haul__cpu_matrix){b + k * g->b_row, depth, columns, g->b_row, g->b_col});
         p->tiles->product(&(haul__cpu_product){.m = rows,
                                                .n = columns,
                                                .k = depth,
-                                               .a = block,
+                                               .a = s->block,
                                                .a_row = DEPTH,
                                                .a_column = 1,
-                                               .b = panel,
+                                               .b = s->panel,
                                                .b_rows = offsets,
-                                               .c = sums,
+                                               .c = s->sums,
                                                .c_row = WIDTH,
                                                .accumulate = true});
     }
-    store(p, sums, element(g->c, g->c_offset + z * g->c_batch + i * g->c_row + j),
+    store(p, s->sums, element(g->c, g->c_offset + z * g->c_batch + i * g->c_row + j),
           g->bias ? element(g->bias, g->bias_offset + j) : NULL, rows, columns);
 }
 
@@ -98,5 +111,6 @@ haul_status haul__cpu_gemm_half(const haul__gemm *call)
     p.panels = (call->n - 1) / p.tiles->width + 1;
     int64_t work = smaller(ROWS, call->m) * smaller(p.tiles->width, call->n) * smaller(call->k, PIECE_WORK) + 1;
     haul__parallel_for(call->batch * p.row_blocks * p.panels, 1 + PIECE_WORK / work, run_blocks, &p);
-    return HAUL_OK;
+    return atomic_load_explicit(&p.no_memory, memory_order_relaxed) ? haul__fail_memory(NULL, sizeof(scratch))
+                                                                    : HAUL_OK;
 }
