@@ -1,5 +1,5 @@
 /* What works in the child of a fork, and what is refused there (docs/guide.md, "Fork").
- * ctest: cuda */
+ * ctest: cuda; labels=no-tsan */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -161,6 +161,12 @@ static void test_lifetimes__dropped_data_is_not_read(void **state)
     haul_scope   *scope = haul_scope_push();
     haul_dataset *d = haul_blobs(8);
     haul_loader  *l = haul_loader_new(d, .batch = 2);
+    assert_int_equal(haul_loader_start(l, 0), HAUL_OK);
+    haul_tensor *x = haul_loader_next(l)->x;
+    assert_int_equal(haul_tensor_dim(x, 0), 2);
+    assert_non_null(haul_loader_next(l));
+    assert_int_equal(haul_tensor_dim(x, 0), -1);
+    assert_error(HAUL_STATE, "t is a tensor f32[2,10] that does not exist any more", "haul_loader_next made it");
     assert_int_equal(haul_drop(l), HAUL_OK);
     assert_int_equal(haul_loader_start(l, 0), HAUL_STATE);
     assert_null(haul_loader_next(l));

@@ -12,9 +12,6 @@ void haul__life_bury(haul__object *object);
 /* The same for what has no history: a scope of `bytes`. */
 void haul__life_bury_block(void *block);
 
-/* Who made it: a public function. */
-void haul__life_made_by(haul__object *object, const char *operation);
-
 typedef enum haul__life_end { HAUL__HELD, HAUL__POPPED, HAUL__DROPPED, HAUL__RELEASED } haul__life_end;
 
 /* A scope or a user gave the object up here; it may live on. `scope` is the one that was popped. */

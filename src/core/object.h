@@ -87,6 +87,14 @@ static inline bool haul__traces_lifetimes(void)
 
 void *haul__object_new_traced(size_t bytes, const haul__class *type);
 void  haul__object_bury(haul__object *object);
+void  haul__life_made_by(haul__object *object, const char *operation);
+
+/* Say who made an object that no scope will own but users see. */
+static inline void haul__made_by(haul__object *object, const char *operation)
+{
+    if (__builtin_expect(object->traced, 0))
+        haul__life_made_by(object, operation);
+}
 
 /* Memory for an object of `bytes` that users see, with its head filled in: one reference, no owner. NULL when memory is
  * exhausted, with nothing recorded. `destroy` calls haul__object_free last. */

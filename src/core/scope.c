@@ -270,8 +270,7 @@ void *haul__own(void *p, const char *operation)
         haul__object_release(object);
         return NULL;
     }
-    if (__builtin_expect(object->traced, 0))
-        haul__life_made_by(object, operation);
+    haul__made_by(object, operation);
     link_object(haul__tls.innermost, object);
     return object;
 }

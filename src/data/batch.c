@@ -107,6 +107,8 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
     memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
     haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
+    if (t)
+        haul__made_by(&t->object, ORIGIN);
     if (!t || !there)
         return t;
     if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) == HAUL_OK)
@@ -139,6 +141,14 @@ haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *re
         haul__error_save(error);
     haul__error_restore(&before);
     return status;
+}
+
+void haul__batch_slot_adopt(haul__batch_slot *slot)
+{
+    haul__storage *all[] = {slot->host_x, slot->host_y, slot->device_x, slot->device_y};
+    for (int i = 0; i < 4; i++)
+        if (all[i] && all[i]->uses)
+            haul__uses_init(all[i]->uses);
 }
 
 void haul__batch_slot_clear(haul__batch_slot *slot)

@@ -37,6 +37,9 @@ haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *re
                                   const int64_t *indices, int64_t n, const atomic_bool *stop,
                                   haul__error_record *error);
 
+/* In the child of a fork: the slot is as a worker of the parent left it, and what was under way is not awaited. */
+void haul__batch_slot_adopt(haul__batch_slot *slot);
+
 void haul__batch_slot_clear(haul__batch_slot *slot); /* gives the batch up, keeps the memory */
 void haul__batch_slot_free(haul__batch_slot *slot);
 

@@ -140,6 +140,8 @@ static void adopt_after_fork(haul_loader *l)
     for (int i = 0; i < l->thread_count; i++)
         haul__thread_forget(l->threads[i]);
     l->thread_count = l->busy = 0;
+    for (int i = 0; i < l->place_count; i++)
+        haul__batch_slot_adopt(&l->places[i].slot);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
