@@ -117,6 +117,44 @@ static void test_matmul__dtypes_promote(void **state)
     haul_scope_pop(scope);
 }
 
+/* What dtype limits would do to the sums shows in every product, also by vectors, in batches and into a target. */
+static void small_integers(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_U8, HAUL_I8, HAUL_I16};
+    const double            a_values[] = {127, 126, 125, 100, 99, 98}, want[] = {47630, 37424, 37424, 29405};
+    haul_tensor            *long_a = haul_to(haul_from_host(HAUL_F64, HAUL_SHAPE(2, 3), a_values), device);
+    for (int i = 0; i < 3; i++) {
+        haul_tensor *a = haul_cast(long_a, dtypes[i]), *b = haul_transpose(a, 0, 1), *out, *bias;
+        haul_tensor *batch = haul_expand(haul_unsqueeze(b, 0), HAUL_SHAPE(2, 3, 2)), *row = haul_select(a, 0, 0);
+        haul_set_device(device);
+        assert_int_equal(haul_tensor_dtype(haul_matmul(a, b)), HAUL_I32);
+        assert_close(haul_matmul(a, b), want, 4, 0, "a product of small integers");
+        assert_close(haul_select(haul_matmul(a, batch), 0, 1), want, 4, 0, "products in a batch");
+        assert_close(haul_matmul(row, b), want, 2, 0, "a vector's product");
+        assert_close(haul_matmul(row, row), want, 1, 0, "a dot product");
+        out = haul_zeros(HAUL_I32, HAUL_SHAPE(2, 2));
+        assert_int_equal(haul_matmul_into(out, a, b), HAUL_OK);
+        assert_close(out, want, 4, 0, "into a target");
+        bias = haul_full(dtypes[i], HAUL_SHAPE(2), 100);
+        assert_int_equal(haul_linear_into(out, a, a, bias, .relu = true), HAUL_OK);
+        assert_close(haul_sub_scalar(out, 100), want, 4, 0, "a layer into a target");
+        assert_int_equal(haul_tensor_dtype(haul_linear(a, a, HAUL_NONE)), HAUL_I32);
+        assert_int_equal(haul_matmul_into(haul_zeros(dtypes[i], HAUL_SHAPE(2, 2)), a, b), HAUL_DTYPE);
+        assert_non_null(strstr(haul_error_message(), "the result is i32"));
+        haul_error_clear();
+    }
+    haul_tensor *least = haul_full(HAUL_I8, HAUL_SHAPE(1, 70), -128);
+    assert_close(haul_linear(least, least, HAUL_NONE), (double[]){1146880}, 1, 0, "of the least");
+    assert_int_equal(haul_tensor_dtype(haul_matmul(haul_cast(long_a, HAUL_I8), haul_ones(HAUL_I64, HAUL_SHAPE(3, 1)))),
+                     HAUL_I64);
+}
+
+static void test_matmul__small_integers_give_i32(void **state)
+{
+    (void)state;
+    on_devices(small_integers);
+}
+
 static void empty_products(haul_device *device)
 {
     haul_set_device(device);
@@ -398,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_matmul__leading_axes_broadcast),
         cmocka_unit_test(test_matmul__vectors_as_in_numpy),
         cmocka_unit_test(test_matmul__dtypes_promote),
+        cmocka_unit_test(test_matmul__small_integers_give_i32),
         cmocka_unit_test(test_matmul__empty_operands),
         cmocka_unit_test(test_matmul__leading_axes_are_rows),
         cmocka_unit_test(test_matmul__is_one_node),

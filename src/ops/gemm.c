@@ -26,18 +26,26 @@ typedef struct gemm_params {
 
 #ifdef HAUL_KERNEL
 #if !defined(HAUL_KERNEL_DTYPE_bool)
+/* C has elements of i32 where those of A and B are smaller integers. */
+#if defined(HAUL_KERNEL_DTYPE_u8) || defined(HAUL_KERNEL_DTYPE_i8) || defined(HAUL_KERNEL_DTYPE_i16)
+typedef I32 PRODUCT;
+#define STORE_PRODUCT(p, i, v) ((p)[i] = (I32)(v))
+#else
+typedef T PRODUCT;
+#define STORE_PRODUCT STORE
+#endif
 /* An element of C a work item: for integers and for small products. */
-KERNEL4(gemm_plain, gemm_params, T, out, const T, in0, const T, in1, const T, bias)
+KERNEL4(gemm_plain, gemm_params, PRODUCT, out, const T, in0, const T, in1, const T, bias)
 {
     FOR_ITEMS(i) {
         const I64 row = QUOTIENT(i, p.n), j = i - row * p.n, z = QUOTIENT(row, p.m), r = row - z * p.m;
         GLOBAL const T *a = in0 + p.a_offset + z * p.a_batch + r * p.a_row;
         GLOBAL const T *b = in1 + p.b_offset + z * p.b_batch + j * p.b_col;
-        GLOBAL T *c = out + p.c_offset + z * p.c_batch + r * p.c_row + j;
+        GLOBAL PRODUCT *c = out + p.c_offset + z * p.c_batch + r * p.c_row + j;
         ACC sum = p.has_bias ? (ACC)LOAD(bias, p.bias_offset + j) : 0;
         for (I64 k = 0; k < p.k; k++) sum += (ACC)LOAD(a, k * p.a_col) * (ACC)LOAD(b, k * p.b_row);
         if (p.accumulate) sum += (ACC)LOAD(c, 0);
-        STORE(c, 0, sum);
+        STORE_PRODUCT(c, 0, sum);
     }
 }
 #endif
@@ -305,7 +313,7 @@ haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul
 {
     product     p = {.call = call, .params.problem = *shape, .relu = shape->relu, .c = c};
     haul__gemm *g = &p.params.problem;
-    g->dtype = c->dtype;
+    g->dtype = a->dtype; /* C's too, but that small integers give i32 */
     g->a = &a->storage->buffer;
     g->b = &b->storage->buffer;
     g->c = &c->storage->buffer;

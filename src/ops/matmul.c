@@ -101,6 +101,12 @@ static haul_status check_inner(const haul__call *c)
                       (long long)columns, b->ndim == 1 ? "only axis" : "last but one", (long long)rows);
 }
 
+/* Products of small integers are added up in i32 and stay so: their own dtype would seldom hold the sum. */
+static haul_dtype product_dtype(haul_dtype dtype)
+{
+    return dtype == HAUL_U8 || dtype == HAUL_I8 || dtype == HAUL_I16 ? HAUL_I32 : dtype;
+}
+
 /* Leading axes broadcast; m follows unless a is a vector, and n unless b is one. */
 static haul_status matmul_infer(haul__call *c)
 {
@@ -116,7 +122,7 @@ static haul_status matmul_infer(haul__call *c)
         shape.dims[shape.ndim++] = a->dims[a->ndim - 2];
     if (b->ndim > 1)
         shape.dims[shape.ndim++] = b->dims[b->ndim - 1];
-    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+    return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
 }
 
 /* b has leading axes: many products. A vector `a` is one row. */
@@ -253,7 +259,7 @@ static haul_status linear_infer(haul__call *c)
     if (!at->relu)
         c->saves_results = 0;
     shape.dims[shape.ndim - 1] = c->operands[1]->shape.dims[0];
-    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+    return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
 }
 
 static haul_status linear_compute(haul__call *c)
