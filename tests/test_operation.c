@@ -131,8 +131,8 @@ static void test_operation__creations_have_no_operands(void **state)
     assert_int_equal(info.operand_count, 0);
     assert_int_equal(dtypes_of(&info), HAUL__NUMBERS); /* of the result */
     assert_false(info.differentiable);
-    info = describe("haul_scalar");
-    assert_int_equal(dtypes_of(&info), HAUL__ONLY(HAUL_F32));
+    info = describe("haul_arange_i64");
+    assert_int_equal(dtypes_of(&info), HAUL__ONLY(HAUL_I64));
 }
 
 static void test_operation__written_operands_and_lists(void **state)

@@ -383,14 +383,56 @@ static void test_shape__choices_into_a_target(void **state)
     on_devices(choose_into);
 }
 
+static void count_in_integers(haul_device *device)
+{
+    static const struct {
+        int64_t start, stop, step, count;
+    } cases[] = {{9007199254740993, 9007199254740998, 2, 3},
+                 {5, -4, -3, 3},
+                 {0, 0, 1, 0},
+                 {3, 0, 1, 0},
+                 {0, 3, -1, 0},
+                 {INT64_MIN, INT64_MAX, INT64_MAX, 3},
+                 {INT64_MAX, INT64_MIN, INT64_MIN, 2}};
+    int64_t got[3] = {0};
+    haul_set_device(device);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        haul_tensor *t = haul_arange_i64(cases[i].start, cases[i].stop, cases[i].step);
+        assert_int_equal(haul_tensor_count(t), cases[i].count);
+        assert_int_equal(haul_tensor_dtype(t), HAUL_I64);
+        assert_int_equal(haul_read(t, got, (size_t)cases[i].count * sizeof *got), HAUL_OK);
+        for (int64_t k = 0; k < cases[i].count; k++)
+            assert_true(got[k] == (int64_t)((uint64_t)cases[i].start + (uint64_t)k * (uint64_t)cases[i].step));
+    }
+    haul_tensor *out = haul_zeros(HAUL_I64, HAUL_SHAPE(2));
+    assert_int_equal(haul_arange_i64_into(out, -7, -5, 1), HAUL_OK);
+    assert_close(out, (double[]){-7, -6}, 2, 0, "arange_i64_into");
+    assert_refused(haul_arange_i64(0, 1, 0), HAUL_INVALID_ARGUMENT, "step is 0");
+    assert_refused(haul_arange_i64(INT64_MIN, INT64_MAX, 1), HAUL_INVALID_ARGUMENT, "more elements");
+}
+
+static void make_scalars(haul_device *device)
+{
+    haul_set_device(device);
+    assert_int_equal(haul_tensor_dtype(haul_scalar(2)), HAUL_F32);
+    haul_tensor *tenth = haul_scalar(0.1, .dtype = HAUL_F64), *x = haul_ones(HAUL_F64, HAUL_SHAPE(2));
+    assert_int_equal(haul_tensor_ndim(tenth), 0);
+    assert_close(haul_mul(x, tenth), (double[]){0.1, 0.1}, 2, 0, "a scalar of f64");
+    assert_int_equal(haul_tensor_dtype(haul_mul(haul_cast(x, HAUL_F16), haul_scalar(2, .dtype = HAUL_F16))), HAUL_F16);
+    assert_close(haul_scalar(-3, .dtype = HAUL_I8), (double[]){-3}, 1, 0, "a scalar of i8");
+    assert_refused(haul_scalar(300, .dtype = HAUL_U8), HAUL_INVALID_ARGUMENT, "haul_scalar: 300 is not a value of u8");
+    assert_refused(haul_scalar_with(NULL), HAUL_INVALID_ARGUMENT, "options");
+}
+
 static void create(haul_device *device)
 {
     haul_set_device(device);
     assert_ptr_equal(haul_tensor_device(haul_zeros(HAUL_I16, HAUL_SHAPE(2))), device);
-    assert_close(haul_full(HAUL_I8, HAUL_SHAPE(2), 1000), (double[]){127, 127}, 2, 0, "full clamps");
-    assert_close(haul_full(HAUL_U8, HAUL_SHAPE(1), -3), (double[]){0}, 1, 0, "full clamps below");
+    assert_refused(haul_full(HAUL_I8, HAUL_SHAPE(2), 1000), HAUL_INVALID_ARGUMENT, "1000 is not a value of i8");
+    assert_refused(haul_full(HAUL_U8, HAUL_SHAPE(1), -3), HAUL_INVALID_ARGUMENT, "-3 is not a value of u8");
     assert_close(haul_full(HAUL_BOOL, HAUL_SHAPE(1), 0.5), (double[]){1}, 1, 0, "full of bool");
-    assert_close(haul_full(HAUL_I64, HAUL_SHAPE(1), -2.7), (double[]){-2}, 1, 0, "full truncates");
+    assert_refused(haul_full(HAUL_I64, HAUL_SHAPE(1), -2.7), HAUL_INVALID_ARGUMENT, "-2.7 is not a value of i64");
+    assert_refused(haul_full_like(haul_zeros(HAUL_I16, HAUL_SHAPE(2)), NAN), HAUL_INVALID_ARGUMENT, "of i16");
     assert_close(haul_ones(HAUL_F64, HAUL_SCALAR_SHAPE), (double[]){1}, 1, 0, "ones");
     assert_close(haul_arange(HAUL_I32, 5, -4, -3), (double[]){5, 2, -1}, 3, 0, "arange down");
     assert_close(haul_arange(HAUL_F64, 0, 1, 0.25), (double[]){0, 0.25, 0.5, 0.75}, 4, 0, "arange of fractions");
@@ -399,6 +441,8 @@ static void create(haul_device *device)
     assert_refused(haul_arange(HAUL_F32, 0, 1, 0), HAUL_INVALID_ARGUMENT, "in steps of 0");
     assert_refused(haul_arange(HAUL_I32, 0, 1, 0.5), HAUL_DTYPE, "use a floating dtype");
     assert_refused(haul_arange(HAUL_U8, 250, 260, 1), HAUL_INVALID_ARGUMENT, "u8");
+    assert_refused(haul_arange(HAUL_I64, 9007199254740993, 9007199254740997, 1), HAUL_INVALID_ARGUMENT,
+                   "use haul_arange_i64");
     assert_refused(haul_zeros((haul_dtype)77, HAUL_SHAPE(2)), HAUL_DTYPE, "bf16");
     assert_refused(haul_zeros(HAUL_F32, HAUL_SHAPE(-1, 2)), HAUL_SHAPE, "haul_zeros");
     haul_tensor *steps = haul_zeros(HAUL_I32, HAUL_SHAPE(3)), *turned = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3));
@@ -423,6 +467,18 @@ static void test_shape__creation(void **state)
 {
     (void)state;
     on_devices(create);
+}
+
+static void test_shape__arange_counts_in_integers(void **state)
+{
+    (void)state;
+    on_devices(count_in_integers);
+}
+
+static void test_shape__scalars_have_a_dtype(void **state)
+{
+    (void)state;
+    on_devices(make_scalars);
 }
 
 static void fill(haul_device *device)
@@ -457,7 +513,7 @@ static void test_shape__errors(void **state)
     assert_refused(haul_view(x, HAUL_SHAPE(INT64_MAX, 4)), HAUL_SHAPE, "too many");
     assert_refused(haul_permute(x, (const int[]){0, 0}, 2), HAUL_INVALID_ARGUMENT, "given twice");
     assert_refused(haul_permute(x, (const int[]){0}, 1), HAUL_SHAPE, "1 axes");
-    assert_refused(haul_permute(x, NULL, 2), HAUL_SHAPE, "name each once");
+    assert_refused(haul_permute(x, NULL, 2), HAUL_INVALID_ARGUMENT, "axes is NULL");
     assert_refused(haul_transpose(x, 0, 2), HAUL_INVALID_ARGUMENT, "axis");
     assert_refused(haul_expand(x, HAUL_SHAPE(3)), HAUL_SHAPE, "cannot be expanded to [3]");
     assert_refused(haul_expand(x, HAUL_SHAPE(2, 4)), HAUL_SHAPE, "[2,4]");
@@ -487,6 +543,8 @@ int main(void)
         cmocka_unit_test(test_shape__gradients_of_choices),
         cmocka_unit_test(test_shape__choices_into_a_target),
         cmocka_unit_test(test_shape__creation),
+        cmocka_unit_test(test_shape__arange_counts_in_integers),
+        cmocka_unit_test(test_shape__scalars_have_a_dtype),
         cmocka_unit_test(test_shape__fill),
         cmocka_unit_test(test_shape__errors),
     };

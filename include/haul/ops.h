@@ -21,9 +21,22 @@ HAUL_BEGIN
 
 /* ---- pointwise: the rows of pointwise.def; formulas and gradients stand there ----
  * haul_clamp(x, low, high); haul_threshold(x, t, value): x where x > t, else value; haul_affine(x, scale, shift);
- * haul_leaky_relu(x, slope, 0). Where pointwise.def says FLOAT or WIDE integers and bool give f32: haul_div and
- * haul_pow do. haul_remainder has the sign of b, haul_round goes to even numbers from halves, haul_gelu is the exact
- * one. */
+ * haul_leaky_relu(x, slope, 0). Where pointwise.def says FLOAT or WIDE, integers and bool give f32.
+ *
+ * haul_div is true division; integers become f32 first, so i64 beyond 2^24 are rounded, as in PyTorch. haul_floor_div
+ * is the greatest whole number not above a / b, and haul_remainder what is left, a - b floor(a / b), with the sign of
+ * b; its magnitude is below that of b unless rounding makes them equal. Both are exact for integers. Where an integer b
+ * is 0 both give 0; a float gives NaN as the remainder and a / b as the quotient. haul_floor_div has no gradient (it is
+ * zero). haul_pow of integers is an integer and wraps around; a negative exponent gives 0 unless a is 1 or -1, and
+ * haul_pow_scalar refuses it. haul_logical_and, _or, _xor and _not take any dtype and give bool.
+ * haul_clamp gives high where low > high, and NaN where a bound is NaN. haul_sign(NaN) is NaN. haul_floor, haul_ceil
+ * and haul_round leave integers as they are; haul_round goes to even numbers from halves. haul_gelu is the exact one.
+ * haul_bce_elements(x, target) is haul_bce_with_logits before the mean.
+ *
+ * Numbers next to integers: a fraction makes an integer tensor f32, except in comparisons. Comparisons and the bounds
+ * of haul_clamp, haul_maximum_scalar, haul_minimum_scalar and haul_threshold are decided as for real numbers, whatever
+ * the dtype holds: haul_lt_scalar(x, 3e9) is true for every i32. A number that would have to be in the result, or takes
+ * part in arithmetic, must be a value of the dtype; otherwise the call fails with HAUL_INVALID_ARGUMENT. */
 #define HAUL_UNARY(name, ...)                                                                                          \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x);                                                                 \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x);
@@ -68,10 +81,27 @@ HAUL_API haul_status haul_copy_into(haul_tensor *out, haul_tensor *x);
 HAUL_API haul_tensor *haul_empty(haul_dtype dtype, haul_shape shape); /* elements are not set */
 HAUL_API haul_tensor *haul_zeros(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
+/* In haul_full, haul_full_like, haul_fill_into and haul_scalar an integer dtype takes whole numbers of its range only.
+ */
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
-HAUL_API haul_tensor *haul_scalar(double value);                                             /* f32, 0-d */
-HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step); /* stop excluded */
+
+typedef struct haul_scalar_options {
+    double     value; /* positional */
+    haul_dtype dtype; /* HAUL_DTYPE_NONE means f32 */
+} haul_scalar_options;
+
+/* A 0-d tensor: haul_scalar(2), haul_scalar(0.1, .dtype = HAUL_F64). Its dtype counts in promotion like that of any
+ * other tensor: one of f32 makes f16 operands f32, and next to f64 it has the digits of an f32. haul_mul_scalar(x, 0.1)
+ * and its like take x's dtype. */
+#define haul_scalar(...) haul_scalar_with(HAUL__OPTIONS(haul_scalar_options, .value = __VA_ARGS__))
+HAUL_API haul_tensor *haul_scalar_with(const haul_scalar_options *options);
+
+/* start, start + step, ... without stop. haul_arange refuses an integer dtype with a start, stop or step from 2^53 on,
+ * where doubles leave out whole numbers; haul_arange_i64 takes every i64. */
+HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step);
 HAUL_API haul_status  haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step);
+HAUL_API haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step);
+HAUL_API haul_status  haul_arange_i64_into(haul_tensor *out, int64_t start, int64_t stop, int64_t step);
 /* With x's shape, dtype, device and order of dimensions in memory. */
 HAUL_API haul_tensor *haul_zeros_like(haul_tensor *x);
 HAUL_API haul_tensor *haul_ones_like(haul_tensor *x);
@@ -166,7 +196,8 @@ HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, in
 
 /* ---- linear algebra ---- */
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
- * Dtypes promote; integers are multiplied and added as such, bool is refused. haul_linear is the same in this. */
+ * Dtypes promote; bool is refused. i32 and i64 give the same dtype and wrap around; u8, i8 and i16 are added up in i32
+ * and give i32 (PyTorch gives their own dtype, in which sums overflow). haul_linear is the same in this. */
 HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 /* The same into `out`. */
 HAUL_API haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);
@@ -288,7 +319,8 @@ HAUL_API haul_status  haul_dropout_into(haul_tensor *out, haul_tensor *x, double
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
 /* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. Indices as in haul_cross_entropy. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);
-/* logits against targets in [0, 1] of the same shape, computed as max(x, 0) - x y + log(1 + exp(-|x|)). */
+/* logits against targets in [0, 1] of the same shape: |x| (x > 0 ? 1 - y : y) + log(1 + exp(-|x|)). An infinite logit
+ * gives 0 where the target is as certain, else infinity. */
 HAUL_API haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target);
 /* The mean of (x - target)^2 over all elements. */
 HAUL_API haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target);

@@ -1,8 +1,10 @@
 /* What is known about element types, all of it from HAUL_DTYPE_LIST. */
 #include <haul/dtype.h>
 
+#include <math.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/half.h"
 #include "core/tensor.h"
 
@@ -113,6 +115,25 @@ void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most)
 haul_dtype haul__sum_dtype(haul_dtype dtype)
 {
     return haul__is_half(dtype) ? HAUL_F32 : dtype;
+}
+
+bool haul__dtype_holds(haul_dtype dtype, double value)
+{
+    int64_t least, most;
+    if (!haul_dtype_is_integer(dtype))
+        return true;
+    haul__dtype_range(dtype, &least, &most);
+    return value >= (double)least && value < (double)most + (most < INT64_MAX) && floor(value) == value;
+}
+
+haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
+                                const char *fix)
+{
+    int64_t least, most;
+    haul__dtype_range(dtype, &least, &most);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
+                      "%.15g is not a value of %s (whole numbers, %lld to %lld); %s", value, haul_dtype_name(dtype),
+                      (long long)least, (long long)most, fix);
 }
 
 uint64_t haul__scalar_bits(haul_dtype dtype, double value)

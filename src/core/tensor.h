@@ -116,6 +116,12 @@ haul_dtype haul__sum_dtype(haul_dtype dtype);
 /* Scalars travel to kernels as the bits of type A: f32 and f64 as such, f32 for f16 and bf16, integers as i64. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
+/* Is a number a value of the dtype? Every number is one of floats and of bool, to which it is converted. */
+bool haul__dtype_holds(haul_dtype dtype, double value);
+/* Refuse a number that is none; `fix` says what to do about it. */
+haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
+                                const char *fix);
+
 /* The integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 

@@ -8,8 +8,7 @@
 /* Copy all elements of `from`, which may broadcast, to `to` on the same device: any layouts, any dtypes. */
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
 
-/* Set all elements of `to`, of any layout, to the value: conversion as in haul_cast, values out of range give the
- * nearest there is, NaN gives 0. */
+/* Set all elements of `to`, of any layout, to the value, which the dtype holds: haul__dtype_holds. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin);
 
 /* haul_cast(x, dtype) whose memory is kept with x's until x's elements change: nobody may write to it. */

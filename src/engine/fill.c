@@ -6,16 +6,14 @@
 #include "engine/operation.h"
 #include "memory/allocator.h"
 
-/* The bytes of one element: conversion as in haul_cast, values out of range give the nearest there is, NaN gives 0. */
+/* The bytes of one element. */
 static void encode(haul_dtype dtype, double value, unsigned char *pattern)
 {
     uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
     if (haul__is_half(dtype)) {
         bits = haul__half_encode(dtype, value);
-    } else if (!haul_dtype_is_float(dtype)) {
-        int64_t v = (int64_t)bits, least, most;
-        haul__dtype_range(dtype, &least, &most);
-        bits = dtype == HAUL_BOOL ? value != 0 : (uint64_t)(v < least ? least : v > most ? most : v);
+    } else if (dtype == HAUL_BOOL) {
+        bits = value != 0;
     }
     size_t size = haul__dtype_size(dtype);
     for (size_t i = 0; i < size; i++)
@@ -66,8 +64,11 @@ typedef struct fill_attributes {
 
 static haul_status infer(haul__call *c)
 {
-    (void)c;
-    return HAUL_OK;
+    const fill_attributes *a = haul__attributes(c);
+    haul_dtype             dtype = c->operands[0]->dtype;
+    if (haul__dtype_holds(dtype, a->value))
+        return HAUL_OK;
+    return haul__refuse_number(c->operation->name, "value", dtype, a->value, "fill a tensor of another dtype");
 }
 
 static haul_status compute(haul__call *c)

@@ -47,10 +47,19 @@ static haul_status choose_device(haul__call *c, haul_device **device)
     return *device ? haul__device_check(*device, c->operation->name, "device") : haul_error_status();
 }
 
+static haul_status check_value(const haul__call *c, haul_dtype dtype, double value)
+{
+    return haul__dtype_holds(dtype, value)
+               ? HAUL_OK
+               : haul__refuse_number(c->operation->name, "value", dtype, value, "choose another dtype");
+}
+
 static haul_status infer(haul__call *c)
 {
     create_attributes *a = haul__attributes(c);
-    return choose_device(c, &a->device) ? haul_error_status() : haul__describe(c, 0, a->dtype, &a->shape);
+    if (choose_device(c, &a->device) || haul__describe(c, 0, a->dtype, &a->shape))
+        return haul_error_status();
+    return check_value(c, a->dtype, a->value);
 }
 
 static haul_status compute(haul__call *c)
@@ -97,7 +106,6 @@ HAUL__OPERATION(full) = {
 HAUL__OPERATION(scalar) = {
     .name = "haul_scalar",
     .results = {{"y"}},
-    .dtypes = HAUL__ONLY(HAUL_F32),
     .attributes_size = HAUL__ATTRIBUTES(create_attributes),
     .infer = infer,
     .compute = compute,
@@ -124,9 +132,12 @@ haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value)
     return haul__apply1(&haul__operation_full, &(create_attributes){NULL, dtype, shape, value}, NULL, 0);
 }
 
-haul_tensor *haul_scalar(double value)
+haul_tensor *haul_scalar_with(const haul_scalar_options *o)
 {
-    return haul__apply1(&haul__operation_scalar, &(create_attributes){NULL, HAUL_F32, HAUL_SCALAR_SHAPE, value}, NULL,
+    if (!o)
+        return haul__no_options(&haul__operation_scalar);
+    haul_dtype dtype = o->dtype ? o->dtype : HAUL_F32;
+    return haul__apply1(&haul__operation_scalar, &(create_attributes){NULL, dtype, HAUL_SCALAR_SHAPE, o->value}, NULL,
                         0);
 }
 
@@ -139,6 +150,9 @@ typedef struct like_attributes {
 static haul_status infer_like(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
+    if (c->operation->attributes_size &&
+        check_value(c, x->dtype, ((const like_attributes *)haul__attributes(c))->value))
+        return haul_error_status();
     return haul__describe_like(c, 0, x->dtype, &x->shape, x);
 }
 
@@ -214,6 +228,19 @@ typedef struct arange_attributes {
     double       start, stop, step;
 } arange_attributes;
 
+/* From 2^53 on the caller may have meant a whole number that no double is. */
+static haul_status check_exact(const haul__call *c, const arange_attributes *a)
+{
+    const double      values[] = {a->start, a->stop, a->step};
+    const char *const names[] = {"start", "stop", "step"};
+    for (int i = 0; i < 3 && !haul_dtype_is_float(a->dtype); i++)
+        if (fabs(values[i]) >= 0x1p53)
+            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, names[i],
+                              "%s is %.0f, and from 2^53 on doubles leave out whole numbers; use haul_arange_i64",
+                              names[i], values[i]);
+    return HAUL_OK;
+}
+
 static haul_status count_steps(const haul__call *c, const arange_attributes *a, int64_t *count)
 {
     const char *operation = c->operation->name;
@@ -234,7 +261,7 @@ static haul_status count_steps(const haul__call *c, const arange_attributes *a, 
         (fmin(a->start, last) < (double)least || fmax(a->start, last) > (double)most))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "stop", "%s does not hold all of %g ... %g",
                           haul_dtype_name(a->dtype), a->start, last);
-    return HAUL_OK;
+    return check_exact(c, a);
 }
 
 static haul_status infer_arange(haul__call *c)
@@ -266,6 +293,59 @@ HAUL__OPERATION(arange) = {
     .compute = compute_arange,
     .flops = 2,
 };
+
+/* The same in integers. */
+typedef struct arange_i64_attributes {
+    haul_device *device; /* NULL becomes the thread's current one */
+    int64_t      start, stop, step;
+} arange_i64_attributes;
+
+static haul_status infer_arange_i64(haul__call *c)
+{
+    arange_i64_attributes *a = haul__attributes(c);
+    uint64_t               up = (uint64_t)a->stop - (uint64_t)a->start, step = (uint64_t)a->step, count = 0;
+    if (a->step == 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "step", "step is 0; another number is expected");
+    if (a->step > 0 && a->stop > a->start)
+        count = (up - 1) / step + 1;
+    else if (a->step < 0 && a->stop < a->start)
+        count = (0 - up - 1) / (0 - step) + 1;
+    if (count > INT64_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "stop",
+                          "from %lld to %lld in steps of %lld are more elements than an axis can have",
+                          (long long)a->start, (long long)a->stop, (long long)a->step);
+    return choose_device(c, &a->device) ? haul_error_status()
+                                        : haul__describe(c, 0, HAUL_I64, &HAUL_SHAPE((int64_t)count));
+}
+
+static haul_status compute_arange_i64(haul__call *c)
+{
+    const arange_i64_attributes *a = haul__attributes(c);
+    const haul_tensor           *y = c->results[0];
+    arange_params p = {.items = y->count, .out_offset = y->offset, .start = (U64)a->start, .step = (U64)a->step};
+    return haul__launch_kernel(c, HAUL__K_arange, HAUL_I64, c->results, 1, NULL, 0, &p, sizeof p, p.items, 16384);
+}
+
+HAUL__OPERATION(arange_i64) = {
+    .name = "haul_arange_i64",
+    .results = {{"y"}},
+    .dtypes = HAUL__ONLY(HAUL_I64),
+    .attributes_size = HAUL__ATTRIBUTES(arange_i64_attributes),
+    .infer = infer_arange_i64,
+    .compute = compute_arange_i64,
+    .flops = 2,
+};
+
+haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step)
+{
+    return haul__apply1(&haul__operation_arange_i64, &(arange_i64_attributes){NULL, start, stop, step}, NULL, 0);
+}
+
+haul_status haul_arange_i64_into(haul_tensor *out, int64_t start, int64_t stop, int64_t step)
+{
+    return haul__apply_into(&out, &haul__operation_arange_i64, &(arange_i64_attributes){NULL, start, stop, step}, NULL,
+                            0);
+}
 
 haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step)
 {

@@ -238,7 +238,12 @@ HAUL__OPERATION(permute) = {
 
 haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count)
 {
-    permute_attributes a = {.count = axes || count <= 0 ? count : 0};
+    permute_attributes a = {.count = count};
+    if (!axes && count > 0) {
+        haul__fail(HAUL_INVALID_ARGUMENT, haul__operation_permute.name, "axes",
+                   "axes is NULL; an array of %d axes is expected", count);
+        return NULL;
+    }
     for (int d = 0; d < a.count && d < HAUL_MAX_DIMS; d++)
         a.axes[d] = axes[d];
     return HAUL__APPLY(permute, &a, x);
