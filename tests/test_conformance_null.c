@@ -139,7 +139,7 @@ static haul_tensor *call(const haul__row *row, haul_tensor *a, haul_tensor *b)
 
 static bool takes(const haul__row *row, haul_dtype dtype)
 {
-    return row->dtypes != HAUL__ROW_NUMBER || dtype != HAUL_BOOL;
+    return dtype != HAUL_BOOL || (row->dtypes != HAUL__ROW_NUMBER && row->dtypes != HAUL__ROW_NUMBER_WIDE);
 }
 
 static look look_of_row(const haul__row *row, haul_device *device, haul_dtype dtype, layout how)

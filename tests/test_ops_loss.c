@@ -156,6 +156,100 @@ static void test_loss__gradients(void **state)
     haul_scope_pop(scope);
 }
 
+/* ---- infinities and NaN: what PyTorch gives ---- */
+
+static bool same(double got, double want)
+{
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-6 * fabs(want);
+}
+
+static void assert_loss(const char *what, haul_tensor *x, haul_tensor *loss, double want, const double *slopes,
+                        int count)
+{
+    double       got[8];
+    haul_tensor *g;
+    if (!same(haul_item(loss), want))
+        fail_msg("%s is %g, not %g", what, haul_item(loss), want);
+    assert_int_equal(haul_grad(loss, &x, 1, &g), HAUL_OK);
+    assert_int_equal(read_values(g, got, count), HAUL_OK);
+    for (int i = 0; i < count; i++)
+        if (!same(got[i], slopes[i]))
+            fail_msg("%s: gradient %d is %g, not %g", what, i, got[i], slopes[i]);
+}
+
+static haul_tensor *given(haul_device *device, haul_dtype dtype, haul_shape shape, const double *values)
+{
+    haul_tensor *x = haul_to(haul_cast(haul_from_host(HAUL_F64, shape, values), dtype), device);
+    return haul_set_requires_grad(haul_detach(x), true);
+}
+
+/* A logit that is certain: PyTorch gives NaN where it is right, or wrong by minus infinity. */
+static void infinite_pairs(haul_device *device, haul_dtype dtype)
+{
+    static const struct {
+        double x, target, bce, slope;
+    } cases[] = {{INFINITY, 0, INFINITY, 1}, {INFINITY, 1, 0, 0},          {INFINITY, 0.5, INFINITY, 0.5},
+                 {-INFINITY, 0, 0, 0},       {-INFINITY, 1, INFINITY, -1}, {-INFINITY, 0.5, INFINITY, -0.5},
+                 {100, 0, 100, 1},           {-1000, 1, 1000, -1},         {-1000, 0, 0, 0},
+                 {NAN, 0, NAN, NAN},         {NAN, 1, NAN, NAN},           {0, NAN, NAN, NAN}};
+    static const struct {
+        double x, target, mse, slope;
+    } squares[] = {{INFINITY, 0, INFINITY, INFINITY},
+                   {INFINITY, INFINITY, NAN, NAN},
+                   {-INFINITY, INFINITY, INFINITY, -INFINITY},
+                   {NAN, 0, NAN, NAN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        haul_tensor *x = given(device, dtype, HAUL_SHAPE(1), &cases[i].x);
+        haul_tensor *target = haul_detach(given(device, dtype, HAUL_SHAPE(1), &cases[i].target));
+        assert_loss("bce_with_logits", x, haul_bce_with_logits(x, target), cases[i].bce, &cases[i].slope, 1);
+    }
+    for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
+        haul_tensor *x = given(device, dtype, HAUL_SHAPE(1), &squares[i].x);
+        haul_tensor *target = haul_detach(given(device, dtype, HAUL_SHAPE(1), &squares[i].target));
+        assert_loss("mse_loss", x, haul_mse_loss(x, target), squares[i].mse, &squares[i].slope, 1);
+    }
+}
+
+static void infinite_classes(haul_device *device, haul_dtype dtype)
+{
+    static const struct {
+        double  x[3];
+        int64_t y;
+        double  loss, slopes[3];
+    } cases[] = {
+        {{INFINITY, 0, 1}, 0, NAN, {NAN, NAN, NAN}},
+        {{INFINITY, 0, 1}, 1, NAN, {NAN, NAN, NAN}},
+        {{-INFINITY, 0, 1}, 0, INFINITY, {-1, 0.2689414213699951, 0.7310585786300049}},
+        {{-INFINITY, 0, 1}, 1, 1.3132616875182228, {0, -0.7310585786300049, 0.7310585786300049}},
+        {{-INFINITY, -INFINITY, 1}, 1, INFINITY, {0, -1, 1}},
+        {{-INFINITY, -INFINITY, -INFINITY}, 0, NAN, {NAN, NAN, NAN}},
+        {{NAN, 0, 1}, 1, NAN, {NAN, NAN, NAN}},
+        {{1e38, -1e38, 0}, 0, 0, {0, 0, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        haul_tensor *x = given(device, dtype, HAUL_SHAPE(1, 3), cases[i].x);
+        haul_tensor *y = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(1), &cases[i].y), device);
+        assert_loss("cross_entropy", x, haul_cross_entropy(x, y), cases[i].loss, cases[i].slopes, 3);
+        assert_loss("log_softmax and nll_loss", x, haul_nll_loss(haul_log_softmax(x, 1), y), cases[i].loss,
+                    cases[i].slopes, 3);
+    }
+}
+
+static void infinities(haul_device *device)
+{
+    infinite_pairs(device, HAUL_F32);
+    infinite_pairs(device, HAUL_F64);
+    infinite_pairs(device, HAUL_BF16);
+    infinite_classes(device, HAUL_F32);
+    infinite_classes(device, HAUL_F64);
+}
+
+static void test_loss__infinities(void **state)
+{
+    (void)state;
+    on_devices(infinities);
+}
+
 /* The gradients of composed losses reach operands of any layout. */
 static void transposed(haul_device *device)
 {
@@ -255,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_loss__pairs_by_definition),
         cmocka_unit_test(test_loss__gradient_that_is_differentiated_again),
         cmocka_unit_test(test_loss__gradients),
+        cmocka_unit_test(test_loss__infinities),
         cmocka_unit_test(test_loss__gradients_of_transposed_operands),
         cmocka_unit_test(test_loss__into_a_target),
         cmocka_unit_test(test_loss__errors),

@@ -1,4 +1,5 @@
-/* Gradients of pointwise operations at points where their formulas divide by zero, on every device.
+/* What the conformance tests of pointwise operations do not reach, on every device: gradients at points where formulas
+ * divide by zero, exact remainders, dtypes of results, bounds in the wrong order.
  *
  * ctest: cuda */
 #include "support/into.h"
@@ -68,11 +69,97 @@ static void test_pow__gradients_of_fixed_exponents(void **state)
     on_devices(power_of_numbers);
 }
 
+/* ---- remainders ---- */
+
+enum { PAIRS = 20000 };
+
+/* Quotients around whole numbers, and of any size. */
+static void make_pairs(float *a, float *b)
+{
+    for (int i = 0; i < PAIRS; i++) {
+        b[i] = ldexpf((float)(rand() % 16777215 + 1), rand() % (i % 2 ? 8 : 200) - 100);
+        a[i] = i % 2 ? b[i] * (float)(rand() % 100000) : ldexpf((float)(rand() % 16777215 + 1), rand() % 200 - 100);
+        if (i % 3)
+            a[i] = nextafterf(a[i], i % 3 == 1 ? INFINITY : -INFINITY);
+        a[i] = i % 5 < 2 ? -a[i] : a[i];
+        b[i] = i % 7 < 3 ? -b[i] : b[i];
+    }
+}
+
+static void exact_remainders(haul_device *device)
+{
+    static float a[PAIRS], b[PAIRS], r[PAIRS], q[PAIRS];
+    srand(1);
+    make_pairs(a, b);
+    haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(PAIRS), a), device);
+    haul_tensor *y = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(PAIRS), b), device);
+    assert_int_equal(haul_read(haul_remainder(x, y), r, sizeof r), HAUL_OK);
+    assert_int_equal(haul_read(haul_floor_div(x, y), q, sizeof q), HAUL_OK);
+    for (int i = 0; i < PAIRS; i++) {
+        float  left = fmodf(a[i], b[i]), want = left != 0 && signbit(left) != signbit(b[i]) ? left + b[i] : left;
+        double quotient = floor((double)a[i] / (double)b[i]);
+        if (r[i] != want || signbit(r[i]) != signbit(want))
+            fail_msg("%a mod %a is %a, not %a", (double)a[i], (double)b[i], (double)r[i], (double)want);
+        if (fabs(quotient) < 0x1p22 && (double)q[i] != quotient)
+            fail_msg("%a divided by %a, rounded down, is %a, not %a", (double)a[i], (double)b[i], (double)q[i],
+                     quotient);
+    }
+}
+
+static void test_remainder__is_exact(void **state)
+{
+    (void)state;
+    on_devices(exact_remainders);
+}
+
+/* ---- dtypes and bounds ---- */
+
+static void logic(haul_device *device)
+{
+    haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), BASE), device);
+    haul_tensor *y = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), EXPONENT), device);
+    haul_tensor *all[] = {haul_logical_and(x, y), haul_logical_or(x, y), haul_logical_xor(x, haul_cast(y, HAUL_I64)),
+                          haul_logical_and_scalar(haul_cast(x, HAUL_U8), 300), haul_logical_not(x)};
+    const double want[][COUNT] = {
+        {0, 0, 0, 0, 1, 1}, {0, 1, 1, 1, 1, 1}, {0, 1, 1, 1, 0, 1}, {0, 0, 0, 1, 0, 1}, {1, 1, 1, 0, 0, 0}};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(haul_tensor_dtype(all[i]), HAUL_BOOL);
+        assert_close(all[i], want[i], COUNT, 0, "logic");
+    }
+}
+
+static void test_logic__gives_bool(void **state)
+{
+    (void)state;
+    on_devices(logic);
+}
+
+/* As in PyTorch. */
+static void bounds(haul_device *device)
+{
+    haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), BASE), device), *nan[2];
+    assert_close(haul_clamp(x, 2, 1), (double[]){1, 1, 1, 1, 1, 1}, COUNT, 0, "low above high");
+    assert_close(haul_clamp(haul_cast(x, HAUL_I16), 2, 1), (double[]){1, 1, 1, 1, 1, 1}, COUNT, 0, "of integers");
+    nan[0] = haul_clamp(x, NAN, 1);
+    nan[1] = haul_clamp(x, 1, NAN);
+    for (int i = 0; i < 2; i++)
+        assert_close(haul_isnan(nan[i]), (double[]){1, 1, 1, 1, 1, 1}, COUNT, 0, "a bound that is NaN");
+}
+
+static void test_clamp__bounds_in_the_wrong_order(void **state)
+{
+    (void)state;
+    on_devices(bounds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pow__gradients_at_zero),
         cmocka_unit_test(test_pow__gradients_of_fixed_exponents),
+        cmocka_unit_test(test_remainder__is_exact),
+        cmocka_unit_test(test_logic__gives_bool),
+        cmocka_unit_test(test_clamp__bounds_in_the_wrong_order),
     };
     return cmocka_run_group_tests_name("ops_pointwise", tests, NULL, NULL);
 }

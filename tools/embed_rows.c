@@ -26,6 +26,7 @@ static const struct {
 } conditions[] = {
     {"ANY", NULL},
     {"NUMBER", "#if !defined(HAUL_KERNEL_DTYPE_bool)\n"},
+    {"NUMBER_WIDE", "#if !defined(HAUL_KERNEL_DTYPE_bool)\n"},
     {"FLOAT", "#if IS_FLOAT\n"},
     {"WIDE", "#if IS_FLOAT\n"},
 };
@@ -58,7 +59,7 @@ static const char *condition_of(const char *path, span dtypes)
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++)
         if (is(dtypes, conditions[i].word))
             return conditions[i].condition;
-    fail("%s: %.*s: expected ANY, NUMBER, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
+    fail("%s: %.*s: expected ANY, NUMBER, NUMBER_WIDE, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
 }
 
 static void append_row(buffer *text, const char *form, span name, span formula)

@@ -111,9 +111,8 @@ typedef I64 ACC;
 /* NaN in either operand wins, as in NumPy. */
 FUNC A M_MAX(A a, A b) { return a > b || a != a ? a : b; }
 FUNC A M_MIN(A a, A b) { return a < b || a != a ? a : b; }
-FUNC A M_SIGN(A x) { return x > 0 ? (A)1 : x < 0 ? (A)-1 : x; }
+FUNC A M_SIGN(A x) { return x != x ? x : (A)(x > 0) - (A)(x < 0); }
 #define M_ABS(x)           M1(fabs)(x)
-#define M_NAN_OR_ZERO(x)   (x != x ? x : LIT(0.0))
 #define M_SQRT(x)          M1(sqrt)(x)
 #define M_FLOOR(x)         M1(floor)(x)
 #define M_CEIL(x)          M1(ceil)(x)
@@ -171,20 +170,22 @@ FUNC A M_LOG(A x)
     y = x < 0.0f ? BITS_F32(0x7fc00000u) : y;
     return x != x || x == BITS_F32(0x7f800000u) ? x : y;
 }
-/* tanh: an odd polynomial near 0 (Cephes' tanhf), 1 - 2 / (exp(2x) + 1) elsewhere. */
+/* tanh of |x|: an odd polynomial near 0 (Cephes' tanhf), 1 - 2 / (exp(2x) + 1) elsewhere. The sign is that of x, of -0
+ * too. */
 FUNC A M_TANH(A x)
 {
-    A a = x < 0.0f ? -x : x, z = x * x;
-    A q = -5.70498872745e-3f;
+    U32 sign = F32_BITS(x) & 0x80000000u;
+    A   a = BITS_F32(F32_BITS(x) ^ sign), z = a * a;
+    A   q = -5.70498872745e-3f;
     q = q * z + 2.06390887954e-2f;
     q = q * z - 5.37397155531e-2f;
     q = q * z + 1.33314422036e-1f;
     q = q * z - 3.33332819422e-1f;
-    q = q * z * x + x;
+    q = q * z * a + a;
     A e = M_EXP(a > 10.0f ? 20.0f : a + a);
     A r = 1.0f - 2.0f / (e + 1.0f);
-    r = x < 0.0f ? -r : r;
-    return x != x ? x : a < 0.625f ? q : r;
+    r = BITS_F32(F32_BITS(a < 0.625f ? q : r) ^ sign);
+    return x != x ? x : r;
 }
 /* erf: W. J. Cody, "Rational Chebyshev approximation for the error function", 1969, in the two ranges that f32 needs;
  * relative error below 4e-7. */
@@ -231,20 +232,55 @@ FUNC A M_GELU_BACKWARD(A g, A x)
     A pdf = M_EXP(LIT(-0.5) * x * x) * LIT(0.39894228040143268);
     return g * (cdf + x * pdf);
 }
-FUNC A M_MOD(A a, A b) { return a - M1(floor)(a / b) * b; }
+/* Binary cross-entropy of a logit and a target. Where the target is certain of what an infinite logit says it is 0. */
+FUNC A M_BCE(A x, A target)
+{
+    const A a = M_ABS(x), missing = x > 0 ? LIT(1.0) - target : target;
+    return (missing == 0 ? LIT(0.0) : a * missing) + M1(log1p)(M_EXP(-a));
+}
+/* The sign of b, as in Python; NaN for b = 0. The remainder of fmod is exact. */
+FUNC A M_MOD(A a, A b)
+{
+    const A r = M1(fmod)(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+/* floor(a / b) of the quotient before it is rounded, as in Python; a / b for b = 0. */
+FUNC A M_FLOOR_DIV(A a, A b)
+{
+    const A r = M1(fmod)(a, b), near = (a - r) / b; /* almost whole */
+    const A q = r != 0 && (r < 0) != (b < 0) ? near - LIT(1.0) : near;
+    const A low = M1(floor)(q), whole = q - low > LIT(0.5) ? low + LIT(1.0) : low;
+    return b == 0 ? a / b : q == 0 ? a / b * LIT(0.0) : whole;
+}
 #else
 #define LIT(x) ((A)(x))
 FUNC A M_MAX(A a, A b) { return a > b ? a : b; }
 FUNC A M_MIN(A a, A b) { return a < b ? a : b; }
 FUNC A M_SIGN(A x) { return (x > 0) - (x < 0); }
 #define M_ABS(x)         ((x) < 0 ? -(x) : (x))
-#define M_NAN_OR_ZERO(x) ((A)0)
+#define M_FLOOR(x)       (x)
+#define M_CEIL(x)        (x)
+#define M_RINT(x)        (x)
+/* By squaring; wraps around. 1 / a^-b is cut to a whole number for a negative exponent; it is 0 for a = 0. */
+FUNC A M_POW(A a, A b)
+{
+    U64 y = 1, square = (U64)(I64)a;
+    for (I64 n = (I64)b; n > 0; n >>= 1, square *= square) y *= n & 1 ? square : (U64)1;
+    return b >= 0 ? (A)(I64)y : a == 1 ? (A)1 : a == -1 ? (A)(b & 1 ? -1 : 1) : (A)0;
+}
 /* The sign of b, as in Python; 0 for b = 0, and for b = -1 without the division that traps. */
 FUNC A M_MOD(A a, A b)
 {
     A d = b == 0 || b == -1 ? (A)1 : b;
     A r = a % d;
     return r != 0 && (r < 0) != (d < 0) ? r + d : r;
+}
+/* floor(a / b), as in Python; 0 for b = 0. The smallest number divided by -1 wraps around. */
+FUNC A M_FLOOR_DIV(A a, A b)
+{
+    A d = b == 0 || b == -1 ? (A)1 : b;
+    A r = a % d, q = a / d - (r != 0 && (r < 0) != (d < 0) ? (A)1 : (A)0);
+    return b == 0 ? (A)0 : b == -1 ? -a : q;
 }
 #endif
 

@@ -322,13 +322,12 @@ static haul_status check_pair(const haul__call *c)
                       haul__shape_text(&c->operands[0]->shape, want, sizeof want));
 }
 
-/* softplus(x) = max(x, 0) + log(1 + exp(-|x|)) */
 static haul_status bce_with_logits(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *target = c->operands[1];
     if (check_pair(c))
         return haul_error_status();
-    c->results[0] = haul_mean(haul_sub(haul_softplus(x), haul_mul(x, target)));
+    c->results[0] = haul_mean(haul_bce_elements(x, target));
     return c->results[0] ? HAUL_OK : haul_error_status();
 }
 

@@ -2,11 +2,10 @@
  */
 #include "ops/pointwise.h"
 
-#include <math.h>
-
 #include "engine/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/numbers.h"
 
 /* ---- gradients: the rows' expressions as functions ---- */
 
@@ -168,24 +167,44 @@ static bool to_bool(const haul__row *row)
     return row->form == HAUL__COMPARE || row->form == HAUL__UNARY_TO_BOOL;
 }
 
-static bool is_integral(double s)
+static haul__number_use use_of(const haul__row *row)
 {
-    return s - s == 0 && floor(s) == s;
+    static const uint8_t uses[] = {[ROW_pow] = HAUL__NUMBER_EXPONENT,
+                                   [ROW_eq] = HAUL__NUMBER_EQ,
+                                   [ROW_ne] = HAUL__NUMBER_NE,
+                                   [ROW_lt] = HAUL__NUMBER_LT,
+                                   [ROW_le] = HAUL__NUMBER_LE,
+                                   [ROW_gt] = HAUL__NUMBER_GT,
+                                   [ROW_ge] = HAUL__NUMBER_GE,
+                                   [ROW_logical_and] = HAUL__NUMBER_TRUTH,
+                                   [ROW_logical_or] = HAUL__NUMBER_TRUTH,
+                                   [ROW_logical_xor] = HAUL__NUMBER_TRUTH,
+                                   [ROW_maximum] = HAUL__NUMBER_MAXIMUM,
+                                   [ROW_minimum] = HAUL__NUMBER_MINIMUM,
+                                   [ROW_clamp] = HAUL__NUMBER_CLAMP,
+                                   [ROW_threshold] = HAUL__NUMBER_THRESHOLD,
+                                   [sizeof haul__rows / sizeof haul__rows[0]] = 0};
+    return (haul__number_use)uses[row - haul__rows];
 }
 
 static haul_dtype common_dtype(const haul__call *c)
 {
     const haul__row *row = form_of(c)->row;
     row_attributes   at = attributes_of(c);
-    bool             takes_numbers = c->operation->attributes_size > 0;
+    bool             numbers = c->operation->attributes_size > 0;
+    const double     s[] = {at.s0, at.s1};
     haul_dtype       dtype = c->operands[0]->dtype;
     if (c->count == 2)
         dtype = haul_dtype_promote(dtype, c->operands[1]->dtype);
-    if (takes_numbers && !haul_dtype_is_float(dtype) && !(is_integral(at.s0) && is_integral(at.s1)))
-        dtype = HAUL_F32;
-    else if (takes_numbers && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
+    if (haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
+        return dtype;
+    if (numbers && !haul__numbers_keep_integers(use_of(row), s))
+        return HAUL_F32;
+    if (numbers && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
-    if (row->dtypes == HAUL__ROW_NUMBER && dtype == HAUL_BOOL) {
+    if (numbers && haul__check_numbers(c, use_of(row), dtype, s))
+        return HAUL_DTYPE_NONE;
+    if (dtype == HAUL_BOOL && row->dtypes != HAUL__ROW_ANY) {
         const char *name = c->operation->operands[0].name;
         haul__fail(HAUL_DTYPE, c->operation->name, name,
                    "bool operands are not accepted; cast them first, or use haul_logical_not and friends");
@@ -200,18 +219,36 @@ static haul_status infer(haul__call *c)
     return haul__describe_pointwise(c, dtype);
 }
 
+/* The kernel, and the numbers for it. Next to integers a comparison may become another one. */
+static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
+{
+    static const int comparisons[] = {
+        [HAUL__NUMBER_EQ] = HAUL__K_eq_scalar, [HAUL__NUMBER_NE] = HAUL__K_ne_scalar,
+        [HAUL__NUMBER_LT] = HAUL__K_lt_scalar, [HAUL__NUMBER_LE] = HAUL__K_le_scalar,
+        [HAUL__NUMBER_GT] = HAUL__K_gt_scalar, [HAUL__NUMBER_GE] = HAUL__K_ge_scalar,
+    };
+    row_attributes at = attributes_of(c);
+    s[0] = at.s0;
+    s[1] = at.s1;
+    if (!c->operation->attributes_size || haul_dtype_is_float(dtype))
+        return c->operation->kernel;
+    haul__number_use use = use_of(form_of(c)->row), fitted = haul__fit_numbers(use, dtype, s);
+    return fitted == use ? c->operation->kernel : comparisons[fitted];
+}
+
 static haul_status compute(haul__call *c)
 {
-    row_attributes   at = attributes_of(c);
+    double           s[2];
     haul_dtype       dtype = c->operands[0]->dtype;
+    int              kernel = choose_kernel(c, dtype, s);
     pointwise_params p;
     haul_tensor     *operands[3] = {c->results[0], c->operands[0], c->operands[c->count - 1]};
     haul__layout(&p, &c->results[0]->shape, operands, 1 + c->count);
     haul__layout_packs(&p, c->device, dtype, 1 + c->count);
-    p.scalars[0] = haul__scalar_bits(dtype, at.s0);
-    p.scalars[1] = haul__scalar_bits(dtype, at.s1);
-    return haul__launch_kernel(c, c->operation->kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p,
-                               p.items, HAUL__POINTWISE_GRAIN);
+    p.scalars[0] = haul__scalar_bits(dtype, s[0]);
+    p.scalars[1] = haul__scalar_bits(dtype, s[1]);
+    return haul__launch_kernel(c, kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p, p.items,
+                               HAUL__POINTWISE_GRAIN);
 }
 
 static void gradient(haul__gradient *g)
@@ -235,20 +272,23 @@ static void gradient(haul__gradient *g)
 
 /* ---- descriptors and public functions ---- */
 
-#define SAVED(saves, what) ((saves)&HAUL__SAVE_##what ? HAUL__FOR_ALL : 0)
-#define AUTOCAST_ANY       HAUL__KEEP
-#define AUTOCAST_NUMBER    HAUL__KEEP
-#define AUTOCAST_FLOAT     HAUL__KEEP
-#define AUTOCAST_WIDE      HAUL__WIDE
+#define SAVED(saves, what)   ((saves)&HAUL__SAVE_##what ? HAUL__FOR_ALL : 0)
+#define AUTOCAST_ANY         HAUL__KEEP
+#define AUTOCAST_NUMBER      HAUL__KEEP
+#define AUTOCAST_NUMBER_WIDE HAUL__WIDE
+#define AUTOCAST_FLOAT       HAUL__KEEP
+#define AUTOCAST_WIDE        HAUL__WIDE
 /* A number makes bool operands integers. */
-#define DTYPES_ANY(size)    HAUL__ALL
-#define DTYPES_NUMBER(size) ((size) ? HAUL__ALL : HAUL__NUMBERS)
-#define DTYPES_FLOAT(size)  HAUL__FLOATS
-#define DTYPES_WIDE(size)   HAUL__FLOATS
-#define RULE_ANY            HAUL__PROMOTED
-#define RULE_NUMBER         HAUL__PROMOTED
-#define RULE_FLOAT          HAUL__FLOATED
-#define RULE_WIDE           HAUL__FLOATED
+#define DTYPES_ANY(size)         HAUL__ALL
+#define DTYPES_NUMBER(size)      ((size) ? HAUL__ALL : HAUL__NUMBERS)
+#define DTYPES_NUMBER_WIDE(size) DTYPES_NUMBER(size)
+#define DTYPES_FLOAT(size)       HAUL__FLOATS
+#define DTYPES_WIDE(size)        HAUL__FLOATS
+#define RULE_ANY                 HAUL__PROMOTED
+#define RULE_NUMBER              HAUL__PROMOTED
+#define RULE_NUMBER_WIDE         HAUL__PROMOTED
+#define RULE_FLOAT               HAUL__FLOATED
+#define RULE_WIDE                HAUL__FLOATED
 
 #define ROW_FORM(id, row_id, is_scalar) static const row_form form_##id = {&haul__rows[ROW_##row_id], is_scalar};
 #define ROW_OPERATION(id, kind, saves, last, bools, size, ...)                                                         \

@@ -11,7 +11,13 @@ typedef enum haul__row_form {
     HAUL__BINARY,
     HAUL__COMPARE
 } haul__row_form;
-typedef enum haul__row_dtypes { HAUL__ROW_ANY, HAUL__ROW_NUMBER, HAUL__ROW_FLOAT, HAUL__ROW_WIDE } haul__row_dtypes;
+typedef enum haul__row_dtypes {
+    HAUL__ROW_ANY,
+    HAUL__ROW_NUMBER,
+    HAUL__ROW_NUMBER_WIDE,
+    HAUL__ROW_FLOAT,
+    HAUL__ROW_WIDE
+} haul__row_dtypes;
 
 /* What a gradient can read. a is x in unary rows. */
 typedef struct haul__row_context {

@@ -107,6 +107,7 @@ HAUL_UNARY_FUNCTION(cos)
 HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
+FUNC HAUL_REAL haul_fmod(HAUL_REAL x, HAUL_REAL y) { return fmod(x, y); }
 
 #if CHUNKED
 #define HAUL_VECTOR_BYTES VECTOR_BYTES_CPU
