@@ -22,6 +22,19 @@
 #endif
 #define TILE_ROWS 6
 
+/* Parts of vectors, where the level has instructions for them: no detour by memory, whose loads would have to wait for
+ * smaller stores. */
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+#if defined(__AVX2__) && !defined(__AVX512F__)
+static inline __m256i first_lanes(int64_t count, int bytes)
+{
+    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + 8 - count * (bytes / 4)));
+}
+#endif
+
 /* Without it compilers keep the accumulators in memory. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -34,10 +47,26 @@
 
 #define REAL       float
 #define NAME(name) CAT3(name, f32, HAUL_KERNEL_LEVEL)
+#if defined(__AVX512F__)
+#define MASK_LOAD(p, count)     _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), p)
+#define MASK_STORE(p, v, count) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (count)) - 1), (__m512)(v))
+#elif defined(__AVX2__)
+#define MASK_LOAD(p, count)     _mm256_maskload_ps(p, first_lanes(count, 4))
+#define MASK_STORE(p, v, count) _mm256_maskstore_ps(p, first_lanes(count, 4), (__m256)(v))
+#endif
 #include "backends/cpu/kernels/tiles_template.h"
 #undef REAL
 #undef NAME
+#undef MASK_LOAD
+#undef MASK_STORE
 
 #define REAL       double
 #define NAME(name) CAT3(name, f64, HAUL_KERNEL_LEVEL)
+#if defined(__AVX512F__)
+#define MASK_LOAD(p, count)     _mm512_maskz_loadu_pd((__mmask8)((1u << (count)) - 1), p)
+#define MASK_STORE(p, v, count) _mm512_mask_storeu_pd(p, (__mmask8)((1u << (count)) - 1), (__m512d)(v))
+#elif defined(__AVX2__)
+#define MASK_LOAD(p, count)     _mm256_maskload_pd(p, first_lanes(count, 8))
+#define MASK_STORE(p, v, count) _mm256_maskstore_pd(p, first_lanes(count, 8), (__m256d)(v))
+#endif
 #include "backends/cpu/kernels/tiles_template.h"

@@ -21,6 +21,18 @@ INLINE void NAME(store)(REAL *p, VECTOR v)
     *(VECTOR *)p = v;
 }
 
+#ifdef MASK_LOAD
+/* The first `count` lanes, fewer than all, zeros in the others. */
+INLINE VECTOR NAME(load_part)(const REAL *p, int64_t count)
+{
+    return (VECTOR)MASK_LOAD(p, count);
+}
+
+INLINE void NAME(store_part)(REAL *p, VECTOR v, int64_t count)
+{
+    MASK_STORE(p, v, count);
+}
+#else
 /* Copy fewer elements than a vector has, by sizes that are known: without a call. */
 INLINE void NAME(copy_part)(REAL *to, const REAL *from, int64_t count)
 {
@@ -34,7 +46,6 @@ INLINE void NAME(copy_part)(REAL *to, const REAL *from, int64_t count)
     }
 }
 
-/* The first `count` lanes, zeros in the others. */
 INLINE VECTOR NAME(load_part)(const REAL *p, int64_t count)
 {
     VECTOR v = {0};
@@ -42,6 +53,12 @@ INLINE VECTOR NAME(load_part)(const REAL *p, int64_t count)
     NAME(copy_part)((REAL *)&v, p, count);
     return v;
 }
+
+INLINE void NAME(store_part)(REAL *p, VECTOR v, int64_t count)
+{
+    NAME(copy_part)(p, (const REAL *)&v, count);
+}
+#endif
 
 /* ---- products ---- */
 
@@ -93,7 +110,7 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
                 int64_t count = columns - v * LANES;
                 if (add)
                     y += NAME(load_part)(out + v * LANES, count);
-                NAME(copy_part)(out + v * LANES, (const REAL *)&y, count);
+                NAME(store_part)(out + v * LANES, y, count);
             } else {
                 if (add)
                     y += NAME(load)(out + v * LANES);
@@ -140,13 +157,6 @@ static void NAME(product)(const haul__cpu_product *p)
     } while (k0 < p->k);
 }
 
-/* Zeros behind `n` elements of a panel's row, up to the vector's end: tiles read whole vectors. */
-INLINE void NAME(fill_up)(REAL *row, int64_t n)
-{
-    for (int64_t j = n; j % LANES; j++)
-        row[j] = 0;
-}
-
 /* Row-major B: whole vectors, and what is left. */
 static void NAME(pack_rows)(REAL *out, const REAL *b, int64_t b_row, int64_t k, int64_t n)
 {
@@ -174,13 +184,14 @@ static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_c
     /* A few rows at a time: reads stay in the cache lines they fetched, writes are runs. */
     for (int64_t i0 = 0; i0 < k; i0 += 16) {
         int64_t i1 = k - i0 < 16 ? k : i0 + 16;
+        if (n % LANES) /* tiles read whole vectors: zeros behind the last element */
+            for (int64_t i = i0; i < i1; i++)
+                NAME(store)(out + i * WIDTH + n - n % LANES, (VECTOR){0});
         for (int64_t j = 0; j < n; j++) {
             const REAL *column = b + j * b_column;
             for (int64_t i = i0; i < i1; i++)
                 out[i * WIDTH + j] = column[i * b_row];
         }
-        for (int64_t i = i0; i < i1; i++)
-            NAME(fill_up)(out + i * WIDTH, n);
     }
 }
 
