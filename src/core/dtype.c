@@ -47,10 +47,11 @@ bool haul_dtype_is_integer(haul_dtype dtype)
     return kind == 'u' || kind == 'i';
 }
 
-size_t haul__dtype_size(haul_dtype dtype)
-{
-    return (size_t)info(dtype)->bits / 8;
-}
+const unsigned char haul__dtype_bytes[HAUL_DTYPE_END] = {
+#define X(NAME, text, bits, kind) [HAUL_##NAME] = (bits) / 8,
+    HAUL_DTYPE_LIST(X)
+#undef X
+};
 
 haul_dtype haul_dtype_parse(const char *name)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/counter.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/lifetime.h"
@@ -49,7 +50,7 @@ void haul__object_keep(void *p)
 {
     haul__object *object = p;
     if (object)
-        atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);
+        haul__add_int(&object->refs, 1, memory_order_relaxed);
 }
 
 bool haul__object_is_shared(const void *object)
@@ -80,7 +81,7 @@ void haul__object_release(void *p)
         return;
     /* Whoever sees a count of 1 holds the only reference: no atomic subtraction is needed then. */
     if (atomic_load_explicit(&object->refs, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1)
+        haul__add_int(&object->refs, -1, memory_order_acq_rel) != 1)
         return;
     haul__context *context = &haul__tls;
     object->link.next = context->doomed;

@@ -9,15 +9,6 @@
 /* The largest element there is; byte counts of all tensors that pass haul__shape_count fit an int64_t. */
 enum { LARGEST_ELEMENT = 8, TEXT = 200 };
 
-bool haul__mul_size(int64_t a, int64_t b, int64_t *out)
-{
-    int64_t product;
-    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product))
-        return false;
-    *out = product;
-    return true;
-}
-
 bool haul__add_size(int64_t a, int64_t b, int64_t *out)
 {
     int64_t sum;
@@ -147,11 +138,6 @@ haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, cons
     }
     *out = wide;
     return HAUL_OK;
-}
-
-bool haul__shape_equal(const haul_shape *a, const haul_shape *b)
-{
-    return a->ndim == b->ndim && memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof a->dims[0]) == 0;
 }
 
 haul_status haul__axis(int axis, int ndim, const char *operation, int *out)

@@ -5,7 +5,15 @@
 #include <haul/tensor.h>
 
 /* false on overflow; *out is untouched then. Negative factors are refused. */
-bool haul__mul_size(int64_t a, int64_t b, int64_t *out);
+static inline bool haul__mul_size(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t product;
+    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product))
+        return false;
+    *out = product;
+    return true;
+}
+
 bool haul__add_size(int64_t a, int64_t b, int64_t *out);
 
 /* a / b rounded up, for b > 0; 0 for a < 0. */
@@ -32,9 +40,16 @@ void haul__shape_strides_channels_last(const haul_shape *shape, int64_t *strides
 /* Do two strides of one shape address the same? Those of size-1 dimensions do not count. */
 bool haul__shape_same_strides(const haul_shape *shape, const int64_t *a, const int64_t *b);
 
+static inline bool haul__shape_equal(const haul_shape *a, const haul_shape *b)
+{
+    bool equal = a->ndim == b->ndim;
+    for (int d = 0; equal && d < a->ndim; d++)
+        equal = a->dims[d] == b->dims[d];
+    return equal;
+}
+
 /* NumPy broadcasting of a and b into out. */
 haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out);
-bool        haul__shape_equal(const haul_shape *a, const haul_shape *b);
 
 /* Negative axes count from the end. */
 haul_status haul__axis(int axis, int ndim, const char *operation, int *out);

@@ -108,7 +108,11 @@ haul__storage *haul__storage_new(haul_device *device);
 void haul__storage_embed(haul__storage *storage, haul_device *device);
 
 /* Size of an element in bytes. */
-size_t haul__dtype_size(haul_dtype dtype);
+extern const unsigned char haul__dtype_bytes[HAUL_DTYPE_END];
+static inline size_t       haul__dtype_size(haul_dtype dtype)
+{
+    return (unsigned)dtype < HAUL_DTYPE_END ? haul__dtype_bytes[dtype] : 0;
+}
 
 /* What sums of a floating dtype are kept in, ACC of kernel text: f32 for f16 and bf16. */
 haul_dtype haul__sum_dtype(haul_dtype dtype);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/counter.h"
 
 static void destroy_node(void *object)
 {
@@ -51,7 +52,7 @@ static haul__node *new_node(const haul__call *c)
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = c->operation;
-    node->order = atomic_fetch_add_explicit(&order, 1, memory_order_relaxed) + 1;
+    node->order = haul__add_long(&order, 1) + 1;
     node->edge_count = c->count;
     node->result_count = c->result_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
@@ -99,7 +100,7 @@ static bool save_all(haul__node *node, const haul__call *c)
 /* No gradient flows through hidden results, which nobody but the gradient sees. */
 static bool is_differentiable(const haul__operation *operation, int i, const haul_tensor *t)
 {
-    return haul_dtype_is_float(t->dtype) && !operation->results[i].hidden;
+    return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
 }
 
 haul_status haul__node_record(haul__call *c)

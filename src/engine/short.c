@@ -4,6 +4,7 @@
  * What it cannot do goes the long way, which gives the same results. */
 #include <string.h>
 
+#include "core/counter.h"
 #include "engine/autocast.h"
 #include "engine/driver.h"
 #include "engine/layout.h"
@@ -176,6 +177,6 @@ haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *oper
 {
     haul_status status = launch(operation, attributes, out, operands, count);
     if (!status)
-        atomic_fetch_add_explicit(&out->storage->version, 1, memory_order_relaxed);
+        haul__add_long(&out->storage->version, 1);
     return status;
 }

@@ -9,6 +9,7 @@
 
 #include <haul/transfer.h>
 
+#include "core/counter.h"
 #include "core/map.h"
 #include "core/thread.h"
 #include "device/device.h"
@@ -58,7 +59,7 @@ haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *
 static inline void haul__storage_changed(haul__storage *storage)
 {
     if (!haul__is_dry() || storage->planned)
-        atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
+        haul__add_long(&storage->version, 1);
 }
 
 #endif

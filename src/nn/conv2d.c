@@ -45,7 +45,7 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
         return NULL;
     }
     int64_t height = options->kernel, width = options->kernel_w ? options->kernel_w : options->kernel;
-    int64_t groups = options->groups ? options->groups : 1, fan_in;
+    int64_t groups = options->groups ? options->groups : 1, fan_in = 0;
 
     if (check(in_channels, out_channels, height, width, groups, &fan_in))
         return NULL;
