@@ -298,8 +298,8 @@ static void check_descriptor(const haul__operation *operation)
         assert_false(operation->results[0].hidden);
     assert_int_equal(operation->dtypes & ~HAUL__ALL, 0);
     assert_true(operation->attributes_size <= HAUL__MAX_ATTRIBUTES);
-    if (operation->variadic)
-        assert_int_equal(operands, 1);
+    if (operation->repeat)
+        assert_int_equal(operands, operation->repeat);
     if (operation->compose)
         assert_true(!operation->infer && !operation->compute);
     else
@@ -336,7 +336,7 @@ static void test_operation__descriptions_agree_with_descriptors(void **state)
                 assert_string_equal(info.results[shown++], operation->results[k].name);
         assert_int_equal(info.result_count, shown);
         assert_true(info.dtype_count > 0);
-        assert_int_equal(info.variadic, operation->variadic);
+        assert_int_equal(info.variadic, operation->repeat > 0);
         if (info.differentiable)
             assert_true(operation->gradient || operation->compose);
     }

@@ -23,16 +23,19 @@ static int count_results(const haul__operation *operation)
     return count;
 }
 
-/* Room for more operands than the call has; haul__free is to be called with what is returned. */
-static haul_status begin(haul__call *c, const haul__operation *operation, const void *attributes, int count,
-                         void **room)
+/* Of operands for which the call itself has no room; the second half is for c->inputs. */
+static size_t room_for(const haul__call *c)
 {
-    *room = NULL;
+    return 2 * (size_t)c->count * sizeof *c->operands;
+}
+
+static haul_status begin(haul__call *c, const haul__operation *operation, const void *attributes, int count)
+{
     c->operation = operation;
     c->count = count;
     c->result_count = count_results(operation);
     c->into = false;
-    c->records = c->inferred = false;
+    c->records = c->inferred = c->fits = false;
     c->wanted = 0;
     c->writes = c->saves = c->saves_results = 0;
     c->view_of = -1;
@@ -42,11 +45,16 @@ static haul_status begin(haul__call *c, const haul__operation *operation, const 
         c->results[i] = NULL;
     if (operation->attributes_size)
         memcpy(c->attributes, attributes, operation->attributes_size);
-    if (count <= HAUL__MAX_OPERANDS)
+    if (count <= HAUL__OWN_OPERANDS)
         return HAUL_OK;
-    size_t bytes = 2 * (size_t)count * sizeof *c->operands; /* the second half is for c->inputs */
-    c->operands = *room = haul__malloc(bytes);
-    return *room ? HAUL_OK : haul__fail_memory(operation->name, bytes);
+    c->operands = haul__small_alloc(room_for(c));
+    return c->operands ? HAUL_OK : haul__fail_memory(operation->name, room_for(c));
+}
+
+static void end(haul__call *c)
+{
+    if (c->operands != c->own_operands)
+        haul__small_free(c->operands, room_for(c));
 }
 
 /* Handles without storage, for infer. */
@@ -90,9 +98,8 @@ static haul_status compute(haul__call *c)
 
 static void count_versions(const haul__call *c)
 {
-    for (int i = 0; c->writes >> i; i++)
-        if (c->writes >> i & 1)
-            haul__storage_changed(c->operands[i]->storage);
+    for (uint64_t left = c->writes; left; left &= left - 1)
+        haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
 }
 
 /* A result of an operation that is written in operations: a tensor of `scope`, or somebody else's handle. */
@@ -149,7 +156,7 @@ static void give_back(haul__call *c)
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
     haul_status status = haul__take_operands(c, operands);
-    if (!status)
+    if (!status && !c->fits)
         status = haul__pack_operands(c);
     if (status)
         return status;
@@ -245,7 +252,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
     haul_status status = haul__take_operands(c, operands);
     if (!status && c->records)
         status = refuse_recording(c);
-    if (!status)
+    if (!status && !c->fits)
         status = haul__pack_operands(c);
     if (status)
         return status;
@@ -279,9 +286,8 @@ static haul_status apply(const haul__operation *operation, const void *attribute
 {
     haul__call    c;
     haul_scope    scope;
-    void         *room;
     const int64_t began = haul__operation_begin(operation->name);
-    haul_status   status = begin(&c, operation, attributes, count, &room);
+    haul_status   status = begin(&c, operation, attributes, count);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
@@ -292,7 +298,7 @@ static haul_status apply(const haul__operation *operation, const void *attribute
         else
             status = deliver(&c, results);
     }
-    haul__free(room);
+    end(&c);
     haul__operation_end(operation->name, began);
     return status;
 }

@@ -39,15 +39,15 @@ bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, hau
 haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
                                    haul_tensor *const *operands, int count);
 
-/* The name of operand i. */
-static inline const char *haul__operand_name(const haul__call *c, int i)
-{
-    return c->operation->operands[c->operation->variadic ? 0 : i].name;
-}
-
+/* What the descriptor says of operand i, and its name. */
 static inline const haul__operand *haul__operand_spec(const haul__call *c, int i)
 {
-    return &c->operation->operands[c->operation->variadic ? 0 : i];
+    return &c->operation->operands[c->operation->repeat ? i % c->operation->repeat : i];
+}
+
+static inline const char *haul__operand_name(const haul__call *c, int i)
+{
+    return haul__operand_spec(c, i)->name;
 }
 
 #endif

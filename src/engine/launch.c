@@ -150,7 +150,7 @@ int64_t haul__call_bytes(const haul__call *c)
 {
     int64_t bytes = 0;
     for (int i = 0; i < c->count; i++)
-        bytes += bytes_of(c->operands[i]) * (i < 32 && (c->writes >> i & 1) ? 2 : 1);
+        bytes += bytes_of(c->operands[i]) * (i < 64 && (c->writes >> i & 1) ? 2 : 1);
     for (int i = 0; i < c->result_count; i++)
         bytes += bytes_of(c->results[i]);
     return bytes;

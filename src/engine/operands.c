@@ -1,5 +1,5 @@
 /* The driver's first step: operands are checked and brought to one device, dtype and layout. Almost every call passes
- * through here without any change, so each of the three is asked for by one look at the operands. */
+ * through here without any change, so one look at the operands says which of the three there is to do. */
 #include <stdio.h>
 
 #include "engine/autocast.h"
@@ -96,23 +96,6 @@ static haul_status follow_rule(haul__call *c)
     return check_rule(c);
 }
 
-/* Has every operand a dtype that the rule leaves as it is? */
-static bool dtypes_fit(const haul__call *c)
-{
-    haul_dtype dtype = HAUL_DTYPE_NONE;
-    if (autocasts(c))
-        return false;
-    for (int i = 0; i < c->count; i++) {
-        const haul_tensor *t = c->operands[i];
-        if (haul__is_none(t))
-            continue;
-        if (haul__operand_spec(c, i)->accepts || (dtype && t->dtype != dtype) || !haul_dtype_is_float(t->dtype))
-            return false;
-        dtype = t->dtype;
-    }
-    return true;
-}
-
 /* ---- what is recorded ---- */
 
 /* An operation without results writes operands, so that the gradient of the others would be lost. */
@@ -142,7 +125,7 @@ haul_status haul__find_gradients(haul__call *c)
     if (!c->result_count)
         return refuse_written(c);
     c->records = !operation->not_recorded && (operation->gradient || operation->compose);
-    if (!c->records || !operation->gradient || operation->variadic)
+    if (!c->records || !operation->gradient || operation->repeat)
         return HAUL_OK;
     for (int i = 0; i < c->count; i++)
         if (operation->operands[i].saved_for & c->wanted)
@@ -159,47 +142,77 @@ static haul_status refuse_none(const haul__call *c, int i)
 {
     char        at[32] = "";
     const char *name = haul__operand_name(c, i);
-    if (c->operation->variadic)
-        snprintf(at, sizeof at, "[%d]", i);
+    if (c->operation->repeat)
+        snprintf(at, sizeof at, "[%d]", i / c->operation->repeat);
     return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name, "%s%s is HAUL_NONE, but a tensor is needed here",
                       name, at);
 }
 
-/* Refuse what is missing; says if the operands are on several devices. */
-static haul_status check_given(haul__call *c, haul_tensor *const *operands, bool *mixed)
+static bool fits_layout(const haul_tensor *t, const haul__operand *spec)
 {
-    const char *name = c->operation->name;
-    *mixed = false;
-    c->device = NULL;
-    if (c->operation->variadic && (c->count < 1 || !operands))
-        return haul__fail(HAUL_INVALID_ARGUMENT, name, haul__operand_name(c, 0),
+    return t->contiguous || spec->layout == HAUL__ANY_STRIDES || spec->written;
+}
+
+/* Has t a dtype that stays as it is? `shared` is that of the operands before it that have none of their own. */
+static bool fits_dtype(const haul_tensor *t, const haul__operand *spec, haul_dtype *shared)
+{
+    if (spec->accepts)
+        return (spec->accepts >> t->dtype & 1) && (!spec->becomes || spec->becomes == t->dtype);
+    if (*shared)
+        return t->dtype == *shared;
+    *shared = t->dtype;
+    return HAUL__FLOATS >> t->dtype & 1;
+}
+
+/* What one look at the operands finds: most calls need nothing else. */
+typedef struct look {
+    bool mixed; /* they are on several devices */
+    bool casts; /* the dtype of one of them may have to change */
+} look;
+
+/* Refuse what is missing. */
+static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *found)
+{
+    const haul__operation *operation = c->operation;
+    const haul__operand   *spec = operation->operands;
+    const haul__operand   *behind = spec + (operation->repeat ? operation->repeat : HAUL__MAX_OPERANDS);
+    haul_device           *device = NULL;
+    haul_dtype             shared = HAUL_DTYPE_NONE;
+    bool                   mixed = false, same_dtype = true, packed = true;
+    if (operation->repeat && (c->count < 1 || !operands))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation->name, haul__operand_name(c, 0),
                           "%d tensors are given; at least one is needed", operands ? c->count : 0);
-    for (int i = 0; i < c->count; i++) {
+    for (int i = 0; i < c->count; i++, spec = spec + 1 == behind ? operation->operands : spec + 1) {
         haul_tensor *t = c->operands[i] = operands[i];
         if (haul__is_none(t)) {
-            if (!haul__operand_spec(c, i)->optional)
+            if (!spec->optional)
                 return refuse_none(c, i);
             continue;
         }
         if (!haul__is_tensor(t))
-            return haul__check_optional(name, haul__operand_name(c, i), t);
-        if (haul__operand_spec(c, i)->written)
-            c->writes |= 1u << i;
-        if (!c->device)
-            c->device = t->storage->device;
-        else if (c->device != t->storage->device)
-            *mixed = true;
+            return haul__check_optional(operation->name, spec->name, t);
+        c->writes |= (uint64_t)spec->written << i % 64;
+        device = device ? device : t->storage->device;
+        mixed = mixed || t->storage->device != device;
+        same_dtype = same_dtype && fits_dtype(t, spec, &shared);
+        packed = packed && fits_layout(t, spec);
     }
+    c->device = device;
+    c->fits = packed;
+    *found = (look){.mixed = mixed, .casts = c->count && (!same_dtype || !shared || autocasts(c))};
     return HAUL_OK;
 }
 
 haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
 {
-    bool        mixed;
-    haul_status status = check_given(c, operands, &mixed);
-    if (!status && mixed && !c->operation->any_device)
+    look        found = {.mixed = false};
+    haul_status status = look_at(c, operands, &found);
+    if (!status && found.mixed && !c->operation->any_device) {
         status = haul__place_operands(c);
-    if (!status && c->count && !dtypes_fit(c)) {
+        c->fits = false;
+    }
+    if (!status && found.casts) {
+        c->fits = false;
         if (autocasts(c))
             status = haul__autocast_operands(c);
         if (!status)
@@ -213,11 +226,6 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
     return status;
 }
 
-static bool fits_layout(const haul_tensor *t, const haul__operand *spec)
-{
-    return haul__is_none(t) || t->contiguous || spec->layout == HAUL__ANY_STRIDES || spec->written;
-}
-
 haul_status haul__pack_operands(haul__call *c)
 {
     if (c->operation->compose) /* its operations see to that, and copies made here are outside the graph */
@@ -225,10 +233,10 @@ haul_status haul__pack_operands(haul__call *c)
     for (int i = 0; i < c->count; i++) {
         const haul__operand *spec = haul__operand_spec(c, i);
         haul_tensor         *t = c->operands[i];
-        if (fits_layout(t, spec))
+        if (haul__is_none(t) || fits_layout(t, spec))
             continue;
         if (c->inputs == c->operands) {
-            haul_tensor **inputs = c->count > HAUL__MAX_OPERANDS ? c->operands + c->count : c->own_inputs;
+            haul_tensor **inputs = c->count > HAUL__OWN_OPERANDS ? c->operands + c->count : c->own_inputs;
             for (int k = 0; k < c->count; k++)
                 inputs[k] = c->operands[k];
             c->inputs = inputs;

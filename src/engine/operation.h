@@ -31,6 +31,9 @@
 
 enum { HAUL__MAX_OPERANDS = 6, HAUL__MAX_RESULTS = 3, HAUL__MAX_ATTRIBUTES = 256 };
 
+/* Operands of a call that need no memory of their own. */
+enum { HAUL__OWN_OPERANDS = 48 };
+
 _Static_assert((int)HAUL__MAX_OPERANDS + (int)HAUL__MAX_RESULTS <= (int)HAUL__MAX_BUFFERS + 1, "a launch takes them");
 
 /* The size of an attributes struct; does not compile where a call has no room for it. */
@@ -119,7 +122,7 @@ struct haul__operation {
     uint32_t            dtypes; /* of operands after the rule was followed; without operands of the results; 0: all */
     haul__dtype_rule    rule;
     haul__autocast_rule autocast;
-    bool                variadic;    /* operand 0 stands for any number of operands */
+    int                 repeat;      /* the operands, which are so many, stand for any number of such groups; 0: no */
     bool                elementwise; /* a result may overwrite an operand of its layout, and may have any strides */
     bool                pointwise;   /* elementwise by `kernel`, which takes pointwise_params: has a short path */
     bool                to_bool;     /* with `pointwise`: results are bool */
@@ -172,13 +175,14 @@ struct haul__call {
     bool         into;                              /* results have targets: autocast leaves dtypes alone */
     bool         records;                           /* a gradient flows through an operand, and is recorded */
     bool         inferred;                          /* infer has succeeded */
+    bool         fits;                              /* all operands are laid out as the descriptor asks */
     uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
-    uint32_t     writes;               /* operands that are changed in place; infer may clear bits */
+    uint64_t     writes;               /* operands that are changed in place; infer may clear bits */
     uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
     int          view_of;              /* the operand whose storage result 0 shares; -1: none */
     haul_device *partner; /* results on the CPU will be copied from or to it: pinned memory pays; or NULL */
     _Alignas(16) unsigned char attributes[HAUL__MAX_ATTRIBUTES];
-    haul_tensor *own_inputs[HAUL__MAX_OPERANDS], *own_operands[HAUL__MAX_OPERANDS];
+    haul_tensor *own_inputs[HAUL__OWN_OPERANDS], *own_operands[HAUL__OWN_OPERANDS];
 };
 
 /* The attributes of a call, of the type that the operation names in attributes_size. */

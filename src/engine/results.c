@@ -198,9 +198,11 @@ haul_status haul__check_writable(const char *operation, const char *name, const 
 
 haul_status haul__check_written(const haul__call *c)
 {
-    for (int i = 0; c->writes >> i; i++)
-        if ((c->writes >> i & 1) && haul__check_writable(c->operation->name, haul__operand_name(c, i), c->operands[i]))
+    for (uint64_t left = c->writes; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        if (haul__check_writable(c->operation->name, haul__operand_name(c, i), c->operands[i]))
             return haul_error_status();
+    }
     return HAUL_OK;
 }
 

@@ -71,7 +71,7 @@ typedef struct adam_settings {
     int     from; /* of the guard */
 } adam_settings;
 
-/* ---- a step of one parameter ---- */
+/* ---- a step ---- */
 
 static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
 {
@@ -83,7 +83,8 @@ static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
     return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND }; /* operands */
+enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND, OPERANDS };
+_Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
 static adam_params params_of(const adam_settings *s, haul_dtype dtype)
 {
@@ -103,29 +104,36 @@ static adam_params params_of(const adam_settings *s, haul_dtype dtype)
                          .from = s->from};
 }
 
-static haul_status compute(haul__call *c)
+static haul_status step_one(const haul__call *c, haul_tensor *const *in, adam_params *params)
 {
-    haul_tensor *const *in = c->operands;
-    haul_dtype          dtype = in[PARAMETER]->dtype;
-    bool                guarded = haul__has(c, FOUND);
-    adam_params         params = params_of(haul__attributes(c), dtype);
-    params.items = in[PARAMETER]->count;
-    params.p_at = in[PARAMETER]->offset;
-    params.m_at = in[EXP_AVG]->offset;
-    params.v_at = in[EXP_AVG_SQ]->offset;
-    params.g_at = in[GRAD]->offset;
-    params.made_at = guarded ? in[MADE]->offset : 0;
-    params.found_at = guarded ? in[FOUND]->offset : 0;
+    haul_dtype dtype = in[PARAMETER]->dtype;
+    bool       guarded = !haul__is_none(in[FOUND]);
+    params->items = in[PARAMETER]->count;
+    params->p_at = in[PARAMETER]->offset;
+    params->m_at = in[EXP_AVG]->offset;
+    params->v_at = in[EXP_AVG_SQ]->offset;
+    params->g_at = in[GRAD]->offset;
+    params->made_at = guarded ? in[MADE]->offset : 0;
+    params->found_at = guarded ? in[FOUND]->offset : 0;
     const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(step_size, adam_params, step_size, dtype),
                                     HAUL__SLOT_SCALAR(bias_correction, adam_params, correction, dtype),
                                     HAUL__SLOT_SCALAR(weight_shrink, adam_params, shrink, dtype),
                                     HAUL__SLOT_SCALAR(learning_rate, adam_params, lr, dtype),
                                     HAUL__SLOT_INTEGER(step_parity, adam_params, from)};
     return haul__launch_with_slots(c, guarded ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, in, 3 + guarded, in + GRAD,
-                                   1 + guarded, &params, sizeof params, slots, 5, params.items, 8192);
+                                   1 + guarded, params, sizeof *params, slots, 5, params->items, 8192);
 }
 
-/* A step. `made` and `found` are there where there is a guard. */
+static haul_status compute(haul__call *c)
+{
+    adam_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < c->count && !status; i += OPERANDS)
+        status = step_one(c, c->operands + i, &params);
+    return status;
+}
+
+/* A step of some parameters. `made` and `found` are there where there is a guard. */
 HAUL__OPERATION(adam) = {
     .name = "haul_adam",
     .operands = {{"parameter", .written = true},
@@ -136,8 +144,10 @@ HAUL__OPERATION(adam) = {
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(adam_settings),
+    .repeat = OPERANDS,
     .infer = haul__infer_step,
     .compute = compute,
+    .cost = haul__step_cost,
     .flops = 14,
 };
 
@@ -163,16 +173,24 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool gua
     return adam_prepare(e->parameter, guarded);
 }
 
-static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
-                          const haul__guard *guard)
+static haul_status update(haul_optimizer *o, const haul__update *updates, int count)
 {
+    haul_tensor  *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     adam_settings s = settings_of(o);
+    bool          guarded = updates->guard.found != NULL;
 
-    (void)first; /* the moments begin as zero */
-    s.step = e->steps;
-    s.from = guard ? guard->from : 0;
-    return HAUL__APPLY_STATUS(adam, &s, e->parameter, e->states[0], e->states[1], guard ? guard->made : HAUL_NONE, grad,
-                              guard ? guard->found : HAUL_NONE);
+    s.step = updates->entry->steps;
+    s.from = guarded ? updates->guard.from : 0;
+    for (int i = 0; i < count; i++, in += OPERANDS) {
+        const haul__update *u = &updates[i];
+        in[PARAMETER] = u->entry->parameter;
+        in[EXP_AVG] = u->entry->states[0];
+        in[EXP_AVG_SQ] = u->entry->states[1];
+        in[MADE] = guarded ? u->guard.made : HAUL_NONE;
+        in[GRAD] = u->grad;
+        in[FOUND] = guarded ? u->guard.found : HAUL_NONE;
+    }
+    return haul__apply(&haul__operation_adam, &s, operands, count * OPERANDS, NULL);
 }
 
 static const haul__optimizer_kind kind = {

@@ -228,13 +228,24 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 
 haul_status haul__infer_step(haul__call *c)
 {
-    const haul_tensor *p = c->operands[0];
+    const int each = c->operation->repeat;
 
-    for (int i = 1; i < c->count; i++)
-        if (haul__has(c, i) && !c->operation->operands[i].accepts &&
-            (!haul__shape_equal(&c->operands[i]->shape, &p->shape) || !haul__tensor_same_layout(c->operands[i], p)))
+    for (int i = 0; i < c->count; i++) {
+        const haul_tensor *t = c->operands[i], *p = c->operands[i - i % each];
+        if (t != p && !haul__is_none(t) && !c->operation->operands[i % each].accepts &&
+            (!haul__shape_equal(&t->shape, &p->shape) || !haul__tensor_same_layout(t, p)))
             return haul__refuse_shape(c, i, "it must have the parameter's shape and layout");
+    }
     return HAUL_OK;
+}
+
+haul__cost haul__step_cost(const haul__call *c)
+{
+    double elements = 0;
+
+    for (int i = 0; i < c->count; i += c->operation->repeat)
+        elements += (double)c->operands[i]->count;
+    return (haul__cost){.flops = c->operation->flops * elements, .bytes = haul__call_bytes(c)};
 }
 
 /* What the first pass found for a parameter. */
@@ -334,43 +345,73 @@ static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
     return status;
 }
 
-static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
+static void adopt(haul_tensor **place, haul_tensor *t)
 {
-    bool first = o->kind->state_count && !e->states[0];
+    if (!t || t == *place)
+        return;
+    haul__object_keep(t);
+    haul__object_release(*place);
+    *place = t;
+}
+
+/* The entry takes over what was prepared, and counts the step. */
+static haul__update take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
+{
+    haul__update u = {.entry = e,
+                      .grad = found->grad,
+                      .first = o->kind->state_count && !e->states[0],
+                      .guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)}};
 
     for (int i = 0; i < o->kind->state_count; i++)
-        if (found->states[i]) {
-            haul__object_keep(found->states[i]);
-            haul__object_release(e->states[i]);
-            e->states[i] = found->states[i];
-        }
-    if (found->made && found->made != e->made) {
-        haul__object_keep(found->made);
-        haul__object_release(e->made);
-        e->made = found->made;
-    }
-    haul__guard guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)};
+        adopt(&e->states[i], found->states[i]);
+    adopt(&e->made, found->made);
     e->steps++;
-    return o->kind->update(o, e, found->grad, first, found->made ? &guard : NULL);
+    return u;
+}
+
+static bool is_alike(const haul_optimizer *o, const haul__update *u, const haul__optimizer_entry *e,
+                     const prepared *found)
+{
+    const haul_tensor *a = u->entry->parameter, *b = e->parameter;
+
+    return found->grad && a->storage->device == b->storage->device && a->dtype == b->dtype &&
+           u->entry->steps == e->steps + 1 && u->first == (o->kind->state_count && !e->states[0]) &&
+           !u->guard.found == !found->found;
+}
+
+/* The entries from the first on that one operation can change; returns how many these are. */
+static int update(haul_optimizer *o, int first, const prepared *found, haul_status *status)
+{
+    haul__update updates[HAUL__MAX_UPDATES];
+    int          count = 0;
+
+    for (int i = first; i < o->count && count < HAUL__MAX_UPDATES; i++, count++) {
+        if (count && !is_alike(o, updates, &o->entries[i], &found[i]))
+            break;
+        updates[count] = take(o, &o->entries[i], &found[i]);
+    }
+    *status = o->kind->update(o, updates, count);
+    return count;
 }
 
 static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 {
-    haul_status status = HAUL_OK;
-    prepared   *found = haul__calloc((size_t)o->count, sizeof *found);
+    haul_status  status = HAUL_OK;
+    const size_t bytes = (size_t)o->count * sizeof(prepared);
+    prepared    *found = haul__small_alloc(bytes);
 
     if (!found)
-        return haul__fail_memory("haul_optimizer_step", (size_t)o->count * sizeof *found);
+        return haul__fail_memory("haul_optimizer_step", bytes);
+    memset(found, 0, bytes);
     for (int i = 0; i < o->count && !status; i++)
         status = prepare(o, &o->entries[i], may_skip, &found[i]);
     for (int i = 0; i < o->count && !status; i++)
         status = keep_in_dry_run(o, &o->entries[i]);
     if (!status)
         o->steps++;
-    for (int i = 0; i < o->count && !status; i++)
-        if (found[i].grad)
-            status = update(o, &o->entries[i], &found[i]);
-    haul__free(found);
+    for (int i = 0; i < o->count && !status;)
+        i += found[i].grad ? update(o, i, found, &status) : 1;
+    haul__small_free(found, bytes);
     return status;
 }
 

@@ -9,6 +9,10 @@
 
 #define HAUL__MAX_STATES 2
 
+/* Parameters that one operation changes at most. Its call then needs no memory, so that it cannot fail for want of it
+ * when the first pass is over. */
+#define HAUL__MAX_UPDATES 8
+
 /* Where a step may be skipped: the kernels read on the device whether it is, and how many were made before. */
 typedef struct haul__guard {
     haul_tensor *found; /* f32 []: not 0 skips the step */
@@ -26,6 +30,15 @@ typedef struct haul__optimizer_entry {
     char        *state_names[HAUL__MAX_STATES + 1];
 } haul__optimizer_entry;
 
+/* What a step does to a parameter. The parameter, its states and `grad` are dense, with the same strides, of one shape,
+ * floating dtype and device. entry->steps counts this step already. */
+typedef struct haul__update {
+    haul__optimizer_entry *entry;
+    haul_tensor           *grad;
+    bool                   first; /* the states were made for this step */
+    haul__guard            guard; /* found == NULL: the step is made in any case */
+} haul__update;
+
 typedef struct haul__optimizer_kind {
     const char *name;
     int         state_count;
@@ -35,11 +48,9 @@ typedef struct haul__optimizer_kind {
     bool (*has_state)(const haul_optimizer *optimizer);
     /* Compile what update will launch, so that a step has nothing left that commonly fails. */
     haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry, bool guarded);
-    /* The parameter, its states and `grad` are dense, with the same strides, of one shape, floating dtype and device.
-     * entry->steps counts this step already; first: the states were made for it. guard is NULL where the step is made
-     * in any case. */
-    haul_status (*update)(haul_optimizer *optimizer, haul__optimizer_entry *entry, haul_tensor *grad, bool first,
-                          const haul__guard *guard);
+    /* Up to HAUL__MAX_UPDATES updates that differ in nothing but tensors: device, dtype, number of steps, `first` and
+     * whether there is a guard are the same. */
+    haul_status (*update)(haul_optimizer *optimizer, const haul__update *updates, int count);
 } haul__optimizer_kind;
 
 struct haul_optimizer {
@@ -69,9 +80,12 @@ static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer,
     return haul__check_object(optimizer, &haul__optimizer_class, operation, "optimizer");
 }
 
-/* What operations that make a step infer: operand 0 is the parameter, whose shape and layout all others have but those
- * with dtypes of their own. */
+/* What operations that make a step infer: operand 0 of a group is the parameter, whose shape and layout all others of
+ * the group have but those with dtypes of their own. */
 haul_status haul__infer_step(haul__call *c);
+
+/* `flops` of the operation for each element of the parameters. */
+haul__cost haul__step_cost(const haul__call *c);
 
 /* A step that the devices skip where `found` (f32 []) is not 0. */
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found);

@@ -83,7 +83,7 @@ typedef struct sgd_settings {
     int    from;  /* of the guard */
 } sgd_settings;
 
-/* ---- a step of one parameter ---- */
+/* ---- a step ---- */
 
 static int kernel_of(const sgd_settings *s, bool guarded)
 {
@@ -101,35 +101,51 @@ static haul_status sgd_prepare(const haul_tensor *parameter, const sgd_settings 
     return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
 }
 
-enum { PARAMETER, VELOCITY, MADE, GRAD, FOUND }; /* operands */
+enum { PARAMETER, VELOCITY, MADE, GRAD, FOUND, OPERANDS };
+_Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
+
+/* What is the same for all parameters. */
+static sgd_params params_of(const sgd_settings *s, haul_dtype dtype)
+{
+    return (sgd_params){.lr = haul__scalar_bits(dtype, s->lr),
+                        .momentum = haul__scalar_bits(dtype, s->momentum),
+                        .keep = haul__scalar_bits(dtype, 1 - s->dampening),
+                        .decay = haul__scalar_bits(dtype, s->weight_decay),
+                        .nesterov = s->nesterov,
+                        .first = s->first,
+                        .from = s->from};
+}
+
+static haul_status step_one(const haul__call *c, const sgd_settings *s, haul_tensor *const *in, sgd_params *params)
+{
+    haul_tensor         *value = in[PARAMETER];
+    haul_dtype           dtype = value->dtype;
+    bool                 momentum = !haul__is_none(in[VELOCITY]), guarded = !haul__is_none(in[FOUND]);
+    haul_tensor         *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
+    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, sgd_params, lr, dtype),
+                                    HAUL__SLOT_INTEGER(step_parity, sgd_params, from)};
+    params->items = value->count;
+    params->p_at = value->offset;
+    params->v_at = momentum ? in[VELOCITY]->offset : 0;
+    params->g_at = in[GRAD]->offset;
+    params->found_at = guarded ? in[FOUND]->offset : 0;
+    params->made_at = momentum && guarded ? in[MADE]->offset : 0;
+    return haul__launch_with_slots(c, kernel_of(s, guarded), dtype, outs, 1 + momentum + (momentum && guarded), ins,
+                                   1 + guarded, params, sizeof *params, slots, 2, params->items, 16384);
+}
 
 static haul_status compute(haul__call *c)
 {
-    const sgd_settings  *s = haul__attributes(c);
-    haul_tensor *const  *in = c->operands, *value = in[PARAMETER];
-    haul_dtype           dtype = value->dtype;
-    bool                 momentum = haul__has(c, VELOCITY), guarded = haul__has(c, FOUND);
-    haul_tensor         *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
-    sgd_params           params = {.items = value->count,
-                                   .p_at = value->offset,
-                                   .v_at = momentum ? in[VELOCITY]->offset : 0,
-                                   .g_at = in[GRAD]->offset,
-                                   .found_at = guarded ? in[FOUND]->offset : 0,
-                                   .made_at = momentum && guarded ? in[MADE]->offset : 0,
-                                   .lr = haul__scalar_bits(dtype, s->lr),
-                                   .momentum = haul__scalar_bits(dtype, s->momentum),
-                                   .keep = haul__scalar_bits(dtype, 1 - s->dampening),
-                                   .decay = haul__scalar_bits(dtype, s->weight_decay),
-                                   .nesterov = s->nesterov,
-                                   .first = s->first,
-                                   .from = s->from};
-    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, sgd_params, lr, dtype),
-                                    HAUL__SLOT_INTEGER(step_parity, sgd_params, from)};
-    return haul__launch_with_slots(c, kernel_of(s, guarded), dtype, outs, 1 + momentum + (momentum && guarded), ins,
-                                   1 + guarded, &params, sizeof params, slots, 2, params.items, 16384);
+    const sgd_settings *s = haul__attributes(c);
+    sgd_params          params = params_of(s, c->operands[PARAMETER]->dtype);
+    haul_status         status = HAUL_OK;
+    for (int i = 0; i < c->count && !status; i += OPERANDS)
+        status = step_one(c, s, c->operands + i, &params);
+    return status;
 }
 
-/* A step. `velocity` is there where momentum is not 0, and `made` where there is a guard as well. */
+/* A step of some parameters, which all have a velocity where momentum is not 0, `found` where there is a guard, and
+ * `made` where there are both. */
 HAUL__OPERATION(sgd) = {
     .name = "haul_sgd",
     .operands = {{"parameter", .written = true},
@@ -139,8 +155,10 @@ HAUL__OPERATION(sgd) = {
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(sgd_settings),
+    .repeat = OPERANDS,
     .infer = haul__infer_step,
     .compute = compute,
+    .cost = haul__step_cost,
     .flops = 6,
 };
 
@@ -166,16 +184,23 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool gua
     return sgd_prepare(e->parameter, &s, guarded);
 }
 
-static haul_status update(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *grad, bool first,
-                          const haul__guard *guard)
+static haul_status update(haul_optimizer *o, const haul__update *updates, int count)
 {
+    haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     sgd_settings s = settings_of(o);
-    bool         momentum = s.momentum != 0;
+    bool         momentum = s.momentum != 0, guarded = updates->guard.found != NULL;
 
-    s.first = first;
-    s.from = guard ? guard->from : 0;
-    return HAUL__APPLY_STATUS(sgd, &s, e->parameter, momentum ? e->states[0] : HAUL_NONE,
-                              momentum && guard ? guard->made : HAUL_NONE, grad, guard ? guard->found : HAUL_NONE);
+    s.first = updates->first;
+    s.from = guarded ? updates->guard.from : 0;
+    for (int i = 0; i < count; i++, in += OPERANDS) {
+        const haul__update *u = &updates[i];
+        in[PARAMETER] = u->entry->parameter;
+        in[VELOCITY] = momentum ? u->entry->states[0] : HAUL_NONE;
+        in[MADE] = momentum && guarded ? u->guard.made : HAUL_NONE;
+        in[GRAD] = u->grad;
+        in[FOUND] = guarded ? u->guard.found : HAUL_NONE;
+    }
+    return haul__apply(&haul__operation_sgd, &s, operands, count * OPERANDS, NULL);
 }
 
 static const haul__optimizer_kind kind = {
