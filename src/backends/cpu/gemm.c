@@ -107,21 +107,17 @@ static void multiply_dots(const product *p, const piece *x)
     }
 }
 
-static void run_piece(product *p, int64_t index)
+/* The piece of a matrix from row i and column j on. Not inlined: small products should not pay for its frame. */
+static __attribute__((noinline)) void run_piece(product *p, int64_t matrix, int64_t i, int64_t j)
 {
     const haul__gemm *g = p->call;
-    int64_t           matrix = index / (p->row_pieces * p->column_pieces);
-    int64_t           within = index - matrix * p->row_pieces * p->column_pieces;
-    int64_t           i = within / p->column_pieces * p->rows, j = within % p->column_pieces * p->columns;
-    if (i >= g->m || j >= g->n)
-        return;
-    piece x = {
-        .a = element(g->a, g->a_offset + matrix * g->a_batch + i * g->a_row, p->size),
-        .b = element(g->b, g->b_offset + matrix * g->b_batch + j * g->b_col, p->size),
-        .c = element(g->c, g->c_offset + matrix * g->c_batch + i * g->c_row + j, p->size),
-        .bias = g->bias ? element(g->bias, g->bias_offset + j, p->size) : NULL,
-        .rows = smaller(p->rows, g->m - i),
-        .columns = smaller(p->columns, g->n - j),
+    piece             x = {
+                    .a = element(g->a, g->a_offset + matrix * g->a_batch + i * g->a_row, p->size),
+                    .b = element(g->b, g->b_offset + matrix * g->b_batch + j * g->b_col, p->size),
+                    .c = element(g->c, g->c_offset + matrix * g->c_batch + i * g->c_row + j, p->size),
+                    .bias = g->bias ? element(g->bias, g->bias_offset + j, p->size) : NULL,
+                    .rows = smaller(p->rows, g->m - i),
+                    .columns = smaller(p->columns, g->n - j),
     };
     int64_t lanes = p->tiles->lanes;
     if (g->a_col == 1 && g->b_row == 1 && g->m <= DOT_ROWS && g->k >= 4 * lanes) {
@@ -139,8 +135,14 @@ static void run_piece(product *p, int64_t index)
 
 static void run_pieces(void *context, int64_t first, int64_t last)
 {
-    for (int64_t i = first; i < last; i++)
-        run_piece(context, i);
+    product *p = context;
+    for (int64_t index = first; index < last; index++) {
+        int64_t matrix = index / (p->row_pieces * p->column_pieces);
+        int64_t within = index - matrix * p->row_pieces * p->column_pieces;
+        int64_t i = within / p->column_pieces * p->rows, j = within % p->column_pieces * p->columns;
+        if (i < p->call->m && j < p->call->n)
+            run_piece(p, matrix, i, j);
+    }
 }
 
 /* Cut columns first: each piece packs its own of B; then rows. */
@@ -156,23 +158,23 @@ static void cut(product *p)
     p->rows = haul__ceil_div(haul__ceil_div(g->m, p->row_pieces), p->tiles->rows) * p->tiles->rows;
 }
 
-/* A few multiplications: a loop is done before anything else has begun. */
-#define LOOP(REAL)                                                                                                     \
-    static void loop_##REAL(const haul__gemm *g)                                                                       \
-    {                                                                                                                  \
-        const REAL *a = element(g->a, g->a_offset, sizeof(REAL)), *b = element(g->b, g->b_offset, sizeof(REAL));       \
-        const REAL *bias = g->bias ? element(g->bias, g->bias_offset, sizeof(REAL)) : NULL;                            \
-        REAL       *c = element(g->c, g->c_offset, sizeof(REAL));                                                      \
-        for (int64_t i = 0; i < g->m; i++)                                                                             \
-            for (int64_t j = 0; j < g->n; j++) {                                                                       \
-                REAL sum = (bias ? bias[j] : 0) + (g->accumulate ? c[i * g->c_row + j] : 0);                           \
-                for (int64_t k = 0; k < g->k; k++)                                                                     \
-                    sum += a[i * g->a_row + k * g->a_col] * b[k * g->b_row + j * g->b_col];                            \
-                c[i * g->c_row + j] = sum;                                                                             \
-            }                                                                                                          \
-    }
-LOOP(float)
-LOOP(double)
+/* What `cut` leaves whole: known without its divisions. */
+static bool is_one_piece(const haul__gemm *g)
+{
+    return g->batch == 1 && g->m > 0 && g->n > 0 && (double)g->m * (double)g->n * (double)g->k <= PIECE_WORK;
+}
+
+#define REAL       float
+#define NAME(name) name##_f32
+#include "backends/cpu/gemm_loop.h"
+#undef REAL
+#undef NAME
+
+#define REAL       double
+#define NAME(name) name##_f64
+#include "backends/cpu/gemm_loop.h"
+
+/* Multiplications of a product that a loop does. */
 #define LOOP_WORK 256
 
 const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem)
@@ -193,12 +195,18 @@ haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
         return haul__cpu_gemm_half(call);
     if (call->batch == 1 && call->m <= LOOP_WORK && call->n <= LOOP_WORK && call->k <= LOOP_WORK &&
         call->m * call->n * call->k <= LOOP_WORK) {
-        (call->dtype == HAUL_F32 ? loop_float : loop_double)(call);
+        (call->dtype == HAUL_F32 ? loop_f32 : loop_f64)(call);
         return HAUL_OK;
     }
-    cut(&p);
-    int64_t pieces = call->batch * p.row_pieces * p.column_pieces;
-    haul__parallel_for(pieces, haul__ceil_div(pieces, MOST_PIECES), run_pieces, &p);
+    if (is_one_piece(call)) {
+        p.rows = call->m;
+        p.columns = call->n;
+        run_piece(&p, 0, 0, 0);
+    } else {
+        cut(&p);
+        int64_t pieces = call->batch * p.row_pieces * p.column_pieces;
+        haul__parallel_for(pieces, haul__ceil_div(pieces, MOST_PIECES), run_pieces, &p);
+    }
     return atomic_load_explicit(&p.no_memory, memory_order_relaxed)
                ? haul__fail_memory(NULL, HAUL__TILE_DEPTH * HAUL__TILE_BYTES)
                : HAUL_OK;
