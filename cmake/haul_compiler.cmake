@@ -27,6 +27,16 @@ function(haul_is_library_code target)
     target_compile_definitions(${target} PRIVATE $<$<CONFIG:Release>:NDEBUG>)
 endfunction()
 
+# gcc clears structs of more than some hundred bytes by `rep stos`, which takes as long to start as all the stores.
+include(CheckCCompilerFlag)
+set(HAUL_CLEAR_BY_STORES -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
+check_c_compiler_flag(${HAUL_CLEAR_BY_STORES} HAUL_HAS_MEMSET_STRATEGY)
+function(haul_clears_by_stores target)
+    if(HAUL_HAS_MEMSET_STRATEGY)
+        target_compile_options(${target} PRIVATE ${HAUL_CLEAR_BY_STORES})
+    endif()
+endfunction()
+
 # __FILE__ is relative to the tree, whether the compiler sees an absolute path or ccache's relative one.
 file(RELATIVE_PATH HAUL_UP ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/)
 add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${HAUL_UP}=)
