@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/device.h"
@@ -288,7 +289,18 @@ bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b)
 
 haul_tensor *haul__tensor_alias(const haul_tensor *t)
 {
-    return haul__tensor_wrap(t->storage, t->dtype, &t->shape, t->strides, t->offset);
+    haul_tensor *alias = haul__tensor_new();
+    if (!alias)
+        return NULL;
+    haul__object_keep(t->storage);
+    alias->storage = t->storage;
+    alias->dtype = t->dtype;
+    alias->shape = t->shape;
+    memcpy(alias->strides, t->strides, sizeof alias->strides);
+    alias->offset = t->offset;
+    alias->count = t->count;
+    alias->contiguous = t->contiguous;
+    return alias;
 }
 
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size)

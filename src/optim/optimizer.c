@@ -228,13 +228,17 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 
 haul_status haul__infer_step(haul__call *c)
 {
-    const int each = c->operation->repeat;
+    const haul__operand *specs = c->operation->operands;
+    const int            each = c->operation->repeat;
 
-    for (int i = 0; i < c->count; i++) {
-        const haul_tensor *t = c->operands[i], *p = c->operands[i - i % each];
-        if (t != p && !haul__is_none(t) && !c->operation->operands[i % each].accepts &&
-            (!haul__shape_equal(&t->shape, &p->shape) || !haul__tensor_same_layout(t, p)))
-            return haul__refuse_shape(c, i, "it must have the parameter's shape and layout");
+    for (int first = 0; first < c->count; first += each) {
+        const haul_tensor *p = c->operands[first];
+        for (int k = 1; k < each; k++) {
+            const haul_tensor *t = c->operands[first + k];
+            if (!haul__is_none(t) && !specs[k].accepts &&
+                (!haul__shape_equal(&t->shape, &p->shape) || !haul__tensor_same_layout(t, p)))
+                return haul__refuse_shape(c, first + k, "it must have the parameter's shape and layout");
+        }
     }
     return HAUL_OK;
 }
