@@ -48,6 +48,16 @@ haul__command haul__command_with(const haul__command *command, const haul__slot_
     return changed;
 }
 
+haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CALLBACK], haul__stream *stream,
+                              const haul__command *command)
+{
+    if (command->kind == HAUL__COMMAND_LIBRARY || command->kind == HAUL__COMMAND_CALLBACK)
+        return command->run(stream, command);
+    if (command->kind == HAUL__COMMAND_LAUNCH ? command->items <= 0 : command->bytes == 0)
+        return HAUL_OK;
+    return functions[command->kind](stream, command);
+}
+
 static char *host_of(const haul__region *r)
 {
     return (char *)r->storage->buffer.host + r->offset;

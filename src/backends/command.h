@@ -71,6 +71,14 @@ struct haul__command {
     haul_status (*run)(haul__stream *stream, const haul__command *command);
 };
 
+/* What a backend does for a kind of command. */
+typedef haul_status haul__command_fn(haul__stream *stream, const haul__command *command);
+
+/* Do what the command's kind says, by a backend's list of functions. Library calls and callbacks run themselves, and
+ * nothing happens for a launch without items or a copy or fill without bytes. */
+haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CALLBACK], haul__stream *stream,
+                              const haul__command *command);
+
 /* The host's memory of a write or read. */
 const void *haul__command_source(const haul__command *write);
 void       *haul__command_target(const haul__command *read);

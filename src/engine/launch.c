@@ -37,6 +37,20 @@ static haul_status find_record(const haul__call *c, const haul__buffer **out)
     return status;
 }
 
+/* A command of the call, over buffers the first of which it writes. */
+static inline haul__command command_of(const haul__call *c, haul__command_kind kind, const haul__region *buffers,
+                                       int write_count, int read_count, const void *params, size_t params_size)
+{
+    return (haul__command){.kind = kind,
+                           .operation = c->operation->name,
+                           .device = c->device,
+                           .buffers = buffers,
+                           .write_count = write_count,
+                           .buffer_count = write_count + read_count,
+                           .params = params,
+                           .params_size = params_size};
+}
+
 haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain)
@@ -60,22 +74,16 @@ static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype, 
         buffers[i] = (haul__region){outs[i]->storage, 0};
     for (int i = 0; i < in_count; i++)
         buffers[out_count + i] = (haul__region){ins[i]->storage, 0};
-    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
-                                         .operation = c->operation->name,
-                                         .device = c->device,
-                                         .buffers = buffers,
-                                         .write_count = out_count,
-                                         .buffer_count = out_count + in_count,
-                                         .params = params,
-                                         .params_size = params_size,
-                                         .slots = slots,
-                                         .slot_count = slot_count,
-                                         .kernel = kernel,
-                                         .items = items,
-                                         .grain = grain,
-                                         .checks = checks,
-                                         .record = record,
-                                         .lanes = haul__kernel_infos[id].lanes});
+    haul__command command = command_of(c, HAUL__COMMAND_LAUNCH, buffers, out_count, in_count, params, params_size);
+    command.slots = slots;
+    command.slot_count = slot_count;
+    command.kernel = kernel;
+    command.items = items;
+    command.grain = grain;
+    command.checks = checks;
+    command.record = record;
+    command.lanes = haul__kernel_infos[id].lanes;
+    return haul__submit(&command);
 }
 
 haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
@@ -107,17 +115,9 @@ static haul_status call_once(const haul__call *c, haul_status (*run)(haul__strea
     int            write_count = scratch ? 2 : 1;
     for (int i = 0; i < in_count; i++)
         buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
-    haul_status status = HAUL_OK;
-    if (!haul__is_dry())
-        status = haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
-                                               .operation = c->operation->name,
-                                               .device = c->device,
-                                               .buffers = buffers,
-                                               .write_count = write_count,
-                                               .buffer_count = write_count + in_count,
-                                               .params = params,
-                                               .params_size = params_size,
-                                               .run = run});
+    haul__command command = command_of(c, HAUL__COMMAND_LIBRARY, buffers, write_count, in_count, params, params_size);
+    command.run = run;
+    haul_status status = haul__is_dry() ? HAUL_OK : haul__submit(&command);
     haul__object_release(scratch);
     return status;
 }

@@ -91,18 +91,12 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     return HAUL_OK;
 }
 
-static haul_status call(haul__stream *s, const haul__command *c)
-{
-    return c->run(s, c);
-}
-
 haul_status haul__cpu_submit(haul__stream *s, const haul__command *c)
 {
-    static haul_status (*const run_kind[])(haul__stream * s, const haul__command *c) = {
-        [HAUL__COMMAND_LAUNCH] = launch_kernel, [HAUL__COMMAND_LIBRARY] = call,
-        [HAUL__COMMAND_COPY] = haul__cpu_copy,  [HAUL__COMMAND_WRITE] = haul__cpu_write,
-        [HAUL__COMMAND_READ] = haul__cpu_read,  [HAUL__COMMAND_FILL] = haul__cpu_fill,
-        [HAUL__COMMAND_CALLBACK] = call, /* of a captured list */
+    static haul__command_fn *const functions[HAUL__COMMAND_CALLBACK] = {
+        [HAUL__COMMAND_LAUNCH] = launch_kernel,  [HAUL__COMMAND_COPY] = haul__cpu_copy,
+        [HAUL__COMMAND_WRITE] = haul__cpu_write, [HAUL__COMMAND_READ] = haul__cpu_read,
+        [HAUL__COMMAND_FILL] = haul__cpu_fill,
     };
-    return c->kind == HAUL__COMMAND_LAUNCH ? launch_kernel(s, c) : run_kind[c->kind](s, c);
+    return c->kind == HAUL__COMMAND_LAUNCH ? launch_kernel(s, c) : haul__command_run(functions, s, c);
 }

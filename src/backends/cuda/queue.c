@@ -172,27 +172,14 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 /* --- all kinds -----------------------------------------------------------------------------------------------------
  */
 
-static haul_status call(haul__stream *s, const haul__command *c)
-{
-    return c->run(s, c);
-}
-
 haul_status haul__cuda_submit(haul__stream *s, const haul__command *c)
 {
-    static haul_status (*const submit_kind[])(haul__stream * s, const haul__command *c) = {
-        [HAUL__COMMAND_LAUNCH] = launch_kernel,
-        [HAUL__COMMAND_LIBRARY] = call,
-        [HAUL__COMMAND_COPY] = copy,
-        [HAUL__COMMAND_WRITE] = write,
-        [HAUL__COMMAND_READ] = read,
-        [HAUL__COMMAND_PEER] = peer_copy,
-        [HAUL__COMMAND_FILL] = fill,
+    static haul__command_fn *const functions[HAUL__COMMAND_CALLBACK] = {
+        [HAUL__COMMAND_LAUNCH] = launch_kernel, [HAUL__COMMAND_COPY] = copy,
+        [HAUL__COMMAND_WRITE] = write,          [HAUL__COMMAND_READ] = read,
+        [HAUL__COMMAND_PEER] = peer_copy,       [HAUL__COMMAND_FILL] = fill,
     };
-    bool computes = c->kind == HAUL__COMMAND_LAUNCH || c->kind == HAUL__COMMAND_LIBRARY;
-
-    if (computes ? c->kind == HAUL__COMMAND_LAUNCH && c->items <= 0 : c->bytes == 0)
-        return HAUL_OK;
-    return submit_kind[c->kind](s, c);
+    return haul__command_run(functions, s, c);
 }
 
 /* --- waiting -------------------------------------------------------------------------------------------------------
