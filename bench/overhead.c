@@ -71,7 +71,7 @@ static bool open_net(const char *model)
 {
     haul_manual_seed(0);
     net = haul_model_new(model);
-    optimizer = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    optimizer = haul_sgd(net, 0.01, .momentum = 0.9);
     return !haul_error_status();
 }
 

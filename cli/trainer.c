@@ -66,8 +66,8 @@ bool trainer_open_data(trainer *t)
 static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
 {
     if (!strcmp(o->optimizer, "sgd"))
-        return haul_sgd(net, .lr = o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
-    return haul_adam(net, .lr = o->lr, .weight_decay = o->weight_decay, .decoupled = !strcmp(o->optimizer, "adamw"));
+        return haul_sgd(net, o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
+    return haul_adam(net, o->lr, .weight_decay = o->weight_decay, .decoupled = !strcmp(o->optimizer, "adamw"));
 }
 
 /* What --precision asks for, of this thread and of the optimizer. */

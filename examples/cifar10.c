@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     haul_module_add(net, "fc1", haul_nn_linear(400, 120));
     haul_module_add(net, "fc2", haul_nn_linear(120, 84));
     haul_module_add(net, "fc3", haul_nn_linear(84, 10));
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
     haul_dataset   *data = argc > 1 ? haul_cifar10(argv[1]) : haul_shapes(12800, .seed = 1);
     haul_loader    *loader = haul_loader_new(data, .batch = 64, .shuffle = true, .workers = 2);
     haul_tensor    *running = haul_scalar(0);

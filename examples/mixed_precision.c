@@ -44,7 +44,7 @@ static void train(haul_dtype dtype)
     haul_scope *scope = haul_scope_push();
     haul_manual_seed(1); /* the same weights each time */
     haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(10, 16), haul_nn_relu(), haul_nn_linear(16, 1));
-    training     t = {.net = net, .optimizer = haul_sgd(net, .lr = 0.1, .momentum = 0.9), .dtype = dtype};
+    training     t = {.net = net, .optimizer = haul_sgd(net, 0.1, .momentum = 0.9), .dtype = dtype};
     haul_loader *loader = haul_loader_new(haul_blobs(640, .seed = 3), .batch = 32, .shuffle = true);
     haul_tensor *sum = haul_scalar(0);
     if (dtype == HAUL_F16)

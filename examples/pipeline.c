@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     haul_loader *loader = haul_loader_new(haul_blobs(1000, .seed = 7), .batch = 32, .shuffle = true, .workers = 1);
     haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(10, 16), haul_nn_relu(), haul_nn_linear(16, 1));
     haul_module_to(net, device);
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.1, .momentum = 0.9);
     haul_tensor    *row = NULL;
 
     for (int epoch = 1; epoch <= 5; epoch++) {

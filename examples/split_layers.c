@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     haul_module_place(front, device); /* parameters lie there, and inputs are moved there */
     haul_module_place(back, haul_cpu());
     haul_module    *net = HAUL_SEQUENTIAL(front, haul_nn_tanh(), back);
-    haul_optimizer *adam = haul_adam(net, .lr = 0.02);
+    haul_optimizer *adam = haul_adam(net, 0.02);
 
     /* y = |x|^2 is learnt from random points. */
     for (int step = 1; step <= 300; step++) {

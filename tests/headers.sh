@@ -34,18 +34,41 @@ haul_module *make(haul_tensor **first)
     *first = haul_scope_return(haul_scope_push(), haul_sqrt(kept));
     return haul_scope_return(scope, haul_nn_relu());
 }
+/* Arguments of macros are evaluated once. */
+constexpr int64_t sizes_counted()
+{
+    int64_t    n = 0;
+    haul_shape shape = HAUL_SHAPE(++n, ++n);
+    return n + shape.dims[1] + shape.ndim;
+}
+static_assert(sizes_counted() == 6, "");
 haul_loader *train(haul_module **module, haul_optimizer **optimizer)
 {
     *module = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 8, 3, .padding = {1, 1}), haul_nn_batch_norm(8), haul_nn_flatten(1),
                               haul_nn_linear(8, 10, .no_bias = true), haul_model_new("mlp", .outputs = 3));
-    *optimizer = haul_adam(*module, .lr = 0.1, .decoupled = true);
+    *optimizer = haul_adam(*module, 0.1, .decoupled = true);
     haul_grad_scaler_new(*optimizer, .growth_interval = 100);
     return haul_loader_new(haul_cifar10("data", .test = true), .batch = 64, .shuffle = true);
 }
 END
-    "$cxx" -std=c++20 -Wall -Wextra -Werror -Wno-missing-field-initializers -I "$HAUL_SOURCE/include" -fsyntax-only options.cpp ||
+    "$cxx" -std=c++20 -Wall -Wextra -Wpedantic -Wconversion -Werror -I "$HAUL_SOURCE/include" -fsyntax-only options.cpp ||
         { echo "options do not work in C++20" >&2; exit 1; }
 fi
+# Structs that have a guard in C have the layout that they have in C++, which has none.
+cat >layout.c <<'END'
+#include <assert.h>
+#include <haul/haul.h>
+static_assert(sizeof(haul_axes) == 36 && offsetof(haul_axes, count) == 0, "");
+static_assert(sizeof(haul_reduce_options) == 48 && offsetof(haul_reduce_options, keepdim) == 44, "");
+static_assert(sizeof(haul_linear_options) == 16 && offsetof(haul_linear_options, relu) == 8, "");
+static_assert(sizeof(haul_adam_options) == 56 && offsetof(haul_adam_options, betas) == 16, "");
+static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
+static_assert(sizeof(haul_model_options) == 88 && offsetof(haul_model_options, input) == 8, "");
+extern int unused;
+END
+cp layout.c layout.cpp
+"$HAUL_CC" -std=c11 -Werror -I "$HAUL_SOURCE/include" -fsyntax-only layout.c || exit 1
+[ -z "$cxx" ] || "$cxx" -std=c++17 -Werror -I "$HAUL_SOURCE/include" -fsyntax-only layout.cpp || exit 1
 # One size too many is no shape.
 printf '#include <haul/haul.h>\nhaul_shape f(void) { return HAUL_SHAPE(1, 2, 3, 4, 5, 6, 7, 8, 9); }\n' >nine.c
 ! "$HAUL_CC" -std=c11 -Werror -I "$HAUL_SOURCE/include" -fsyntax-only nine.c 2>/dev/null || { echo "nine sizes are a shape" >&2; exit 1; }

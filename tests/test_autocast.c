@@ -69,8 +69,8 @@ static void check_wide(haul_device *device, haul_dtype half)
     ASSERT_DTYPE(haul_bce_with_logits(x, haul_sigmoid(x)), HAUL_F32);
     ASSERT_DTYPE(haul_mse_loss(x, x), HAUL_F32);
     ASSERT_DTYPE(haul_sum(x), HAUL_F32);
-    ASSERT_DTYPE(haul_sum(x, .axes = {0}, .count = 1), HAUL_F32);
-    ASSERT_DTYPE(haul_mean(x, .axes = {1}, .count = 1, .keepdim = true), HAUL_F32);
+    ASSERT_DTYPE(haul_sum(x, HAUL_AXES(0)), HAUL_F32);
+    ASSERT_DTYPE(haul_mean(x, HAUL_AXES(1), .keepdim = true), HAUL_F32);
     ASSERT_DTYPE(haul_exp(x), HAUL_F32);
     ASSERT_DTYPE(haul_pow(x, x), HAUL_F32);
     ASSERT_DTYPE(haul_pow_scalar(x, 2), HAUL_F32);
@@ -169,7 +169,7 @@ static void check_sums(haul_device *device)
     assert_true(haul_item(haul_sum(x)) == 150000); /* f16 ends at 65504 */
     assert_true(haul_item(haul_mean(x)) == 1.5);
     double rows[100];
-    assert_int_equal(read_values(haul_sum(x, .axes = {1}, .count = 1), rows, 100), HAUL_OK);
+    assert_int_equal(read_values(haul_sum(x, HAUL_AXES(1)), rows, 100), HAUL_OK);
     for (int i = 0; i < 100; i++)
         assert_true(rows[i] == 1500);
 }
@@ -299,7 +299,7 @@ static void check_normalised(haul_device *device)
         ASSERT_DTYPE(haul_module_buffer(norm, "running_mean"), HAUL_F32);
         ASSERT_DTYPE(haul_tensor_grad(haul_module_parameter(norm, "weight")), HAUL_F32);
         ASSERT_DTYPE(haul_tensor_grad(haul_module_parameter(conv, "weight")), HAUL_F32);
-        haul_tensor *all = haul_mean(haul_call(conv, x), .axes = {0, 2, 3}, .count = 3);
+        haul_tensor *all = haul_mean(haul_call(conv, x), HAUL_AXES(0, 2, 3));
         assert_int_equal(read_values(all, wide, 4), HAUL_OK);
         for (int c = 0; c < 4; c++) /* twice a tenth of the batch's mean */
             assert_true(fabs(mean[c] - 0.19 * wide[c]) < 0.01);

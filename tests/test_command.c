@@ -188,7 +188,7 @@ static haul_module *module_with(haul_tensor *parameter)
 static model model_new(void)
 {
     haul_module *module = module_with(ramp(-1, 0.003));
-    model m = {haul_module_parameter(module, "p"), ramp(0.5, -0.001), haul_sgd(module, .lr = 0.1, .momentum = 0.9)};
+    model        m = {haul_module_parameter(module, "p"), ramp(0.5, -0.001), haul_sgd(module, 0.1, .momentum = 0.9)};
     assert_non_null(m.optimizer);
     return m;
 }
@@ -326,7 +326,7 @@ static void fit(bool replays, double *out, size_t bytes)
     haul_tensor     *a = haul_normal(HAUL_F64, HAUL_SHAPE(16, 16), 0, 1);
     haul_module     *module = module_with(haul_zeros(HAUL_F64, HAUL_SHAPE(16, 16)));
     haul_tensor     *p = haul_module_parameter(module, "p");
-    haul_optimizer  *optimizer = haul_adam(module, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99);
+    haul_optimizer  *optimizer = haul_adam(module, 0.01, .betas = {0.9, 0.99});
     haul__recording *r = NULL;
     for (int i = 1; i <= 4; i++) {
         if (r) {

@@ -338,7 +338,7 @@ static bool trains_or_tells(void)
     haul_set_device(device);
     haul_module    *net = HAUL_SEQUENTIAL(haul_nn_conv2d(2, 3, 3), haul_nn_relu(), haul_nn_max_pool2d(2),
                                           haul_nn_flatten(1), haul_nn_linear(12, 2));
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.1, .momentum = 0.9);
     bool            good = net && sgd && step(net, sgd, device) && step(net, sgd, device);
     if (!good && (haul_error_status() == HAUL_OK || !haul_error_message()[0])) {
         printf("failed without an error\n");

@@ -25,8 +25,8 @@ typedef enum epilogue { PLAIN_RESULT, WITH_BIAS, WITH_RELU, WITH_BOTH } epilogue
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s, bool relu)
 {
-    return haul_conv2d(x, w, bias, .stride = {s->stride[0], s->stride[1]}, .padding = {s->padding[0], s->padding[1]},
-                       .dilation = {s->dilation[0], s->dilation[1]}, .groups = s->groups, .relu = relu);
+    return haul_conv2d(x, w, bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
+                       .dilation = PAIR(s->dilation), .groups = s->groups, .relu = relu);
 }
 
 /* Values that the dtype holds exactly, as f64 on the CPU; halves have few bits. */

@@ -381,11 +381,17 @@ static void test_loader__wrong_options_are_errors(void **state)
 {
     (void)state;
     static const haul_loader_options wrong[] = {
-        {.batch = -1},         {.workers = -1},
-        {.workers = 1000},     {.prefetch = -1},
-        {.random_crop = -1},   {.mean = 0.5},
-        {.deviation = -1},     {.deviation = (double)INFINITY},
-        {.mean = (double)NAN}, {.random_crop = 1000000000000},
+        {.batch = -1},
+        {.workers = -1},
+        {.workers = 1000},
+        {.prefetch = -1},
+        {.random_crop = -1},
+        {.random_crop = 1000000000000},
+        {.normalise = {0.5}},
+        {.normalise = {0.5, -1}},
+        {.normalise = {0.5, HAUL_ZERO}},
+        {.normalise = {0.5, (double)INFINITY}},
+        {.normalise = {(double)NAN, 0.5}},
     };
     haul_scope   *scope = haul_scope_push();
     source        s = {.bad = -1};

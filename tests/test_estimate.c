@@ -116,7 +116,7 @@ static void test_flops__training_step(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     dense       d = {.net = haul_nn_linear(100, 10)};
-    d.sgd = haul_sgd(d.net, .lr = 0.1, .momentum = 0.9);
+    d.sgd = haul_sgd(d.net, 0.1, .momentum = 0.9);
     haul_estimate_result r = estimated(dense_step, &d);
     const double         forward = 2.0 * 64 * 100 * 10;
     assert_true(flops_of(&r, "haul_linear") == forward);
@@ -239,7 +239,7 @@ static void make_training(training *t)
 {
     haul_manual_seed(3);
     t->net = haul_nn_linear(4, 3);
-    t->adam = haul_adam(t->net, .lr = 0.1);
+    t->adam = haul_adam(t->net, 0.1);
     t->scaler = haul_grad_scaler_new(t->adam);
     t->x = haul_uniform(HAUL_F32, HAUL_SHAPE(5, 4), -1, 1);
 }

@@ -96,7 +96,7 @@ static haul_status prepare(training *t)
     if (draw(&random, 4) == 0 && haul_module_to_memory_format(t->net, HAUL_CHANNELS_LAST))
         return haul_error_status();
     t->optimizer =
-        draw(&random, 2) ? haul_adam(t->net) : haul_sgd(t->net, .lr = 0.01, .momentum = 0.9 * draw(&random, 2));
+        draw(&random, 2) ? haul_adam(t->net, 0.001) : haul_sgd(t->net, 0.01, .momentum = 0.9 * draw(&random, 2));
     t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
     t->x = haul_normal(HAUL_F32, HAUL_SHAPE(t->of.batch, 3, SIDE, SIDE), 0, 1);
     t->y = haul_zeros(HAUL_I64, HAUL_SHAPE(t->of.batch));

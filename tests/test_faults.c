@@ -153,7 +153,7 @@ static void on_device(haul_device *device)
     haul_scope *scope = haul_scope_push();
     haul_set_device(device);
     fixture f = {.device = device, .net = make_net()};
-    f.optimizer = haul_sgd(f.net, .lr = 0.1, .momentum = 0.9);
+    f.optimizer = haul_sgd(f.net, 0.1, .momentum = 0.9);
     if (!f.optimizer) {
         begin_case("faults/setup/%s", haul_device_name(device));
         fail_case("%s", haul_error_message());

@@ -351,22 +351,22 @@ static haul_module *build_wide(void)
 
 static haul_optimizer *by_sgd(haul_module *net)
 {
-    return haul_sgd(net, .lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4);
+    return haul_sgd(net, 0.01, .momentum = 0.9, .weight_decay = 1e-4);
 }
 
 static haul_optimizer *by_nesterov(haul_module *net)
 {
-    return haul_sgd(net, .lr = 0.05, .momentum = 0.8, .nesterov = true);
+    return haul_sgd(net, 0.05, .momentum = 0.8, .nesterov = true);
 }
 
 static haul_optimizer *by_adam(haul_module *net)
 {
-    return haul_adam(net, .lr = 0.002, .weight_decay = 1e-3);
+    return haul_adam(net, 0.002, .weight_decay = 1e-3);
 }
 
 static haul_optimizer *by_adamw(haul_module *net)
 {
-    return haul_adam(net, .lr = 0.003, .weight_decay = 1e-2, .decoupled = true);
+    return haul_adam(net, 0.003, .weight_decay = 1e-2, .decoupled = true);
 }
 
 #define PICTURES(n, size)                                                                                              \

@@ -79,7 +79,7 @@ static int train(haul_device *device, const char *folder, double lr, int steps, 
     haul_set_device(device);
     haul_module *net = haul_model_new("simplecnn");
     haul_load_weights(HAUL_SOURCE "/tests/golden/simplecnn.safetensors", net);
-    haul_optimizer *sgd = haul_sgd(net, .lr = lr, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, lr, .momentum = 0.9);
     haul_loader    *loader = haul_loader_new(haul_cifar10(folder), .batch = 64, .workers = 1);
     int             done = 0;
     while (done < steps && haul_error_status() == HAUL_OK) {

@@ -251,8 +251,8 @@ static void check_no_waits(haul_device *device)
     int64_t           waits = 0;
 
     assert_int_equal(haul_module_to(net, device), HAUL_OK);
-    both[0] = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
-    both[1] = haul_adam(net, .lr = 0.01);
+    both[0] = haul_sgd(net, 0.1, .momentum = 0.9);
+    both[1] = haul_adam(net, 0.01);
     for (int k = 0; k < 2; k++) {
         scaler = haul_grad_scaler_new(both[k], .growth_interval = 2);
         for (int step = 0; step < 6; step++) {
@@ -465,7 +465,7 @@ static void check_order(haul_device *device)
     haul_module *narrow = haul_module_new("narrow", forward);
     haul_tensor *p = haul_set_requires_grad(haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(2)), device), true);
     assert_int_equal(haul_module_add_parameter(narrow, "p", p), HAUL_OK);
-    haul_optimizer *sgd = haul_sgd(narrow, .lr = 1);
+    haul_optimizer *sgd = haul_sgd(narrow, 1);
     assert_int_equal(haul_set_grad(p, haul_ones_like(p)), HAUL_OK);
     check_refusal(haul_grad_scaler_step(scaler, sgd), HAUL_DTYPE, "the gradient of 'p' is f16");
 }

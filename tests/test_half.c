@@ -240,7 +240,7 @@ static void test_half__sums_are_kept_in_f32(void **state)
         haul_tensor *ones = haul_ones(HAUL_F16, HAUL_SHAPE(40, 1001)),
                     *big = haul_full(HAUL_F16, HAUL_SHAPE(65536), 100);
         assert_true(haul_item(haul_sum(ones)) == 40032); /* of f16's numbers, the one nearest to 40040, even */
-        assert_true(haul_item(haul_select(haul_sum(ones, .axes = {0}, .count = 1), 0, 7)) == 40);
+        assert_true(haul_item(haul_select(haul_sum(ones, HAUL_AXES(0)), 0, 7)) == 40);
         assert_true(haul_item(haul_mean(big)) == 100);
         assert_true(isinf(haul_item(haul_sum(big))));
         assert_true(haul_item(haul_matmul(haul_ones(HAUL_BF16, HAUL_SHAPE(1, 1024)),

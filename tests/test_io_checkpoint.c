@@ -28,7 +28,7 @@ static training begin(uint64_t seed, bool adam)
     haul_manual_seed(seed);
     t.net = HAUL_SEQUENTIAL(haul_nn_linear(6, 5), haul_nn_batch_norm(5), haul_nn_relu(), haul_nn_dropout(0.3),
                             haul_nn_linear(5, 3));
-    t.optimizer = adam ? haul_adam(t.net, .lr = 0.01) : haul_sgd(t.net, .lr = 0.1, .momentum = 0.9);
+    t.optimizer = adam ? haul_adam(t.net, 0.01) : haul_sgd(t.net, 0.1, .momentum = 0.9);
     assert_non_null(t.optimizer);
     return t;
 }
@@ -263,7 +263,7 @@ static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
     assert_int_equal(haul_save_weights("w.safetensors", source.net), HAUL_OK);
     assert_int_equal(haul_load_checkpoint("w.safetensors", t.net, t.optimizer, &position), HAUL_FORMAT);
     haul_module    *small = HAUL_SEQUENTIAL(haul_nn_linear(6, 5));
-    haul_optimizer *sgd = haul_sgd(small, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(small, 0.1, .momentum = 0.9);
     assert_int_equal(haul_load_checkpoint("good.ckpt", small, sgd, &position), HAUL_FORMAT);
     assert_non_null(strstr(haul_error_message(), "which the module lacks"));
     haul_error_clear();

@@ -119,7 +119,7 @@ static void differentiate(haul_tensor *const *in, bool relu, haul_tensor **out)
     haul_tensor *leaves[3];
     for (int i = 0; i < 3; i++)
         leaves[i] = haul_set_requires_grad(haul_detach(in[i]), true);
-    out[0] = haul_conv2d(leaves[0], leaves[1], leaves[2], .stride = {2, 1}, .padding = {1, 0}, .relu = relu);
+    out[0] = haul_conv2d(leaves[0], leaves[1], leaves[2], .stride = {2, 1}, .padding = {1, HAUL_ZERO}, .relu = relu);
     haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, haul_tensor_shape(out[0]), 9, NULL);
     assert_int_equal(haul_backward(out[0], seed), HAUL_OK);
     for (int i = 0; i < 3; i++)

@@ -26,7 +26,7 @@ static double trained(haul_device *device, haul_dtype dtype)
     haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(POINTS, 2), points), device);
     haul_tensor *y = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(POINTS), labels), device);
     assert_int_equal(haul_module_to(net, device), HAUL_OK);
-    haul_optimizer   *adam = haul_adam(net, .lr = 0.03);
+    haul_optimizer   *adam = haul_adam(net, 0.03);
     haul_grad_scaler *scaler = dtype == HAUL_F16 ? haul_grad_scaler_new(adam, .init_scale = 1 << 24) : NULL;
     for (int step = 0; step < TRAINING; step++) {
         haul_scope         *inner = haul_scope_push();

@@ -303,7 +303,7 @@ static void check_steady(haul_device *device)
 
     assert_int_equal(haul_set_device(device), HAUL_OK);
     haul_module    *net = haul_model_new("simplecnn");
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
     haul_tensor    *x = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3, 32, 32)), *y = haul_zeros(HAUL_I64, HAUL_SHAPE(4));
     int64_t         after_three = 0;
     for (int i = 0; i < 10; i++) {
@@ -419,7 +419,7 @@ static void test_nn__layers_on_different_devices(void **state)
     double want_x = haul_item(haul_sum(haul_tensor_grad(x)));
     double want_w = haul_item(haul_sum(haul_abs(haul_tensor_grad(haul_module_parameter(m, "0.weight")))));
     haul_set_grad(x, HAUL_NONE);
-    haul_optimizer_zero_grad(haul_sgd(m, .lr = 1));
+    haul_optimizer_zero_grad(haul_sgd(m, 1));
 
     assert_int_equal(haul_module_place(m, haul_cpu()), HAUL_OK);
     assert_int_equal(haul_module_place(haul_module_child(m, "0"), device), HAUL_OK);
@@ -515,9 +515,9 @@ static void test_nn__same_seed_same_network(void **state)
 static void test_nn__layer_shapes(void **state)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 9, 8));
-    haul_module *conv =
-        haul_nn_conv2d(4, 6, 3, .kernel_w = 2, .stride = {2, 1}, .padding = {1, 0}, .groups = 2, .no_bias = true);
-    haul_shape shape = haul_tensor_shape(haul_call(conv, x));
+    haul_module *conv = haul_nn_conv2d(4, 6, 3, .kernel_w = 2, .stride = {2, 1}, .padding = {1, HAUL_ZERO}, .groups = 2,
+                                       .no_bias = true);
+    haul_shape   shape = haul_tensor_shape(haul_call(conv, x));
 
     (void)state;
     assert_int_equal(shape.dims[1], 6);

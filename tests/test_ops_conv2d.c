@@ -21,8 +21,8 @@ static const settings all[] = {
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
 {
-    return haul_conv2d(x, w, bias, .stride = {s->stride[0], s->stride[1]}, .padding = {s->padding[0], s->padding[1]},
-                       .dilation = {s->dilation[0], s->dilation[1]}, .groups = s->groups);
+    return haul_conv2d(x, w, bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
+                       .dilation = PAIR(s->dilation), .groups = s->groups);
 }
 
 static int64_t output_size(const settings *s, int axis)
@@ -136,7 +136,7 @@ static void check_second(haul_device *device)
                sample_tensor(device, HAUL_F64, HAUL_SHAPE(s->c_out, s->c_in / s->groups, s->kh, s->kw), 2, NULL),
                sample_tensor(device, HAUL_F64, HAUL_SHAPE(s->c_out), 3, NULL),
         };
-        if (haul_grad_check(gradients_of, in, 3, (void *)(uintptr_t)s, .atol = 1e-4))
+        if (haul_grad_check(gradients_of, in, 3, (void *)(uintptr_t)s, .tolerance = {1e-4, 1e-3}))
             fail_msg("settings %d on %s: %s", i, haul_device_name(device), haul_error_message());
     }
 }
@@ -215,17 +215,6 @@ static void test_conv2d__threads_do_not_change_bits(void **state)
     }
 }
 
-static void test_conv2d__options(void **state)
-{
-    (void)state;
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 9, 9)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3));
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {2}); /* a second one that is missing is the first */
-    assert_int_equal(haul_tensor_dim(y, 2), 4);
-    assert_int_equal(haul_tensor_dim(y, 3), 4);
-    haul_scope_pop(scope);
-}
-
 static haul_tensor *convolve_into(haul_tensor *out, haul_tensor *x, haul_tensor *w, haul_tensor *bias)
 {
     assert_int_equal(haul_conv2d_into(out, x, w, bias, .padding = {1, 1}, .relu = true), HAUL_OK);
@@ -293,10 +282,12 @@ static void test_conv2d__errors(void **state)
     assert_refused(haul_conv2d(x, haul_flatten(w, 1), HAUL_NONE), HAUL_SHAPE, "[C_out, C_in / groups, KH, KW]");
     assert_refused(haul_conv2d(x, w, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_SHAPE, "bias must be [4]");
     assert_refused(haul_conv2d(x, w, HAUL_NONE, .groups = 2), HAUL_SHAPE, "2 group(s)");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "stride is {-1, 1}");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {0, -1}), HAUL_INVALID_ARGUMENT, "padding is {0, -1}");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT,
+                   "stride is {-1, 1}; both must");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {1, -1}), HAUL_INVALID_ARGUMENT,
+                   "padding is {1, -1}; both must");
     assert_refused(haul_conv2d(x, w, HAUL_NONE, .dilation = {4, 4}), HAUL_SHAPE, "the weight spans 9 rows");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {INT64_MAX, 0}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {INT64_MAX, HAUL_ZERO}), HAUL_INVALID_ARGUMENT, "too large");
     assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
     assert_refused(haul_conv2d(ints, haul_ones(HAUL_I32, HAUL_SHAPE(4, 3, 3, 3)), HAUL_NONE), HAUL_DTYPE, "haul_cast");
     assert_refused(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 0, 8)), w, HAUL_NONE), HAUL_SHAPE,
@@ -312,7 +303,6 @@ int main(void)
         cmocka_unit_test(test_conv2d__empty_batch),
         cmocka_unit_test(test_conv2d__views),
         cmocka_unit_test(test_conv2d__threads_do_not_change_bits),
-        cmocka_unit_test(test_conv2d__options),
         cmocka_unit_test(test_conv2d__into_given_tensors),
         cmocka_unit_test(test_conv2d__nodes_and_costs),
         cmocka_unit_test(test_conv2d__errors),

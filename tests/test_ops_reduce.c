@@ -51,7 +51,7 @@ static haul_reduce_options options_of(haul_tensor *x, unsigned mask, bool keepdi
     haul_reduce_options o = {.x = x, .keepdim = keepdim};
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
         if (mask >> d & 1)
-            o.axes[o.count++] = d;
+            o.haul__axes.axes[o.haul__axes.count++] = d;
     return o;
 }
 
@@ -70,7 +70,7 @@ static void compare(haul_device *device, haul_dtype dtype, haul_shape shape, uns
                  haul_device_name(device));
         haul_tensor *y = reduce(k, &o);
         assert_close(y, want, results, k >= MAX ? 0 : error, what);
-        assert_int_equal(haul_tensor_ndim(y), mask & 1 ? shape.ndim : shape.ndim - o.count);
+        assert_int_equal(haul_tensor_ndim(y), mask & 1 ? shape.ndim : shape.ndim - o.haul__axes.count);
     }
     free(values);
     free(want);
@@ -118,8 +118,7 @@ static void rounding(haul_device *device)
     haul_tensor *x = haul_full(HAUL_F32, HAUL_SHAPE(1 << 20), 0.1);
     assert_float_equal(haul_item(haul_mean(x)), 0.1f, 1e-7);
     double columns[] = {0.1f, 0.1f, 0.1f, 0.1f};
-    assert_close(haul_mean(haul_reshape(x, HAUL_SHAPE(1 << 18, 4)), .axes = {0}, .count = 1), columns, 4, 5e-7,
-                 "columns");
+    assert_close(haul_mean(haul_reshape(x, HAUL_SHAPE(1 << 18, 4)), HAUL_AXES(0)), columns, 4, 5e-7, "columns");
 }
 
 static void test_reduce__rounding_errors_do_not_grow_with_the_length(void **state)
@@ -186,7 +185,7 @@ static void nan_wins(haul_device *device)
         assert_int_equal(haul_item_i64(haul_argmax(x, 0, false)), at[i]);
         assert_int_equal(haul_item_i64(haul_argmin(x, 0, false)), at[i]);
         haul_tensor *columns = haul_reshape(haul_slice(x, 0, 0, 70, 1), HAUL_SHAPE(35, 2));
-        haul_tensor *most = haul_max(columns, .axes = {0}, .count = 1);
+        haul_tensor *most = haul_max(columns, HAUL_AXES(0));
         assert_true(isnan(haul_item(haul_select(most, 0, at[i] % 2))));
         assert_false(isnan(haul_item(haul_select(most, 0, 1 - at[i] % 2))));
     }
@@ -201,14 +200,14 @@ static void test_reduce__nan_wins(void **state)
 static void nothing(haul_device *device)
 {
     haul_set_device(device);
-    haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), *s = haul_sum(x, .axes = {1}, .count = 1);
+    haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), *s = haul_sum(x, HAUL_AXES(1));
     assert_close(s, (double[]){0, 0, 0}, 3, 0, "sum of nothing");
-    haul_tensor *m = haul_mean(x, .axes = {1}, .count = 1);
+    haul_tensor *m = haul_mean(x, HAUL_AXES(1));
     assert_int_equal(haul_tensor_count(m), 3);
     assert_true(isnan(haul_item(haul_select(m, 0, 2))));
-    assert_int_equal(haul_tensor_count(haul_max(x, .axes = {0}, .count = 1)), 0); /* no result, so nothing is missing */
+    assert_int_equal(haul_tensor_count(haul_max(x, HAUL_AXES(0))), 0); /* no result, so nothing is missing */
     assert_refused(haul_max(x), HAUL_SHAPE, "haul_max: x has shape [3,0]");
-    assert_refused(haul_min(x, .axes = {1}, .count = 1), HAUL_SHAPE, "at least one element");
+    assert_refused(haul_min(x, HAUL_AXES(1)), HAUL_SHAPE, "at least one element");
     assert_refused(haul_argmax(x, 1, false), HAUL_SHAPE, "at least one element");
     haul_tensor *one = haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, 7);
     assert_float_equal(haul_item(haul_sum(one)), 7, 0);
@@ -253,7 +252,7 @@ static void ties(haul_device *device)
     static const float values[] = {1, 5, 5, 2, 2, 2};
     haul_tensor       *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(2, 3), values), device), *g;
     haul_set_requires_grad(x, true);
-    assert_int_equal(haul_grad(haul_sum(haul_max(x, .axes = {1}, .count = 1)), &x, 1, &g), HAUL_OK);
+    assert_int_equal(haul_grad(haul_sum(haul_max(x, HAUL_AXES(1))), &x, 1, &g), HAUL_OK);
     assert_close(g, (double[]){0, 0.5, 0.5, 1.0 / 3, 1.0 / 3, 1.0 / 3}, 6, 1e-6, "gradient of a tied maximum");
 }
 
@@ -267,9 +266,9 @@ static haul_tensor *mixed(haul_tensor *const *in, int count, void *context)
 {
     (void)count;
     (void)context;
-    haul_tensor *mean = haul_mean(in[0], .axes = {0, 2}, .count = 2, .keepdim = true);
-    haul_tensor *spread = haul_sum(haul_square(haul_sub(in[0], mean)), .axes = {-1}, .count = 1);
-    return haul_mul(spread, haul_max(in[0], .axes = {2}, .count = 1));
+    haul_tensor *mean = haul_mean(in[0], HAUL_AXES(0, 2), .keepdim = true);
+    haul_tensor *spread = haul_sum(haul_square(haul_sub(in[0], mean)), HAUL_AXES(-1));
+    return haul_mul(spread, haul_max(in[0], HAUL_AXES(2)));
 }
 
 static void test_reduce__gradients(void **state)
@@ -284,8 +283,8 @@ static void test_reduce__gradients(void **state)
 
 static haul_tensor *several(void *context)
 {
-    haul_tensor *const *x = context, *flat = haul_sum(x[0]), *rows = haul_mean(x[1], .axes = {1}, .count = 1);
-    haul_tensor        *columns = haul_sum(x[1], .axes = {0}, .count = 1);
+    haul_tensor *const *x = context, *flat = haul_sum(x[0]), *rows = haul_mean(x[1], HAUL_AXES(1));
+    haul_tensor        *columns = haul_sum(x[1], HAUL_AXES(0));
     return haul_cat((haul_tensor *[]){haul_reshape(flat, HAUL_SHAPE(1)), rows, columns}, 3, 0);
 }
 
@@ -319,12 +318,12 @@ static void test_reduce__same_bits_for_threads_and_devices(void **state)
 
 static haul_status sum_into(haul_tensor *out, haul_tensor *const *in)
 {
-    return haul_sum_into(out, in[0], .axes = {1}, .count = 1);
+    return haul_sum_into(out, in[0], HAUL_AXES(1));
 }
 
 static haul_status mean_into(haul_tensor *out, haul_tensor *const *in)
 {
-    return haul_mean_into(out, in[0], .axes = {0}, .count = 1, .keepdim = true);
+    return haul_mean_into(out, in[0], HAUL_AXES(0), .keepdim = true);
 }
 
 static haul_status max_into(haul_tensor *out, haul_tensor *const *in)
@@ -351,8 +350,8 @@ static void into_targets(haul_device *device)
 {
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(5, 70), 8, NULL);
     haul_tensor *whole = haul_cast(haul_mul_scalar(x, 10), HAUL_I64);
-    assert_into("sum", sum_into, haul_sum(x, .axes = {1}, .count = 1), &x, 1, 0);
-    assert_into("mean", mean_into, haul_mean(x, .axes = {0}, .count = 1, .keepdim = true), &x, 1, 0);
+    assert_into("sum", sum_into, haul_sum(x, HAUL_AXES(1)), &x, 1, 0);
+    assert_into("mean", mean_into, haul_mean(x, HAUL_AXES(0), .keepdim = true), &x, 1, 0);
     assert_into("max", max_into, haul_max(x), &x, 1, 0);
     assert_into("min", min_into, haul_min(x, HAUL_AXES(-1)), &x, 1, 0);
     assert_into("argmax", argmax_into, haul_argmax(whole, 1, false), &whole, 1, 0);
@@ -405,9 +404,10 @@ static void test_reduce__errors(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3));
     assert_refused(haul_mean(x), HAUL_DTYPE, "x is i32, but a floating dtype is expected; convert it with haul_cast");
-    assert_refused(haul_sum(x, .axes = {2}, .count = 1), HAUL_INVALID_ARGUMENT, "haul_sum");
-    assert_refused(haul_sum(x, .axes = {1, -1}, .count = 2), HAUL_INVALID_ARGUMENT, "axis -1 is given twice");
-    assert_refused(haul_sum(x, .axes = {0}, .count = 9), HAUL_INVALID_ARGUMENT, "count is 9");
+    assert_refused(haul_sum(x, HAUL_AXES(2)), HAUL_INVALID_ARGUMENT, "haul_sum");
+    assert_refused(haul_sum(x, HAUL_AXES(1, -1)), HAUL_INVALID_ARGUMENT, "axis -1 is given twice");
+    assert_refused(haul_sum_with(&(haul_reduce_options){.x = x, .haul__axes = {.count = 9}}), HAUL_INVALID_ARGUMENT,
+                   "count is 9");
     assert_refused(haul_sum(NULL), HAUL_INVALID_ARGUMENT, "x");
     assert_refused(haul_sum_with(NULL), HAUL_INVALID_ARGUMENT, "options");
     assert_refused(haul_max(HAUL_NONE), HAUL_INVALID_ARGUMENT, "HAUL_NONE");

@@ -106,23 +106,23 @@ static void read_p(haul_module *m, double *out)
 static haul_optimizer *make(const char *name, haul_module *m)
 {
     if (!strcmp(name, "sgd"))
-        return haul_sgd(m, .lr = 0.1);
+        return haul_sgd(m, 0.1);
     if (!strcmp(name, "sgd momentum"))
-        return haul_sgd(m, .lr = 0.1, .momentum = 0.9);
+        return haul_sgd(m, 0.1, .momentum = 0.9);
     if (!strcmp(name, "sgd dampening"))
-        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .dampening = 0.5);
+        return haul_sgd(m, 0.1, .momentum = 0.9, .dampening = 0.5);
     if (!strcmp(name, "sgd nesterov"))
-        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .nesterov = true);
+        return haul_sgd(m, 0.1, .momentum = 0.9, .nesterov = true);
     if (!strcmp(name, "sgd decay"))
-        return haul_sgd(m, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01);
+        return haul_sgd(m, 0.1, .momentum = 0.9, .weight_decay = 0.01);
     if (!strcmp(name, "adam"))
-        return haul_adam(m, .lr = 0.01);
+        return haul_adam(m, 0.01);
     if (!strcmp(name, "adam betas"))
-        return haul_adam(m, .lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-4);
+        return haul_adam(m, 0.01, .betas = {0.8, 0.95}, .eps = 1e-4);
     if (!strcmp(name, "adam decay"))
-        return haul_adam(m, .lr = 0.01, .weight_decay = 0.1);
+        return haul_adam(m, 0.01, .weight_decay = 0.1);
     if (!strcmp(name, "adamw"))
-        return haul_adam(m, .lr = 0.01, .weight_decay = 0.1, .decoupled = true);
+        return haul_adam(m, 0.01, .weight_decay = 0.1, .decoupled = true);
     return NULL;
 }
 
@@ -261,7 +261,7 @@ static void test_optim__parameters_without_a_gradient_are_left_alone(void **stat
 {
     double          before[SIZE], after[SIZE];
     haul_module    *m = module_with_p(HAUL_F32);
-    haul_optimizer *o = haul_adam(m, .weight_decay = 0.1);
+    haul_optimizer *o = haul_adam(m, 0.001, .weight_decay = 0.1);
     uint64_t        version = haul_tensor_version(haul_module_parameter(m, "p"));
 
     (void)state;
@@ -348,17 +348,17 @@ static void test_optim__bad_settings_are_refused(void **state)
     haul_module *m = module_with_p(HAUL_F32);
 
     (void)state;
-    assert_null(haul_sgd(m, .lr = -1));
+    assert_null(haul_sgd(m, -1));
     assert_string_equal(haul_error_argument(), "lr");
-    assert_null(haul_sgd(m, .lr = 1, .nesterov = true));
+    assert_null(haul_sgd(m, 1, .nesterov = true));
     assert_string_equal(haul_error_argument(), "nesterov");
-    assert_null(haul_sgd(m, .lr = 1, .momentum = NAN));
-    assert_null(haul_adam(m, .beta1 = 1));
-    assert_string_equal(haul_error_argument(), "beta1");
-    assert_null(haul_adam(haul_module_new("empty", identity), .lr = 1));
+    assert_null(haul_sgd(m, 1, .momentum = NAN));
+    assert_null(haul_adam(m, 0.001, .betas = {1, 0.5}));
+    assert_string_equal(haul_error_argument(), "betas[0]");
+    assert_null(haul_adam(haul_module_new("empty", identity), 1));
     assert_non_null(strstr(haul_error_message(), "no parameters"));
     haul_error_clear();
-    assert_null(haul_sgd(NULL, .lr = 1));
+    assert_null(haul_sgd(NULL, 1));
     assert_int_equal(haul_optimizer_step(NULL), haul_error_status());
     assert_int_not_equal(haul_error_status(), HAUL_OK);
 }
@@ -394,7 +394,7 @@ static void test_optim__runs_on_meta(void **state)
     haul_module *m = haul_module_new("one", identity);
     haul_tensor *p = haul_empty(HAUL_F32, HAUL_SHAPE(1000, 1000));
     assert_int_equal(haul_module_add_parameter(m, "p", p), HAUL_OK);
-    haul_optimizer *o = haul_adam(m, .lr = 0.1);
+    haul_optimizer *o = haul_adam(m, 0.1);
     assert_int_equal(haul_set_grad(p, haul_empty(HAUL_F32, HAUL_SHAPE(1000, 1000))), HAUL_OK);
     assert_int_equal(haul_optimizer_step(o), HAUL_OK);
 }

@@ -45,7 +45,7 @@ static void check_training(const char *name, int workers)
     haul_loader *loader =
         haul_loader_new(haul_shapes(STEPS / 2 * BATCH), .batch = BATCH, .shuffle = true, .workers = workers);
     haul_module    *net = haul_model_new("simplecnn");
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
     for (int epoch = 1; epoch <= 2; epoch++) {
         assert_int_equal(haul_loader_start(loader, epoch), HAUL_OK);
         for (const haul_batch *batch; (batch = haul_loader_next(loader));) {

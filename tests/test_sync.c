@@ -289,7 +289,7 @@ static void test_sync__a_training_step_does_not_wait(void **state)
         haul_optimizer *sgd;
         haul_module_add(net, "fc1", haul_nn_linear(16, 32));
         haul_module_add(net, "fc2", haul_nn_linear(32, 4));
-        sgd = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+        sgd = haul_sgd(net, 0.01, .momentum = 0.9);
         haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(8, 16), 0, 1), *running = haul_scalar(0);
         haul_tensor *y = haul_from_host(HAUL_I64, HAUL_SHAPE(8), targets);
         for (int i = 0; i < 3; i++)

@@ -22,12 +22,12 @@ typedef haul_optimizer *maker(haul_module *net);
 
 static haul_optimizer *make_sgd(haul_module *net)
 {
-    return haul_sgd(net, .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3);
+    return haul_sgd(net, 0.05, .momentum = 0.9, .weight_decay = 1e-3);
 }
 
 static haul_optimizer *make_adamw(haul_module *net)
 {
-    return haul_adam(net, .lr = 1e-3, .weight_decay = 1e-2, .decoupled = true);
+    return haul_adam(net, 1e-3, .weight_decay = 1e-2, .decoupled = true);
 }
 
 static double step(haul_module *net, haul_optimizer *optimizer, const haul_batch *batch)

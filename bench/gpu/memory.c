@@ -42,12 +42,12 @@ static haul_tensor *sum_all(haul_tensor *x)
 
 static haul_tensor *sum_rows(haul_tensor *x)
 {
-    return haul_sum(x, .axes = {1}, .count = 1);
+    return haul_sum(x, HAUL_AXES(1));
 }
 
 static haul_tensor *sum_columns(haul_tensor *x)
 {
-    return haul_sum(x, .axes = {0}, .count = 1);
+    return haul_sum(x, HAUL_AXES(0));
 }
 
 static haul_tensor *softmax(haul_tensor *x)

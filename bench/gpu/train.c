@@ -19,7 +19,7 @@ static bool open_training(const bench_case *c)
     haul_manual_seed(0);
     net = haul_model_new(n->model);
     autocast = n->autocast;
-    optimizer = haul_sgd(net, .lr = 0.01, .momentum = 0.9);
+    optimizer = haul_sgd(net, 0.01, .momentum = 0.9);
     pictures = haul_uniform(HAUL_F32, HAUL_SHAPE(c->size, 3, 32, 32), 0, 1);
     labels = haul_randint(HAUL_I64, HAUL_SHAPE(c->size), 0, 10);
     if (autocast != HAUL_DTYPE_NONE) {

@@ -30,10 +30,11 @@ HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
 /* The functional form, haul_grad(y, inputs, count, results, .create_graph = true): results[i] becomes
  * d(y)/d(inputs[i]), HAUL_NONE where y does not depend on it. Leaf gradients are not touched. On
  * failure each result is a failed tensor. */
-typedef struct haul_grad_options {
-    haul_tensor **results;      /* `count` handles, which are written; positional */
-    haul_tensor  *seed;         /* the gradient of y; not given: one, for a y with a single element */
-    bool          create_graph; /* so that the results can be differentiated again */
+typedef struct HAUL__DESIGNATED haul_grad_options {
+    haul_tensor **results; /* `count` handles, which are written; positional */
+    HAUL__GUARD
+    haul_tensor *seed;         /* the gradient of y; not given: one, for a y with a single element */
+    bool         create_graph; /* so that the results can be differentiated again */
 } haul_grad_options;
 
 #define haul_grad(y, inputs, count, ...)                                                                               \
@@ -52,11 +53,12 @@ HAUL_API bool haul_grad_enabled(void);
 /* Compare the gradients of `f` at `inputs` with central differences. f takes `count` tensors and returns one of any
  * shape; inputs should be f64. OK when |analytic - numeric| <= atol + rtol * |numeric| for every element. */
 typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *context);
-typedef struct haul_grad_check_options {
-    void  *context; /* handed to f; positional */
-    double step;    /* 1e-6 */
-    double atol;    /* 1e-5 */
-    double rtol;    /* 1e-3 */
+
+typedef struct HAUL__DESIGNATED haul_grad_check_options {
+    void *context; /* handed to f; positional */
+    HAUL__GUARD
+    double step;         /* default 1e-6 */
+    double tolerance[2]; /* {atol, rtol}; default {1e-5, 1e-3}; {1e-5, HAUL_ZERO}: absolute only */
 } haul_grad_check_options;
 
 #define haul_grad_check(f, inputs, count, ...)                                                                         \

@@ -10,13 +10,20 @@
  *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).
  *   - Options are given as designated initialisers after the last positional argument: haul_conv2d(x, w, bias,
- *     .stride = {2, 2}). What is not given is zero, which means the default. A tensor that is not given counts as
+ *     .stride = {2, 2}). A value without a name there does not compile. A tensor that is not given counts as
  *     HAUL_NONE.
+ *   - An option that is 0 is not given, and has its default; the number zero is HAUL_ZERO. A pair is given whole,
+ *     .padding = {1, 1}, and a 0 in it is an error: write {1, HAUL_ZERO}.
  *   - Behind each such macro stands a function that takes a pointer to the options. In C++ the macros need C++20, and
  *     options in the order of the struct; older programs call the functions.
  *   - Before 1.0 structs may grow with each minor version: programs are compiled anew for it. */
 #ifndef HAUL_BASE_H
 #define HAUL_BASE_H
+
+/* Options that are not given are no missing initialisers. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC system_header
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,20 +45,47 @@
 #define HAUL_END
 #endif
 
+/* The number zero for an option whose default is another number: .padding = {1, HAUL_ZERO}. */
+#define HAUL_ZERO (-2147483647 - 1)
+
+/* Private: a struct of options is HAUL__DESIGNATED and has a HAUL__GUARD, of no size, after its positional members. A
+ * further value without a name would initialise the guard, which compilers refuse. C++ refuses it without a guard. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+typedef struct haul__nothing {
+    char nothing;
+} haul__nothing;
+#define HAUL__GUARD __extension__ haul__nothing haul__options_have_names[0];
+#else
+#define HAUL__GUARD
+#endif
+#ifdef __has_attribute
+#if __has_attribute(designated_init)
+#define HAUL__DESIGNATED __attribute__((designated_init))
+#endif
+#endif
+#ifndef HAUL__DESIGNATED
+#define HAUL__DESIGNATED
+#endif
+
+/* Private: the first and second argument, and those after them, of a macro's. */
+#define HAUL__FIRST(a, ...)     a
+#define HAUL__SECOND(a, b, ...) b
+#define HAUL__REST(a, b, ...)   __VA_ARGS__
+
 /* Private: HAUL__COUNT says how many values of a type are given, HAUL__OPTIONS is a pointer to options that live until
  * the end of the expression (C++) or block (C). */
 #ifdef __cplusplus
 extern "C++" {
-template <typename... T> constexpr int haul__count(const T &...)
-{
-    return static_cast<int>(sizeof...(T));
-}
+/* Never called: sizeof counts the arguments without evaluating them. */
+template <typename... T> char (&haul__counted(const T &...))[sizeof...(T)];
+
+/* A temporary: it lives until the end of the expression. */
 template <typename T> const T *haul__options(const T &options)
 {
     return &options;
 }
 }
-#define HAUL__COUNT(type, ...)   haul__count(__VA_ARGS__)
+#define HAUL__COUNT(type, ...)   (static_cast<int>(sizeof(haul__counted(__VA_ARGS__))))
 #define HAUL__OPTIONS(type, ...) haul__options(type{__VA_ARGS__})
 #else
 #define HAUL__COUNT(type, ...)   ((int)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))

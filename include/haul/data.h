@@ -28,9 +28,10 @@ HAUL_API const char *haul_dataset_class_name(const haul_dataset *dataset, int in
 HAUL_API const char *haul_dataset_name(const haul_dataset *dataset);                  /* "cifar10 (train)" */
 
 /* CIFAR-10's binary files (data_batch_1.bin ... test_batch.bin) in `directory` or its cifar-10-batches-bin. */
-typedef struct haul_split_options {
+typedef struct HAUL__DESIGNATED haul_split_options {
     const char *directory; /* positional */
-    bool        test;      /* the test split instead of the training one */
+    HAUL__GUARD
+    bool test; /* the test split instead of the training one */
 } haul_split_options;
 #define haul_cifar10(...) haul_cifar10_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
@@ -46,8 +47,9 @@ HAUL_API haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y)
 /* Drawn 32x32 RGB pictures of 10 kinds of shapes, made from the seed: position, size, colour and noise vary, so that a
  * convolutional network is needed. Example i is the same whatever `count` is. Test examples differ from training ones.
  */
-typedef struct haul_synthetic_options {
-    int64_t  count; /* positional */
+typedef struct HAUL__DESIGNATED haul_synthetic_options {
+    int64_t count; /* positional */
+    HAUL__GUARD
     uint64_t seed;
     bool     test;
 } haul_synthetic_options;
@@ -79,18 +81,19 @@ typedef struct haul_batch {
     int64_t      size;  /* n: smaller in the last batch unless drop_last */
 } haul_batch;
 
-typedef struct haul_loader_options {
+typedef struct HAUL__DESIGNATED haul_loader_options {
     haul_dataset *dataset; /* positional; the loader holds it */
-    int64_t       batch;   /* examples in a batch; 0 means 1 */
-    bool          shuffle; /* a new order each epoch, from the seed */
-    uint64_t      seed;
-    bool          drop_last;       /* leave an incomplete last batch out */
-    int           workers;         /* threads; 0: the calling thread does the work */
-    int           prefetch;        /* batches ahead; 0 means 2 for each worker */
-    haul_device  *device;          /* where batches go; not given: the thread's current device at this time */
-    double        mean, deviation; /* u8 becomes (x / 255 - mean) / deviation (above 0); 0, 0 means 0.5 and 0.5 */
-    int64_t       random_crop;     /* pad pictures by so many zero pixels and crop back at random: for training data */
-    bool          random_flip;     /* mirror pictures left-right with probability 1/2: for training data */
+    HAUL__GUARD
+    int64_t      batch;   /* examples in a batch; default 1 */
+    bool         shuffle; /* a new order each epoch, from the seed */
+    uint64_t     seed;
+    bool         drop_last;    /* leave an incomplete last batch out */
+    int          workers;      /* threads; default none: the calling thread does the work */
+    int          prefetch;     /* batches ahead; default 2 for each worker */
+    haul_device *device;       /* where batches go; default: the thread's current device at this time */
+    double       normalise[2]; /* {mean, deviation}: u8 becomes (x / 255 - mean) / deviation; default {0.5, 0.5} */
+    int64_t      random_crop;  /* pad pictures by so many zero pixels and crop back at random: for training data */
+    bool         random_flip;  /* mirror pictures left-right with probability 1/2: for training data */
 } haul_loader_options;
 
 /* haul_loader_new(dataset, .batch = 64, .shuffle = true, .workers = 2) */

@@ -9,7 +9,7 @@
  *     {
  *         haul_set_device(haul_device_get("cuda:0"));
  *         haul_module    *net = haul_model_new("resnet18");
- *         haul_optimizer *adam = haul_adam(net);
+ *         haul_optimizer *adam = haul_adam(net, 0.001);
  *         haul_tensor    *x = haul_empty(HAUL_F32, HAUL_SHAPE(128, 3, 32, 32));
  *         haul_tensor    *y = haul_empty(HAUL_I64, HAUL_SHAPE(128));
  *         haul_status status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);

@@ -148,9 +148,10 @@ typedef struct haul_event {
  *   - With `everywhere` it hears all threads, those included that start later; all such subscribers are called by one
  *     thread at a time. It must not wait for another thread that uses Haul. Else it hears the thread that subscribed,
  * and ends with it. */
-typedef struct haul_subscription {
+typedef struct HAUL__DESIGNATED haul_subscription {
     void (*take)(const haul_event *event, void *context); /* positional */
-    uint32_t kinds;                                       /* of haul_event_kind; 0: all */
+    HAUL__GUARD
+    uint32_t kinds; /* of haul_event_kind; default: all */
     void    *context;
     bool     everywhere;
     uint32_t frames; /* kinds that come with `frames`; a walk over the stack takes microseconds */

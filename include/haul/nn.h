@@ -85,10 +85,11 @@ HAUL_API haul_status haul_module_to_memory_format(haul_module *module, haul_memo
 
 /* ---- layers; the operations of ops.h as modules, with their parameters ---- */
 /* haul_nn_linear(in, out, .no_bias = true): weight [out, in] and bias [out]; x is [..., in]. */
-typedef struct haul_nn_linear_options {
+typedef struct HAUL__DESIGNATED haul_nn_linear_options {
     int64_t out_features; /* positional */
-    bool    no_bias;
-    bool    relu; /* as in haul_linear_options */
+    HAUL__GUARD
+    bool no_bias;
+    bool relu; /* as in haul_linear_options */
 } haul_nn_linear_options;
 #define haul_nn_linear(in, ...)                                                                                        \
     haul_nn_linear_with(in, HAUL__OPTIONS(haul_nn_linear_options, .out_features = __VA_ARGS__))
@@ -96,9 +97,10 @@ HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_lin
 
 /* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
  * [N, in, H, W]. */
-typedef struct haul_nn_conv2d_options {
-    int64_t kernel;                                     /* of a square window; positional */
-    int64_t kernel_w;                                   /* its width, if it is not square */
+typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
+    int64_t kernel; /* of a square window, or the height of another; positional */
+    HAUL__GUARD
+    int64_t kernel_w;                                   /* the width of a window that is not square */
     int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
     bool    no_bias;
     bool    relu; /* as in haul_linear_options */
@@ -110,10 +112,10 @@ HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_chann
 
 /* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var [channels] and
  * num_batches_tracked (i64, 0-d), as in PyTorch; x is [N, channels, ...]. */
-typedef struct haul_nn_batch_norm_options {
+typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
     int64_t channels; /* positional */
-    double  momentum; /* 0 means 0.1 */
-    double  eps;      /* 0 means 1e-5 */
+    HAUL__GUARD
+    double momentum, eps; /* as in haul_batch_norm_options */
 } haul_nn_batch_norm_options;
 #define haul_nn_batch_norm(...)                                                                                        \
     haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
@@ -136,13 +138,12 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
 #ifdef __cplusplus
 extern "C++" {
-template <typename... T> haul_module *haul__sequential(T *...children)
+template <size_t N> haul_module *haul__sequential(haul_module *const (&children)[N])
 {
-    haul_module *const all[] = {children...};
-    return haul_nn_sequential(all, static_cast<int>(sizeof...(T)));
+    return haul_nn_sequential(children, static_cast<int>(N));
 }
 }
-#define HAUL_SEQUENTIAL(...) haul__sequential(__VA_ARGS__)
+#define HAUL_SEQUENTIAL(...) haul__sequential({__VA_ARGS__})
 #else
 #define HAUL_SEQUENTIAL(...)                                                                                           \
     haul_nn_sequential((haul_module *const[]){__VA_ARGS__}, HAUL__COUNT(haul_module *const, __VA_ARGS__))
@@ -160,10 +161,11 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* G
  * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10), "resnet18" (3x32x32 pictures, 10 classes;
  * any picture; ResNet-18 with a 3x3 first convolution and no pooling after it). NULL with the list of names for an
  * unknown one. */
-typedef struct haul_model_options {
-    const char *name;    /* positional */
-    haul_shape  input;   /* of one example; ndim 0: as above */
-    int64_t     outputs; /* classes or values to predict; 0: as above */
+typedef struct HAUL__DESIGNATED haul_model_options {
+    const char *name; /* positional */
+    HAUL__GUARD
+    haul_shape input;   /* of one example, HAUL_SHAPE(1, 28, 28); default: as above */
+    int64_t    outputs; /* classes or values to predict; default: as above */
 } haul_model_options;
 #define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
 HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);

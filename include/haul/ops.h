@@ -112,15 +112,21 @@ HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
  * haul_sum(x): over all axes. haul_sum(x, HAUL_AXES(0, 2), .keepdim = true): over those. Sums of bool and integers are
  * i64 (of u8, too), of floats the same float; mean needs a float. Of no elements the sum is 0 and the mean NaN; max,
  * min and the index of one are refused with HAUL_SHAPE. The order of additions depends on shape and layout only. */
-typedef struct haul_reduce_options {
+typedef struct HAUL__DESIGNATED haul_axes {
+    HAUL__GUARD
+    int count; /* how many of `axes` there are; 0: all axes, whatever `axes` says */
+    int axes[HAUL_MAX_DIMS];
+} haul_axes;
+
+typedef struct HAUL__DESIGNATED haul_reduce_options {
     haul_tensor *x; /* positional */
-    int          axes[HAUL_MAX_DIMS];
-    int          count;   /* how many of `axes` are given; 0: over all, whatever `axes` says */
-    bool         keepdim; /* keep reduced axes with size 1 */
+    HAUL__GUARD
+    haul_axes haul__axes; /* written HAUL_AXES(0, 2); other languages fill the struct in */
+    bool      keepdim;    /* keep reduced axes with size 1 */
 } haul_reduce_options;
 
-/* The options .axes and .count of a reduction. */
-#define HAUL_AXES(...) .axes = {__VA_ARGS__}, .count = HAUL__COUNT(int, __VA_ARGS__)
+/* The axes of a reduction. */
+#define HAUL_AXES(...) .haul__axes = {.count = HAUL__COUNT(int, __VA_ARGS__), .axes = {__VA_ARGS__}}
 
 #define haul_sum(...)  haul_sum_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 #define haul_mean(...) haul_mean_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
@@ -202,10 +208,11 @@ HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 /* The same into `out`. */
 HAUL_API haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);
 
-typedef struct haul_linear_options {
+typedef struct HAUL__DESIGNATED haul_linear_options {
     haul_tensor *bias; /* [out] or HAUL_NONE; positional */
-    bool         relu; /* max(result, 0), in the same pass where the device's library can: of NaN that may make 0, where
-                        * haul_relu keeps it */
+    HAUL__GUARD
+    bool relu; /* max(result, 0), in the same pass where the device's library can: of NaN that may make 0, where
+                * haul_relu keeps it */
 } haul_linear_options;
 
 /* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
@@ -227,13 +234,14 @@ HAUL_API haul_status    haul_set_matmul_precision(haul_precision precision);
 HAUL_API haul_precision haul_matmul_precision(void);
 
 /* ---- convolution and pooling; x is [N, C, H, W] ---- */
-typedef struct haul_conv2d_options {
-    haul_tensor *bias;        /* [C_out] or HAUL_NONE; positional */
-    int64_t      stride[2];   /* {vertical, horizontal}; 0 means 1, a missing second one the first */
-    int64_t      padding[2];  /* zeros around; both are given */
-    int64_t      dilation[2]; /* as stride */
-    int64_t      groups;      /* 0 means 1; C_in and C_out are multiples of it */
-    bool         relu;        /* as in haul_linear_options */
+typedef struct HAUL__DESIGNATED haul_conv2d_options {
+    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
+    HAUL__GUARD
+    int64_t stride[2];   /* {vertical, horizontal}; default {1, 1} */
+    int64_t padding[2];  /* zeros around, {vertical, horizontal}; default none; {1, HAUL_ZERO} pads rows only */
+    int64_t dilation[2]; /* as stride */
+    int64_t groups;      /* default 1; C_in and C_out are multiples of it */
+    bool    relu;        /* as in haul_linear_options */
 } haul_conv2d_options;
 
 /* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has
@@ -247,11 +255,12 @@ HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, cons
 HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
                                            const haul_conv2d_options *options);
 
-typedef struct haul_pool2d_options {
-    int64_t size;            /* of the square window; positional */
-    int64_t size_w;          /* its width, if it is not square */
-    int64_t stride[2];       /* {vertical, horizontal}; 0 means the window's size, a missing second one the first */
-    int64_t padding[2];      /* at most half the window */
+typedef struct HAUL__DESIGNATED haul_pool2d_options {
+    int64_t size; /* of the square window, or the height of another; positional */
+    HAUL__GUARD
+    int64_t size_w;          /* the width of a window that is not square */
+    int64_t stride[2];       /* {vertical, horizontal}; default the window's size */
+    int64_t padding[2];      /* at most half the window; default none; {1, HAUL_ZERO} pads rows only */
     bool    exclude_padding; /* average only: divide by the elements inside x */
 } haul_pool2d_options;
 
@@ -279,12 +288,14 @@ HAUL_API haul_status  haul_log_softmax_into(haul_tensor *out, haul_tensor *x, in
 /* Batch normalisation (Ioffe, Szegedy 2015) over all axes but 1: (x - mean) / sqrt(var + eps) * weight + bias.
  * In training the batch's own (biased) statistics serve, and the running ones, if given, become
  * (1 - momentum) running + momentum batch, with the unbiased variance, as in PyTorch. */
-typedef struct haul_batch_norm_options {
-    haul_tensor *weight, *bias;              /* [C] each or HAUL_NONE; weight is positional */
+typedef struct HAUL__DESIGNATED haul_batch_norm_options {
+    haul_tensor *weight; /* [C] or HAUL_NONE; positional */
+    HAUL__GUARD
+    haul_tensor *bias;                       /* [C] */
     haul_tensor *running_mean, *running_var; /* [C] each, updated in place in training; both or neither */
     bool         training;
-    double       momentum; /* 0 means 0.1 */
-    double       eps;      /* 0 means 1e-5 */
+    double       momentum; /* default 0.1; HAUL_ZERO leaves the running statistics as they are */
+    double       eps;      /* default 1e-5; HAUL_ZERO for zero */
 } haul_batch_norm_options;
 
 #define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
@@ -296,9 +307,11 @@ HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x
 
 /* Layer normalisation (Ba, Kiros, Hinton 2016) over the last axis: (x - mean) / sqrt(var + eps) * weight + bias, with
  * mean and biased variance of each row of x. Operands are promoted; integers and bool become f32 first. */
-typedef struct haul_layer_norm_options {
-    haul_tensor *weight, *bias; /* [n] each, n the last dimension of x, or HAUL_NONE; weight is positional */
-    double       eps;           /* 0 means 1e-5 */
+typedef struct HAUL__DESIGNATED haul_layer_norm_options {
+    haul_tensor *weight; /* [n], n the last dimension of x, or HAUL_NONE; positional */
+    HAUL__GUARD
+    haul_tensor *bias; /* [n] */
+    double       eps;  /* default 1e-5; HAUL_ZERO for zero */
 } haul_layer_norm_options;
 
 #define haul_layer_norm(x, ...) haul_layer_norm_with(x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))

@@ -13,28 +13,39 @@
 
 HAUL_BEGIN
 
+/* Private: options from a module, a learning rate and what follows; without a rate the compiler reports `missing`. */
+#define HAUL__OPTIMIZER_OPTIONS(type, missing, ...)                                                                    \
+    HAUL__OPTIONS(type, .module = HAUL__FIRST(__VA_ARGS__, ), .lr = HAUL__SECOND(__VA_ARGS__, missing, ),              \
+                  HAUL__REST(__VA_ARGS__, ))
+
 /* Stochastic gradient descent with PyTorch's momentum:
  *   g = grad + weight_decay p;  v = momentum v + (1 - dampening) g (v = g at first)
  *   p -= lr (nesterov ? g + momentum v : v) */
-typedef struct haul_sgd_options {
+typedef struct HAUL__DESIGNATED haul_sgd_options {
     haul_module *module; /* positional */
-    double       lr;     /* 0 means 0.001 */
-    double       momentum, dampening, weight_decay;
-    bool         nesterov; /* needs momentum, no dampening */
+    double       lr;     /* positional */
+    HAUL__GUARD
+    double momentum, dampening, weight_decay;
+    bool   nesterov; /* needs momentum, no dampening */
 } haul_sgd_options;
-#define haul_sgd(...) haul_sgd_with(HAUL__OPTIONS(haul_sgd_options, .module = __VA_ARGS__))
+/* haul_sgd(net, 0.01, .momentum = 0.9): the learning rate is 0.01. */
+#define haul_sgd(...)                                                                                                  \
+    haul_sgd_with(HAUL__OPTIMIZER_OPTIONS(haul_sgd_options, haul_sgd_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_sgd_with(const haul_sgd_options *options);
 
 /* Adam (Kingma, Ba 2015); with decoupled weight decay (Loshchilov, Hutter 2019) when .decoupled is set. */
-typedef struct haul_adam_options {
-    haul_module *module;       /* positional */
-    double       lr;           /* 0 means 0.001 */
-    double       beta1, beta2; /* 0 means 0.9 and 0.999 */
-    double       eps;          /* 0 means 1e-8 */
-    double       weight_decay;
-    bool         decoupled;
+typedef struct HAUL__DESIGNATED haul_adam_options {
+    haul_module *module; /* positional */
+    double       lr;     /* positional */
+    HAUL__GUARD
+    double betas[2]; /* default {0.9, 0.999}; {HAUL_ZERO, 0.999}: no momentum */
+    double eps;      /* default 1e-8; HAUL_ZERO for zero */
+    double weight_decay;
+    bool   decoupled;
 } haul_adam_options;
-#define haul_adam(...) haul_adam_with(HAUL__OPTIONS(haul_adam_options, .module = __VA_ARGS__))
+/* haul_adam(net, 0.001, .betas = {0.9, 0.99}): the learning rate is 0.001. */
+#define haul_adam(...)                                                                                                 \
+    haul_adam_with(HAUL__OPTIMIZER_OPTIONS(haul_adam_options, haul_adam_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_adam_with(const haul_adam_options *options);
 
 HAUL_API haul_status  haul_optimizer_step(haul_optimizer *optimizer);
@@ -76,11 +87,12 @@ HAUL_API haul_tensor *haul_clip_grad_norm(haul_module *module, double max_norm);
  * and held by it. Several optimizers may share one; each optimizer has the one that made its last step. */
 typedef struct haul_grad_scaler haul_grad_scaler;
 
-typedef struct haul_grad_scaler_options {
-    haul_optimizer *optimizer;       /* positional */
-    double          init_scale;      /* 0 means 65536 */
-    double          growth, backoff; /* factors; 0 means 2 and 0.5 */
-    int64_t         growth_interval; /* good steps before the scale grows; 0 means 2000 */
+typedef struct HAUL__DESIGNATED haul_grad_scaler_options {
+    haul_optimizer *optimizer; /* positional */
+    HAUL__GUARD
+    double  init_scale;      /* default 65536 */
+    double  growth, backoff; /* factors, above 1 and below 1; default 2 and 0.5 */
+    int64_t growth_interval; /* good steps before the scale grows; default 2000 */
 } haul_grad_scaler_options;
 #define haul_grad_scaler_new(...)                                                                                      \
     haul_grad_scaler_new_with(HAUL__OPTIONS(haul_grad_scaler_options, .optimizer = __VA_ARGS__))

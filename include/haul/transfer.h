@@ -12,9 +12,10 @@
 
 HAUL_BEGIN
 
-typedef struct haul_to_options {
+typedef struct HAUL__DESIGNATED haul_to_options {
     haul_device *device; /* where to; positional */
-    haul_dtype   dtype;  /* convert as well; the conversion runs on the side where fewer bytes cross the link */
+    HAUL__GUARD
+    haul_dtype dtype; /* convert as well; the conversion runs on the side where fewer bytes cross the link */
 } haul_to_options;
 
 /* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/option.h"
 #include "core/tensor.h"
 
 typedef struct check {
@@ -70,7 +71,7 @@ static haul_status compare_element(const check *c, int which, double *host, int6
         status = evaluate(c, which, host, at, host[at] - h, &down);
     if (status)
         return status;
-    double numeric = (up - down) / (2 * h), bound = c->options.atol + c->options.rtol * fabs(numeric);
+    double numeric = (up - down) / (2 * h), bound = c->options.tolerance[0] + c->options.tolerance[1] * fabs(numeric);
     if (fabs(analytic - numeric) <= bound)
         return HAUL_OK;
     return haul__fail(HAUL_GRAPH, operation, NULL,
@@ -120,9 +121,9 @@ haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, i
     if (count < 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; give at least one input", count);
     check c = {.f = f, .count = count, .options = *options};
+    if (haul__option_reals(operation, "tolerance", c.options.tolerance, (const double[2]){1e-5, 1e-3}))
+        return haul_error_status();
     c.options.step = c.options.step ? c.options.step : 1e-6;
-    c.options.atol = c.options.atol ? c.options.atol : 1e-5;
-    c.options.rtol = c.options.rtol ? c.options.rtol : 1e-3;
     haul_scope   *scope = haul_scope_push();
     haul_tensor **pointers = haul__calloc((size_t)count * 2, sizeof *pointers);
     haul_status   status = scope ? HAUL_OK : haul_error_status();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/option.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/thread.h"
@@ -206,9 +207,14 @@ static haul_status check_number(const char *name, int64_t value, int64_t limit)
 static haul_status check_pictures(const haul_dataset *dataset, const haul_loader_options *o)
 {
     const haul_example_spec *spec = &dataset->source.spec;
-    if (!isfinite(o->mean) || !isfinite(o->deviation) || o->deviation < 0 || (o->deviation == 0 && o->mean != 0))
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation",
-                          ".mean is %g and .deviation %g; the deviation must be positive", o->mean, o->deviation);
+    const double            *given = o->normalise;
+    double                   meant[2] = {given[0], given[1]};
+    if (!isfinite(given[0]) || !(given[1] >= 0 && isfinite(given[1])) || (given[0] != 0 && given[1] == 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "normalise",
+                          ".normalise is {%g, %g}, a mean and a deviation; the deviation must be positive", given[0],
+                          given[1]);
+    if (haul__option_reals(NEW, "normalise", meant, meant))
+        return haul_error_status();
     if ((o->random_crop || o->random_flip) && (spec->input_dtype != HAUL_U8 || spec->input.ndim != 3))
         return haul__fail(HAUL_INVALID_ARGUMENT, NEW, o->random_crop ? "random_crop" : "random_flip",
                           "%s has no pictures (u8, [channels, height, width]) to crop or flip", dataset->name);
@@ -241,7 +247,7 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     r->device = device;
     r->batch = o->batch ? o->batch : 1;
     r->seed = o->seed;
-    haul__normaliser_init(&r->normaliser, o->deviation == 0 ? 0.5 : o->mean, o->deviation == 0 ? 0.5 : o->deviation);
+    haul__normaliser_init(&r->normaliser, haul__option(o->normalise[0], 0.5), haul__option(o->normalise[1], 0.5));
     r->augmented = o->random_crop || o->random_flip;
     if (r->augmented)
         r->augment = (haul__augment){.channels = input->dims[0],

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/option.h"
 #include "core/shape.h"
 #include "nn/module.h"
 
@@ -11,6 +12,8 @@ typedef struct conv2d {
     haul_conv2d_options options;
     bool                has_bias;
 } conv2d;
+
+static const char operation[] = "haul_nn_conv2d";
 
 static haul_tensor *forward(haul_module *m, haul_tensor *x)
 {
@@ -23,8 +26,6 @@ static haul_tensor *forward(haul_module *m, haul_tensor *x)
 
 static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width, int64_t groups, int64_t *fan_in)
 {
-    static const char operation[] = "haul_nn_conv2d";
-
     if (haul__module_size(in, operation, "in_channels") || haul__module_size(out, operation, "out_channels") ||
         haul__module_size(height, operation, "kernel") || haul__module_size(width, operation, "kernel_w") ||
         haul__module_size(groups, operation, "groups"))
@@ -38,16 +39,31 @@ static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width,
     return HAUL_OK;
 }
 
+/* The pairs, which the operation completes at each call. */
+static haul_status check_pairs(const haul_nn_conv2d_options *options)
+{
+    static const int64_t ones[2] = {1, 1}, zeros[2];
+    int64_t              stride[2], padding[2], dilation[2];
+
+    memcpy(stride, options->stride, sizeof stride);
+    memcpy(padding, options->padding, sizeof padding);
+    memcpy(dilation, options->dilation, sizeof dilation);
+    haul_status status = haul__option_pair(operation, "stride", stride, ones, 1);
+    if (!status)
+        status = haul__option_pair(operation, "padding", padding, zeros, 0);
+    return status ? status : haul__option_pair(operation, "dilation", dilation, ones, 1);
+}
+
 haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, const haul_nn_conv2d_options *options)
 {
     if (!options) {
-        haul__fail_null("haul_nn_conv2d", "options");
+        haul__fail_null(operation, "options");
         return NULL;
     }
     int64_t height = options->kernel, width = options->kernel_w ? options->kernel_w : options->kernel;
     int64_t groups = options->groups ? options->groups : 1, fan_in = 0;
 
-    if (check(in_channels, out_channels, height, width, groups, &fan_in))
+    if (check(in_channels, out_channels, height, width, groups, &fan_in) || check_pairs(options))
         return NULL;
     haul_module *m = haul_module_new_with_state("conv2d", forward, sizeof(conv2d));
     haul_scope  *scope = m ? haul_scope_push() : NULL;

@@ -1,5 +1,6 @@
-/* Pooling. The window's size is checked when the layer is made, the rest when it meets a picture. */
+/* Pooling. The options are checked when the layer is made, the picture when it comes. */
 #include "core/error.h"
+#include "core/option.h"
 #include "nn/module.h"
 
 #define POOLING(name)                                                                                                  \
@@ -19,7 +20,12 @@ static haul_module *pooling_new(const char *kind, const char *operation, haul_fo
         haul__fail_null(operation, "options");
         return NULL;
     }
-    if (haul__module_size(options->size, operation, "size"))
+    int64_t stride[2] = {options->stride[0], options->stride[1]}, width = options->size_w;
+    int64_t padding[2] = {options->padding[0], options->padding[1]};
+    if (haul__module_size(options->size, operation, "size") ||
+        (width && haul__module_size(width, operation, "size_w")) ||
+        haul__option_pair(operation, "stride", stride, (const int64_t[2]){1, 1}, 1) ||
+        haul__option_pair(operation, "padding", padding, (const int64_t[2]){0, 0}, 0))
         return NULL;
     haul_module *m = haul_module_new_with_state(kind, forward, sizeof *options);
     if (m)

@@ -68,7 +68,7 @@ static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
 static haul_tensor *average(haul_module *m, haul_tensor *x)
 {
     (void)m;
-    return haul_mean(x, .axes = {2, 3}, .count = 2);
+    return haul_mean(x, HAUL_AXES(2, 3));
 }
 
 haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_t outputs)

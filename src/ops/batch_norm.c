@@ -6,6 +6,7 @@
  * of its own; where it is to be differentiated again it is composed of operations (batch_norm_gradient.c). */
 #include "ops/batch_norm.h"
 
+#include "core/option.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -346,6 +347,9 @@ static haul_status infer(haul__call *c)
             return haul_error_status();
     if (check_running(c, a->training))
         return haul_error_status();
+    if (!(a->momentum >= 0 && a->eps >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, a->eps >= 0 ? "momentum" : "eps",
+                          "momentum is %g and eps is %g; both must be at least 0", a->momentum, a->eps);
     if (a->training && x->count > 0 && x->count / x->shape.dims[1] < 2)
         return haul__refuse_shape(c, X, "in training each channel needs more than one value");
     if (!a->training || !x->count)
@@ -525,7 +529,7 @@ HAUL__OPERATION(batch_norm) = {
 static haul__batch_norm attributes_of(const haul_batch_norm_options *o)
 {
     return (haul__batch_norm){
-        .training = o->training, .momentum = o->momentum != 0 ? o->momentum : 0.1, .eps = o->eps != 0 ? o->eps : 1e-5};
+        .training = o->training, .momentum = haul__option(o->momentum, 0.1), .eps = haul__option(o->eps, 1e-5)};
 }
 
 #define OPERANDS(x, o)                                                                                                 \

@@ -46,11 +46,12 @@ HAUL__OPERATION(batch_norm_backward) = {
 static haul_tensor *over_channels(haul_tensor *x, bool mean)
 {
     haul_reduce_options options = {.x = x, .keepdim = true};
+    haul_axes          *axes = &options.haul__axes;
     if (haul__failed(x))
         return NULL;
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != 1)
-            options.axes[options.count++] = d;
+            axes->axes[axes->count++] = d;
     return mean ? haul_mean_with(&options) : haul_sum_with(&options);
 }
 

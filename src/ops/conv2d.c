@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/half.h"
+#include "core/option.h"
 #include "engine/copy.h"
 #include "engine/implementation.h"
 #include "engine/reorder.h"
@@ -13,6 +14,7 @@ typedef struct conv2d_attributes {
     int64_t stride[2], padding[2], dilation[2], groups;
     int64_t size[2], taps[2]; /* rows and columns of x and of the weight, which other shapes do not tell */
     bool    relu;
+    bool    given;         /* stride, padding and dilation are as the user gave them */
     bool    channels_last; /* what it is computed in; infer's choice */
 } conv2d_attributes;
 
@@ -103,37 +105,24 @@ static haul_status check_shapes(const haul__call *c)
     return HAUL_OK;
 }
 
-static haul_status refuse_pair(const haul__call *c, const char *what, const int64_t *pair, const char *wanted)
+static haul_status complete(const haul__call *c, conv2d_attributes *at)
 {
-    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, what, "%s is {%lld, %lld}; it %s", what,
-                      (long long)pair[0], (long long)pair[1], wanted);
-}
-
-static haul_status check_attributes(const haul__call *c, const conv2d_attributes *at)
-{
-    for (int i = 0; i < 2; i++) {
-        if (at->stride[i] < 0)
-            return refuse_pair(c, "stride", at->stride, "must be positive");
-        if (at->dilation[i] < 0)
-            return refuse_pair(c, "dilation", at->dilation, "must be positive");
-        if (at->padding[i] < 0)
-            return refuse_pair(c, "padding", at->padding, "cannot be negative (haul_slice takes borders away)");
-    }
+    static const int64_t ones[2] = {1, 1}, zeros[2];
+    const char          *name = c->operation->name;
+    if (at->given && (haul__option_pair(name, "stride", at->stride, ones, 1) ||
+                      haul__option_pair(name, "padding", at->padding, zeros, 0) ||
+                      haul__option_pair(name, "dilation", at->dilation, ones, 1)))
+        return haul_error_status();
     if (at->groups < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "groups", "groups is %lld; it must be positive",
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "groups", "groups is %lld; it must be positive",
                           (long long)at->groups);
-    return HAUL_OK;
-}
-
-static void complete(const haul__call *c, conv2d_attributes *at)
-{
+    at->given = false;
+    at->groups = at->groups ? at->groups : 1;
     for (int i = 0; i < 2; i++) {
-        at->stride[i] = at->stride[i] ? at->stride[i] : at->stride[0] ? at->stride[0] : 1;
-        at->dilation[i] = at->dilation[i] ? at->dilation[i] : at->dilation[0] ? at->dilation[0] : 1;
         at->size[i] = c->operands[0]->shape.dims[2 + i];
         at->taps[i] = c->operands[1]->shape.dims[2 + i];
     }
-    at->groups = at->groups ? at->groups : 1;
+    return HAUL_OK;
 }
 
 static haul_status check_groups(const haul__call *c, const conv2d_attributes *at)
@@ -175,10 +164,8 @@ static haul_status infer_forward(haul__call *c)
 {
     conv2d_attributes *at = haul__attributes(c);
     int64_t            out[2];
-    if (check_shapes(c) || check_attributes(c, at))
-        return haul_error_status();
-    complete(c, at);
-    if (check_groups(c, at) || output_size(c, at, 0, &out[0]) || output_size(c, at, 1, &out[1]))
+    if (check_shapes(c) || complete(c, at) || check_groups(c, at) || output_size(c, at, 0, &out[0]) ||
+        output_size(c, at, 1, &out[1]))
         return haul_error_status();
     haul_shape shape = HAUL_SHAPE(c->operands[0]->shape.dims[0], c->operands[1]->shape.dims[0], out[0], out[1]);
     return describe(c, &shape, true);
@@ -531,7 +518,7 @@ static void gradient_of_forward(haul__gradient *c)
     if (haul__wanted(c, 1))
         c->operands[1] = HAUL__APPLY(conv2d_backward_weight, &at, c->saved[0], g);
     if (haul__wanted(c, 2))
-        c->operands[2] = haul_sum(g, .axes = {0, 2, 3}, .count = 3);
+        c->operands[2] = haul_sum(g, HAUL_AXES(0, 2, 3));
 }
 
 /* dx = D(dy, w) is linear in both; its gradient gg has x's shape. */
@@ -562,6 +549,7 @@ static conv2d_attributes attributes_of(const haul_conv2d_options *o)
         .dilation = {o->dilation[0], o->dilation[1]},
         .groups = o->groups,
         .relu = o->relu,
+        .given = true,
     };
 }
 

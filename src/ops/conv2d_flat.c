@@ -448,6 +448,6 @@ haul_status haul__conv2d_flat_weight(const haul__convolution *v)
     int64_t             count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
     bool                pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
     haul_tensor        *sums = weight_pieces(v, pieces ? PIECE : c->n);
-    haul_tensor        *sum = haul__failed(sums) ? NULL : haul_sum(sums, .axes = {0}, .count = 1);
+    haul_tensor        *sum = haul__failed(sums) ? NULL : haul_sum(sums, HAUL_AXES(0));
     return haul__failed(sum) ? haul_error_status() : haul__copy_elements(v->weight, sum, v->call->operation->name);
 }

@@ -1,5 +1,6 @@
 /* Layer normalisation over the last axis: a row is the work of one item, which takes its mean first and squares of
  * deviations then. The gradient has a kernel; where it is to be differentiated again it is composed of operations. */
+#include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -68,7 +69,7 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
 
 enum { X, WEIGHT, BIAS };
 #define INPUTS(x, o) x, haul__optional((o)->weight), haul__optional((o)->bias)
-#define EPS(o)       (&(double){(o)->eps != 0 ? (o)->eps : 1e-5})
+#define EPS(o)       (&(double){haul__option((o)->eps, 1e-5)})
 #define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
 
 static haul_status infer(haul__call *c)

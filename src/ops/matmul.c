@@ -370,7 +370,7 @@ static void compose_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
     if (haul__wanted(c, 1))
         c->operands[1] = haul_matmul(haul_transpose(g, 0, 1), x);
     if (haul__wanted(c, 2))
-        c->operands[2] = haul_sum(g, .axes = {0}, .count = 1);
+        c->operands[2] = haul_sum(g, HAUL_AXES(0));
 }
 
 static void apply_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)

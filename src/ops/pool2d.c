@@ -1,5 +1,6 @@
 /* Pooling over windows of the last two axes. The maximum keeps where it found each element, so that its gradient is a
  * gather: an element of x looks at the windows it is in. Nothing is added up across work items, on any device. */
+#include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -290,6 +291,8 @@ KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
 /* The window and the planes of x and y, which infer completes from x and gradients take over. */
 typedef struct pool2d_attributes {
     pool2d_params p;
+    int64_t       stride[2], padding[2];
+    bool          given; /* these two, by the user: they are not in p yet */
     bool          channels_last;
 } pool2d_attributes;
 
@@ -335,6 +338,13 @@ static haul_status infer(haul__call *c)
         return haul__refuse_shape(c, 0, "it must be [N, C, H, W]");
     if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
         return haul__refuse_shape(c, 0, "a plane of it must have less than 2^31 elements");
+    if (a->given &&
+        (haul__option_pair(c->operation->name, "stride", a->stride, (const int64_t[2]){p->size_h, p->size_w}, 1) ||
+         haul__option_pair(c->operation->name, "padding", a->padding, (const int64_t[2]){0, 0}, 0)))
+        return haul_error_status();
+    a->given = false;
+    p->stride_h = a->stride[0], p->stride_w = a->stride[1];
+    p->padding_h = a->padding[0], p->padding_w = a->padding[1];
     a->channels_last = haul__wants_channels_last(x);
     p->channels = x->shape.dims[1];
     p->h = x->shape.dims[2];
@@ -542,46 +552,46 @@ static void avg_second(haul__gradient *g)
 
 static pool2d_attributes attributes_of(const haul_pool2d_options *o)
 {
-    int64_t size_w = o->size_w ? o->size_w : o->size;
-    return (pool2d_attributes){.p = {.size_h = o->size,
-                                     .size_w = size_w,
-                                     .stride_h = o->stride[0] ? o->stride[0] : o->size,
-                                     .stride_w = o->stride[1]   ? o->stride[1]
-                                                 : o->stride[0] ? o->stride[0]
-                                                                : size_w,
-                                     .padding_h = o->padding[0],
-                                     .padding_w = o->padding[1],
-                                     .exclude_padding = o->exclude_padding}};
+    return (pool2d_attributes){
+        .p = {.size_h = o->size, .size_w = o->size_w ? o->size_w : o->size, .exclude_padding = o->exclude_padding},
+        .stride = {o->stride[0], o->stride[1]},
+        .padding = {o->padding[0], o->padding[1]},
+        .given = true};
+}
+
+static haul_tensor *pool(const haul__operation *operation, haul_tensor *x, const haul_pool2d_options *o)
+{
+    if (!o)
+        return haul__no_options(operation);
+    pool2d_attributes a = attributes_of(o);
+    return haul__apply1(operation, &a, &x, 1);
+}
+
+static haul_status pool_into(haul_tensor *out, const haul__operation *operation, haul_tensor *x,
+                             const haul_pool2d_options *options)
+{
+    if (!options)
+        return haul__fail_null(operation->name, "options");
+    pool2d_attributes a = attributes_of(options);
+    return haul__apply_into(&out, operation, &a, &x, 1);
 }
 
 haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
 {
-    if (!options)
-        return haul__no_options(&haul__operation_max_pool2d);
-    pool2d_attributes a = attributes_of(options);
-    return HAUL__APPLY(max_pool2d, &a, x);
+    return pool(&haul__operation_max_pool2d, x, options);
 }
 
 haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
 {
-    if (!options)
-        return haul__no_options(&haul__operation_avg_pool2d);
-    pool2d_attributes a = attributes_of(options);
-    return HAUL__APPLY(avg_pool2d, &a, x);
+    return pool(&haul__operation_avg_pool2d, x, options);
 }
 
 haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
 {
-    if (!options)
-        return haul__fail_null(haul__operation_max_pool2d.name, "options");
-    pool2d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, max_pool2d, &a, x);
+    return pool_into(out, &haul__operation_max_pool2d, x, options);
 }
 
 haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
 {
-    if (!options)
-        return haul__fail_null(haul__operation_avg_pool2d.name, "options");
-    pool2d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, avg_pool2d, &a, x);
+    return pool_into(out, &haul__operation_avg_pool2d, x, options);
 }

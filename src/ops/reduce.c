@@ -460,8 +460,8 @@ HAUL__OPERATION(min) = {
 
 static reduce_attributes attributes_of(const haul_reduce_options *options)
 {
-    reduce_attributes a = {.count = options->count, .keepdim = options->keepdim};
-    memcpy(a.axes, options->axes, sizeof a.axes);
+    reduce_attributes a = {.count = options->haul__axes.count, .keepdim = options->keepdim};
+    memcpy(a.axes, options->haul__axes.axes, sizeof a.axes);
     return a;
 }
 
@@ -526,11 +526,12 @@ haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
     if (haul__failed(g) || haul__shape_equal(&g->shape, shape))
         return g;
     haul_reduce_options options = {.x = g, .keepdim = true};
+    haul_axes          *axes = &options.haul__axes;
     int                 lead = g->shape.ndim - shape->ndim;
     for (int d = 0; d < g->shape.ndim; d++)
         if (d < lead || (shape->dims[d - lead] == 1 && g->shape.dims[d] != 1))
-            options.axes[options.count++] = d;
-    if (options.count == 0)
+            axes->axes[axes->count++] = d;
+    if (axes->count == 0)
         return haul_view(g, *shape);
     return haul_reshape(haul_sum_with(&options), *shape);
 }

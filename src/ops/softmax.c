@@ -149,7 +149,7 @@ static haul_status compute(haul__call *c)
 
 static haul_tensor *sum_axis(haul_tensor *x, int axis)
 {
-    return !haul__failed(x) && x->shape.ndim ? haul_sum(x, .axes = {axis}, .count = 1, .keepdim = true) : x;
+    return !haul__failed(x) && x->shape.ndim ? haul_sum(x, HAUL_AXES(axis), .keepdim = true) : x;
 }
 
 static void softmax_second(haul__gradient *c);

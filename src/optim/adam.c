@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/error.h"
+#include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -211,16 +212,18 @@ haul_optimizer *haul_adam_with(const haul_adam_options *options)
         haul__fail_null(operation, "options");
         return NULL;
     }
+    double betas[2] = {options->betas[0], options->betas[1]}, eps = haul__option(options->eps, 1e-8);
     if (haul__optimizer_number(options->lr, 0, INFINITY, operation, "lr") ||
-        haul__optimizer_number(options->beta1, 0, 1, operation, "beta1") ||
-        haul__optimizer_number(options->beta2, 0, 1, operation, "beta2") ||
-        haul__optimizer_number(options->eps, 0, INFINITY, operation, "eps") ||
+        haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}) ||
+        haul__optimizer_number(betas[0], 0, 1, operation, "betas[0]") ||
+        haul__optimizer_number(betas[1], 0, 1, operation, "betas[1]") ||
+        haul__optimizer_number(eps, 0, INFINITY, operation, "eps") ||
         haul__optimizer_number(options->weight_decay, 0, INFINITY, operation, "weight_decay"))
         return NULL;
-    adam_settings s = {.beta1 = options->beta1 != 0 ? options->beta1 : 0.9,
-                       .beta2 = options->beta2 != 0 ? options->beta2 : 0.999,
-                       .eps = options->eps != 0 ? options->eps : 1e-8,
+    adam_settings s = {.beta1 = betas[0],
+                       .beta2 = betas[1],
+                       .eps = eps,
                        .weight_decay = options->weight_decay,
                        .decoupled = options->decoupled};
-    return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
+    return haul__optimizer_new(&kind, options->module, options->lr, &s, sizeof s, operation);
 }

@@ -233,5 +233,5 @@ haul_optimizer *haul_sgd_with(const haul_sgd_options *options)
                       .dampening = options->dampening,
                       .weight_decay = options->weight_decay,
                       .nesterov = options->nesterov};
-    return haul__optimizer_new(&kind, options->module, options->lr != 0 ? options->lr : 0.001, &s, sizeof s, operation);
+    return haul__optimizer_new(&kind, options->module, options->lr, &s, sizeof s, operation);
 }

@@ -16,6 +16,12 @@
 #include "support/conformance.h"
 #include "support/failure.h"
 
+/* Two computed numbers as a pair among options. */
+#define PAIR(of)                                                                                                       \
+    {                                                                                                                  \
+        (of)[0] ? (of)[0] : HAUL_ZERO, (of)[1] ? (of)[1] : HAUL_ZERO                                                   \
+    }
+
 /* A tensor on `device` with values of its own for each seed, and the same in `values`, to be freed. */
 static inline haul_tensor *sample_tensor(haul_device *device, haul_dtype dtype, haul_shape shape, unsigned seed,
                                          double **values)

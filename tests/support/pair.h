@@ -22,22 +22,22 @@ typedef haul_optimizer *new_optimizer(haul_module *net);
 
 static inline haul_optimizer *new_sgd(haul_module *net)
 {
-    return haul_sgd(net, .lr = 0.25);
+    return haul_sgd(net, 0.25);
 }
 
 static inline haul_optimizer *new_momentum(haul_module *net)
 {
-    return haul_sgd(net, .lr = 0.25, .momentum = 0.5, .dampening = 0.25, .weight_decay = 0.125);
+    return haul_sgd(net, 0.25, .momentum = 0.5, .dampening = 0.25, .weight_decay = 0.125);
 }
 
 static inline haul_optimizer *new_adam(haul_module *net)
 {
-    return haul_adam(net, .lr = 0.125);
+    return haul_adam(net, 0.125);
 }
 
 static inline haul_optimizer *new_adamw(haul_module *net)
 {
-    return haul_adam(net, .lr = 0.125, .weight_decay = 0.25, .decoupled = true);
+    return haul_adam(net, 0.125, .weight_decay = 0.25, .decoupled = true);
 }
 
 static inline haul_tensor *parameter(haul_device *device, int64_t count, unsigned seed)

@@ -1,0 +1,57 @@
+"""train.c in Python, by ctypes: python3 train.py [libhaul.so]. A macro with options is a function NAME_with that takes a
+pointer to them; their struct has the members of the header in its order, and what is 0 has its default."""
+import ctypes as c
+import sys
+
+haul = c.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libhaul.so")
+
+
+class Object(c.c_void_p):  # a result of this type stays a pointer when it is passed on
+    pass
+
+
+def struct(**members):
+    return type("Struct", (c.Structure,), {"_fields_": list(members.items())})
+
+
+NONE = Object.in_dll(haul, "haul_none")
+Linear = struct(out_features=c.c_int64, no_bias=c.c_bool, relu=c.c_bool)
+Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double, weight_decay=c.c_double,
+              decoupled=c.c_bool)
+Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
+Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
+                prefetch=c.c_int, device=Object, normalise=c.c_double * 2, random_crop=c.c_int64, random_flip=c.c_bool)
+Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
+
+for name in "scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call bce_with_logits".split():
+    getattr(haul, "haul_" + name).restype = Object
+haul.haul_loader_next.restype = c.POINTER(Batch)
+haul.haul_loader_batches.restype = c.c_int64
+haul.haul_item.restype = c.c_double
+haul.haul_error_message.restype = c.c_char_p
+
+
+def train(net, adam, loader, epoch):
+    total = 0.0
+    haul.haul_loader_start(loader, c.c_int64(epoch))
+    while batch := haul.haul_loader_next(loader):
+        scope = haul.haul_scope_push()
+        loss = haul.haul_bce_with_logits(haul.haul_call(net, batch[0].x), batch[0].y)
+        haul.haul_optimizer_zero_grad(adam)
+        haul.haul_backward(loss, NONE)
+        haul.haul_optimizer_step(adam)
+        total += haul.haul_item(loss)
+        haul.haul_scope_pop(scope)
+    return total / haul.haul_loader_batches(loader)
+
+
+program = haul.haul_scope_push()
+haul.haul_manual_seed(c.c_uint64(1))
+layers = [haul.haul_nn_linear_with(c.c_int64(i), c.byref(o)) for i, o in [(10, Linear(16, relu=True)), (16, Linear(1))]]
+network = haul.haul_nn_sequential((Object * 2)(*layers), 2)
+optimizer = haul.haul_adam_with(c.byref(Adam(network, 0.01, (0.9, 0.99))))
+blobs = haul.haul_blobs_with(c.byref(Synthetic(1024, seed=1)))
+batches = haul.haul_loader_new_with(c.byref(Loader(blobs, batch=64, shuffle=True)))
+for number in range(1, 6):
+    print(f"epoch {number}: loss {train(network, optimizer, batches, number):.6f}")
+sys.exit(haul.haul_error_message().decode() or 0)

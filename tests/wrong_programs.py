@@ -1,0 +1,120 @@
+"""Options that could be misread do not compile: each wrong line is refused by gcc and clang, as C11 and C++20, with the
+warnings that they give by default as errors; the right spelling compiles with all warnings. A header that was installed
+among the system's gets no fewer warnings, so each is also tried with -isystem."""
+# ctest: timeout=300
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+
+source = os.environ["HAUL_SOURCE"]
+
+TOP = """#include <haul/haul.h>
+struct state {
+    haul_tensor *x, *w, *b, **all;
+    haul_module *net;
+    haul_device *device;
+    haul_dataset *data;
+    haul_optimizer *optimizer;
+    haul_function *f;
+    void (*hear)(const haul_event *, void *);
+};
+void line(struct state *s);
+void line(struct state *s)
+{
+    (void)s;
+    (void)%s;
+}
+"""
+
+# (wrong, right)
+LINES = [
+    ("haul_sum(s->x, 1)", "haul_sum(s->x, HAUL_AXES(1))"),
+    ("haul_sum(s->x, 0)", "haul_sum(s->x, HAUL_AXES(0))"),
+    ("haul_mean(s->x, -1)", "haul_mean(s->x, HAUL_AXES(-1))"),
+    ("haul_max(s->x, false)", "haul_max(s->x, .keepdim = false)"),
+    ("haul_sum_into(s->w, s->x, 1)", "haul_sum_into(s->w, s->x, HAUL_AXES(1))"),
+    ("haul_sum(s->x, .axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
+    ("haul_sum(s->x, .axes = {1}, .count = 1)", "haul_sum(s->x, HAUL_AXES(0, 2), .keepdim = true)"),
+    ("haul_max_pool2d(s->x, 3, 2)", "haul_max_pool2d(s->x, 3, .stride = {2, 2})"),
+    ("haul_avg_pool2d(s->x, 3, 2)", "haul_avg_pool2d(s->x, 3, .size_w = 2)"),
+    ("haul_nn_max_pool2d(3, 2)", "haul_nn_max_pool2d(3, .stride = {2, 2})"),
+    ("haul_nn_conv2d(3, 6, 5, 1, 2)", "haul_nn_conv2d(3, 6, 5, .stride = {1, 1}, .padding = {2, 2})"),
+    ("haul_nn_conv2d(3, 6, 5, 0)", "haul_nn_conv2d(3, 6, 5, .padding = {1, HAUL_ZERO})"),
+    ("haul_nn_linear(3, 4, false)", "haul_nn_linear(3, 4, .no_bias = true)"),
+    ("haul_nn_batch_norm(3, 1e-5)", "haul_nn_batch_norm(3, .eps = 1e-5)"),
+    ("haul_linear(s->x, s->w, s->b, true)", "haul_linear(s->x, s->w, s->b, .relu = true)"),
+    ("haul_conv2d(s->x, s->w, s->b, 2)", "haul_conv2d(s->x, s->w, s->b, .stride = {2, 2})"),
+    ("haul_conv2d(s->x, s->w, s->b, {2, 2})", "haul_conv2d(s->x, s->w, s->b, .padding = {2, 2}, .groups = 2)"),
+    ("haul_batch_norm(s->x, s->w, s->b)", "haul_batch_norm(s->x, s->w, .bias = s->b)"),
+    ("haul_layer_norm(s->x, s->w, s->b)", "haul_layer_norm(s->x, s->w, .bias = s->b)"),
+    ("haul_to(s->x, s->device, HAUL_F32)", "haul_to(s->x, s->device, .dtype = HAUL_F32)"),
+    ("haul_grad(s->x, s->all, 1, s->all, s->w)", "haul_grad(s->x, s->all, 1, s->all, .seed = s->w)"),
+    ("haul_grad_check(s->f, s->all, 1, NULL, 1e-6)", "haul_grad_check(s->f, s->all, 1, NULL, .step = 1e-6)"),
+    ("haul_grad_check(s->f, s->all, 1, NULL, .atol = 0)",
+     "haul_grad_check(s->f, s->all, 1, NULL, .tolerance = {HAUL_ZERO, 1e-3})"),
+    ("haul_sgd(s->net)", "haul_sgd(s->net, 0.01)"),
+    ("haul_sgd(s->net, .lr = 0)", "haul_sgd(s->net, 0)"),
+    ("haul_sgd(s->net, .momentum = 0.9)", "haul_sgd(s->net, 0.01, .momentum = 0.9)"),
+    ("haul_sgd(s->net, 0.01, 0.9)", "haul_sgd(s->net, 0.01, .momentum = 0.9, .nesterov = true)"),
+    ("haul_adam(s->net)", "haul_adam(s->net, 0.001)"),
+    ("haul_adam(s->net, .decoupled = true)", "haul_adam(s->net, 0.001, .decoupled = true)"),
+    ("haul_adam(s->net, 0.001, 0.9, 0.999)", "haul_adam(s->net, 0.001, .betas = {0.9, 0.999})"),
+    ("haul_adam(s->net, 0.001, .beta1 = 0)", "haul_adam(s->net, 0.001, .betas = {HAUL_ZERO, 0.999})"),
+    ("haul_grad_scaler_new(s->optimizer, 1024)", "haul_grad_scaler_new(s->optimizer, .init_scale = 1024)"),
+    ("haul_loader_new(s->data, 64)", "haul_loader_new(s->data, .batch = 64, .shuffle = true)"),
+    ("haul_loader_new(s->data, .mean = 0)", "haul_loader_new(s->data, .normalise = {HAUL_ZERO, 1})"),
+    ('haul_cifar10("data", true)', 'haul_cifar10("data", .test = true)'),
+    ("haul_shapes(100, 1)", "haul_shapes(100, .seed = 1)"),
+    ("haul_blobs(100, 1)", "haul_blobs(100, .test = true)"),
+    ('haul_model_new("mlp", 3)', 'haul_model_new("mlp", .input = HAUL_SHAPE(1, 28, 28), .outputs = 3)'),
+    ("haul_events_subscribe(s->hear, HAUL_EVENT_COPY)", "haul_events_subscribe(s->hear, .kinds = HAUL_EVENT_COPY)"),
+]
+# C++ fills this struct in by position without a warning.
+ONLY_C = [
+    ("haul_sum(s->x, .haul__axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
+]
+EVERYTHING = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]
+
+
+def compiles(name, compiler, include, warnings, line):
+    """(did it, what the compiler said)"""
+    language = "c++20" if "++" in compiler else "c11"
+    path = f"{name}.cpp" if "++" in compiler else f"{name}.c"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(TOP % line)
+    done = subprocess.run([compiler, "-std=" + language, "-Werror"] + warnings +
+                          [include, source + "/include", "-fsyntax-only", path], capture_output=True, text=True)
+    return done.returncode == 0, done.stderr
+
+
+def knows(compiler):
+    """Whether it is there and can do C++20, where that is its language."""
+    if not shutil.which(compiler):
+        return False
+    language = ["-std=c++20", "-x", "c++"] if "++" in compiler else ["-std=c11", "-x", "c"]
+    return subprocess.run([compiler] + language + ["-fsyntax-only", "/dev/null"], capture_output=True).returncode == 0
+
+
+def main():
+    jobs = []
+    compilers = [c for c in ("gcc", "clang", "g++", "clang++") if knows(c)]
+    for compiler in compilers:
+        for wrong, right in LINES + ([] if "++" in compiler else ONLY_C):
+            for include in ("-I", "-isystem"):
+                jobs.append((compiler, include, [], wrong, False))
+            jobs.append((compiler, "-I", EVERYTHING, right, True))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = [(job, pool.submit(compiles, f"line{i}", *job[:4])) for i, job in enumerate(jobs)]
+        for (compiler, include, _, line, wanted), result in results:
+            good, said = result.result()
+            if good != wanted:
+                failed += 1
+                print(f"{compiler} {include} {'refuses' if wanted else 'accepts'} {line}\n{said}")
+    print(f"{len(jobs)} lines with {', '.join(compilers) or 'no compiler'}: {failed} wrong")
+    return 77 if not compilers else failed != 0
+
+
+sys.exit(main())
