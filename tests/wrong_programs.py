@@ -1,6 +1,6 @@
-"""Options that could be misread do not compile: each wrong line is refused by gcc and clang, as C11 and C++20, with the
-warnings that they give by default as errors; the right spelling compiles with all warnings. A header that was installed
-among the system's gets no fewer warnings, so each is also tried with -isystem."""
+"""Options cannot be misread: gcc and clang refuse each wrong line, as C11 and C++20, with the warnings that they give by
+default as errors; the right spelling compiles with all warnings. Both hold where the headers are installed among the
+system's, in which compilers warn less, so each wrong line is tried with -isystem, too."""
 # ctest: timeout=300
 import concurrent.futures
 import os

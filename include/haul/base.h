@@ -10,7 +10,7 @@
  *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).
  *   - Options are given as designated initialisers after the last positional argument: haul_conv2d(x, w, bias,
- *     .stride = {2, 2}). A value without a name there does not compile. A tensor that is not given counts as
+ *     .stride = {2, 2}). Compilers warn about a value without a name there. A tensor that is not given counts as
  *     HAUL_NONE.
  *   - An option that is 0 is not given, and has its default; the number zero is HAUL_ZERO. A pair is given whole,
  *     .padding = {1, 1}, and a 0 in it is an error: write {1, HAUL_ZERO}.
@@ -49,7 +49,7 @@
 #define HAUL_ZERO (-2147483647 - 1)
 
 /* Private: a struct of options is HAUL__DESIGNATED and has a HAUL__GUARD, of no size, after its positional members. A
- * further value without a name would initialise the guard, which compilers refuse. C++ refuses it without a guard. */
+ * further value without a name would initialise the guard: compilers warn. C++ refuses it without a guard. */
 #if defined(__GNUC__) && !defined(__cplusplus)
 typedef struct haul__nothing {
     char nothing;
