@@ -53,5 +53,7 @@ optimizer = haul.haul_adam_with(c.byref(Adam(network, 0.01, (0.9, 0.99))))
 blobs = haul.haul_blobs_with(c.byref(Synthetic(1024, seed=1)))
 batches = haul.haul_loader_new_with(c.byref(Loader(blobs, batch=64, shuffle=True)))
 for number in range(1, 6):
-    print(f"epoch {number}: loss {train(network, optimizer, batches, number):.6f}")
-sys.exit(haul.haul_error_message().decode() or 0)
+    loss = train(network, optimizer, batches, number)
+    if haul.haul_error_message():
+        sys.exit(haul.haul_error_message().decode())
+    print(f"epoch {number}: loss {loss:.6f}")
