@@ -36,8 +36,10 @@ typedef struct HAUL__DESIGNATED haul_split_options {
 #define haul_cifar10(...) haul_cifar10_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
 
-/* A folder with one folder of JPEG and PNG pictures a class (sorted by name); a train and test folder inside are used
- * for the splits if there are such. All pictures must have the size of the first; grey ones become RGB. */
+/* A folder with one folder of JPEG and PNG pictures for each class, sorted by name. If it has folders named train and
+ * test, these hold the classes of the two splits; the test split needs its folder. Classes are numbered by the training
+ * split, so a class has one number in both, also where the test split lacks some; one that only the test split has is
+ * an error. All pictures must have the size of the first; grey ones and CMYK ones become RGB. */
 #define haul_image_folder(...) haul_image_folder_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_image_folder_with(const haul_split_options *options);
 

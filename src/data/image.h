@@ -18,8 +18,8 @@ typedef struct haul__image {
 /* Find height and width out; the rest of the file is not looked at. */
 haul_status haul__image_measure(haul__image *image);
 
-/* Decode into planar RGB, 3 x height x width bytes; grey becomes RGB, transparency is dropped, 16 bits become 8. The
- * picture must have the given height and width. */
+/* Decode into planar RGB, 3 x height x width bytes; grey and CMYK become RGB, transparency is dropped, 16 bits
+ * become 8. The picture must have the given height and width. */
 haul_status haul__image_decode(const haul__image *image, uint8_t *out);
 
 /* One function a format: with out == NULL it measures, else it decodes. */

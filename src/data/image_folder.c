@@ -159,27 +159,65 @@ static haul_status add_class(pictures *p, const char *root, const char *name, in
     return status;
 }
 
-static haul_status add_classes(pictures *p, const char *root, names *classes)
+/* The folders in `root`, one for each class. */
+static haul_status list_classes(const char *root, names *out)
 {
-    haul_status status = list(root, is_folder, classes);
-    if (status == HAUL_OK && !classes->count)
+    haul_status status = list(root, is_folder, out);
+    if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
                             "%s has no folders: there must be one of pictures for each class", root);
-    for (size_t i = 0; i < classes->count && status == HAUL_OK; i++)
-        status = add_class(p, root, classes->items[i], (int64_t)i);
+    return status;
+}
+
+/* The place of `name` among the classes, which are sorted; -1 if it is none. */
+static int64_t class_index(const names *classes, const char *name)
+{
+    char *const *found = bsearch(&name, classes->items, classes->count, sizeof *classes->items, compare);
+    return found ? found - classes->items : -1;
+}
+
+/* The pictures of the folders in `root`, each with the number that its class has in `classes`. */
+static haul_status add_classes(pictures *p, const char *root, const names *classes)
+{
+    names       here = {0};
+    haul_status status = list_classes(root, &here);
+    for (size_t i = 0; i < here.count && status == HAUL_OK; i++) {
+        int64_t label = class_index(classes, here.items[i]);
+        status = label >= 0 ? add_class(p, root, here.items[i], label)
+                            : haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
+                                         "%s/%s is a class that the training split does not have; move it away, or "
+                                         "give the training split a folder of this name",
+                                         root, here.items[i]);
+    }
+    names_free(&here);
     return status == HAUL_OK ? measure_first(p) : status;
 }
 
-/* The folder that has the classes. */
-static char *find_root(const haul_split_options *options)
+/* The folder of the split that is wanted, and the one whose folders number the classes: that of the training split if
+ * there is one. */
+typedef struct roots {
+    char *pictures, *classes;
+} roots;
+
+static void roots_free(roots *r)
 {
-    bool  split = is_folder(options->directory, options->test ? "test" : "train");
-    char *root = NULL;
-    if (options->test && !split)
-        haul__fail(HAUL_IO, OPEN, "directory", "%s has no folder named test", options->directory);
-    else if (!(root = haul__format("%s%s", options->directory, !split ? "" : options->test ? "/test" : "/train")))
-        haul__fail_memory(OPEN, strlen(options->directory));
-    return root;
+    haul__free(r->pictures);
+    haul__free(r->classes);
+}
+
+static haul_status find_roots(const haul_split_options *options, roots *out)
+{
+    bool has_train = is_folder(options->directory, "train"), has_test = is_folder(options->directory, "test");
+    *out = (roots){NULL, NULL};
+    if (options->test && !has_test)
+        return haul__fail(HAUL_IO, OPEN, "directory",
+                          "%s has no folder named test: a training split in %s/train and a test split in %s/test are "
+                          "expected, each with one folder of pictures for each class",
+                          options->directory, options->directory, options->directory);
+    const char *train = has_train ? "/train" : "", *test = "/test";
+    out->pictures = haul__format("%s%s", options->directory, options->test ? test : train);
+    out->classes = haul__format("%s%s", options->directory, has_train || !options->test ? train : test);
+    return out->pictures && out->classes ? HAUL_OK : haul__fail_memory(OPEN, strlen(options->directory));
 }
 
 haul_dataset *haul_image_folder_with(const haul_split_options *options)
@@ -190,13 +228,14 @@ haul_dataset *haul_image_folder_with(const haul_split_options *options)
     }
     names         classes = {0};
     haul_dataset *result = NULL;
-    char         *root = find_root(options);
-    if (!root)
-        return NULL;
-    pictures *p = haul__calloc(1, sizeof *p);
+    roots         root;
+    pictures     *p = haul__calloc(1, sizeof *p);
     if (!p) {
         haul__fail_memory(OPEN, sizeof *p);
-    } else if (add_classes(p, root, &classes) != HAUL_OK) {
+        return NULL;
+    }
+    if (find_roots(options, &root) != HAUL_OK || list_classes(root.classes, &classes) != HAUL_OK ||
+        add_classes(p, root.pictures, &classes) != HAUL_OK) {
         close_pictures(p);
     } else {
         haul_dataset_source source = {
@@ -214,6 +253,6 @@ haul_dataset *haul_image_folder_with(const haul_split_options *options)
         result = haul__dataset_make(&source, (const char *const *)classes.items, true, OPEN);
     }
     names_free(&classes);
-    haul__free(root);
+    roots_free(&root);
     return result;
 }

@@ -57,6 +57,19 @@ static void watch(j_common_ptr jpeg)
     longjmp(s->back, 1);
 }
 
+/* Four inks become three colours, in place. Files with Adobe's marker hold 255 for no ink, others for all of it. */
+static void mix_inks(uint8_t *row, int64_t width, bool inverted)
+{
+    for (int64_t x = 0; x < width; x++) {
+        const uint8_t *inks = row + 4 * x;
+        uint8_t        left[4]; /* light that each ink lets through */
+        for (int c = 0; c < 4; c++)
+            left[c] = inverted ? inks[c] : (uint8_t)(255 - inks[c]);
+        for (int c = 0; c < 3; c++)
+            row[3 * x + c] = (uint8_t)((left[c] * left[3] + 127) / 255);
+    }
+}
+
 /* Errors leave by a jump: what must be freed afterwards is in the state. */
 static haul_status read(state *s, haul__image *image, uint8_t *out)
 {
@@ -66,14 +79,17 @@ static haul_status read(state *s, haul__image *image, uint8_t *out)
         haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width, out != NULL);
     if (status != HAUL_OK || !out)
         return status;
-    s->jpeg.out_color_space = JCS_RGB;
+    bool inks = s->jpeg.jpeg_color_space == JCS_CMYK || s->jpeg.jpeg_color_space == JCS_YCCK;
+    s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_RGB;
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
-    if (!(s->row = haul__malloc(3 * (size_t)image->width)))
-        return haul__fail_memory("haul_image_folder", 3 * (size_t)image->width);
+    if (!(s->row = haul__malloc(4 * (size_t)image->width)))
+        return haul__fail_memory("haul_image_folder", 4 * (size_t)image->width);
     jpeg_start_decompress(&s->jpeg);
     for (int64_t y = 0; y < image->height; y++) {
         JSAMPROW rows[1] = {s->row};
         jpeg_read_scanlines(&s->jpeg, rows, 1);
+        if (inks)
+            mix_inks(s->row, image->width, s->jpeg.saw_Adobe_marker);
         haul__image_put_row(image, s->row, y, out);
     }
     jpeg_finish_decompress(&s->jpeg);
