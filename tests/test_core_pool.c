@@ -209,13 +209,28 @@ static void test_pool__number_of_threads(void **state)
     haul_set_num_threads(0);
     int cores = haul_num_threads();
     assert_true(cores >= 1);
-    static const char *const senseless[] = {"", "x", "-3", "0", "2 threads"};
+    setenv("HAUL_NUM_THREADS", "", 1);
+    assert_int_equal(haul_set_num_threads(0), HAUL_OK);
+    assert_int_equal(haul_num_threads(), cores);
+    unsetenv("HAUL_NUM_THREADS");
+}
+
+static void test_pool__a_wrong_number_in_the_environment_is_an_error(void **state)
+{
+    static const char *const senseless[] = {"x", "-3", "0", "2 threads", " 2", "+2", "1025", "99999999999999999999"};
+    (void)state;
+    assert_int_equal(haul_set_num_threads(3), HAUL_OK);
     for (size_t i = 0; i < sizeof senseless / sizeof *senseless; i++) {
         setenv("HAUL_NUM_THREADS", senseless[i], 1);
-        haul_set_num_threads(0);
-        assert_int_equal(haul_num_threads(), cores);
+        assert_int_equal(haul_set_num_threads(0), HAUL_INVALID_ARGUMENT);
+        assert_non_null(strstr(haul_error_message(), "HAUL_NUM_THREADS is \""));
+        assert_non_null(strstr(haul_error_message(), "from 1 to 1024"));
+        assert_int_equal(haul_num_threads(), 3);
+        haul_error_clear();
     }
+    assert_int_equal(haul_set_num_threads(2), HAUL_OK); /* does not ask it */
     unsetenv("HAUL_NUM_THREADS");
+    assert_int_equal(haul_set_num_threads(0), HAUL_OK);
 }
 
 /* --- threads of their own --- */
@@ -304,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_pool__nested_calls),
         cmocka_unit_test(test_pool__several_users_at_once),
         cmocka_unit_test(test_pool__number_of_threads),
+        cmocka_unit_test(test_pool__a_wrong_number_in_the_environment_is_an_error),
         cmocka_unit_test(test_pool__own_threads_block_signals),
         cmocka_unit_test(test_pool__exit_does_not_hang),
     };

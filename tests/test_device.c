@@ -206,6 +206,40 @@ static void test_device__cpu_level_can_be_forced(void **state)
     assert_int_equal(status, 0);
 }
 
+/* Calls that need the CPU fail, and say which variable is to blame. */
+static bool names_variable(haul_status status, const char *variable)
+{
+    bool named = status != HAUL_OK && strstr(haul_error_message(), variable);
+    haul_error_clear();
+    return named;
+}
+
+static void test_device__wrong_variables_of_the_environment_are_errors(void **state)
+{
+    static const char *const variables[][2] = {{"HAUL_CPU_LEVEL", "avx"}, {"HAUL_NUM_THREADS", "many"}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int   status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            haul_device_properties p;
+            setenv(variables[i][0], variables[i][1], 1);
+            haul_scope_push();
+            bool good = !haul_device_is_valid(haul_cpu()) && !haul_device_is_valid(haul_device_get("cpu"));
+            good = good && names_variable(haul_device_describe(haul_cpu(), &p), variables[i][0]);
+            good = good && names_variable(haul_set_device(haul_cpu()), variables[i][0]);
+            haul_zeros(HAUL_F32, HAUL_SHAPE(3));
+            good = good && names_variable(haul_error_status(), variables[i][0]);
+            haul_arange(HAUL_I64, 0, 3, 1);
+            good = good && names_variable(haul_error_status(), variables[i][0]);
+            _exit(good ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 /* ---- the current device ---- */
 
 static void *current_elsewhere(void *out)
@@ -533,7 +567,8 @@ static void test_cache__trouble_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device__cpu_level_can_be_forced), /* first: it forks */
+        cmocka_unit_test(test_device__cpu_level_can_be_forced), /* first: it forks, and so does the next */
+        cmocka_unit_test(test_device__wrong_variables_of_the_environment_are_errors),
         cmocka_unit_test(test_device__threads_get_the_same),
         cmocka_unit_test(test_device__spellings),
         cmocka_unit_test(test_device__gpu_and_auto),

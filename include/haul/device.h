@@ -58,8 +58,10 @@ HAUL_API haul_device *haul_current_device(void);
  * haul_cross_entropy) is reported once, and the device goes on. */
 HAUL_API haul_status haul_device_sync(haul_device *device);
 
-/* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 means what the
- * environment's HAUL_NUM_THREADS says at first, else one a core; haul_num_threads answers the number in use. */
+/* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 restores the
+ * default: $HAUL_NUM_THREADS if it is set, else one thread for each core. haul_num_threads returns the number in use.
+ * If $HAUL_NUM_THREADS is not a whole number from 1 to 1024, or $HAUL_CPU_LEVEL is not base or v3, the CPU cannot be
+ * opened, and every call that needs it fails with a message that names the variable. */
 HAUL_API haul_status haul_set_num_threads(int threads);
 HAUL_API int         haul_num_threads(void);
 

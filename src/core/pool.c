@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -79,15 +80,30 @@ static int clamp_threads(long threads)
     return threads > MOST_THREADS ? MOST_THREADS : (int)threads;
 }
 
-/* What HAUL_NUM_THREADS says; a core each where it says nothing sensible. */
-static int default_threads(void)
+/* HAUL_NUM_THREADS: 0 if it is empty or not set, -1 if it cannot be used. */
+static int environment_threads(void)
 {
     const char *text = getenv("HAUL_NUM_THREADS");
-    char       *end;
-    long        threads = text ? strtol(text, &end, 10) : 0;
-    if (text && end != text && *end == 0 && threads > 0)
-        return clamp_threads(threads);
-    return clamp_threads(haul__core_count());
+    if (!text || !*text)
+        return 0;
+    long threads = text[strspn(text, "0123456789")] ? -1 : strtol(text, NULL, 10);
+    return threads >= 1 && threads <= MOST_THREADS ? (int)threads : -1;
+}
+
+haul_status haul__pool_check_environment(const char *operation)
+{
+    if (environment_threads() >= 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "threads",
+                      "the environment variable HAUL_NUM_THREADS is \"%.40s\"; a whole number from 1 to %d is expected",
+                      getenv("HAUL_NUM_THREADS"), MOST_THREADS);
+}
+
+/* What HAUL_NUM_THREADS says; one thread for each core if it is not set. */
+static int default_threads(void)
+{
+    int threads = environment_threads();
+    return threads > 0 ? threads : clamp_threads(haul__core_count());
 }
 
 int haul__pool_threads(void)
@@ -111,6 +127,9 @@ haul_status haul_set_num_threads(int threads)
     if (threads < 0 || threads > MOST_THREADS)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_num_threads", "threads",
                           "%d threads; 1 to %d are possible, and 0 for one a core", threads, MOST_THREADS);
+    haul_status status = threads ? HAUL_OK : haul__pool_check_environment("haul_set_num_threads");
+    if (status)
+        return status;
     haul__pool_set_threads(threads);
     return HAUL_OK;
 }

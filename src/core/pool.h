@@ -2,6 +2,7 @@
 #ifndef HAUL_CORE_POOL_H
 #define HAUL_CORE_POOL_H
 
+#include <haul/error.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,5 +29,8 @@ int haul__core_count(void);
 /* Threads that share an operation's work, the caller included. */
 int haul__pool_threads(void);
 int haul__pool_set_threads(int threads); /* 0: one a core; returns what is set */
+
+/* An error if HAUL_NUM_THREADS is set to something other than a number of threads. */
+haul_status haul__pool_check_environment(const char *operation);
 
 #endif

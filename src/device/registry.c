@@ -389,6 +389,17 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
                    backends[b]->name, count, count == 1 ? "" : "s", names);
 }
 
+/* Do the first letters of the word name devices that are counted? */
+static bool is_kind(const char *word, size_t letters)
+{
+    if (letters == 3 && strncmp(word, "gpu", letters) == 0)
+        return true;
+    for (int b = 0; b < backend_count; b++)
+        if (strlen(backends[b]->name) == letters && strncmp(word, backends[b]->name, letters) == 0)
+            return true;
+    return false;
+}
+
 static haul_device *resolve(const char *name)
 {
     char     names[128];
@@ -406,8 +417,13 @@ static haul_device *resolve(const char *name)
     for (int b = 0; b < backend_count; b++)
         if (strcmp(s.word, backends[b]->name) == 0)
             return resolve_backend(name, &s, b);
-    return invalid(name, "no device \"%.40s\": this build has no %s backend; there are %s", name, s.word,
-                   existing(names, sizeof names));
+    existing(names, sizeof names);
+    size_t letters = strcspn(s.word, "0123456789");
+    if (s.index < 0 && s.word[letters] && is_kind(s.word, letters)) /* gpu0 */
+        return invalid(name, "no device \"%.40s\"; did you mean \"%.*s:%s\"? There are %s", name, (int)letters, s.word,
+                       s.word + letters, names);
+    return invalid(name, "no device \"%.40s\": this build has no %s backend; there are %s, and gpu and auto choose one",
+                   name, s.word, names);
 }
 
 haul_device *haul_device_get(const char *name)

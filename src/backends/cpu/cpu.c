@@ -39,7 +39,12 @@ static haul_status cpu_open(haul_device *device, int index)
 {
     struct utsname system;
     long           pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    haul_status    status = haul__cpu_check_level();
     (void)index;
+    if (!status)
+        status = haul__pool_check_environment("haul_device_get");
+    if (status)
+        return status;
     device->properties.kind = HAUL_KIND_CPU;
     device->properties.compute_units = haul__core_count();
     device->properties.memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;

@@ -16,7 +16,8 @@ haul_status haul__cpu_copy(haul__stream *s, const haul__command *c);
 haul_status haul__cpu_fill(haul__stream *s, const haul__command *c);
 
 /* launch.c */
-const char *haul__cpu_level(void); /* instruction level of the kernels in use: "base", "v3" */
+const char *haul__cpu_level(void);       /* instruction level of the kernels in use: "base", "v3" */
+haul_status haul__cpu_check_level(void); /* is HAUL_CPU_LEVEL a level, or not set? */
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_submit(haul__stream *s, const haul__command *c);
 

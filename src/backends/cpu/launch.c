@@ -1,7 +1,7 @@
 /* Commands of the CPU, and its kernels: looked up in kernel_table.c, run by the thread pool over ranges of work items.
  *
  * They are there for one or more instruction levels; the best that the processor has is chosen once. The environment
- * variable HAUL_CPU_LEVEL=base forces the lowest. */
+ * variable HAUL_CPU_LEVEL=base forces the lowest; =v3 bounds others (tiles.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +24,15 @@ static void choose(void)
         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
         chosen = HAUL__CPU_V3;
 #endif
+}
+
+haul_status haul__cpu_check_level(void)
+{
+    const char *wanted = getenv("HAUL_CPU_LEVEL");
+    if (!wanted || !*wanted || strcmp(wanted, "base") == 0 || strcmp(wanted, "v3") == 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_device_get", "name",
+                      "the environment variable HAUL_CPU_LEVEL is \"%.40s\"; base or v3 is expected", wanted);
 }
 
 const char *haul__cpu_level(void)
