@@ -5,7 +5,7 @@
 #include <haul/haul.h>
 #include <stdio.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
 
 /* argv[0] is the subcommand's name. */
 typedef int command_main(int argc, char **argv);
@@ -21,6 +21,14 @@ void complain_as(const char *subcommand);
 int  complain(const char *format, ...) HAUL_PRINTF(1, 2);
 int  complain_error(void);
 
+/* Has everything reached standard output so far? Complains when it is found out that something did not. */
+bool output_works(void);
+
+/* Texts from files and from the user may hold what a terminal obeys. These show it: "\n", "\x1b", "\u202e". The first
+ * fills a buffer, cut at its end. The second prints, padded with spaces to `width` columns. */
+void visible_text(char *out, size_t size, const char *text);
+void print_visible(const char *text, int width);
+
 /* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */
 const char *did_you_mean(const char *wrong, const char *const *names);
 
@@ -32,7 +40,8 @@ const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 
 double clock_seconds(void); /* monotonic */
 
-/* Ctrl-C and SIGTERM ask to stop; a second one ends the program at once. */
+/* Ctrl-C, SIGTERM and SIGHUP ask to stop; a second Ctrl-C or SIGTERM ends the program at once. A reader of standard
+ * output that goes away is a failed write from then on, and not the end of the program. */
 void interrupt_catch(void);
 bool interrupted(void);
 

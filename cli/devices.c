@@ -76,13 +76,13 @@ static void print_all(haul_device_report *all, int count)
 static bool print_all_json(haul_device_report *all, int count)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON *list = object ? cJSON_AddArrayToObject(object, "devices") : NULL;
+    cJSON *list = json_array(object, "devices");
 
-    for (int i = 0; list && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         haul_device_properties p = {0};
         if (all[i].usable)
             describe(&all[i], &p);
-        cJSON_AddItemToArray(list, device_json(&all[i], &p));
+        json_push(list, device_json(&all[i], &p));
     }
     json_text(object, "auto", haul_device_name(haul_device_get("auto")));
     return json_print(object);
@@ -109,10 +109,11 @@ int devices_main(int argc, char **argv)
     int filled = haul_device_list(all, count);
     if (filled < count)
         count = filled;
-    if (json && !print_all_json(all, count))
-        code = complain("memory is exhausted");
-    else if (!json)
+    bool told = true;
+    if (json)
+        told = print_all_json(all, count);
+    else
         print_all(all, count);
     free(all);
-    return code > 0 ? code : EXIT_OK;
+    return told ? EXIT_OK : EXIT_FAILED;
 }

@@ -35,19 +35,22 @@ static haul_status take_batch(estimate *e)
     return HAUL_OK;
 }
 
-static void count_parameters(estimate *e)
+static haul_status count_parameters(estimate *e)
 {
     haul_module       *net = e->trainer->net;
     int                count = haul_module_tensors(net, NULL, 0);
-    haul_named_tensor *all = count > 0 ? calloc((size_t)count, sizeof *all) : NULL;
+    haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
 
     e->parameters = haul_module_parameter_count(net);
-    if (all)
-        haul_module_tensors(net, all, count);
-    for (int i = 0; all && i < count; i++)
+    if (count >= 0 && !all)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    if (count >= 0)
+        count = haul_module_tensors(net, all, count);
+    for (int i = 0; i < count; i++)
         if (!all[i].is_buffer)
             e->parameter_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
     free(all);
+    return count < 0 ? haul_error_status() : HAUL_OK;
 }
 
 static haul_status prepare_and_step(void *context)
@@ -57,7 +60,7 @@ static haul_status prepare_and_step(void *context)
 
     if (status)
         return status;
-    count_parameters(e);
+    status = count_parameters(e);
     for (int i = 0; i < 2 && !status; i++) {
         status = take_batch(e);
         if (!status)
@@ -145,11 +148,16 @@ static size_t gather_kinds(kind *kinds, const haul_estimate_result *r)
     return count;
 }
 
-static void print_kinds(const haul_estimate_result *r)
+static bool print_kinds(const haul_estimate_result *r)
 {
     enum { MOST_SHOWN = 8 };
-    kind  *kinds = calloc((size_t)r->operation_count + 1, sizeof *kinds);
-    size_t count = kinds ? gather_kinds(kinds, r) : 0;
+    kind *kinds = calloc((size_t)r->operation_count + 1, sizeof *kinds);
+
+    if (!kinds) {
+        complain("memory is exhausted");
+        return false;
+    }
+    size_t count = gather_kinds(kinds, r);
 
     printf("\n%-27s %-15s %5s %13s %5s %10s\n", "most expensive operations", "result", "calls", "arithmetic", "",
            "memory");
@@ -160,9 +168,10 @@ static void print_kinds(const haul_estimate_result *r)
         printf(" %4.0f%% %10s\n", r->flops > 0 ? 100 * k->flops / r->flops : 0, text_bytes(k->bytes));
     }
     free(kinds);
+    return true;
 }
 
-static void print_text(const estimate *e)
+static bool print_text(const estimate *e)
 {
     const train_options        *options = e->trainer->options;
     const haul_estimate_result *r = &e->step;
@@ -177,8 +186,10 @@ static void print_text(const estimate *e)
     printf(" (floating point operations)\n");
     printf("  memory         %s read and written by %s operations\n", text_bytes(r->bytes_touched),
            text_count(r->operation_count));
-    print_kinds(r);
+    if (!print_kinds(r))
+        return false;
     printf("\nnothing was allocated, computed or saved; leave --estimate out to train\n");
+    return true;
 }
 
 int trainer_estimate(trainer *t)
@@ -190,14 +201,8 @@ int trainer_estimate(trainer *t)
         return EXIT_FAILED;
     if (haul_estimate(prepare_and_step, &e, &all))
         return complain_error();
-    bool told = true;
-    if (t->options->json)
-        told = print_json(&e);
-    else
-        print_text(&e);
+    bool told = t->options->json ? print_json(&e) : print_text(&e);
     haul_estimate_free(&all);
     haul_estimate_free(&e.step);
-    if (told)
-        return EXIT_OK;
-    return complain("memory is exhausted");
+    return told ? EXIT_OK : EXIT_FAILED;
 }

@@ -21,9 +21,10 @@ static int print_npy(const char *path, bool json)
         json_text(object, "dtype", haul_dtype_name(haul_tensor_dtype(t)));
         json_shape(object, "shape", &shape);
         json_number(object, "bytes", (double)haul_tensor_bytes(t));
-        return json_print(object) ? EXIT_OK : complain("memory is exhausted");
+        return json_print(object) ? EXIT_OK : EXIT_FAILED;
     }
-    printf("%s: npy, %s%s, %s\n", path, haul_dtype_name(haul_tensor_dtype(t)), text_shape(&shape),
+    print_visible(path, 0);
+    printf(": npy, %s%s, %s\n", haul_dtype_name(haul_tensor_dtype(t)), text_shape(&shape),
            text_bytes((int64_t)haul_tensor_bytes(t)));
     if (haul_tensor_format(t, text, sizeof text) < 0)
         return complain_error();
@@ -39,6 +40,7 @@ static const char *dtype_text(const haul_file_tensor *t)
 
 static int print_table(haul_safetensors *file, const char *path)
 {
+    enum { MOST = 60 }; /* columns for names */
     int      count = haul_safetensors_count(file), width = 4;
     uint64_t bytes = 0;
 
@@ -47,27 +49,34 @@ static int print_table(haul_safetensors *file, const char *path)
         if (haul_safetensors_entry(file, i, &t))
             return complain_error();
         bytes += t.bytes;
-        if ((int)strlen(t.name) > width)
-            width = (int)strlen(t.name);
+        if (strlen(t.name) > (size_t)width)
+            width = strlen(t.name) < MOST ? (int)strlen(t.name) : MOST;
     }
-    width = width > 60 ? 60 : width;
-    printf("%s: %s, %d tensors, %s\n", path,
-           *haul_safetensors_metadata(file, "haul.format") ? haul_safetensors_metadata(file, "haul.format")
-                                                           : "safetensors",
-           count, text_bytes((int64_t)bytes));
+    const char *format = haul_safetensors_metadata(file, "haul.format");
+    print_visible(path, 0);
+    printf(": ");
+    print_visible(*format ? format : "safetensors", 0);
+    printf(", %d tensors, %s\n", count, text_bytes((int64_t)bytes));
     for (int i = 0; i < count; i++) {
         haul_file_tensor t;
         if (haul_safetensors_entry(file, i, &t))
             return complain_error();
-        printf("  %-*s  %-4s  %-18s %12s\n", width, t.name, dtype_text(&t), text_shape(&t.shape),
-               text_bytes((int64_t)t.bytes));
+        printf("  ");
+        print_visible(t.name, width);
+        printf("  ");
+        print_visible(dtype_text(&t), 4);
+        printf("  %-18s %12s\n", text_shape(&t.shape), text_bytes((int64_t)t.bytes));
     }
     int pairs = haul_safetensors_metadata_count(file);
     for (int i = 0; i < pairs; i++) {
         haul_text_pair pair;
         if (haul_safetensors_metadata_entry(file, i, &pair))
             return complain_error();
-        printf("%s  %s: %s\n", i ? "" : "metadata:\n", pair.key, pair.value);
+        printf("%s  ", i ? "" : "metadata:\n");
+        print_visible(pair.key, 0);
+        printf(": ");
+        print_visible(pair.value, 0);
+        putchar('\n');
     }
     return EXIT_OK;
 }
@@ -76,7 +85,7 @@ static int print_table_json(haul_safetensors *file)
 {
     cJSON *object = cJSON_CreateObject();
     json_text(object, "format", "safetensors");
-    cJSON *tensors = object ? cJSON_AddArrayToObject(object, "tensors") : NULL;
+    cJSON *tensors = json_array(object, "tensors");
 
     for (int i = 0; i < haul_safetensors_count(file); i++) {
         haul_file_tensor t;
@@ -90,15 +99,15 @@ static int print_table_json(haul_safetensors *file)
         json_text(entry, "dtype", dtype_text(&t));
         json_shape(entry, "shape", &t.shape);
         json_number(entry, "bytes", (double)t.bytes);
-        cJSON_AddItemToArray(tensors, entry);
+        json_push(tensors, entry);
     }
-    cJSON *metadata = object ? cJSON_AddObjectToObject(object, "metadata") : NULL;
+    cJSON *metadata = cJSON_AddObjectToObject(object, "metadata");
     for (int i = 0; i < haul_safetensors_metadata_count(file); i++) {
         haul_text_pair pair;
         if (!haul_safetensors_metadata_entry(file, i, &pair))
             json_text(metadata, pair.key, pair.value);
     }
-    return json_print(object) ? EXIT_OK : complain("memory is exhausted");
+    return json_print(object) ? EXIT_OK : EXIT_FAILED;
 }
 
 /* Opening a pipe would wait for somebody who writes. */

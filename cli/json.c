@@ -3,6 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli.h"
+
+static bool incomplete; /* something could not be added since the last text was made */
+
+static void note(const void *added)
+{
+    incomplete = incomplete || !added;
+}
+
 cJSON *json_event(const char *name)
 {
     cJSON *object = cJSON_CreateObject();
@@ -13,39 +22,49 @@ cJSON *json_event(const char *name)
 
 void json_number(cJSON *object, const char *name, double value)
 {
-    if (!object)
-        return;
-    if (isfinite(value))
-        cJSON_AddNumberToObject(object, name, value);
-    else
-        cJSON_AddNullToObject(object, name);
+    note(isfinite(value) ? cJSON_AddNumberToObject(object, name, value) : cJSON_AddNullToObject(object, name));
 }
 
 void json_text(cJSON *object, const char *name, const char *value)
 {
-    if (object)
-        cJSON_AddStringToObject(object, name, value);
+    note(cJSON_AddStringToObject(object, name, value));
 }
 
 void json_bool(cJSON *object, const char *name, bool value)
 {
-    if (object)
-        cJSON_AddBoolToObject(object, name, value);
+    note(cJSON_AddBoolToObject(object, name, value));
+}
+
+cJSON *json_array(cJSON *object, const char *name)
+{
+    cJSON *array = cJSON_AddArrayToObject(object, name);
+
+    note(array);
+    return array;
+}
+
+void json_push(cJSON *array, cJSON *item)
+{
+    if (array && item && cJSON_AddItemToArray(array, item))
+        return;
+    cJSON_Delete(item);
+    note(NULL);
 }
 
 void json_shape(cJSON *object, const char *name, const haul_shape *shape)
 {
-    cJSON *array = object ? cJSON_AddArrayToObject(object, name) : NULL;
+    cJSON *array = json_array(object, name);
 
-    for (int i = 0; array && i < shape->ndim; i++)
-        cJSON_AddItemToArray(array, cJSON_CreateNumber((double)shape->dims[i]));
+    for (int i = 0; i < shape->ndim; i++)
+        json_push(array, cJSON_CreateNumber((double)shape->dims[i]));
 }
 
 char *json_compact(cJSON *object)
 {
-    char *text = object ? cJSON_PrintUnformatted(object) : NULL;
+    char *text = object && !incomplete ? cJSON_PrintUnformatted(object) : NULL;
 
     cJSON_Delete(object);
+    incomplete = false;
     return text;
 }
 
@@ -69,8 +88,12 @@ char *json_line(cJSON *object)
 bool json_print(cJSON *object)
 {
     char *line = json_line(object);
-    bool  printed = line && fputs(line, stdout) >= 0;
 
+    if (!line) {
+        complain("memory is exhausted");
+        return false;
+    }
+    fputs(line, stdout);
     cJSON_free(line);
-    return printed;
+    return output_works();
 }

@@ -1,6 +1,6 @@
 /* The command `haul`: finds the subcommand and hands over. */
-#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +24,12 @@ static void print_help(FILE *to)
     fprintf(to, "\noptions:\n"
                 "  --help    this text; haul COMMAND --help explains a command\n"
                 "  --version the version, and what it was built with\n\n"
+                "exit status:\n"
+                "  0  success\n"
+                "  1  failure: one line on standard error names the cause\n"
+                "  2  the command line was not understood\n"
+                "  3  the training diverged: its loss is no finite number\n"
+                "  130  interrupted: what was trained is saved\n\n"
                 "Begin with: haul train --data shapes\n");
 }
 
@@ -91,10 +97,7 @@ int main(int argc, char **argv)
     if (!check_streams())
         return EXIT_FAILED;
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads a pipe sees lines as they come */
+    signal(SIGXFSZ, SIG_IGN);         /* a file that may not grow is a failed write, told as any other */
     int code = run(argc, argv);
-    if (fflush(stdout) || ferror(stdout)) {
-        complain("standard output could not be written: %s", strerror(errno));
-        return code ? code : EXIT_FAILED;
-    }
-    return code;
+    return output_works() || code ? code : EXIT_FAILED;
 }

@@ -206,14 +206,14 @@ static bool add_implementations(cJSON *object, const haul_operation_info *info, 
 {
     const char *names[HAUL_OPERATION_MAX_IMPLEMENTATIONS];
     cJSON      *by_device = cJSON_AddObjectToObject(object, "implementations");
-    for (int i = 0; by_device && i < count; i++) {
-        cJSON *list = cJSON_AddArrayToObject(by_device, haul_device_name(devices[i]));
+    for (int i = 0; i < count; i++) {
+        cJSON *list = json_array(by_device, haul_device_name(devices[i]));
         int    length = haul_operation_implementations(haul_operation_find(info->name), devices[i], names,
                                                        HAUL_OPERATION_MAX_IMPLEMENTATIONS);
         if (length < 0)
             return false;
-        for (int k = 0; list && k < length; k++)
-            cJSON_AddItemToArray(list, cJSON_CreateString(names[k]));
+        for (int k = 0; k < length; k++)
+            json_push(list, cJSON_CreateString(names[k]));
     }
     return true;
 }
@@ -222,19 +222,19 @@ static cJSON *operation_json(const haul_operation_info *info)
 {
     cJSON *object = cJSON_CreateObject();
     json_text(object, "name", info->name);
-    cJSON *operands = object ? cJSON_AddArrayToObject(object, "operands") : NULL;
-    for (int i = 0; operands && i < info->operand_count; i++) {
+    cJSON *operands = json_array(object, "operands");
+    for (int i = 0; i < info->operand_count; i++) {
         cJSON *operand = cJSON_CreateObject();
         json_text(operand, "name", info->operands[i].name);
         json_bool(operand, "optional", info->operands[i].optional);
-        cJSON_AddItemToArray(operands, operand);
+        json_push(operands, operand);
     }
-    cJSON *results = object ? cJSON_AddArrayToObject(object, "results") : NULL;
-    for (int i = 0; results && i < info->result_count; i++)
-        cJSON_AddItemToArray(results, cJSON_CreateString(info->results[i]));
-    cJSON *dtypes = object ? cJSON_AddArrayToObject(object, "dtypes") : NULL;
-    for (int i = 0; dtypes && i < info->dtype_count; i++)
-        cJSON_AddItemToArray(dtypes, cJSON_CreateString(haul_dtype_name(info->dtypes[i])));
+    cJSON *results = json_array(object, "results");
+    for (int i = 0; i < info->result_count; i++)
+        json_push(results, cJSON_CreateString(info->results[i]));
+    cJSON *dtypes = json_array(object, "dtypes");
+    for (int i = 0; i < info->dtype_count; i++)
+        json_push(dtypes, cJSON_CreateString(haul_dtype_name(info->dtypes[i])));
     json_bool(object, "differentiable", info->differentiable);
     return object;
 }
@@ -244,14 +244,15 @@ static bool print_json(const haul_operation_info *all, int count)
     haul_device *devices[DEVICES];
     int          device_count = find_devices(devices);
     cJSON       *list = cJSON_CreateArray();
-    bool         fine = list != NULL;
+    bool         fine = true;
     for (int i = 0; fine && i < count; i++) {
         cJSON *object = operation_json(&all[i]);
-        cJSON_AddItemToArray(list, object);
-        fine = object && add_implementations(object, &all[i], devices, device_count);
+        fine = add_implementations(object, &all[i], devices, device_count);
+        json_push(list, object);
     }
     if (fine)
         return json_print(list);
+    complain_error();
     cJSON_Delete(list);
     return false;
 }
@@ -293,9 +294,7 @@ static int show(const haul_operation_info *all, int count, const char *name, boo
         count = 1;
     }
     if (json)
-        return print_json(all, count) ? EXIT_OK
-               : haul_error_status()  ? complain_error()
-                                      : complain("memory is exhausted");
+        return print_json(all, count) ? EXIT_OK : EXIT_FAILED;
     if (name)
         print_operation(all);
     else

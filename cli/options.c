@@ -92,6 +92,28 @@ static int wrong(const option_set *set, const option *o, const char *text, const
     return EXIT_USAGE;
 }
 
+/* Tells all choices, "sgd, adam or adamw", and which of them is near. */
+static int wrong_choice(const option *o, const char *text)
+{
+    enum { MOST = 16 };
+    char   copy[256], list[300] = "", *names[MOST + 1] = {NULL};
+    size_t count = 0, used = 0;
+
+    snprintf(copy, sizeof copy, "%s", o->choices);
+    for (char *at = strtok(copy, " "); at && count < MOST; at = strtok(NULL, " "))
+        names[count++] = at;
+    for (size_t i = 0; i < count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 !i              ? ""
+                                 : i + 1 < count ? ", "
+                                                 : " or ",
+                                 names[i]);
+    const char *near = did_you_mean(text, (const char *const *)names);
+    complain("--%s wants %s, not '%s'%s%s%s", o->name, list, text, near ? "; did you mean " : "", near ? near : "",
+             near ? "?" : "");
+    return EXIT_USAGE;
+}
+
 /* Whole numbers without an exponent: limits are at most 2^53. */
 static const char *limit_text(double limit, char *out, size_t size)
 {
@@ -133,7 +155,7 @@ static int set_value(const option_set *set, option *o, const char *text)
         if (!*text)
             return wrong(set, o, text, "a value");
         if (o->choices && !is_choice(o->choices, text))
-            return wrong(set, o, text, o->argument);
+            return wrong_choice(o, text);
         *(const char **)o->value = text;
         break;
     case OPTION_INTEGER:

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "classes.h"
 #include "cli.h"
 #include "json.h"
 #include "network.h"
@@ -18,6 +19,8 @@ typedef struct predict_options {
 
 typedef struct predictor {
     const predict_options *options;
+    run_folder             run;
+    cJSON                 *stored, *classes; /* the options of the training, and the names of its classes */
     haul_device           *device;
     haul_dataset          *data;
     haul_example_spec      spec;
@@ -26,47 +29,32 @@ typedef struct predictor {
 
 /* ---- opening ---- */
 
-static haul_module *open_network(const predict_options *o, const haul_example_spec *spec)
+static bool open_run(predictor *p)
 {
-    run_folder   run;
-    haul_module *net = NULL;
-    cJSON       *stored = NULL;
-
-    if (!run_name(&run, o->run))
-        goto out;
-    if (!run_has_checkpoint(&run)) {
-        complain("%s holds no run: it has no checkpoint (haul train --run %s makes one)", o->run, o->run);
-        goto out;
-    }
-    stored = run_metadata(&run, RUN_OPTIONS_KEY);
-    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(stored, "model"));
-    if (!model) {
-        if (stored)
-            complain("%s does not say which model was trained", run.checkpoint);
-        goto out;
-    }
-    net = network_new(model, spec);
-    if (!net || haul_load_weights(run.weights, net) || haul_module_train(net, false)) {
-        complain_error();
-        net = NULL;
-    }
-out:
-    cJSON_Delete(stored);
-    run_close(&run);
-    return net;
+    if (!run_name(&p->run, p->options->run) || !run_find(&p->run))
+        return false;
+    p->stored = run_metadata(&p->run, RUN_OPTIONS_KEY);
+    p->classes = p->stored ? run_metadata(&p->run, RUN_CLASSES_KEY) : NULL;
+    return p->classes != NULL;
 }
 
-static bool open_all(predictor *p)
+static const char *stored_text(const predictor *p, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(p->stored, name));
+
+    if (!text)
+        complain("%s does not say which --%s the network was trained with", p->run.checkpoint, name);
+    return text;
+}
+
+/* That of --data, else that of the training. Its classes must be those that the network was trained on. */
+static bool open_data(predictor *p)
 {
     const predict_options *o = p->options;
+    const char            *source = o->data ? o->data : stored_text(p, "data");
 
-    p->device = haul_device_get(o->device);
-    if (haul_set_device(p->device)) {
-        complain_error();
-        return false;
-    }
-    p->data = source_open(o->data, !strcmp(o->split, "test"));
-    if (!p->data)
+    p->data = source ? source_open(source, !strcmp(o->split, "test")) : NULL;
+    if (!p->data || !classes_agree(p->data, p->classes, o->run))
         return false;
     if (haul_dataset_spec(p->data, &p->spec)) {
         complain_error();
@@ -77,8 +65,34 @@ static bool open_all(predictor *p)
                  (long long)haul_dataset_count(p->data));
         return false;
     }
-    p->net = open_network(o, &p->spec);
-    return p->net != NULL;
+    return true;
+}
+
+static bool open_network(predictor *p)
+{
+    const char *model = stored_text(p, "model");
+
+    p->net = model ? network_new(model, &p->spec) : NULL;
+    if (p->net && !haul_load_weights(p->run.weights, p->net) && !haul_module_train(p->net, false))
+        return true;
+    if (model)
+        complain_error();
+    return false;
+}
+
+static bool open_device(predictor *p)
+{
+    haul_device_properties properties;
+
+    p->device = haul_device_get(p->options->device);
+    if (haul_set_device(p->device) || haul_device_describe(p->device, &properties)) {
+        complain_error();
+        return false;
+    }
+    if (properties.kind == HAUL_KIND_META)
+        complain("--device meta has shapes without data, so nothing can be predicted there; give another device (haul "
+                 "devices lists them)");
+    return properties.kind != HAUL_KIND_META;
 }
 
 /* ---- one prediction ---- */
@@ -92,7 +106,7 @@ static const char *class_text(const predictor *p, int index)
 {
     static char numbers[2][16];
     static int  at;
-    const char *name = p->spec.classes ? haul_dataset_class_name(p->data, index) : NULL;
+    const char *name = classes_name(p->classes, index);
 
     if (name)
         return name;
@@ -126,8 +140,11 @@ static bool print_answer(const predictor *p, int64_t index, const answer *a)
     const char *predicted = class_text(p, a->predicted), *wanted = class_text(p, a->wanted);
 
     if (!p->options->json) {
-        printf("example %-6lld %-12s %5.1f%%   is %-12s %s\n", (long long)index, predicted, 100 * a->probability,
-               wanted, a->predicted == a->wanted ? "right" : "wrong");
+        printf("example %-6lld ", (long long)index);
+        print_visible(predicted, 12);
+        printf(" %5.1f%%   is ", 100 * a->probability);
+        print_visible(wanted, 12);
+        printf(" %s\n", a->predicted == a->wanted ? "right" : "wrong");
         return true;
     }
     cJSON *event = json_event("prediction");
@@ -136,7 +153,7 @@ static bool print_answer(const predictor *p, int64_t index, const answer *a)
     json_number(event, "probability", a->probability);
     json_text(event, "label", wanted);
     json_bool(event, "right", a->predicted == a->wanted);
-    return json_print(event) || !complain("memory is exhausted");
+    return json_print(event);
 }
 
 /* ---- the work ---- */
@@ -197,7 +214,7 @@ static bool predict_all(predictor *p)
     json_number(event, "examples", (double)haul_dataset_count(p->data));
     json_number(event, "accuracy", score.accuracy);
     json_number(event, "loss", score.loss);
-    return json_print(event) || !complain("memory is exhausted");
+    return json_print(event);
 }
 
 static int predict(const predict_options *o)
@@ -205,9 +222,12 @@ static int predict(const predict_options *o)
     predictor p = {.options = o};
 
     haul_set_grad_enabled(false);
-    if (!open_all(&p) || !predict_examples(&p) || (!o->trace && !predict_all(&p)))
-        return EXIT_FAILED;
-    return EXIT_OK;
+    bool done = open_run(&p) && open_device(&p) && open_data(&p) && open_network(&p) && predict_examples(&p) &&
+                (o->trace || predict_all(&p));
+    cJSON_Delete(p.stored);
+    cJSON_Delete(p.classes);
+    run_close(&p.run);
+    return done ? EXIT_OK : EXIT_FAILED;
 }
 
 int predict_main(int argc, char **argv)
@@ -215,7 +235,7 @@ int predict_main(int argc, char **argv)
     predict_options o = {.split = "test", .device = "auto", .count = 10, .batch = 64};
     option          rows[] = {
                  {"run", OPTION_TEXT, &o.run, "DIR", "the folder of a training", 0, 0, NULL, false},
-                 {"data", OPTION_TEXT, &o.data, "SOURCE", SOURCE_HELP, 0, 0, NULL, false},
+                 {"data", OPTION_TEXT, &o.data, "SOURCE", "that of the training unless given: " SOURCE_HELP, 0, 0, NULL, false},
                  {"split", OPTION_TEXT, &o.split, "test or train", "which examples", 0, 0, "test train", false},
                  {"device", OPTION_TEXT, &o.device, "SPEC", "cpu, opencl:0, gpu, auto ...; haul devices lists them", 0, 0, NULL,
                   false},
@@ -229,12 +249,12 @@ int predict_main(int argc, char **argv)
     };
     option_set set = {
         .command = "predict",
-        .usage = "--run DIR --data SOURCE [OPTION...]",
+        .usage = "--run DIR [OPTION...]",
         .summary = "Runs a trained network: shows some predictions and the accuracy on all examples, or with --trace "
                    "how one example passes through the network.",
         .notes = "examples:\n"
-                 "  haul predict --run runs/first --data shapes\n"
-                 "  haul predict --run runs/first --data shapes --index 5 --trace",
+                 "  haul predict --run runs/first\n"
+                 "  haul predict --run runs/first --data cifar10:elsewhere --index 5 --trace",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
     };
@@ -242,8 +262,8 @@ int predict_main(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (!o.run || !o.data) {
-        complain("--%s is missing (usage: haul predict %s)", o.run ? "data" : "run", set.usage);
+    if (!o.run) {
+        complain("--run is missing (usage: haul predict %s)", set.usage);
         return EXIT_USAGE;
     }
     haul_scope *scope = haul_scope_push();

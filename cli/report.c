@@ -30,13 +30,20 @@ static bool tell(report *r, cJSON *event)
         return false;
     }
     bool told = run_log(r->run, line);
-    if (told && r->json && fputs(line, stdout) < 0)
-        told = false; /* main says why */
+    if (told && r->json)
+        fputs(line, stdout);
     cJSON_free(line);
     return told;
 }
 
 /* ---- the start ---- */
+
+static void print_run(const char *path)
+{
+    printf("run     ");
+    print_visible(path, 0);
+    printf("/ keeps log.jsonl, checkpoint, weights.safetensors\n");
+}
 
 static void print_start(const report_start *s, const run_folder *run)
 {
@@ -55,9 +62,11 @@ static void print_start(const report_start *s, const run_folder *run)
         printf("in %s, ", s->precision);
     printf("seed %lld\n", (long long)s->seed);
     if (run->path)
-        printf("run     %s/ keeps log.jsonl, checkpoint, weights.safetensors\n", run->path);
+        print_run(run->path);
     if (s->resumed)
         printf("resumed in epoch %lld after %lld mini-batches\n", (long long)s->epoch, (long long)s->done);
+    if (s->stored_lr > 0 && s->stored_lr != s->lr)
+        printf("changed lr to %g, from %g\n", s->lr, s->stored_lr);
 }
 
 bool report_started(report *r, const report_start *s)
@@ -82,19 +91,15 @@ bool report_started(report *r, const report_start *s)
         return false;
     if (!r->json)
         print_start(s, r->run);
-    return true;
+    return output_works();
 }
 
 /* ---- on the way ---- */
 
-static void warn_of_loss(report *r, int64_t epoch, int64_t batch, double loss)
+/* Without the sign that NaN may have. */
+static double unsigned_nan(double value)
 {
-    if (isfinite(loss) || r->warned)
-        return;
-    r->warned = true;
-    progress_clear(&r->bar);
-    complain("the loss is %g at epoch %lld, mini-batch %lld: the training has diverged; try a smaller --lr", loss,
-             (long long)epoch, (long long)batch);
+    return isnan(value) ? NAN : value;
 }
 
 static double position(const report *r, int64_t epoch, int64_t batch)
@@ -112,11 +117,10 @@ bool report_batch(report *r, int64_t epoch, int64_t batch, double loss)
     if (!tell(r, event))
         return false;
     if (!r->json)
-        printf("[Epoch: %lld, Mini-batch: %lld] loss: %.3f\n", (long long)epoch, (long long)batch, loss);
+        printf("[Epoch: %lld, Mini-batch: %lld] loss: %.3f\n", (long long)epoch, (long long)batch, unsigned_nan(loss));
     r->last_loss = loss;
     chart_add(&r->losses, position(r, epoch, batch), loss);
-    warn_of_loss(r, epoch, batch, loss);
-    return true;
+    return output_works();
 }
 
 bool report_epoch_end(report *r, const report_epoch *e)
@@ -133,15 +137,14 @@ bool report_epoch_end(report *r, const report_epoch *e)
         return false;
     if (!r->json)
         printf("Epoch %lld/%lld: train loss %.3f, accuracy %.1f%%; test loss %.3f, accuracy %.1f%%\n",
-               (long long)e->epoch, (long long)e->epochs, e->train_loss, 100 * e->train_accuracy, e->test_loss,
-               100 * e->test_accuracy);
+               (long long)e->epoch, (long long)e->epochs, unsigned_nan(e->train_loss), 100 * e->train_accuracy,
+               unsigned_nan(e->test_loss), 100 * e->test_accuracy);
     r->last_accuracy = e->test_accuracy;
     r->last_speed = e->images_per_second;
     if (!r->losses.point_count || r->losses.points[r->losses.point_count - 1].x < (double)e->epoch - 1)
         chart_add(&r->losses, (double)e->epoch - 0.5, e->train_loss); /* no mini-batch line came in this epoch */
     chart_mark(&r->losses, (double)e->epoch, e->test_loss);
-    warn_of_loss(r, e->epoch, r->batches, e->train_loss);
-    return true;
+    return output_works();
 }
 
 bool report_stopped(report *r, int64_t epoch, int64_t batch)
@@ -155,11 +158,44 @@ bool report_stopped(report *r, int64_t epoch, int64_t batch)
     if (r->json)
         return true;
     printf("Stopped in epoch %lld after %lld mini-batches. ", (long long)epoch, (long long)batch);
-    if (r->run->path)
-        printf("Saved; go on with: haul train --run %s --resume\n", r->run->path);
-    else
+    if (r->run->path) {
+        printf("Saved; go on with: haul train --run ");
+        print_visible(r->run->path, 0);
+        printf(" --resume\n");
+    } else {
         printf("Nothing was saved: no --run DIR was given.\n");
-    return true;
+    }
+    return output_works();
+}
+
+void report_diverged(report *r, int64_t epoch, int64_t batch, double lr)
+{
+    cJSON *event = json_event("diverged");
+
+    json_number(event, "epoch", (double)epoch);
+    json_number(event, "batch", (double)batch);
+    tell(r, event);
+    if (!run_has_checkpoint(r->run))
+        complain("the training has diverged by epoch %lld, mini-batch %lld: its loss is not finite; try a smaller --lr "
+                 "than %g",
+                 (long long)epoch, (long long)batch, lr);
+    else
+        complain("the training has diverged by epoch %lld, mini-batch %lld: its loss is not finite; the last good "
+                 "checkpoint is kept; go on from it with haul train --run %s --resume --lr X, with X below %g",
+                 (long long)epoch, (long long)batch, r->run->path, lr);
+}
+
+bool report_nothing_left(const char *run, bool json, int64_t epochs)
+{
+    if (json) {
+        cJSON *event = json_event("finished");
+        json_number(event, "epochs", (double)epochs);
+        return json_print(event);
+    }
+    print_visible(run, 0);
+    printf(" is finished: %s epoch%s trained. To go on, raise --epochs above %s.\n", text_count(epochs),
+           epochs == 1 ? " is" : "s are", text_count(epochs));
+    return output_works();
 }
 
 /* ---- the end ---- */
@@ -182,10 +218,13 @@ static void print_summary(const report *r, const report_done *d, const haul_tran
     else
         printf("  transfers      none: data and network are on %s\n", device);
     printf("  peak memory    %s on %s\n", text_bytes(d->peak_bytes), device);
-    if (r->run->path)
-        printf("  saved          %s\n", r->run->weights);
-    else
+    if (r->run->path) {
+        printf("  saved          ");
+        print_visible(r->run->weights, 0);
+        putchar('\n');
+    } else {
         printf("  not saved      give --run DIR to keep the log and the weights\n");
+    }
 }
 
 bool report_finished(report *r, const report_done *d)
@@ -206,7 +245,7 @@ bool report_finished(report *r, const report_done *d)
         return false;
     if (!r->json)
         print_summary(r, d, &moved);
-    return true;
+    return output_works();
 }
 
 /* ---- going on ---- */

@@ -17,7 +17,6 @@ typedef struct report {
     double       last_accuracy; /* on test data; NaN before the first */
     double       last_speed;    /* examples a second, in the last epoch */
     int64_t      batches;       /* in an epoch */
-    bool         warned;        /* that the loss is no number */
 } report;
 
 void report_init(report *r, bool json, run_folder *run, int64_t batches);
@@ -33,6 +32,7 @@ typedef struct report_start {
     double       lr;
     int          classes;
     bool         resumed;
+    double       stored_lr;   /* where a resumed training has another lr now; else 0 */
     int64_t      epoch, done; /* where a resumed training stands */
 } report_start;
 
@@ -54,5 +54,11 @@ bool report_batch(report *r, int64_t epoch, int64_t batch, double loss);
 bool report_epoch_end(report *r, const report_epoch *e);
 bool report_finished(report *r, const report_done *d);
 bool report_stopped(report *r, int64_t epoch, int64_t batch);
+
+/* Says also what to try. */
+void report_diverged(report *r, int64_t epoch, int64_t batch, double lr);
+
+/* A run that is resumed after its last epoch. Its log stays as it is. */
+bool report_nothing_left(const char *run, bool json, int64_t epochs);
 
 #endif

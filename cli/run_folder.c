@@ -23,7 +23,7 @@ static char *join(const char *folder, const char *name)
 
 bool run_name(run_folder *run, const char *path)
 {
-    *run = (run_folder){.log_fd = -1};
+    *run = (run_folder){.lock_fd = -1, .log_fd = -1};
     if (!path)
         return true;
     run->path = strdup(path);
@@ -36,9 +36,49 @@ bool run_name(run_folder *run, const char *path)
     return false;
 }
 
+/* ENOENT if there is none, 0 if there is one. */
+static int checkpoint_error(const run_folder *run)
+{
+    struct stat status;
+
+    if (stat(run->checkpoint, &status))
+        return errno;
+    return 0;
+}
+
 bool run_has_checkpoint(const run_folder *run)
 {
-    return run->checkpoint && !access(run->checkpoint, F_OK);
+    return run->path && !checkpoint_error(run);
+}
+
+bool run_find(const run_folder *run)
+{
+    struct stat status;
+    int         error = checkpoint_error(run);
+
+    if (!error)
+        return true;
+    if (stat(run->path, &status))
+        complain("there is no run in %s: %s", run->path, strerror(errno));
+    else if (error == ENOENT)
+        complain("%s holds no run: it has no checkpoint (haul train --run %s, without --resume, makes one)", run->path,
+                 run->path);
+    else
+        complain("%s cannot be read: %s", run->checkpoint, strerror(error));
+    return false;
+}
+
+bool run_is_free(const run_folder *run)
+{
+    int error = run->path ? checkpoint_error(run) : ENOENT;
+
+    if (error == ENOENT)
+        return true;
+    if (error)
+        complain("%s cannot be read: %s", run->checkpoint, strerror(error));
+    else
+        complain("%s holds a run already: go on with it by --resume, or give another --run", run->path);
+    return false;
 }
 
 /* mkdir -p */
@@ -61,20 +101,42 @@ static bool make_folder(const char *path)
     return made;
 }
 
+/* The folder itself is locked: files in it can be deleted. Where the file system cannot lock folders, the lock is on
+ * the log, which run_open opens. */
+bool run_lock(run_folder *run)
+{
+    if (!run->path)
+        return true;
+    if (!make_folder(run->path))
+        return false;
+    run->lock_fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock_fd < 0) {
+        complain("the folder %s cannot be opened: %s", run->path, strerror(errno));
+        return false;
+    }
+    if (!flock(run->lock_fd, LOCK_EX | LOCK_NB))
+        return true;
+    if (errno == EWOULDBLOCK) {
+        complain("another haul train is writing into %s", run->path);
+        return false;
+    }
+    close(run->lock_fd);
+    run->lock_fd = -1;
+    return true;
+}
+
 bool run_open(run_folder *run, int64_t log_bytes)
 {
     struct stat status;
 
     if (!run->path)
         return true;
-    if (!make_folder(run->path))
-        return false;
     run->log_fd = open(run->log, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (run->log_fd < 0 || fstat(run->log_fd, &status)) {
         complain("%s cannot be written: %s", run->log, strerror(errno));
         return false;
     }
-    if (flock(run->log_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+    if (run->lock_fd < 0 && flock(run->log_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         complain("another haul train is writing into %s", run->path);
         return false;
     }
@@ -122,29 +184,53 @@ void run_close(run_folder *run)
 {
     if (run->log_fd >= 0)
         close(run->log_fd);
+    if (run->lock_fd >= 0)
+        close(run->lock_fd);
     free(run->path);
     free(run->log);
     free(run->checkpoint);
     free(run->weights);
-    *run = (run_folder){.log_fd = -1};
+    *run = (run_folder){.lock_fd = -1, .log_fd = -1};
+}
+
+/* The text of the checkpoint's metadata, for free; NULL after a complaint. */
+static char *metadata_text(const run_folder *run, const char *key)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
+    char             *text = file ? strdup(haul_safetensors_metadata(file, key)) : NULL;
+
+    if (!file)
+        complain_error();
+    else if (!text)
+        complain("memory is exhausted");
+    haul_scope_pop(scope);
+    return text;
 }
 
 cJSON *run_metadata(const run_folder *run, const char *key)
 {
-    haul_scope       *scope = haul_scope_push();
-    haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
+    char  *text = metadata_text(run, key);
+    cJSON *value = text ? cJSON_Parse(text) : NULL;
 
-    if (!file) {
-        complain_error();
-        haul_scope_pop(scope);
-        return NULL;
-    }
-    cJSON *value = cJSON_Parse(haul_safetensors_metadata(file, key));
-    if (!cJSON_IsObject(value)) {
+    if (text && !cJSON_IsObject(value) && !cJSON_IsArray(value)) {
         cJSON_Delete(value);
         value = NULL;
         complain("%s was not written by haul train: its metadata has no %s", run->checkpoint, key);
     }
-    haul_scope_pop(scope);
+    free(text);
     return value;
+}
+
+int64_t run_next_epoch(const run_folder *run)
+{
+    char   *text = metadata_text(run, "haul.epoch");
+    int64_t epoch = text ? strtoll(text, NULL, 10) : 0;
+
+    if (text && epoch < 1) {
+        complain("%s was not written by haul train: its metadata has no haul.epoch", run->checkpoint);
+        epoch = 0;
+    }
+    free(text);
+    return epoch;
 }

@@ -8,16 +8,23 @@
 
 typedef struct run_folder {
     char   *path, *log, *checkpoint, *weights; /* NULL: nothing is kept */
-    int     log_fd;
+    int     lock_fd, log_fd;
     int64_t log_bytes; /* whole lines written */
 } run_folder;
 
 /* Only the names; nothing is made yet. False after a complaint, as with all of these. */
 bool run_name(run_folder *run, const char *path);
-bool run_has_checkpoint(const run_folder *run);
 
-/* Make the folder where needed, open the log and lock it, so that no two trainings write here, and cut it to
- * `log_bytes`: what a checkpoint knows of it. */
+/* Is there a checkpoint? run_find complains if there is none, or none that can be read, and says why. run_is_free
+ * complains if there is one, or if it cannot be told. */
+bool run_find(const run_folder *run);
+bool run_is_free(const run_folder *run);
+bool run_has_checkpoint(const run_folder *run); /* without a word */
+
+/* Make the folder where needed and lock it, so that no two trainings write there. */
+bool run_lock(run_folder *run);
+
+/* Open the log and cut it to `log_bytes`: what a checkpoint knows of it. */
 bool run_open(run_folder *run, int64_t log_bytes);
 
 /* Append a line, ended by a newline. After a failure (a full disk) no half line is left. */
@@ -27,10 +34,14 @@ bool run_log(run_folder *run, const char *line);
 bool run_sync(run_folder *run);
 void run_close(run_folder *run);
 
-/* A JSON text in the checkpoint's metadata; NULL after a complaint. */
+/* A JSON object or array in the checkpoint's metadata; NULL after a complaint. */
 cJSON *run_metadata(const run_folder *run, const char *key);
+
+/* The epoch that comes next, from 1; 0 after a complaint. */
+int64_t run_next_epoch(const run_folder *run);
 
 #define RUN_OPTIONS_KEY  "train.options"
 #define RUN_PROGRESS_KEY "train.progress"
+#define RUN_CLASSES_KEY  "train.classes"
 
 #endif

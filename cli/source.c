@@ -16,14 +16,17 @@ static haul_dataset *open_images(const char *where, bool test)
     return haul_image_folder(where, .test = test);
 }
 
-/* A number of training examples; test ones are a fifth of them. */
-static int64_t count_of(const char *where, int64_t usual, bool test)
-{
-    char     *end;
-    long long count = where ? strtoll(where, &end, 10) : usual;
+enum { MOST_EXAMPLES = 1000000000 };
 
-    if (where && (end == where || *end || count < 1 || count > 1000000000)) {
-        complain("'%s' is no number of examples; write for example shapes:10000", where);
+/* A number of training examples; test ones are a fifth of them. */
+static int64_t count_of(const char *name, const char *where, int64_t usual, bool test)
+{
+    bool      digits = where && *where && strspn(where, "0123456789") == strlen(where) && strlen(where) < 16;
+    long long count = digits ? strtoll(where, NULL, 10) : where ? 0 : usual;
+
+    if (count < 1 || count > MOST_EXAMPLES) {
+        complain("--data %s:%s: a number of examples from 1 to %s is expected after the colon, for example %s:%lld",
+                 name, where, text_count(MOST_EXAMPLES), name, (long long)usual);
         return -1;
     }
     return test ? (count + 4) / 5 : count;
@@ -31,14 +34,14 @@ static int64_t count_of(const char *where, int64_t usual, bool test)
 
 static haul_dataset *open_shapes(const char *where, bool test)
 {
-    int64_t count = count_of(where, 10000, test);
+    int64_t count = count_of("shapes", where, 10000, test);
 
     return count < 0 ? NULL : haul_shapes(count, .test = test);
 }
 
 static haul_dataset *open_blobs(const char *where, bool test)
 {
-    int64_t count = count_of(where, 1000, test);
+    int64_t count = count_of("blobs", where, 1000, test);
 
     return count < 0 ? NULL : haul_blobs(count, .test = test);
 }
@@ -75,7 +78,9 @@ static void complain_unknown(const char *text, size_t length)
         names[i] = sources[i].name;
     const char *near = did_you_mean(name, names);
     if (near)
-        complain("--data %s: there is no source '%s'; did you mean '%s'?", text, name, near);
+        complain("--data %s: there is no source '%s'; did you mean '%s'? There are cifar10:DIR, images:DIR, shapes, "
+                 "blobs",
+                 text, name, near);
     else if (!access(text, F_OK))
         complain("--data %s: say what is in there: cifar10:%s or images:%s", text, text, text);
     else

@@ -14,19 +14,90 @@ void complain_as(const char *subcommand)
     complainer = subcommand;
 }
 
+/* ---- what a terminal would obey ---- */
+
+/* The character at text: its bytes, and its number; 0xffffffff for a byte that is not UTF-8. */
+static size_t decode(const unsigned char *text, uint32_t *code)
+{
+    size_t   length = *text < 0x80 ? 1 : *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
+    uint32_t value = length == 1 ? *text : *text & (0x7fu >> length);
+
+    *code = UINT32_MAX;
+    if (*text >= 0xf8 || (length > 1 && *text < 0xc2))
+        return 1;
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 1;
+        value = value << 6 | (text[i] & 0x3fu);
+    }
+    *code = value;
+    return length;
+}
+
+/* Control characters, and those that change the direction of what follows. */
+static bool is_obeyed(uint32_t code)
+{
+    return code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+/* The next character as it may be shown; moves *text on. */
+static void next_visible(const char **text, char out[8])
+{
+    const unsigned char *at = (const unsigned char *)*text;
+    uint32_t             code;
+    size_t               length = decode(at, &code);
+
+    if (code == '\n' || code == '\r' || code == '\t')
+        snprintf(out, 8, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
+    else if (code == UINT32_MAX || (is_obeyed(code) && code < 0x80))
+        snprintf(out, 8, "\\x%02x", *at);
+    else if (is_obeyed(code))
+        snprintf(out, 8, "\\u%04x", (unsigned)code & 0xffff);
+    else
+        snprintf(out, 8, "%.*s", (int)length, *text);
+    *text += length;
+}
+
+void visible_text(char *out, size_t size, const char *text)
+{
+    size_t used = 0;
+
+    while (*text) {
+        char shown[8];
+        next_visible(&text, shown);
+        size_t length = strlen(shown);
+        if (used + length >= size)
+            break;
+        memcpy(out + used, shown, length);
+        used += length;
+    }
+    out[used] = 0;
+}
+
+void print_visible(const char *text, int width)
+{
+    while (*text) {
+        char shown[8];
+        next_visible(&text, shown);
+        fputs(shown, stdout);
+        width -= *shown == '\\' ? (int)strlen(shown) : 1;
+    }
+    printf("%*s", width > 0 ? width : 0, "");
+}
+
+/* ---- complaints ---- */
+
 int complain(const char *format, ...)
 {
-    char    text[4096];
+    char    text[4096], shown[8192];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    /* One line, whatever is quoted in it, and nothing that a terminal obeys. */
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = ' ';
+    visible_text(shown, sizeof shown, text); /* one line, whatever is quoted in it */
     fflush(stdout);
-    fprintf(stderr, *complainer ? "haul %s: %s\n" : "haul%s: %s\n", complainer, text);
+    fprintf(stderr, *complainer ? "haul %s: %s\n" : "haul%s: %s\n", complainer, shown);
     return EXIT_FAILED;
 }
 
@@ -39,6 +110,19 @@ int complain_error(void)
     if (length && !strncmp(message, operation, length) && !strncmp(message + length, ": ", 2))
         message += length + 2;
     return complain("%s", *message ? message : "failed, but the library recorded no error");
+}
+
+/* What could not be written stays in the buffer, so that the last attempt tells the cause. */
+bool output_works(void)
+{
+    static bool failed;
+
+    if (!failed && (fflush(stdout) || ferror(stdout))) {
+        int why = errno;
+        failed = true;
+        complain("standard output could not be written: %s", strerror(why));
+    }
+    return !failed;
 }
 
 /* Optimal string alignment distance, of words up to 31 letters. */

@@ -50,10 +50,16 @@ static void print_stage(tracer *r, const char *stage, const char *what, haul_ten
         json_text(event, "device", device);
         json_shape(event, "shape", &shape);
         json_number(event, "ms", 1e3 * seconds);
-        cJSON *list = event ? cJSON_AddArrayToObject(event, "values") : NULL;
-        for (int i = 0; i < n && list; i++)
-            cJSON_AddItemToArray(list, cJSON_CreateNumber(values[i]));
-        json_print(event);
+        cJSON *list = json_array(event, "values");
+        for (int i = 0; i < n; i++)
+            json_push(list, cJSON_CreateNumber(values[i]));
+        char *line = json_line(event);
+        r->failed = !line;
+        if (line)
+            fputs(line, stdout);
+        else
+            haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+        cJSON_free(line);
         return;
     }
     printf("%-10s %-12s %-10s %-14s %10s  ", stage, what, device, text_shape(&shape), text_seconds(seconds));
@@ -102,6 +108,8 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
         print_stage(r, "input", "as loaded", x, 0);
         print_stage(r, "placement", device == haul_cpu() ? "in place" : "to device", inside, seconds);
     }
+    if (r->failed)
+        return NULL;
     haul_watch_calls(on_call, r);
     haul_tensor *y = haul_call(net, inside);
     haul_watch_calls(NULL, NULL);

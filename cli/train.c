@@ -1,5 +1,5 @@
 /* haul train: its options, and which of them a resumed run takes from where it stopped. */
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -7,13 +7,19 @@
 #include "source.h"
 #include "trainer.h"
 
-/* What cannot change when a run goes on, because the result would be another than that of an undisturbed run. */
-static const char *const fixed_options[] = {"model", "batch", "seed", "shuffle", "optimizer", "precision", NULL};
+/* What cannot change when a run goes on, because what the checkpoint holds belongs to it. Of what can change only --lr
+ * has an effect on the result; the report tells the change. */
+static const char *const fixed_options[] = {"model",     "batch",    "seed",         "shuffle", "optimizer",
+                                            "precision", "momentum", "weight-decay", NULL};
 
 static int check(const option_set *set, const train_options *o)
 {
     if (o->resume && !o->run) {
         complain("--resume needs --run DIR, the folder of the run to go on with");
+        return EXIT_USAGE;
+    }
+    if (o->resume && o->init) {
+        complain("--init is for new runs; with --resume the weights come from the checkpoint");
         return EXIT_USAGE;
     }
     if (strcmp(o->optimizer, "sgd") != 0 && option_given(set, "momentum")) {
@@ -39,32 +45,45 @@ static bool take_stored(option_set *set, const train_options *o, const run_folde
     return options_from_json(set, *stored, fixed_options);
 }
 
+/* Take from the checkpoint what was not given. -1: there is something left to train; else an exit code. */
+static int take_up(option_set *set, trainer *t, cJSON **stored)
+{
+    train_options *o = t->options;
+
+    if (!run_find(&t->run) || (!o->estimate && !run_lock(&t->run)) || !take_stored(set, o, &t->run, stored))
+        return EXIT_FAILED;
+    const cJSON *lr = cJSON_GetObjectItemCaseSensitive(*stored, "lr");
+    if (option_given(set, "lr") && cJSON_IsString(lr))
+        t->stored_lr = strtod(lr->valuestring, NULL);
+    int64_t epoch = run_next_epoch(&t->run);
+    if (epoch < 1)
+        return EXIT_FAILED;
+    if (epoch <= o->epochs || o->estimate)
+        return -1;
+    return report_nothing_left(o->run, o->json, epoch - 1) ? EXIT_OK : EXIT_FAILED;
+}
+
 static int train(option_set *set, train_options *o)
 {
     trainer t = {.options = o, .set = set};
     cJSON  *stored = NULL;
-    int     code = EXIT_FAILED;
+    int     code = EXIT_FAILED, taken;
 
     if (!run_name(&t.run, o->run))
         goto out;
-    bool resuming = o->resume && run_has_checkpoint(&t.run);
-    if (!o->resume && !o->estimate && run_has_checkpoint(&t.run)) {
-        complain("%s holds a run already: go on with it by --resume, or give another --run", o->run);
+    if (o->resume && (taken = take_up(set, &t, &stored)) >= 0) {
+        code = taken;
         goto out;
     }
-    if (o->resume && !resuming)
-        fprintf(stderr, "haul train: %s has no checkpoint yet: beginning at the start\n", o->run);
-    if (resuming && !take_stored(set, o, &t.run, &stored))
+    if (!o->resume && !o->estimate && !run_is_free(&t.run))
         goto out;
-    if (resuming)
-        o->init = NULL; /* the checkpoint's weights are newer */
     if (o->estimate) {
         code = trainer_estimate(&t);
         goto out;
     }
     interrupt_catch();
     haul_sync_report(o->sync_report);
-    if (trainer_open(&t, resuming))
+    if (trainer_open(&t))
         code = trainer_run(&t);
 out:
     trainer_close(&t);
@@ -117,7 +136,9 @@ int train_main(int argc, char **argv)
                {"run", OPTION_TEXT, &o.run, "DIR", "keep log.jsonl, checkpoint and weights.safetensors there", 0, 0, NULL,
                 false},
                {"resume", OPTION_FLAG, &o.resume, NULL,
-                "go on with the run in --run DIR; options come from there, --epochs may be raised", 0, 0, NULL, false},
+                "go on with the run in --run DIR. Options come from there; --epochs, --lr, --device, --workers, --threads, "
+                       "--log-every, --save-every and a folder of --data that has moved may be given anew",
+                0, 0, NULL, false},
                {"save-every", OPTION_NUMBER, &o.save_every, "SECONDS",
                 "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
                {"sync-report", OPTION_FLAG, &o.sync_report, NULL,

@@ -107,7 +107,7 @@ static bool open_network(trainer *t)
     return false;
 }
 
-static bool tell_start(trainer *t, bool resuming)
+static bool tell_start(trainer *t)
 {
     const train_options *o = t->options;
     report_start         s = {.device = t->device,
@@ -124,7 +124,8 @@ static bool tell_start(trainer *t, bool resuming)
                               .seed = o->seed,
                               .lr = o->lr,
                               .classes = t->spec.classes,
-                              .resumed = resuming,
+                              .resumed = o->resume,
+                              .stored_lr = t->stored_lr,
                               .epoch = t->position.epoch,
                               .done = t->position.batch};
 
@@ -135,18 +136,39 @@ static bool tell_start(trainer *t, bool resuming)
     return report_started(&t->report, &s);
 }
 
-bool trainer_open(trainer *t, bool resuming)
+/* Estimates need shapes only, a training needs values. */
+static bool check_device(const trainer *t)
+{
+    haul_device_properties p;
+
+    if (haul_device_describe(t->device, &p)) {
+        complain_error();
+        return false;
+    }
+    if (p.kind == HAUL_KIND_META)
+        complain("--device meta has shapes without data, so nothing can be learned there; give another device (haul "
+                 "devices lists them), or --estimate to learn what a step takes");
+    return p.kind != HAUL_KIND_META;
+}
+
+/* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
+static bool begin_run(trainer *t)
+{
+    return run_lock(&t->run) && run_is_free(&t->run) && run_open(&t->run, 0);
+}
+
+bool trainer_open(trainer *t)
 {
     t->position = (haul_training_position){.epoch = 1};
-    if (!trainer_open_data(t))
+    if (!trainer_open_data(t) || !check_device(t))
         return false;
     t->waits = t->device == haul_cpu();
     if (!open_network(t))
         return false;
     report_init(&t->report, t->options->json, &t->run, haul_loader_batches(t->loader));
-    if (!(resuming ? trainer_load(t) : run_open(&t->run, 0)))
+    if (!(t->options->resume ? trainer_load(t) : begin_run(t)))
         return false;
-    return tell_start(t, resuming);
+    return tell_start(t);
 }
 
 void trainer_close(trainer *t)
@@ -248,7 +270,8 @@ static haul_status read_window(trainer *t, double *mean)
         return haul_error_status();
     if (!t->waits && t->window_steps)
         samples_add(&t->steps, (clock_seconds() - t->window_began) / (double)t->window_steps);
-    *mean = t->window_batches ? sum / (double)t->window_batches : NAN;
+    *mean = t->window_batches ? sum / (double)t->window_batches : 0;
+    t->diverged = t->diverged || !isfinite(sum);
     t->epoch_loss += sum;
     t->epoch_batches += t->window_batches;
     t->window_batches = t->window_steps = 0;
@@ -284,9 +307,14 @@ static bool after_step(trainer *t)
             complain_error();
             return false;
         }
-        if (!report_batch(&t->report, t->position.epoch, t->position.batch, mean))
+        if (!report_batch(&t->report, t->position.epoch, t->position.batch, mean)) {
+            if (!output_works() && !t->diverged) /* nobody reads any more: what was trained is kept */
+                trainer_save(t, true);
             return false;
+        }
     }
+    if (t->diverged)
+        return true;
     if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
         return trainer_save(t, false);
     return true;
@@ -304,7 +332,7 @@ static bool train_batches(trainer *t)
         complain_error();
         return false;
     }
-    while (!interrupted()) {
+    while (!interrupted() && !t->diverged) {
         const haul_batch *batch = haul_loader_next(t->loader);
         if (!batch)
             break;
@@ -315,7 +343,6 @@ static bool train_batches(trainer *t)
         draw_progress(t, began);
     }
     if (haul_error_status() || haul_device_sync(t->device)) {
-        progress_clear(&t->report.bar);
         complain_error();
         return false;
     }
@@ -344,8 +371,13 @@ static bool end_epoch(trainer *t, const network_score *test)
     }
     t->epoch_loss = 0;
     t->epoch_batches = t->epoch_answers = 0;
+    if (!isfinite(test->loss))
+        t->diverged = true;
+    bool told = report_epoch_end(&t->report, &e);
+    if (t->diverged || (!told && output_works()))
+        return told;
     t->position = (haul_training_position){.epoch = t->position.epoch + 1};
-    return report_epoch_end(&t->report, &e) && trainer_save(t, true);
+    return trainer_save(t, true) && told;
 }
 
 /* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
@@ -366,6 +398,16 @@ static haul_status evaluate(trainer *t, network_score *test)
     return status;
 }
 
+static int end_interrupted(trainer *t)
+{
+    if (!trainer_save(t, true))
+        return EXIT_FAILED;
+    if (t->diverged)
+        return EXIT_DIVERGED;
+    bool told = report_stopped(&t->report, t->position.epoch, t->position.batch);
+    return told || !output_works() ? EXIT_INTERRUPTED : EXIT_FAILED; /* a closed terminal cannot be told */
+}
+
 /* -1 to go on, else an exit code. */
 static int train_epoch(trainer *t)
 {
@@ -373,15 +415,17 @@ static int train_epoch(trainer *t)
 
     if (!train_batches(t))
         return EXIT_FAILED;
+    if (t->diverged)
+        return EXIT_DIVERGED;
     if (!interrupted() && evaluate(t, &test)) {
         complain_error();
         return EXIT_FAILED;
     }
-    if (!interrupted())
-        return end_epoch(t, &test) ? -1 : EXIT_FAILED;
-    if (!trainer_save(t, true) || !report_stopped(&t->report, t->position.epoch, t->position.batch))
+    if (interrupted())
+        return end_interrupted(t);
+    if (!end_epoch(t, &test))
         return EXIT_FAILED;
-    return EXIT_INTERRUPTED;
+    return t->diverged ? EXIT_DIVERGED : -1;
 }
 
 int trainer_run(trainer *t)
@@ -391,6 +435,8 @@ int trainer_run(trainer *t)
     t->saved_at = began;
     while (t->position.epoch <= t->options->epochs) {
         int code = train_epoch(t);
+        if (code == EXIT_DIVERGED)
+            report_diverged(&t->report, t->position.epoch, t->position.batch, t->options->lr);
         if (code >= 0)
             return code;
     }

@@ -25,6 +25,7 @@ typedef struct trainer {
     train_options    *options;
     const option_set *set; /* where the options come from: saved with the run */
     run_folder        run;
+    double            stored_lr; /* of a resumed run whose --lr was given anew; else 0 */
     report            report;
 
     haul_device      *device;
@@ -56,10 +57,11 @@ typedef struct trainer {
     double  epoch_seconds; /* of this epoch, in this process */
     int64_t epoch_examples;
     double  saved_at;
+    bool    diverged; /* a loss was no finite number, or what was about to be saved */
 } trainer;
 
-/* Open everything the options name; `resuming` continues from the run's checkpoint. False after a complaint. */
-bool trainer_open(trainer *t, bool resuming);
+/* Open everything the options name; with --resume from the run's checkpoint. False after a complaint. */
+bool trainer_open(trainer *t);
 
 /* The parts of opening: device, data and the model's name (false after a complaint); loader, network and optimizer. */
 bool        trainer_open_data(trainer *t);
@@ -71,10 +73,11 @@ haul_status trainer_step(trainer *t, const haul_batch *batch);
 /* Print what a step costs, and train nothing. An exit code. */
 int trainer_estimate(trainer *t);
 
-/* Train until the end or Ctrl-C. An exit code. */
+/* Train until the end, Ctrl-C, or a loss that is no finite number. An exit code. */
 int trainer_run(trainer *t);
 
-/* Write checkpoint and, if asked, weights into the run folder, if there is one. */
+/* Write checkpoint and, if asked, weights into the run folder, if there is one. A training that has diverged is not
+ * saved: then `diverged` is set, and what was saved before stays. False after a complaint. */
 bool trainer_save(trainer *t, bool weights);
 
 /* Continue from the checkpoint. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classes.h"
 #include "cli.h"
 #include "json.h"
 #include "trainer.h"
@@ -72,38 +73,96 @@ static cJSON *progress_json(trainer *t)
 
 /* ---- saving ---- */
 
-static bool write_files(trainer *t, const char *options, const char *progress, bool weights)
+static bool write_files(trainer *t, const char *const texts[3], bool weights)
 {
-    haul_text_pair extra[] = {{RUN_OPTIONS_KEY, options}, {RUN_PROGRESS_KEY, progress}};
+    haul_text_pair extra[] = {{RUN_OPTIONS_KEY, texts[0]}, {RUN_PROGRESS_KEY, texts[1]}, {RUN_CLASSES_KEY, texts[2]}};
 
     if (weights && haul_save_weights(t->run.weights, t->net)) {
         complain_error();
         return false;
     }
-    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, t->position, extra, 2)) {
+    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, t->position, extra, 3)) {
         complain_error();
         return false;
     }
     return true;
 }
 
-bool trainer_save(trainer *t, bool weights)
+/* Add 0 to `sum` for each finite value, NaN for others. */
+static haul_status add_zeros(haul_tensor *sum, const haul_named_tensor *all, int count)
 {
-    if (!t->run.path)
-        return true;
-    if (!run_sync(&t->run)) /* the checkpoint names how far the log goes */
-        return false;
-    char *options = json_compact(options_to_json(t->set, saved_options));
-    char *standing = json_compact(progress_json(t));
+    haul_status status = HAUL_OK;
+
+    for (int i = 0; i < count && !status; i++) {
+        haul_scope *scope = haul_scope_push();
+        haul_set_grad_enabled(false);
+        haul_tensor *zeros = haul_mul_scalar(haul_detach(all[i].tensor), 0);
+        status = haul_add_into(sum, sum, haul_cast(haul_to(haul_sum(zeros), haul_tensor_device(sum)), HAUL_F32));
+        haul_scope_pop(scope);
+    }
+    return status;
+}
+
+/* Are the loss, the network and the optimizer's state finite? The loss of a step is known before its update is. */
+static haul_status check_finite(trainer *t, bool *finite)
+{
+    int                count = haul_module_tensors(t->net, NULL, 0);
+    int                states = haul_optimizer_state(t->optimizer, NULL, 0);
+    haul_named_tensor *all = count >= 0 && states >= 0 ? calloc((size_t)(count + states) + 1, sizeof *all) : NULL;
+    haul_status        status = haul_error_status();
+    haul_scope        *scope = haul_scope_push();
+
+    if (!status && !all)
+        status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    haul_tensor *sum = haul_mul_scalar(t->window_loss, 0);
+    if (!status)
+        haul_module_tensors(t->net, all, count);
+    if (!status)
+        haul_optimizer_state(t->optimizer, all + count, states);
+    if (!status)
+        status = add_zeros(sum, all, count + states);
+    if (!status) {
+        *finite = haul_item(sum) == 0;
+        status = haul_error_status();
+    }
+    haul_scope_pop(scope);
+    free(all);
+    return status;
+}
+
+static bool save_now(trainer *t, bool weights)
+{
+    char *texts[] = {json_compact(options_to_json(t->set, saved_options)), json_compact(progress_json(t)),
+                     json_compact(classes_to_json(t->train_data))};
     bool  saved = false;
+
     if (haul_error_status())
         complain_error();
-    else if (!options || !standing)
+    else if (!texts[0] || !texts[1] || !texts[2])
         complain("memory is exhausted");
     else
-        saved = write_files(t, options, standing, weights);
-    cJSON_free(options);
-    cJSON_free(standing);
+        saved = write_files(t, (const char *const *)texts, weights);
+    for (int i = 0; i < 3; i++)
+        cJSON_free(texts[i]);
+    return saved;
+}
+
+bool trainer_save(trainer *t, bool weights)
+{
+    bool finite = false;
+
+    if (!t->run.path)
+        return true;
+    if (check_finite(t, &finite)) {
+        complain_error();
+        return false;
+    }
+    if (!finite) {
+        t->diverged = true;
+        return true;
+    }
+    /* The checkpoint names how far the log goes. */
+    bool saved = run_sync(&t->run) && save_now(t, weights);
     t->saved_at = clock_seconds();
     return saved;
 }
@@ -131,8 +190,20 @@ static bool restore(trainer *t, const cJSON *object, int64_t *log_bytes)
     return true;
 }
 
+/* Data that was exchanged or renamed would teach the network other answers than before. */
+static bool check_classes(trainer *t)
+{
+    cJSON *classes = run_metadata(&t->run, RUN_CLASSES_KEY);
+    bool   same = classes && classes_agree(t->train_data, classes, t->run.path);
+
+    cJSON_Delete(classes);
+    return same;
+}
+
 bool trainer_load(trainer *t)
 {
+    if (!check_classes(t))
+        return false;
     cJSON  *progress = run_metadata(&t->run, RUN_PROGRESS_KEY);
     int64_t log_bytes = 0;
     bool    restored = progress && restore(t, progress, &log_bytes);

@@ -6,6 +6,14 @@ complains "cuda:77"
 check "nothing was made" test ! -e r
 run 1 train "${small[@]}" --device nonsense
 complains "nonsense"
+run 1 train "${small[@]}" --device gpu0
+complains 'no device "gpu0"; did you mean "gpu:0"? There are cpu'
+run 1 train "${small[@]}" --device opencl1
+complains 'did you mean "opencl:1"?'
+run 1 train "${small[@]}" --device meta --run r
+complains "--device meta has shapes without data"
+check "nothing was made" test ! -e r
+run 0 train "${small[@]}" --device meta --estimate
 run 1 train --data cifar10:/nowhere --device cpu
 complains "/nowhere"
 run 1 train --data images:/nowhere --device cpu
@@ -15,7 +23,13 @@ complains "did you mean 'shapes'?"
 run 1 train --data cifar10 --device cpu
 complains "cifar10:DIR"
 run 1 train --data shapes:many --device cpu
-complains "no number of examples"
+complains "a number of examples from 1 to 1,000,000,000 is expected"
+for count in 0 1000000001 99999999999999999999 -1 +1 ' 1' 1e3 ''; do
+    run 1 train --data "shapes:$count" --device cpu
+    complains "from 1 to 1,000,000,000"
+done
+run 1 train --data fashion:x --device cpu
+complains "there are cifar10:DIR, images:DIR, shapes, blobs"
 mkdir folder
 run 1 train --data folder --device cpu
 complains "say what is in there"
@@ -63,6 +77,25 @@ complains "damaged/checkpoint"
 run 1 train --run damaged
 complains "holds a run already"
 
+# A folder that is not there, or holds no run, is not begun by --resume; the cause is told first.
+run 1 train "${small[@]}" --run mistyped --resume
+complains "there is no run in mistyped: No such file or directory"
+check "nothing was made" test ! -e mistyped
+run 1 train "${small[@]}" --run folder --resume
+complains "folder holds no run: it has no checkpoint"
+check "nothing was made" test -z "$(ls folder)"
+ln -s loop loop
+run 1 train "${small[@]}" --run loop --resume
+complains "loop: Too many levels of symbolic links"
+run 1 predict --run mistyped
+complains "there is no run in mistyped: No such file or directory"
+mkdir loops
+ln -s checkpoint loops/checkpoint
+run 1 train --run loops --resume
+complains "loops/checkpoint cannot be read: Too many levels of symbolic links"
+run 1 train "${small[@]}" --run loops
+complains "loops/checkpoint cannot be read: Too many levels of symbolic links"
+
 # A checkpoint cut short, and one of another network.
 run 0 train "${small[@]}" --epochs 1 --run good
 mkdir cut other
@@ -78,6 +111,14 @@ run 1 train --run good
 complains "holds a run already"
 run 1 train --run good --resume --batch 32
 complains "--batch"
+for option in "--momentum 0.5" "--weight-decay 0.1" "--optimizer adam" "--seed 7" "--shuffle off" "--model mlp"; do
+    run 1 train --run good --resume --epochs 2 $option
+    complains "cannot go on with"
+done
+run 0 train --run good --resume --epochs 2 --lr 0.005
+check "another lr is told" grep -q '^changed lr to 0.005, from 0.01$' out
+run 0 train --run good --resume --epochs 3 --json
+check "and stays" test "$(value out start lr)" = 0.005
 run 1 train --run good --resume --data shapes
 complains "--data blobs"
 finish

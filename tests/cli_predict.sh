@@ -14,7 +14,13 @@ check "from the sixth on" grep -q '^example 5 ' out
 run 1 predict --run r --data blobs --device cpu --index 200
 complains "has 200 examples"
 run 1 predict --run r --data shapes:50 --device cpu
-check "one line" test "$(wc -l <err)" -eq 1
+complains "shapes (test) has 10 classes and lacks '0', which r has (2 classes)"
+
+# The run knows its data and the names of its classes.
+run 0 predict --run r --device cpu --json
+check "the data of the training" test "$(value out summary accuracy)" = "$accuracy"
+run 1 predict --run r --device meta
+complains "--device meta has shapes without data"
 
 run 0 predict --run r --data blobs --device cpu --trace --index 3
 check "stages in order" test "$(awk '/^(input|placement|fc1|relu1|fc2|output|total)/ { printf "%s ", $1 }' out)" = \

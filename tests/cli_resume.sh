@@ -13,24 +13,34 @@ same_run() {
     check "$1: the same log" cmp a b
 }
 
-began=$(date +%s.%N)
 run 0 train "${task[@]}" --run whole
-took=$(awk "BEGIN { print $(date +%s.%N) - $began }")
 
 # Raising --epochs of a finished run is the same as asking for them at once.
 run 0 train "${task[@]}" --epochs 1 --run later
 run 0 train --run later --resume --epochs 3
 same_run later
-run 0 train --run later --resume
-check "nothing is left to do" grep -q '^Done' out
 
-# Ctrl-C, as soon as the second epoch is under way.
-"$HAUL" train "${task[@]}" --run stopped >out 2>err &
-job=$!
-for _ in $(seq 1 600); do
-    grep -qs '"epoch":2' stopped/log.jsonl && break
-    sleep 0.05
-done
+# A finished run says that it is, and stays as it is.
+cp -r later before
+run 0 train --run later --resume
+check "nothing is left to do" grep -qx 'later is finished: 3 epochs are trained. To go on, raise --epochs above 3.' out
+run 0 train --run later --resume --json
+check "in JSON too" test "$(value out finished epochs)" = 3
+run 0 train --run later --resume --epochs 2
+check "the run is as before" diff -r before later
+
+# begin RUN: train in the background, until the second epoch is under way; the process is $job.
+begin() {
+    "$HAUL" train "${task[@]}" --run "$1" >out 2>err &
+    job=$!
+    for _ in $(seq 1 600); do
+        grep -qs '"epoch":2' "$1/log.jsonl" && break
+        sleep 0.05
+    done
+}
+
+# Ctrl-C.
+begin stopped
 kill -INT $job
 wait $job
 check "Ctrl-C ends with 130" test $? -eq 130
@@ -40,38 +50,99 @@ check "the log says so" grep -q '"event":"stopped"' stopped/log.jsonl
 run 0 train --run stopped --resume
 same_run stopped
 
-# SIGKILL at random moments of the time the whole training takes, with many checkpoints. A training that ended before it
-# could be killed is begun again.
-kills=0
-wanted=${HAUL_TEST_KILLS:-4}
-RANDOM=${HAUL_TEST_SEED:-$$}
-echo "HAUL_TEST_SEED=${HAUL_TEST_SEED:-$$}"
-while [ $kills -lt "$wanted" ]; do
-    "$HAUL" train "${task[@]}" --save-every 0.1 --run killed --resume >out 2>err &
-    job=$!
-    sleep "$(awk "BEGIN { print $took * 1.5 / $wanted * $RANDOM / 32768 }")"
-    kill -KILL $job 2>/dev/null
-    wait $job 2>/dev/null
-    if [ $? -eq 137 ]; then
-        kills=$((kills + 1))
-    else
-        check "not killed, it ended well" grep -q '^Done' out
-        rm -r killed
-    fi
-done
-run 0 train "${task[@]}" --run killed --resume
-same_run killed
-check "no half-written file" test "$(ls killed | tr '\n' ' ')" = "checkpoint log.jsonl weights.safetensors "
-
-# Two trainings cannot write into one folder.
-"$HAUL" train "${task[@]}" --epochs 1000 --run busy >/dev/null 2>&1 &
+# The terminal is closed, more than once as some do: as Ctrl-C. nohup has this signal ignored.
+begin closed
+kill -HUP $job
+kill -HUP $job 2>/dev/null
+wait $job
+check "SIGHUP ends with 130" test $? -eq 130
+check "the log says so" grep -q '"event":"stopped"' closed/log.jsonl
+run 0 train --run closed --resume
+same_run closed
+(trap '' HUP; exec "$HAUL" train "${task[@]}" --epochs 1 --run nohup >out 2>err) &
 job=$!
-for _ in $(seq 1 200); do
-    [ -s busy/log.jsonl ] && break
+for _ in $(seq 1 600); do
+    [ -s nohup/log.jsonl ] && break
     sleep 0.05
 done
-run 1 train "${task[@]}" --run busy --resume
-check "says why" grep -q 'another haul train' err
+kill -HUP $job
+wait $job
+check "SIGHUP that is ignored stays so" test $? -eq 0
+
+# The reader of standard output goes away: what was trained is saved, and the failure told.
+("$HAUL" train "${task[@]}" --log-every 1 --run piped 2>err; echo $? >code) | head -5 >/dev/null
+check "a broken pipe is a failure" test "$(cat code)" -eq 1
+complains "standard output could not be written: Broken pipe"
+run 0 train --run piped --resume --log-every 7
+check "piped: the same weights" cmp -s whole/weights.safetensors piped/weights.safetensors
+"$HAUL" ops 2>err | head -1 >/dev/null
+check "other commands end without a word" test ! -s err
+
+# SIGKILL at random moments, with many checkpoints, over optimizers and precisions. HAUL_TEST_KILLS is how many kills
+# there are in all, at most five for a run, which must then end as one that was left alone.
+configurations=("--optimizer sgd" "--optimizer adam --lr 0.001" "--optimizer sgd --precision bf16"
+    "--optimizer adam --lr 0.001 --precision f16")
+[ -z "${HAUL_SANITIZE:-}" ] || configurations=("${configurations[0]}" "${configurations[3]}")
+wanted=${HAUL_TEST_KILLS:-8}
+seed=${HAUL_TEST_SEED:-$$}
+RANDOM=$seed
+echo "HAUL_TEST_SEED=$seed"
+rounds=${#configurations[@]}
+[ "$wanted" -le $((5 * rounds)) ] || rounds=$(((wanted + 4) / 5))
+killed=0
+for ((round = 0; round < rounds; round++)); do
+    read -ra options <<<"${configurations[round % ${#configurations[@]}]}"
+    reference=whole-$((round % ${#configurations[@]}))
+    if [ ! -e "$reference" ]; then
+        began=$(date +%s.%N)
+        run 0 train "${task[@]}" --epochs 2 "${options[@]}" --run "$reference"
+        took=$(awk "BEGIN { print $(date +%s.%N) - $began }")
+        echo "$took" >"$reference/took"
+    fi
+    took=$(cat "$reference/took")
+    kills=$(((wanted - killed) / (rounds - round)))
+    rm -rf killed
+    for ((i = 0; i < kills;)); do
+        resume=
+        [ ! -e killed/checkpoint ] || resume=--resume
+        "$HAUL" train "${task[@]}" --epochs 2 "${options[@]}" --save-every 0.1 --run killed $resume >out 2>err &
+        job=$!
+        sleep "$(awk "BEGIN { print $took * 2 / ($kills + 1) * $RANDOM / 32768 }")"
+        kill -KILL $job 2>/dev/null
+        wait $job 2>/dev/null
+        if [ $? -eq 137 ]; then
+            i=$((i + 1))
+            killed=$((killed + 1))
+        else # it had ended before it could be killed, and is begun again
+            check "not killed, it ended well" grep -q '^Done\|is finished' out
+            rm -r killed
+        fi
+    done
+    resume=
+    [ ! -e killed/checkpoint ] || resume=--resume
+    run 0 train "${task[@]}" --epochs 2 "${options[@]}" --run killed $resume
+    check "${options[*]}: the same weights after $kills kills" cmp -s "$reference/weights.safetensors" killed/weights.safetensors
+    events "$reference/log.jsonl" >a
+    events killed/log.jsonl >b
+    check "the same log" cmp a b
+    check "no half-written file" test "$(ls killed | tr '\n' ' ')" = "checkpoint log.jsonl weights.safetensors "
+done
+check "as many kills as wanted" test $killed -eq "$wanted"
+
+# Two trainings cannot write into one folder, even if its log is deleted.
+busy() {
+    run 1 train --run busy --resume
+    complains "another haul train is writing into busy"
+}
+"$HAUL" train "${task[@]}" --epochs 1000 --save-every 0.1 --run busy >/dev/null 2>&1 &
+job=$!
+for _ in $(seq 1 200); do
+    [ -s busy/checkpoint ] && break
+    sleep 0.05
+done
+busy
+rm busy/log.jsonl
+busy
 kill -KILL $job
 wait $job 2>/dev/null
 finish

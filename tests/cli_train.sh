@@ -41,10 +41,25 @@ run 0 train "${small[@]}" --epochs 1 --optimizer adamw --lr 0.01 --weight-decay 
 run 0 train --model dense --data blobs --device cpu --epochs 1 --lr 1e-12 --init r/weights.safetensors --json
 check "begins with the weights" at_least "$(value out epoch test_accuracy)" 0.95
 
-# A loss that is no number is told, and is null in JSON.
-run 0 train "${small[@]}" --epochs 1 --lr 1e6 --optimizer sgd --data shapes:64 --model mlp --log-every 1 --json
-check "divergence is told" grep -q "try a smaller --lr" err
+# A loss that is not finite ends the training; it is null in JSON.
+wild=("${small[@]}" --lr 1e6 --optimizer sgd --data shapes:64 --model mlp)
+run 3 train "${wild[@]}" --epochs 1 --log-every 1 --json
+complains "try a smaller --lr than 1e+06"
 check "JSON lines only" is_json_lines out
+check "the last event" test "$(value out diverged epoch)" = 1
+run 3 train "${wild[@]}" --epochs 1 --log-every 1000 --run wild
+check "not even at the end of an epoch is it saved" test ! -e wild/checkpoint
+check "no sign of NaN" sh -c '! grep -q -- -nan out'
+
+# What was saved before stays, and the training can go on from there.
+run 0 train "${small[@]}" --data shapes:64 --model mlp --epochs 1 --run tame
+cp -r tame before
+run 3 train --run tame --resume --epochs 3 --lr 1e6
+complains "go on from it with haul train --run tame --resume --lr X, with X below 1e+06"
+for file in checkpoint weights.safetensors; do check "$file is as before" cmp -s before/$file tame/$file; done
+run 0 train --run tame --resume --epochs 3
+run 0 train "${small[@]}" --data shapes:64 --model mlp --epochs 3 --run whole
+check "as if nothing had happened" cmp -s whole/weights.safetensors tame/weights.safetensors
 
 # A convolutional network on pictures.
 run 0 train --data shapes:640 --epochs 1 --device cpu --json

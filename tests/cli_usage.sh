@@ -3,6 +3,8 @@
 
 run 0 --help
 check "lists the commands" grep -q '^  train ' out
+for code in 0 1 2 3 130; do check "lists the exit status $code" grep -q "^  $code  " out; done
+check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
@@ -47,11 +49,19 @@ complains "on or off"
 run 2 train --json=yes
 complains "--json takes no value"
 run 2 train --optimizer sdg
-complains "--optimizer wants"
+complains "--optimizer wants sgd, adam or adamw, not 'sdg'; did you mean sgd?"
+run 2 train --model transformer
+complains "--model wants simplecnn, resnet18, dense or mlp, not 'transformer'"
+run 2 train --precision fp8
+complains "--precision wants f32, tf32, bf16 or f16"
+run 2 predict --run r --split validation
+complains "--split wants test or train"
 run 2 train --optimizer adam --momentum 0.5
 complains "--momentum is for"
 run 2 train --resume
 complains "--resume needs --run"
+run 2 train --run r --resume --init weights.safetensors
+complains "--init is for new runs"
 run 2 predict --data shapes
 complains "--run is missing"
 run 2 inspect
@@ -72,7 +82,9 @@ complains "--lr wants a number"
 run 2 train --epochs 1000000000000000000
 check "limits are written out" test "$(grep -c 'e+' err)" -eq 0
 run 2 train --epochs $'1\n2'
-complains "not '1 2'"
+complains "not '1\n2'"
+run 2 train --epochs $'\e[31m1\302\233\342\200\256'
+complains "not '\x1b[31m1\u009b\u202e'"
 
 "$HAUL" train --model dense --data blobs:64 --epochs 1 --device cpu --run closed >&- 2>err
 check "a closed standard output is a failure" test $? -eq 1
@@ -82,7 +94,23 @@ check "nothing was made" test ! -e closed
 check "closed input and messages do no harm" test $? -eq 0
 check "the log is a log" is_json_lines quiet/log.jsonl
 
-"$HAUL" devices >/dev/full 2>err
-check "a full standard output is a failure" test $? -eq 1
-check "and is told" grep -q "standard output" err
+for command in --help devices "devices --json" ops "ops --json" "train --help" "train --estimate" "train --estimate --json"; do
+    "$HAUL" $command >/dev/full 2>err
+    check "haul $command: a full standard output is a failure" test $? -eq 1
+    complains "standard output could not be written: No space left on device"
+done
+for json in "" --json; do
+    "$HAUL" train "${small[@]}" --epochs 1 --run full$json $json >/dev/full 2>err
+    check "haul train $json: a full standard output is a failure" test $? -eq 1
+    complains "standard output could not be written: No space left on device"
+done
+
+# Wrong variables of the environment are errors that name them.
+HAUL_NUM_THREADS=abc run 1 train "${small[@]}" --epochs 1
+complains 'HAUL_NUM_THREADS is "abc"; a whole number from 1 to 1024 is expected'
+HAUL_CPU_LEVEL=foo run 1 train "${small[@]}" --epochs 1
+complains 'HAUL_CPU_LEVEL is "foo"; base or v3 is expected'
+HAUL_CPU_LEVEL=foo run 0 devices
+check "haul devices says why" grep -q '^cpu *not used: .*HAUL_CPU_LEVEL is "foo"' out
+HAUL_CPU_LEVEL=base HAUL_NUM_THREADS=2 run 0 train "${small[@]}" --epochs 1
 finish
