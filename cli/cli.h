@@ -21,6 +21,9 @@ void complain_as(const char *subcommand);
 int  complain(const char *format, ...) HAUL_PRINTF(1, 2);
 int  complain_error(void);
 
+/* The library's error without the name of a function, which says nothing to who typed a command. */
+const char *error_text(void);
+
 /* Has everything reached standard output so far? Complains when it is found out that something did not. */
 bool output_works(void);
 

@@ -44,24 +44,26 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
     return object;
 }
 
-/* Opening may fail where listing did not: the entry then tells the reason. */
-static void describe(haul_device_report *report, haul_device_properties *p)
+/* Opening may fail where listing did not: the entry then tells the reason. It may also succeed, where memory was
+ * exhausted for a moment. False where it is still. */
+static bool describe(haul_device_report *report, haul_device_properties *p)
 {
-    haul_device *device = haul_device_get(report->name);
+    haul_status status = haul_device_describe(haul_device_get(report->name), p);
 
-    if (!haul_device_describe(device, p))
-        return;
-    report->usable = false;
-    snprintf(report->reason, sizeof report->reason, "%s", haul_error_message());
+    if (status && report->usable)
+        snprintf(report->reason, sizeof report->reason, "%s", error_text());
+    report->usable = !status;
     haul_error_clear();
+    return status != HAUL_OUT_OF_MEMORY;
 }
 
-static void print_all(haul_device_report *all, int count)
+static bool print_all(haul_device_report *all, int count)
 {
+    bool complete = true;
+
     for (int i = 0; i < count; i++) {
         haul_device_properties p = {0};
-        if (all[i].usable)
-            describe(&all[i], &p);
+        complete = describe(&all[i], &p) && complete;
         if (all[i].usable)
             print_device(&all[i], &p);
     }
@@ -71,21 +73,24 @@ static void print_all(haul_device_report *all, int count)
     haul_device *chosen = haul_device_get("auto");
     if (haul_device_is_valid(chosen))
         printf("\n--device auto is %s on this machine\n", haul_device_name(chosen));
+    return complete || !complain("memory is exhausted: not all devices could be opened");
 }
 
 static bool print_all_json(haul_device_report *all, int count)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON *list = json_array(object, "devices");
+    bool   complete = true;
 
     for (int i = 0; i < count; i++) {
         haul_device_properties p = {0};
-        if (all[i].usable)
-            describe(&all[i], &p);
+        complete = describe(&all[i], &p) && complete;
         json_push(list, device_json(&all[i], &p));
     }
     json_text(object, "auto", haul_device_name(haul_device_get("auto")));
-    return json_print(object);
+    if (!json_print(object))
+        return false;
+    return complete || !complain("memory is exhausted: not all devices could be opened");
 }
 
 int devices_main(int argc, char **argv)
@@ -109,11 +114,7 @@ int devices_main(int argc, char **argv)
     int filled = haul_device_list(all, count);
     if (filled < count)
         count = filled;
-    bool told = true;
-    if (json)
-        told = print_all_json(all, count);
-    else
-        print_all(all, count);
+    bool told = json ? print_all_json(all, count) : print_all(all, count);
     free(all);
     return told ? EXIT_OK : EXIT_FAILED;
 }

@@ -50,7 +50,7 @@ static haul_status count_parameters(estimate *e)
         if (!all[i].is_buffer)
             e->parameter_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
     free(all);
-    return count < 0 ? haul_error_status() : HAUL_OK;
+    return count < 0 || e->parameters < 0 ? haul_error_status() : HAUL_OK;
 }
 
 static haul_status prepare_and_step(void *context)

@@ -187,15 +187,19 @@ static void print_operation(const haul_operation_info *info)
 
 enum { DEVICES = 32 };
 
-/* The devices that compute. */
+/* The devices that compute; -1 if memory is exhausted. */
 static int find_devices(haul_device **out)
 {
     haul_device_report reports[DEVICES];
     int                count = haul_device_list(reports, DEVICES), found = 0;
     for (int i = 0; i < count && i < DEVICES; i++) {
-        haul_device           *device = reports[i].usable ? haul_device_get(reports[i].name) : NULL;
+        haul_device           *device = haul_device_get(reports[i].name);
         haul_device_properties p;
-        if (device && !haul_device_describe(device, &p) && p.kind != HAUL_KIND_META)
+        haul_status            status = haul_device_describe(device, &p);
+        if (status == HAUL_OUT_OF_MEMORY)
+            return -1;
+        haul_error_clear();
+        if (!status && p.kind != HAUL_KIND_META)
             out[found++] = device;
     }
     return found;
@@ -244,7 +248,7 @@ static bool print_json(const haul_operation_info *all, int count)
     haul_device *devices[DEVICES];
     int          device_count = find_devices(devices);
     cJSON       *list = cJSON_CreateArray();
-    bool         fine = true;
+    bool         fine = device_count >= 0;
     for (int i = 0; fine && i < count; i++) {
         cJSON *object = operation_json(&all[i]);
         fine = add_implementations(object, &all[i], devices, device_count);

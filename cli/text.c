@@ -101,7 +101,7 @@ int complain(const char *format, ...)
     return EXIT_FAILED;
 }
 
-int complain_error(void)
+const char *error_text(void)
 {
     const char *message = haul_error_message(), *operation = haul_error_operation();
     size_t      length = strlen(operation);
@@ -109,7 +109,12 @@ int complain_error(void)
     /* The function's name says nothing to who typed a command. */
     if (length && !strncmp(message, operation, length) && !strncmp(message + length, ": ", 2))
         message += length + 2;
-    return complain("%s", *message ? message : "failed, but the library recorded no error");
+    return *message ? message : "failed, but the library recorded no error";
+}
+
+int complain_error(void)
+{
+    return complain("%s", error_text());
 }
 
 /* What could not be written stays in the buffer, so that the last attempt tells the cause. */

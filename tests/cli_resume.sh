@@ -31,7 +31,7 @@ check "the run is as before" diff -r before later
 
 # begin RUN: train in the background, until the second epoch is under way; the process is $job.
 begin() {
-    "$HAUL" train "${task[@]}" --run "$1" >out 2>err &
+    env --default-signal=HUP "$HAUL" train "${task[@]}" --run "$1" >out 2>err &
     job=$!
     for _ in $(seq 1 600); do
         grep -qs '"epoch":2' "$1/log.jsonl" && break
