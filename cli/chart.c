@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 64, HEIGHT = 12 };
+#include "progress.h"
+
+enum { LEAST_WIDTH = 20, MOST_WIDTH = 120, AROUND = 18, HEIGHT = 12 }; /* AROUND: columns left and right of it */
 
 static void add(chart_point **points, size_t *count, size_t *room, double x, double y)
 {
@@ -41,7 +43,8 @@ void chart_free(chart *c)
 
 typedef struct canvas {
     double low, high, x_max;
-    char   cells[HEIGHT][WIDTH + 1];
+    int    width;
+    char   cells[HEIGHT][MOST_WIDTH + 1];
 } canvas;
 
 static void include(canvas *v, const chart_point *points, size_t count)
@@ -54,9 +57,9 @@ static void include(canvas *v, const chart_point *points, size_t count)
 
 static int column(const canvas *v, double x)
 {
-    int at = (int)(x / v->x_max * WIDTH);
+    int at = (int)(x / v->x_max * v->width);
 
-    return at < 0 ? 0 : at >= WIDTH ? WIDTH - 1 : at;
+    return at < 0 ? 0 : at >= v->width ? v->width - 1 : at;
 }
 
 static int row(const canvas *v, double y)
@@ -69,35 +72,35 @@ static int row(const canvas *v, double y)
 /* The mean of the points of each column. */
 static void draw_points(canvas *v, const chart *c)
 {
-    double sums[WIDTH] = {0};
-    int    counts[WIDTH] = {0};
+    double sums[MOST_WIDTH] = {0};
+    int    counts[MOST_WIDTH] = {0};
 
     for (size_t i = 0; i < c->point_count; i++) {
         int at = column(v, c->points[i].x);
         sums[at] += c->points[i].y;
         counts[at]++;
     }
-    for (int at = 0; at < WIDTH; at++)
+    for (int at = 0; at < v->width; at++)
         if (counts[at])
             v->cells[row(v, sums[at] / counts[at])][at] = '*';
 }
 
 static void print_axis(const canvas *v)
 {
-    char line[WIDTH + 16];
+    char line[MOST_WIDTH + 16];
     int  epochs = (int)ceil(v->x_max), last_end = -2;
 
     memset(line, ' ', sizeof line);
     for (int epoch = 0; epoch <= epochs; epoch++) {
         char label[16];
         int  length = snprintf(label, sizeof label, "%d", epoch);
-        int  at = epoch == epochs ? WIDTH - length : column(v, epoch) - (epoch ? length / 2 : 0);
-        if (at < last_end + 2 || (epoch < epochs && at + length + 6 > WIDTH && epoch))
+        int  at = epoch == epochs ? v->width - length : column(v, epoch) - (epoch ? length / 2 : 0);
+        if (at < last_end + 2 || (epoch < epochs && at + length + 6 > v->width && epoch))
             continue;
         memcpy(line + at, label, (size_t)length);
         last_end = at + length;
     }
-    line[WIDTH] = 0;
+    line[v->width] = 0;
     printf("         %s  epochs\n", line);
 }
 
@@ -107,6 +110,8 @@ void chart_print(const chart *c, double x_max, const char *title)
 
     if (c->point_count < 2)
         return;
+    v.width = terminal_width() - AROUND;
+    v.width = v.width < LEAST_WIDTH ? LEAST_WIDTH : v.width > MOST_WIDTH ? MOST_WIDTH : v.width;
     include(&v, c->points, c->point_count);
     include(&v, c->marks, c->mark_count);
     if (v.high - v.low < 1e-12)
@@ -118,7 +123,7 @@ void chart_print(const chart *c, double x_max, const char *title)
     printf("\n         %s\n", title);
     for (int i = 0; i < HEIGHT; i++) {
         double value = v.high - (v.high - v.low) * i / (HEIGHT - 1);
-        int    length = WIDTH;
+        int    length = v.width;
         while (length && v.cells[i][length - 1] == ' ')
             length--;
         v.cells[i][length] = 0;
@@ -128,7 +133,7 @@ void chart_print(const chart *c, double x_max, const char *title)
             printf("        |%s\n", v.cells[i]);
     }
     printf("        +");
-    for (int i = 0; i < WIDTH; i++)
+    for (int i = 0; i < v.width; i++)
         putchar('-');
     putchar('\n');
     print_axis(&v);

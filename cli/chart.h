@@ -18,7 +18,8 @@ typedef struct chart {
 void chart_add(chart *c, double x, double y);
 void chart_mark(chart *c, double x, double y);
 
-/* Draw it on standard output, x running from 0 to x_max in epochs. Nothing is drawn for less than two points. */
+/* Draw it on standard output, as wide as the terminal, x running from 0 to x_max in epochs. Nothing is drawn for less
+ * than two points. */
 void chart_print(const chart *c, double x_max, const char *title);
 void chart_free(chart *c);
 

@@ -15,7 +15,7 @@ void progress_init(progress_bar *p, bool wanted)
     *p = (progress_bar){.on = wanted && isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0};
 }
 
-static int terminal_width(void)
+int terminal_width(void)
 {
     struct winsize size;
 

@@ -11,6 +11,9 @@ typedef struct progress_bar {
     double drawn_at; /* seconds */
 } progress_bar;
 
+/* Columns of the terminal that standard output is; 80 if it is none. */
+int terminal_width(void);
+
 /* On when standard output is a terminal that can move its cursor. */
 void progress_init(progress_bar *p, bool wanted);
 

@@ -22,6 +22,7 @@ check "batches by the line" test "$(grep -c '"event":"batch"' out)" = 9
 run 0 train --model dense --data blobs --batch 32 --epochs 2 --lr 0.1 --log-every 10 --device cpu
 check "the line" grep -Eq '^\[Epoch: 1, Mini-batch: 10\] loss: [0-9]+\.[0-9]{3}$' out
 check "a chart" grep -q 'epochs$' out
+check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 check "a summary" grep -q '^  test accuracy ' out
 check "no bar" test -z "$(tr -cd '\r' <out)"
 
