@@ -126,8 +126,8 @@ static FILE *open_regular(const char *path)
 
 static int inspect(const char *path, bool json)
 {
-    static const char npy_magic[] = "\x93NUMPY";
-    char              magic[6] = {0};
+    static const char npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+    char              magic[9] = {0}; /* safetensors: the size of the header, which is a JSON object */
     FILE             *file = open_regular(path);
 
     if (!file)
@@ -139,8 +139,10 @@ static int inspect(const char *path, bool json)
         return complain("%s: %s", path, strerror(failed));
     if (!length)
         return complain("%s: the file is empty", path);
-    if (!memcmp(magic, npy_magic, sizeof magic))
+    if (!memcmp(magic, npy_magic, sizeof npy_magic))
         return print_npy(path, json);
+    if (length < sizeof magic || magic[8] != '{')
+        return complain("%s is neither a safetensors nor an npy file", path);
     haul_safetensors *opened = haul_open_safetensors(path);
     if (!opened)
         return complain_error();

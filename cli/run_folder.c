@@ -101,7 +101,7 @@ static bool make_folder(const char *path)
     return made;
 }
 
-/* The folder itself is locked: files in it can be deleted. Where the file system cannot lock folders, the lock is on
+/* The folder itself is locked: files in it can be deleted. Where a folder cannot be opened or locked, the lock is on
  * the log, which run_open opens. */
 bool run_lock(run_folder *run)
 {
@@ -110,11 +110,7 @@ bool run_lock(run_folder *run)
     if (!make_folder(run->path))
         return false;
     run->lock_fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run->lock_fd < 0) {
-        complain("the folder %s cannot be opened: %s", run->path, strerror(errno));
-        return false;
-    }
-    if (!flock(run->lock_fd, LOCK_EX | LOCK_NB))
+    if (run->lock_fd < 0 || !flock(run->lock_fd, LOCK_EX | LOCK_NB))
         return true;
     if (errno == EWOULDBLOCK) {
         complain("another haul train is writing into %s", run->path);

@@ -52,6 +52,8 @@ run 1 inspect missing
 complains "missing"
 run 1 inspect bad
 complains "bad"
+run 1 inspect "$HAUL_SOURCE/README.md"
+complains "README.md is neither a safetensors nor an npy file"
 run 1 inspect folder
 complains "folder: is a folder"
 mkfifo pipe

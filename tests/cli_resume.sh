@@ -129,7 +129,19 @@ for ((round = 0; round < rounds; round++)); do
 done
 check "as many kills as wanted" test $killed -eq "$wanted"
 
-# Two trainings cannot write into one folder, even if its log is deleted.
+# Two trainings cannot write into one folder, also when both begin it, and when its log is deleted.
+for i in 1 2; do
+    "$HAUL" train "${task[@]}" --epochs 1 --run both >/dev/null 2>err$i &
+    jobs[i]=$!
+done
+codes=
+for i in 1 2; do
+    wait "${jobs[i]}"
+    codes+="$? "
+done
+check "one of two trains: $codes" test "$codes" = "0 1 " -o "$codes" = "1 0 "
+run 0 train --run both --resume --epochs 3
+same_run both
 busy() {
     run 1 train --run busy --resume
     complains "another haul train is writing into busy"

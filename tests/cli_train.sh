@@ -52,6 +52,18 @@ run 3 train "${wild[@]}" --epochs 1 --log-every 1000 --run wild
 check "not even at the end of an epoch is it saved" test ! -e wild/checkpoint
 check "no sign of NaN" sh -c '! grep -q -- -nan out'
 
+# Nor is it when checkpoints are written after every step, which may be before the loss shows it.
+run 3 train "${wild[@]}" --epochs 1 --log-every 1000 --save-every 0.000001 --run often
+check "the checkpoint is finite" "$HAUL_PYTHON" - <<'END'
+import json, math, struct
+data = open("often/checkpoint", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+for name, t in json.loads(data[8:8 + size]).items():
+    if name != "__metadata__" and t["dtype"] == "F32":
+        begin, end = t["data_offsets"]
+        assert all(map(math.isfinite, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end]))), name
+END
+
 # What was saved before stays, and the training can go on from there.
 run 0 train "${small[@]}" --data shapes:64 --model mlp --epochs 1 --run tame
 cp -r tame before
