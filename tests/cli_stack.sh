@@ -1,4 +1,5 @@
 # A small stack, of 256 KiB for the first thread and for all others, is enough.
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 [ -z "${HAUL_SANITIZE:-}" ] || { echo "sanitizers need more stack"; exit 77; }
 ulimit -s 256 || exit 77

@@ -153,7 +153,10 @@ static void write_jpeg(const char *path, int side, int channels, const uint8_t *
     jpeg_stdio_dest(&jpeg, file);
     jpeg.image_width = jpeg.image_height = (JDIMENSION)side;
     jpeg.input_components = channels;
-    jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+    jpeg.in_color_space = channels == 1   ? JCS_GRAYSCALE
+                          : channels == 3 ? JCS_RGB
+                          : channels == 4 ? JCS_CMYK
+                                          : JCS_UNKNOWN;
     jpeg_set_defaults(&jpeg);
     jpeg_set_quality(&jpeg, 100, TRUE);
     jpeg_start_compress(&jpeg, TRUE);
@@ -257,6 +260,9 @@ static void test_image_folder__unsound_pictures_are_refused(void **state)
     write_bytes("set/train/b/7.png", "", 0);
     assert_null(haul_image_folder("set"));
     expect("empty", HAUL_FORMAT, "set/train/b/7.png is neither");
+    write_jpeg("set/train/b/7.png", SIDE, 2, rgba);
+    assert_null(haul_image_folder("set"));
+    expect("two colours", HAUL_UNSUPPORTED, "7.png has 2 colours of an unknown kind; convert it to RGB");
     assert_int_equal(unlink("set/train/b/7.png"), 0);
     mkdir("set/train/empty", 0777);
     assert_null(haul_image_folder("set"));
@@ -292,9 +298,6 @@ static void test_image_folder__classes_are_numbered_by_the_training_split(void *
     assert_int_equal(rename("set/test/a", "set/test/b"), 0);
     haul_dataset *test = haul_image_folder("set", .test = true);
     assert_non_null(test);
-    haul_example_spec spec;
-    assert_int_equal(haul_dataset_spec(test, &spec), HAUL_OK);
-    assert_int_equal(spec.classes, 2);
     assert_string_equal(haul_dataset_class_name(test, 0), "a");
     assert_int_equal(label_of(test, 0), 1);
     assert_int_equal(rename("set/test/b", "set/test/aa"), 0);

@@ -70,16 +70,33 @@ static void mix_inks(uint8_t *row, int64_t width, bool inverted)
     }
 }
 
+/* Values of a pixel after decoding: 3 of RGB or 4 of CMYK; 0 where the file has colours that become neither. */
+static int channels_of(const struct jpeg_decompress_struct *jpeg)
+{
+    switch (jpeg->jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_RGB:
+    case JCS_YCbCr: return 3;
+    case JCS_CMYK:
+    case JCS_YCCK: return 4;
+    default: return 0;
+    }
+}
+
 /* Errors leave by a jump: what must be freed afterwards is in the state. */
 static haul_status read(state *s, haul__image *image, uint8_t *out)
 {
     jpeg_mem_src(&s->jpeg, image->data, (unsigned long)image->size);
     jpeg_read_header(&s->jpeg, TRUE);
+    if (!channels_of(&s->jpeg))
+        return haul__fail(HAUL_UNSUPPORTED, "haul_image_folder", "directory",
+                          "%s has %d colours of an unknown kind; convert it to RGB", image->path,
+                          s->jpeg.num_components);
     haul_status status =
         haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width, out != NULL);
     if (status != HAUL_OK || !out)
         return status;
-    bool inks = s->jpeg.jpeg_color_space == JCS_CMYK || s->jpeg.jpeg_color_space == JCS_YCCK;
+    bool inks = channels_of(&s->jpeg) == 4;
     s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_RGB;
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
     if (!(s->row = haul__malloc(4 * (size_t)image->width)))
