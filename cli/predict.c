@@ -33,8 +33,8 @@ static bool open_run(predictor *p)
 {
     if (!run_name(&p->run, p->options->run) || !run_find(&p->run))
         return false;
-    p->stored = run_metadata(&p->run, RUN_OPTIONS_KEY);
-    p->classes = p->stored ? run_metadata(&p->run, RUN_CLASSES_KEY) : NULL;
+    p->stored = run_object(&p->run, RUN_OPTIONS_KEY);
+    p->classes = p->stored ? run_array(&p->run, RUN_CLASSES_KEY) : NULL;
     return p->classes != NULL;
 }
 

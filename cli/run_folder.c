@@ -204,18 +204,28 @@ static char *metadata_text(const run_folder *run, const char *key)
     return text;
 }
 
-cJSON *run_metadata(const run_folder *run, const char *key)
+static cJSON *metadata(const run_folder *run, const char *key, cJSON_bool (*is_wanted)(const cJSON *const))
 {
     char  *text = metadata_text(run, key);
     cJSON *value = text ? cJSON_Parse(text) : NULL;
 
-    if (text && !cJSON_IsObject(value) && !cJSON_IsArray(value)) {
+    if (text && !is_wanted(value)) {
         cJSON_Delete(value);
         value = NULL;
         complain("%s was not written by haul train: its metadata has no %s", run->checkpoint, key);
     }
     free(text);
     return value;
+}
+
+cJSON *run_object(const run_folder *run, const char *key)
+{
+    return metadata(run, key, cJSON_IsObject);
+}
+
+cJSON *run_array(const run_folder *run, const char *key)
+{
+    return metadata(run, key, cJSON_IsArray);
 }
 
 int64_t run_next_epoch(const run_folder *run)

@@ -34,8 +34,9 @@ bool run_log(run_folder *run, const char *line);
 bool run_sync(run_folder *run);
 void run_close(run_folder *run);
 
-/* A JSON object or array in the checkpoint's metadata; NULL after a complaint. */
-cJSON *run_metadata(const run_folder *run, const char *key);
+/* A JSON object, or an array, in the checkpoint's metadata; NULL after a complaint. */
+cJSON *run_object(const run_folder *run, const char *key);
+cJSON *run_array(const run_folder *run, const char *key);
 
 /* The epoch that comes next, from 1; 0 after a complaint. */
 int64_t run_next_epoch(const run_folder *run);

@@ -29,13 +29,28 @@ static int check(const option_set *set, const train_options *o)
     return -1;
 }
 
+/* Does the checkpoint say what decides on the result? A default would be a guess. */
+static bool is_whole(const cJSON *stored, const run_folder *run)
+{
+    static const char *const others[] = {"data", "epochs", "lr", NULL};
+    const char *const *const lists[] = {fixed_options, others};
+
+    for (int i = 0; i < 2; i++)
+        for (const char *const *name = lists[i]; *name; name++)
+            if (!cJSON_HasObjectItem(stored, *name)) {
+                complain("%s does not say which --%s the training had", run->checkpoint, *name);
+                return false;
+            }
+    return true;
+}
+
 /* Options that were not given come from the checkpoint; their texts stay in *stored. */
 static bool take_stored(option_set *set, const train_options *o, const run_folder *run, cJSON **stored)
 {
     const char *given = option_given(set, "data") ? o->data : NULL;
 
-    *stored = run_metadata(run, RUN_OPTIONS_KEY);
-    if (!*stored)
+    *stored = run_object(run, RUN_OPTIONS_KEY);
+    if (!*stored || !is_whole(*stored, run))
         return false;
     const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*stored, "data"));
     if (given && data && !source_same_kind(given, data)) {

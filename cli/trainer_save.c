@@ -193,7 +193,7 @@ static bool restore(trainer *t, const cJSON *object, int64_t *log_bytes)
 /* Data that was exchanged or renamed would teach the network other answers than before. */
 static bool check_classes(trainer *t)
 {
-    cJSON *classes = run_metadata(&t->run, RUN_CLASSES_KEY);
+    cJSON *classes = run_array(&t->run, RUN_CLASSES_KEY);
     bool   same = classes && classes_agree(t->train_data, classes, t->run.path);
 
     cJSON_Delete(classes);
@@ -204,7 +204,7 @@ bool trainer_load(trainer *t)
 {
     if (!check_classes(t))
         return false;
-    cJSON  *progress = run_metadata(&t->run, RUN_PROGRESS_KEY);
+    cJSON  *progress = run_object(&t->run, RUN_PROGRESS_KEY);
     int64_t log_bytes = 0;
     bool    restored = progress && restore(t, progress, &log_bytes);
 

@@ -111,6 +111,29 @@ run 1 predict --run other --data blobs
 complains "other/weights.safetensors"
 run 1 train --run good
 complains "holds a run already"
+# Metadata that is not what haul train writes.
+spoil() { # spoil KEY VALUE: the checkpoint of the run spoiled is that of good, but for this
+    rm -rf spoiled
+    cp -r good spoiled
+    "$HAUL_PYTHON" - "$@" <<'END'
+import json, struct, sys
+data = open("good/checkpoint", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + size])
+header["__metadata__"][sys.argv[1]] = sys.argv[2]
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open("spoiled/checkpoint", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+END
+}
+for value in "[1,2]" "{}" "" "null" '"text"'; do
+    for key in train.options train.progress train.classes haul.epoch; do
+        spoil $key "$value"
+        run 1 train --run spoiled --resume --epochs 2
+        complains "spoiled"
+        case $key in train.options | train.classes) run 1 predict --run spoiled --device cpu; complains "spoiled" ;; esac
+    done
+done
 run 1 train --run good --resume --batch 32
 complains "--batch"
 for option in "--momentum 0.5" "--weight-decay 0.1" "--optimizer adam" "--seed 7" "--shuffle off" "--model mlp"; do
