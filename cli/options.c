@@ -138,42 +138,46 @@ static bool is_decimal(const char *text)
     return strspn(text, "0123456789+-.eE") == strlen(text) && *text != '+' && *text != 'e' && *text != 'E';
 }
 
-static int set_value(const option_set *set, option *o, const char *text)
+/* The text into *o; false when it does not fit the option. */
+static bool take_text(option *o, const char *text)
 {
-    char     *end, range[96];
+    char     *end;
+    bool      on = !strcmp(text, "on");
     long long integer;
     double    number;
 
     switch (o->kind) {
-    case OPTION_FLAG: *(bool *)o->value = true; break;
-    case OPTION_ON_OFF:
-        if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-            return wrong(set, o, text, "on or off");
-        *(bool *)o->value = !strcmp(text, "on");
-        break;
-    case OPTION_TEXT:
-        if (!*text)
-            return wrong(set, o, text, "a value");
-        if (o->choices && !is_choice(o->choices, text))
-            return wrong_choice(o, text);
-        *(const char **)o->value = text;
-        break;
+    case OPTION_FLAG: *(bool *)o->value = true; return true;
+    case OPTION_ON_OFF: *(bool *)o->value = on; return on || !strcmp(text, "off");
+    case OPTION_TEXT: *(const char **)o->value = text; return *text && (!o->choices || is_choice(o->choices, text));
     case OPTION_INTEGER:
         errno = 0;
         integer = strtoll(text, &end, 10);
-        if (!is_decimal(text) || end == text || *end || errno || (double)integer < o->low || (double)integer > o->high)
-            return wrong(set, o, text, range_text(o, "a whole number", range, sizeof range));
         *(int64_t *)o->value = integer;
-        break;
+        return is_decimal(text) && end != text && !*end && !errno && (double)integer >= o->low &&
+               (double)integer <= o->high;
     case OPTION_NUMBER:
         number = strtod(text, &end);
-        if (!is_decimal(text) || end == text || *end || !(number >= o->low && number <= o->high))
-            return wrong(set, o, text, range_text(o, "a number", range, sizeof range));
         *(double *)o->value = number;
-        break;
+        return is_decimal(text) && end != text && !*end && number >= o->low && number <= o->high;
     }
-    o->given = true;
-    return -1;
+    return false;
+}
+
+static int set_value(const option_set *set, option *o, const char *text)
+{
+    char range[96];
+
+    if (take_text(o, text)) {
+        o->given = true;
+        return -1;
+    }
+    switch (o->kind) {
+    case OPTION_ON_OFF: return wrong(set, o, text, "on or off");
+    case OPTION_INTEGER: return wrong(set, o, text, range_text(o, "a whole number", range, sizeof range));
+    case OPTION_NUMBER: return wrong(set, o, text, range_text(o, "a number", range, sizeof range));
+    default: return *text ? wrong_choice(o, text) : wrong(set, o, text, "a value");
+    }
 }
 
 static option *find(const option_set *set, const char *name, size_t length)
@@ -316,24 +320,10 @@ cJSON *options_to_json(const option_set *set, const char *const *names)
 /* The JSON's value into *o; false when it does not fit the option. */
 static bool value_from_json(option *o, const cJSON *json)
 {
-    switch (o->kind) {
-    case OPTION_FLAG:
-    case OPTION_ON_OFF: *(bool *)o->value = cJSON_IsTrue(json); return cJSON_IsBool(json);
-    case OPTION_TEXT:
-        *(const char **)o->value = cJSON_IsString(json) ? json->valuestring : NULL;
-        return cJSON_IsString(json) || cJSON_IsNull(json);
-    case OPTION_INTEGER:
-        if (!cJSON_IsString(json))
-            return false;
-        *(int64_t *)o->value = strtoll(json->valuestring, NULL, 10);
-        return (double)*(int64_t *)o->value >= o->low && (double)*(int64_t *)o->value <= o->high;
-    case OPTION_NUMBER:
-        if (!cJSON_IsString(json))
-            return false;
-        *(double *)o->value = strtod(json->valuestring, NULL);
-        return *(double *)o->value >= o->low && *(double *)o->value <= o->high;
-    }
-    return false;
+    if (o->kind != OPTION_FLAG && o->kind != OPTION_ON_OFF)
+        return cJSON_IsString(json) && take_text(o, json->valuestring);
+    *(bool *)o->value = cJSON_IsTrue(json);
+    return cJSON_IsBool(json);
 }
 
 static bool is_one_of(const char *name, const char *const *names)

@@ -1,6 +1,8 @@
 /* Saving a training and going on with it. What adds up between two lines is part of the state, so that a training that
  * was stopped tells the same as one that was not. */
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,21 +42,24 @@ static bool get_text(const cJSON *object, const char *name, const char **out)
 static bool get_integer(const cJSON *object, const char *name, int64_t *out)
 {
     const char *text;
+    char       *end;
 
     if (!get_text(object, name, &text))
         return false;
-    *out = strtoll(text, NULL, 10);
-    return *out >= 0;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && !*end && !errno && *out >= 0;
 }
 
 static bool get_number(const cJSON *object, const char *name, double *out)
 {
     const char *text;
+    char       *end;
 
     if (!get_text(object, name, &text))
         return false;
-    *out = strtod(text, NULL);
-    return true;
+    *out = strtod(text, &end);
+    return end != text && !*end && isfinite(*out);
 }
 
 static cJSON *progress_json(trainer *t)

@@ -134,6 +134,14 @@ for value in "[1,2]" "{}" "" "null" '"text"'; do
         case $key in train.options | train.classes) run 1 predict --run spoiled --device cpu; complains "spoiled" ;; esac
     done
 done
+for value in '"x"' '" 1"' '"1.5"' '""' null 1 '"99999999999999999999"'; do
+    spoil train.options "$("$HAUL_PYTHON" -c 'import json, sys
+o = json.loads(sys.argv[1])
+o["seed"] = json.loads(sys.argv[2])
+print(json.dumps(o))' "$("$HAUL" inspect --json good/checkpoint | "$HAUL_PYTHON" -c 'import json; print(json.loads(input())["metadata"]["train.options"])')" "$value")"
+    run 1 train --run spoiled --resume --epochs 2
+    complains "value for --seed that cannot be used"
+done
 run 1 train --run good --resume --batch 32
 complains "--batch"
 for option in "--momentum 0.5" "--weight-decay 0.1" "--optimizer adam" "--seed 7" "--shuffle off" "--model mlp"; do
