@@ -93,39 +93,53 @@ static bool write_files(trainer *t, const char *const texts[3], bool weights)
     return true;
 }
 
-/* Add 0 to `sum` for each finite value, NaN for others. */
-static haul_status add_zeros(haul_tensor *sum, const haul_named_tensor *all, int count)
+/* The tensors of the network and of the optimizer, for free; NULL on failure. */
+static haul_named_tensor *list_state(trainer *t, int *count)
 {
-    haul_status status = HAUL_OK;
+    int tensors = haul_module_tensors(t->net, NULL, 0), states = haul_optimizer_state(t->optimizer, NULL, 0);
 
-    for (int i = 0; i < count && !status; i++) {
-        haul_scope *scope = haul_scope_push();
-        haul_set_grad_enabled(false);
-        haul_tensor *zeros = haul_mul_scalar(haul_detach(all[i].tensor), 0);
-        status = haul_add_into(sum, sum, haul_cast(haul_to(haul_sum(zeros), haul_tensor_device(sum)), HAUL_F32));
-        haul_scope_pop(scope);
-    }
+    if (tensors < 0 || states < 0)
+        return NULL;
+    *count = tensors + states;
+    haul_named_tensor *all = calloc((size_t)*count + 1, sizeof *all);
+    if (!all)
+        haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    else if (haul_module_tensors(t->net, all, tensors) >= 0 &&
+             haul_optimizer_state(t->optimizer, all + tensors, states) >= 0)
+        return all;
+    free(all);
+    return NULL;
+}
+
+/* Add 0 to `sum` if all values are finite, NaN otherwise. */
+static haul_status add_zeros(haul_tensor *sum, haul_tensor *values)
+{
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_tensor *zero = haul_sum(haul_mul_scalar(haul_detach(values), 0));
+    haul_status  status = haul_add_into(sum, sum, haul_cast(haul_to(zero, haul_tensor_device(sum)), HAUL_F32));
+    haul_scope_pop(scope);
     return status;
 }
 
 /* Are the loss, the network and the optimizer's state finite? The loss of a step is known before its update is. */
 static haul_status check_finite(trainer *t, bool *finite)
 {
-    int                count = haul_module_tensors(t->net, NULL, 0);
-    int                states = haul_optimizer_state(t->optimizer, NULL, 0);
-    haul_named_tensor *all = count >= 0 && states >= 0 ? calloc((size_t)(count + states) + 1, sizeof *all) : NULL;
-    haul_status        status = haul_error_status();
-    haul_scope        *scope = haul_scope_push();
+    int                count = 0;
+    haul_named_tensor *all = list_state(t, &count);
+    haul_scope        *scope = all ? haul_scope_push() : NULL;
 
-    if (!status && !all)
-        status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    if (!scope) {
+        free(all);
+        return haul_error_status();
+    }
     haul_tensor *sum = haul_mul_scalar(t->window_loss, 0);
-    if (!status)
-        haul_module_tensors(t->net, all, count);
-    if (!status)
-        haul_optimizer_state(t->optimizer, all + count, states);
-    if (!status)
-        status = add_zeros(sum, all, count + states);
+    haul_status  status = haul_error_status();
+    for (int i = 0; i < count && !status; i++)
+        status = add_zeros(sum, all[i].tensor);
     if (!status) {
         *finite = haul_item(sum) == 0;
         status = haul_error_status();

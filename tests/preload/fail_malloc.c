@@ -1,6 +1,6 @@
 /* For LD_PRELOAD: one call of malloc, calloc or realloc fails, or all from it on. FAIL_MALLOC_AT is its number, from 1;
- * FAIL_MALLOC_ALL=1 lets all later ones fail, too. FAIL_MALLOC_COUNT names a file that gets the number of calls when the
- * program ends. Requests before the environment can be read, those of the dynamic linker, are not counted. */
+ * FAIL_MALLOC_ALL=1 lets all later ones fail, too. FAIL_MALLOC_COUNT names a file that gets the number of calls when
+ * the program ends. Requests before the environment can be read, those of the dynamic linker, are not counted. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
