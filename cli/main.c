@@ -25,11 +25,11 @@ static void print_help(FILE *to)
                 "  --help    this text; haul COMMAND --help explains a command\n"
                 "  --version the version, and what it was built with\n\n"
                 "exit status:\n"
-                "  0  success\n"
-                "  1  failure: one line on standard error names the cause\n"
-                "  2  the command line was not understood\n"
-                "  3  the training diverged: its loss is no finite number\n"
-                "  130  interrupted: what was trained is saved\n\n"
+                "  0    success\n"
+                "  1    failure: one line on standard error names the cause\n"
+                "  2    the command line was not understood\n"
+                "  3    the training diverged: its loss is not finite\n"
+                "  130  interrupted: with --run the training is saved\n\n"
                 "Begin with: haul train --data shapes\n");
 }
 

@@ -235,7 +235,8 @@ int predict_main(int argc, char **argv)
     predict_options o = {.split = "test", .device = "auto", .count = 10, .batch = 64};
     option          rows[] = {
                  {"run", OPTION_TEXT, &o.run, "DIR", "the folder of a training", 0, 0, NULL, false},
-                 {"data", OPTION_TEXT, &o.data, "SOURCE", "that of the training unless given: " SOURCE_HELP, 0, 0, NULL, false},
+                 {"data", OPTION_TEXT, &o.data, "SOURCE", "by default the data of the training; " SOURCE_HELP, 0, 0, NULL,
+                  false},
                  {"split", OPTION_TEXT, &o.split, "test or train", "which examples", 0, 0, "test train", false},
                  {"device", OPTION_TEXT, &o.device, "SPEC", "cpu, opencl:0, gpu, auto ...; haul devices lists them", 0, 0, NULL,
                   false},

@@ -165,8 +165,9 @@ int train_main(int argc, char **argv)
     option_set set = {
         .command = "train",
         .usage = "[OPTION...]",
-        .summary = "Trains a network on pictures or rows, tells how it learns, and keeps what it learned. Ctrl-C saves "
-                   "and stops; --resume goes on as if nothing had happened.",
+        .summary =
+            "Trains a network on pictures or rows, shows its progress and, with --run, saves it. Ctrl-C saves and "
+            "stops; --resume goes on as if nothing had happened.",
         .notes = "examples:\n"
                  "  haul train --data shapes --epochs 3\n"
                  "  haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first\n"
