@@ -110,7 +110,7 @@ int devices_main(int argc, char **argv)
     int                 count = haul_device_list(NULL, 0);
     haul_device_report *all = count > 0 ? calloc((size_t)count, sizeof *all) : NULL;
     if (!all)
-        return complain("the list of devices could not be made");
+        return complain("memory is exhausted");
     int filled = haul_device_list(all, count);
     if (filled < count)
         count = filled;

@@ -207,9 +207,13 @@ static char *metadata_text(const run_folder *run, const char *key)
 static cJSON *metadata(const run_folder *run, const char *key, cJSON_bool (*is_wanted)(const cJSON *const))
 {
     char  *text = metadata_text(run, key);
-    cJSON *value = text ? cJSON_Parse(text) : NULL;
+    cJSON *value;
 
-    if (text && !is_wanted(value)) {
+    errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
+    value = text ? cJSON_Parse(text) : NULL;
+    if (text && !value && errno == ENOMEM) {
+        complain("memory is exhausted");
+    } else if (text && !is_wanted(value)) {
         cJSON_Delete(value);
         value = NULL;
         complain("%s was not written by haul train: its metadata has no %s", run->checkpoint, key);

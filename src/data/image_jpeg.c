@@ -25,12 +25,14 @@ typedef struct state {
     struct jpeg_progress_mgr      progress;
     jmp_buf                       back;
     char                          message[JMSG_LENGTH_MAX];
+    bool                          exhausted; /* memory */
     uint8_t                      *row;
 } state;
 
 static void give_up(j_common_ptr jpeg)
 {
     state *s = (state *)jpeg;
+    s->exhausted = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
     s->errors.format_message(jpeg, s->message);
     longjmp(s->back, 1);
 }
@@ -117,7 +119,7 @@ static haul_status read(state *s, haul__image *image, uint8_t *out)
 static haul_status guarded(state *s, haul__image *image, uint8_t *out)
 {
     if (setjmp(s->back) != 0)
-        return haul__image_unsound(image, s->message);
+        return s->exhausted ? haul__fail_memory("haul_image_folder", 0) : haul__image_unsound(image, s->message);
     jpeg_create_decompress(&s->jpeg);
     s->jpeg.progress = &s->progress;
     return read(s, image, out);

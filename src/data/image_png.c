@@ -17,6 +17,7 @@ typedef struct state {
     haul__image *image;
     size_t       at; /* bytes of the file taken */
     uint8_t     *pixels;
+    bool         exhausted; /* memory */
     char         message[128];
 } state;
 
@@ -44,8 +45,10 @@ static void take(png_struct *png, png_byte *out, size_t bytes)
 
 static void *allocate(png_struct *png, png_alloc_size_t bytes)
 {
-    (void)png;
-    return haul__malloc(bytes);
+    state *s = png_get_mem_ptr(png);
+    void  *memory = haul__malloc(bytes);
+    s->exhausted = s->exhausted || !memory;
+    return memory;
 }
 
 static void release(png_struct *png, void *memory)
@@ -97,14 +100,14 @@ static haul_status read(state *s, haul__image *image, uint8_t *out)
 static haul_status guarded(state *s, haul__image *image, uint8_t *out)
 {
     if (setjmp(png_jmpbuf(s->png)) != 0)
-        return haul__image_unsound(image, s->message);
+        return s->exhausted ? haul__fail_memory("haul_image_folder", 0) : haul__image_unsound(image, s->message);
     return read(s, image, out);
 }
 
 haul_status haul__read_png(haul__image *image, uint8_t *out)
 {
     state s = {.image = image};
-    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, NULL, allocate, release);
+    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
     haul_status status = s.info ? guarded(&s, image, out) : haul__fail_memory("haul_image_folder", sizeof s);
     png_destroy_read_struct(&s.png, &s.info, NULL);

@@ -2,6 +2,7 @@
  * object, that object, and the data. The object gives every tensor a dtype, a shape and the range of its bytes, and may
  * have texts under __metadata__. The ranges must cover the data exactly, without holes and overlaps. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -365,8 +366,11 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
     if (status != HAUL_OK)
         return status;
     const char *end = NULL;
-    cJSON      *object = cJSON_ParseWithLengthOpts((const char *)json, size, &end, false);
-    if (!cJSON_IsObject(object))
+    errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
+    cJSON *object = cJSON_ParseWithLengthOpts((const char *)json, size, &end, false);
+    if (!object && errno == ENOMEM)
+        status = haul__fail_memory(OPEN, size);
+    else if (!cJSON_IsObject(object))
         status = malformed(path, "its header is not JSON");
     for (; status == HAUL_OK && end < (const char *)json + size; end++)
         if (!strchr(" \t\r\n", *end))
