@@ -27,6 +27,21 @@ cJSON *classes_to_json(const haul_dataset *data)
     return array;
 }
 
+bool classes_are_text(const haul_dataset *data)
+{
+    int count = count_of(data);
+
+    for (int i = 0; i < count; i++) {
+        const char *name = haul_dataset_class_name(data, i);
+        if (is_utf8(name))
+            continue;
+        complain("the name of class %d, '%s', is not UTF-8 and cannot be kept with the run; rename its folder", i,
+                 name);
+        return false;
+    }
+    return true;
+}
+
 const char *classes_name(const cJSON *stored, int index)
 {
     return cJSON_GetStringValue(cJSON_GetArrayItem(stored, index));

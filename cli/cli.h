@@ -32,6 +32,11 @@ bool output_works(void);
 void visible_text(char *out, size_t size, const char *text);
 void print_visible(const char *text, int width);
 
+/* The bytes of the character at `text` and its number, if a terminal would obey it; else 0. */
+size_t obeyed_length(const char *text, uint32_t *code);
+
+bool is_utf8(const char *text);
+
 /* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */
 const char *did_you_mean(const char *wrong, const char *const *names);
 

@@ -59,9 +59,39 @@ void json_shape(cJSON *object, const char *name, const haul_shape *shape)
         json_push(array, cJSON_CreateNumber((double)shape->dims[i]));
 }
 
+/* cJSON writes what a terminal obeys as it is, but for the first 32 characters. It can be in quoted texts only, where
+ * an escape means the same. Takes the text over. */
+static char *escape_obeyed(char *text)
+{
+    enum { ESCAPE = 6 }; /* bytes of \u009b */
+    size_t   found = 0;
+    uint32_t code;
+
+    for (const char *at = text; *at; at++)
+        found += obeyed_length(at, &code) > 0;
+    if (!found)
+        return text;
+    char *out = cJSON_malloc(strlen(text) + found * ESCAPE + 1), *to = out;
+    for (const char *at = text; out && *at;) {
+        size_t length = obeyed_length(at, &code);
+        if (length)
+            to += snprintf(to, ESCAPE + 1, "\\u%04x", (unsigned)code & 0xffff);
+        else
+            *to++ = *at;
+        at += length ? length : 1;
+    }
+    if (out)
+        *to = 0;
+    cJSON_free(text);
+    return out;
+}
+
 char *json_compact(cJSON *object)
 {
     char *text = object && !incomplete ? cJSON_PrintUnformatted(object) : NULL;
+
+    if (text)
+        text = escape_obeyed(text);
 
     cJSON_Delete(object);
     incomplete = false;

@@ -41,6 +41,23 @@ static bool is_obeyed(uint32_t code)
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
+bool is_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    uint32_t             code = 0;
+
+    while (*at && code != UINT32_MAX)
+        at += decode(at, &code);
+    return code != UINT32_MAX;
+}
+
+size_t obeyed_length(const char *text, uint32_t *code)
+{
+    size_t length = decode((const unsigned char *)text, code);
+
+    return is_obeyed(*code) ? length : 0;
+}
+
 /* The next character as it may be shown; moves *text on. */
 static void next_visible(const char **text, char out[8])
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classes.h"
 #include "cli.h"
 #include "network.h"
 #include "source.h"
@@ -151,6 +152,17 @@ static bool check_device(const trainer *t)
     return p.kind != HAUL_KIND_META;
 }
 
+/* What a run keeps is JSON, in UTF-8. */
+static bool can_be_kept(const trainer *t)
+{
+    if (!t->run.path)
+        return true;
+    if (is_utf8(t->options->data))
+        return classes_are_text(t->train_data);
+    complain("--data %s is not UTF-8 and cannot be kept with the run; rename the folder", t->options->data);
+    return false;
+}
+
 /* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
 static bool begin_run(trainer *t)
 {
@@ -163,7 +175,7 @@ bool trainer_open(trainer *t)
     if (!trainer_open_data(t) || !check_device(t))
         return false;
     t->waits = t->device == haul_cpu();
-    if (!open_network(t))
+    if (!can_be_kept(t) || !open_network(t))
         return false;
     report_init(&t->report, t->options->json, &t->run, haul_loader_batches(t->loader));
     if (!(t->options->resume ? trainer_load(t) : begin_run(t)))

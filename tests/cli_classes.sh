@@ -97,6 +97,22 @@ run 0 inspect "$evil/checkpoint"
 check "no escape is sent" sh -c "! grep -q \"\$(printf '\\033')\" out"
 check "the file is shown" grep -qF 'e\x1b[31mvil\u009b\n/checkpoint: checkpoint' out
 check "in metadata, too" grep -qF 'train.classes: ["' out
+run 0 predict --run "$evil" --device cpu --count 30 --json
+check "nor in JSON" sh -c "! grep -q \"\$(printf '[\\177\\033]\\|\\302\\233')\" out"
+check "which means the same" "$HAUL_PYTHON" -c 'import json; assert any(json.loads(line)["label"] == "e\x1b[31mvil\x9b\n" for line in open("out") if "label" in line)'
+
+# Names that are not UTF-8 cannot be kept, which is told before anything is trained.
+cp -r moved bytes
+mv bytes/train/red "bytes/train/r"$'\377'
+mv bytes/test/red "bytes/test/r"$'\377'
+run 1 train --data images:bytes "${colours[@]}" --run kept
+complains "the name of class 2, 'r\xff', is not UTF-8"
+run 0 train --data images:bytes "${colours[@]}"
+mv moved $'m\377'
+run 1 train --data images:$'m\377' "${colours[@]}" --run kept
+complains "--data images:m\xff is not UTF-8"
+check "nothing was made" test ! -e kept
+
 "$HAUL_PYTHON" - <<'END'
 import json, struct
 header = json.dumps({"__metadata__": {"a\x1b]0;b\x07": "c\rd\u202e"}, "w\x1b[2J\n": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()

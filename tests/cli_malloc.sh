@@ -76,6 +76,13 @@ if "$HAUL" --version | grep -q png; then
 fi
 survives "haul train, f16" same_weights train --model dense --data blobs:32 --batch 16 --epochs 1 --log-every 1 --workers 0 --device cpu \
     --precision f16 --optimizer adam --run r
+# A run that goes on; each time from a copy, which is made where the run before is removed.
+rm() {
+    command rm "$@"
+    [ "$*" != "-rf r" ] || cp -r trained r
+}
+survives "haul train --resume" same_weights train --run r --resume --epochs 2
+unset -f rm
 survives "haul train --estimate" same_output train --model dense --data blobs:32 --batch 16 --device cpu --estimate
 survives "haul train --estimate --json" same_output train --model dense --data blobs:32 --batch 16 --device cpu --estimate --json
 survives "haul predict" same_output predict --run trained --device cpu --count 2

@@ -2,10 +2,12 @@
  * file system. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
@@ -36,27 +38,25 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_folder(const char *folder, const char *name)
+/* Of an entry of an open folder: no memory is needed that could be exhausted. */
+static bool is_folder(int parent, const char *name)
 {
     struct stat info;
-    char       *path = haul__format("%s/%s", folder, name);
-    bool        is = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    haul__free(path);
-    return is;
+    return fstatat(parent, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
-static bool is_picture(const char *folder, const char *name)
+static bool is_picture(int parent, const char *name)
 {
     static const char *const endings[] = {".jpg", ".jpeg", ".png"};
     const char              *ending = strrchr(name, '.');
     for (size_t i = 0; ending && i < sizeof endings / sizeof *endings; i++)
         if (strcasecmp(ending, endings[i]) == 0)
-            return !is_folder(folder, name);
+            return !is_folder(parent, name);
     return false;
 }
 
 /* The wanted entries of a folder, sorted; hidden ones are left out. */
-static haul_status list(const char *folder, bool (*wanted)(const char *folder, const char *name), names *out)
+static haul_status list(const char *folder, bool (*wanted)(int parent, const char *name), names *out)
 {
     DIR *dir = opendir(folder);
     if (!dir)
@@ -64,7 +64,7 @@ static haul_status list(const char *folder, bool (*wanted)(const char *folder, c
     haul_status          status = HAUL_OK;
     const struct dirent *entry;
     while (status == HAUL_OK && (errno = 0, entry = readdir(dir))) {
-        if (entry->d_name[0] == '.' || !wanted(folder, entry->d_name))
+        if (entry->d_name[0] == '.' || !wanted(dirfd(dir), entry->d_name))
             continue;
         char *name = haul__strdup(entry->d_name);
         if (name && haul__grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items)) {
@@ -207,8 +207,13 @@ static void roots_free(roots *r)
 
 static haul_status find_roots(const haul_split_options *options, roots *out)
 {
-    bool has_train = is_folder(options->directory, "train"), has_test = is_folder(options->directory, "test");
     *out = (roots){NULL, NULL};
+    int parent = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0)
+        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", options->directory,
+                          strerror(errno));
+    bool has_train = is_folder(parent, "train"), has_test = is_folder(parent, "test");
+    close(parent);
     if (options->test && !has_test)
         return haul__fail(HAUL_IO, OPEN, "directory",
                           "%s has no folder named test: a training split in %s/train and a test split in %s/test are "
