@@ -158,11 +158,11 @@ static haul_status start_workers(haul_loader *l)
             break;
         l->threads[l->thread_count++] = thread;
     }
-    /* Fewer do the same work. */
-    return l->thread_count || !l->workers || l->dry ? HAUL_OK
-                                                    : haul__fail(HAUL_OUT_OF_MEMORY, START, NULL,
-                                                                 "no thread could be started: memory, or the number of "
-                                                                 "threads that the system allows, is exhausted");
+    if (l->thread_count || !l->workers || l->dry) /* fewer do the same work */
+        return HAUL_OK;
+    return haul__fail(HAUL_OUT_OF_MEMORY, START, NULL,
+                      "no thread could be started: memory, or the number of threads that the system allows, is "
+                      "exhausted");
 }
 
 /* ---- making and freeing ---- */
