@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "device/recording.h"
+#include "support/failure.h"
 #include "support/linalg.h"
 #include "support/null.h"
 
@@ -36,10 +37,10 @@ static void assert_reported(haul_status status, const char *operation, const cha
 static void assert_fault(haul_device *device, haul_tensor *result, const char *operation, const char *message)
 {
     if (at_once(device)) {
-        assert_null(result);
+        assert_failed(result);
         assert_reported(haul_error_status(), operation, message);
     } else {
-        assert_non_null(result);
+        assert_valid(result);
         assert_reported(haul_device_sync(device), operation, message);
     }
     assert_int_equal(haul_device_sync(device), HAUL_OK); /* only once */
@@ -155,9 +156,9 @@ static void several(haul_device *device)
         return;
     for (int i = 0; i < 40; i++) {
         haul_scope *scope = haul_scope_push();
-        assert_non_null(haul_index_select(x, 0, i % 2 ? a : right));
-        assert_non_null(haul_index_select(x, 0, i % 2 ? b : a));
-        assert_non_null(haul_cross_entropy(x, haul_expand(b, HAUL_SHAPE(10))));
+        assert_valid(haul_index_select(x, 0, i % 2 ? a : right));
+        assert_valid(haul_index_select(x, 0, i % 2 ? b : a));
+        assert_valid(haul_cross_entropy(x, haul_expand(b, HAUL_SHAPE(10))));
         assert_reported(haul_device_sync(device), "haul_index_select",
                         "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
         haul_tensor *y = haul_index_select(x, 0, right);
@@ -240,7 +241,7 @@ static void many_points(haul_device *device)
     for (int wrong = 0; wrong < 50; wrong += 7) {
         haul_scope *scope = haul_scope_push();
         for (int i = 0; i < 50; i++)
-            assert_non_null(haul_to(haul_index_select(x, 0, i == wrong ? a : right), haul_cpu()));
+            assert_valid(haul_to(haul_index_select(x, 0, i == wrong ? a : right), haul_cpu()));
         assert_reported(haul_device_sync(device), "haul_index_select",
                         "haul_index_select: index[0] is 10, but axis 0 has 10 elements");
         assert_int_equal(haul_device_sync(device), HAUL_OK);
@@ -259,7 +260,7 @@ static void test_index_faults__are_reported_behind_many_points(void **state)
 static void waits(haul_device *device)
 {
     haul_tensor *x = counting(device, HAUL_SHAPE(10, 3), 30), *right = indices(device, HAUL_I64, 1, (int64_t[]){9});
-    assert_non_null(haul_index_select(x, 0, right));
+    assert_valid(haul_index_select(x, 0, right));
     assert_int_equal(haul_device_sync(device), HAUL_OK);
     int64_t             before = haul_sync_count();
     haul_transfer_stats copies, now;
@@ -288,11 +289,11 @@ static void test_index_faults__are_looked_for_where_a_kernel_checked(void **stat
     haul_tensor *index = haul_to(haul_zeros(HAUL_I64, HAUL_SHAPE(2)), null);
     (void)state;
     for (int i = 1; i < 4; i++) {
-        assert_non_null(haul_index_select(x, 0, index));
-        assert_non_null(haul_index_select(x, 0, index));
+        assert_valid(haul_index_select(x, 0, index));
+        assert_valid(haul_index_select(x, 0, index));
         assert_int_equal(haul_device_sync(null), HAUL_OK);
         assert_int_equal(null_index_faults(), i); /* one for the two */
-        assert_non_null(haul_add(x, x));
+        assert_valid(haul_add(x, x));
         assert_int_equal(haul_device_sync(null), HAUL_OK);
         assert_int_equal(haul_device_sync(null), HAUL_OK);
         assert_int_equal(null_index_faults(), i);
@@ -347,7 +348,7 @@ static haul_status select_wrong(void *context)
     haul_device *device = context;
     haul_tensor *x = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(10, 3)), device);
     haul_tensor *index = haul_to(haul_full(HAUL_I64, HAUL_SHAPE(4), 10), device);
-    return haul_index_select(x, 0, index) ? HAUL_OK : haul_error_status();
+    return haul_tensor_check(haul_index_select(x, 0, index));
 }
 
 static void dry_run(haul_device *device)
@@ -377,8 +378,8 @@ static void all_wrong(haul_device *device)
     haul_tensor *index = haul_to(haul_arange(HAUL_I64, 10, 10 + MANY, 1), device);
     haul_tensor *y = haul_index_select(x, 0, index);
     long long    at = -1, value = -1;
-    assert_true(at_once(device) == !y);
-    assert_int_equal(y ? haul_device_sync(device) : haul_error_status(), HAUL_INVALID_ARGUMENT);
+    assert_true(at_once(device) == is_failed(y));
+    assert_int_equal(at_once(device) ? haul_error_status() : haul_device_sync(device), HAUL_INVALID_ARGUMENT);
     assert_int_equal(sscanf(haul_error_message(), "haul_index_select: index[%lld] is %lld", &at, &value), 2);
     assert_true(at >= 0 && at < MANY);
     assert_int_equal(value, at + 10);
@@ -398,9 +399,10 @@ static void *select_often(void *context)
              10 + *n);
     for (int i = 0; i < 200; i++) {
         haul_scope *inner = haul_scope_push();
-        right = right && !haul_index_select(x, 0, index) && strcmp(haul_error_message(), message) == 0;
+        right = right && is_failed(haul_index_select(x, 0, index)) && strcmp(haul_error_message(), message) == 0;
         haul_error_clear();
-        right = right && haul_index_select(x, 0, haul_sub(index, haul_ones(HAUL_I64, HAUL_SHAPE(1))));
+        right =
+            right && haul_tensor_is_valid(haul_index_select(x, 0, haul_sub(index, haul_ones(HAUL_I64, HAUL_SHAPE(1)))));
         haul_scope_pop(inner);
     }
     haul_scope_pop(scope);

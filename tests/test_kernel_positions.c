@@ -17,6 +17,7 @@
 #define __umulhi(a, b)            ((unsigned)((unsigned long long)(a) * (b) >> 32))
 #define __shfl_sync(m, s, l)      (s)
 #define __shfl_down_sync(m, s, w) (s)
+#define atomicCAS(at, old, value) __sync_val_compare_and_swap(at, old, value)
 static const struct {
     unsigned x;
 } threadIdx;
