@@ -76,12 +76,6 @@ haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor
     return haul__result(y);
 }
 
-/* A module decides itself what HAUL_NONE means. */
-static haul_status check_input(const haul_tensor *x, const char *operation)
-{
-    return haul__is_none(x) ? HAUL_OK : haul__check_tensor(operation, "x", x);
-}
-
 haul_tensor *haul_call(haul_module *module, haul_tensor *x)
 {
     if (haul__check_module(module, "haul_call") || haul__check_optional("haul_call", "x", x))
