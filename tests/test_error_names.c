@@ -25,7 +25,7 @@ static fixture make(void)
     f.turned = haul_permute(f.f32, (const int[]){1, 0}, 2);
     f.wide = haul_expand(haul_ones(HAUL_F32, HAUL_SHAPE(1)), HAUL_SHAPE(5));
     f.net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2));
-    f.sgd = haul_sgd(f.net);
+    f.sgd = haul_sgd(f.net, 0.001);
     assert_int_equal(haul_error_status(), HAUL_OK);
     return f;
 }

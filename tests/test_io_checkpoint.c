@@ -329,8 +329,8 @@ static void test_checkpoint__refuses_an_optimizer_of_another_module(void **state
 
     /* one that trains a part of the module, or all of a larger one, leaves nothing out */
     haul_module    *whole = HAUL_SEQUENTIAL(a.net, haul_nn_linear(3, 2));
-    haul_optimizer *part = haul_sgd(haul_module_child(whole, "1"), .momentum = 0.9);
-    haul_optimizer *all = haul_sgd(whole, .momentum = 0.9);
+    haul_optimizer *part = haul_sgd(haul_module_child(whole, "1"), 0.001, .momentum = 0.9);
+    haul_optimizer *all = haul_sgd(whole, 0.001, .momentum = 0.9);
     assert_int_equal(save(whole, a.optimizer), HAUL_OK);
     assert_int_equal(haul_load_checkpoint("x.ckpt", whole, a.optimizer, &position), HAUL_OK);
     assert_refused(save(a.net, all), HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "the optimizer trains '1.weight'");
@@ -342,7 +342,7 @@ static void test_checkpoint__refuses_to_leave_out_another_optimizer(void **state
 {
     (void)state;
     haul_scope *scope = haul_scope_push();
-    training    t = begin(1, false), other = {t.net, haul_adam(t.net)};
+    training    t = begin(1, false), other = {t.net, haul_adam(t.net, 0.001)};
     step(&t);
     assert_int_equal(save(t.net, t.optimizer), HAUL_OK); /* the other one has no state yet */
     step(&other);
@@ -355,7 +355,7 @@ static void test_checkpoint__refuses_to_leave_out_another_optimizer(void **state
     /* each with what it trains */
     haul_module    *first = HAUL_SEQUENTIAL(haul_nn_linear(6, 5)), *second = HAUL_SEQUENTIAL(haul_nn_linear(5, 3));
     training        whole = {HAUL_SEQUENTIAL(first, second), NULL};
-    haul_optimizer *a = haul_sgd(first, .momentum = 0.9), *b = haul_adam(second);
+    haul_optimizer *a = haul_sgd(first, 0.001, .momentum = 0.9), *b = haul_adam(second, 0.001);
     whole.optimizer = a, step(&whole);
     whole.optimizer = b, step(&whole);
     assert_refused(save(whole.net, a), HAUL_STATE, "haul_save_checkpoint",
@@ -397,7 +397,7 @@ static void *train_and_save(void *number)
         haul_training_position position = {1, i};
         haul_scope            *scope = haul_scope_push();
         haul_module           *net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2));
-        haul_optimizer        *adam = haul_adam(net);
+        haul_optimizer        *adam = haul_adam(net, 0.001);
         haul_backward(haul_sum(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)))), HAUL_NONE);
         if (haul_optimizer_step(adam) || haul_save_checkpoint(path, net, adam, position, NULL, 0) ||
             haul_load_checkpoint(path, net, adam, &position) || position.batch != i)
@@ -433,7 +433,7 @@ static void test_checkpoint__refuses_state_that_the_optimizer_does_not_use(void 
     training               t = begin(1, false), plain = begin(2, false);
     step(&t);
     assert_int_equal(save(t.net, t.optimizer), HAUL_OK);
-    plain.optimizer = haul_sgd(plain.net, .lr = 0.1);
+    plain.optimizer = haul_sgd(plain.net, 0.1);
     assert_refused(haul_load_checkpoint("x.ckpt", plain.net, plain.optimizer, &position), HAUL_INVALID_ARGUMENT,
                    "haul_load_checkpoint", "'0.weight.momentum' is state that this optimizer (sgd) does not use");
     haul_scope_pop(scope);

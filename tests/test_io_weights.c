@@ -85,7 +85,7 @@ static void write_file(const char *json, const char *data, size_t bytes)
 static void train(haul_module *net)
 {
     haul_scope     *scope = haul_scope_push();
-    haul_optimizer *sgd = haul_sgd(net, .lr = 0.1, .momentum = 0.9);
+    haul_optimizer *sgd = haul_sgd(net, 0.1, .momentum = 0.9);
     for (int i = 0; i < 3; i++) {
         haul_tensor *loss = haul_sum(haul_square(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)))));
         haul_optimizer_zero_grad(sgd);
@@ -152,8 +152,8 @@ static void test_weights__of_a_checkpoint_load_alone(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_module *trained = make(1), *other = make(2);
     train(trained);
-    assert_ok(
-        haul_save_checkpoint("w.checkpoint", trained, haul_adam(trained), (haul_training_position){1, 3}, NULL, 0));
+    assert_ok(haul_save_checkpoint("w.checkpoint", trained, haul_adam(trained, 0.001), (haul_training_position){1, 3},
+                                   NULL, 0));
     assert_ok(haul_load_weights("w.checkpoint", other, .prefix = "model."));
     content expected = content_of(trained), got = content_of(other);
     assert_same(&expected, &got);

@@ -69,6 +69,9 @@ LINES = [
     ("haul_shapes(100, 1)", "haul_shapes(100, .seed = 1)"),
     ("haul_blobs(100, 1)", "haul_blobs(100, .test = true)"),
     ('haul_model_new("mlp", 3)', 'haul_model_new("mlp", .input = HAUL_SHAPE(1, 28, 28), .outputs = 3)'),
+    ('haul_open_safetensors("w", true)', 'haul_open_safetensors("w", .map = true)'),
+    ('haul_save_weights("w", s->net, NULL, 0)', 'haul_save_weights("w", s->net, .metadata = NULL)'),
+    ('haul_load_weights("w", s->net, "encoder.")', 'haul_load_weights("w", s->net, .prefix = "encoder.")'),
     ("haul_events_subscribe(s->hear, HAUL_EVENT_COPY)", "haul_events_subscribe(s->hear, .kinds = HAUL_EVENT_COPY)"),
 ]
 # C++ fills this struct in by position without a warning.

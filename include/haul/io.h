@@ -39,9 +39,10 @@ HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_te
  * truncation removed ends the process with SIGBUS, which no library can turn into an error. Replacing the file by
  * renaming another one over it is safe, and all of Haul's writers do so. */
 typedef struct haul_safetensors haul_safetensors;
-typedef struct haul_open_safetensors_options {
+typedef struct HAUL__DESIGNATED haul_open_safetensors_options {
     const char *path; /* positional */
-    bool        map;
+    HAUL__GUARD
+    bool map;
 } haul_open_safetensors_options;
 #define haul_open_safetensors(...)                                                                                     \
     haul_open_safetensors_with(HAUL__OPTIONS(haul_open_safetensors_options, .path = __VA_ARGS__))
@@ -65,8 +66,9 @@ HAUL_API haul_status  haul_safetensors_metadata_entry(const haul_safetensors *fi
 
 /* A module's parameters and buffers as one safetensors file: haul_save_weights(path, module). The file's metadata has
  * the entry "format": "pt", which readers for PyTorch look for, and those given; a "format" among these replaces it. */
-typedef struct haul_save_weights_options {
-    haul_module          *module; /* positional */
+typedef struct HAUL__DESIGNATED haul_save_weights_options {
+    haul_module *module; /* positional */
+    HAUL__GUARD
     const haul_text_pair *metadata;
     int                   metadata_count;
 } haul_save_weights_options;
@@ -93,8 +95,9 @@ typedef struct haul_weights_report {
  *   .map         tensors on the CPU lie in the mapped file afterwards where haul_open_safetensors(.map) allows it, they
  *                are contiguous, and no conversion is needed; the others are copied. Handles stay valid; views made
  *                before keep the old memory. */
-typedef struct haul_load_weights_options {
-    haul_module         *module; /* positional */
+typedef struct HAUL__DESIGNATED haul_load_weights_options {
+    haul_module *module; /* positional */
+    HAUL__GUARD
     const char          *prefix, *add_prefix;
     bool                 partial, convert, map;
     haul_weights_report *report; /* filled on success; zeros on failure */
