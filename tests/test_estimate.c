@@ -128,6 +128,23 @@ static void test_flops__training_step(void **state)
     haul_scope_pop(scope);
 }
 
+/* Up to eight parameters of one dtype are one operation. */
+static void test_flops__optimizer_groups(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_module *layers[5];
+    for (int i = 0; i < 5; i++)
+        layers[i] = haul_nn_linear(i ? 10 : 100, 10);
+    dense d = {.net = haul_nn_sequential(layers, 5)};
+    d.sgd = haul_sgd(d.net, .lr = 0.1, .momentum = 0.9);
+    haul_estimate_result r = estimated(dense_step, &d);
+    assert_int_equal(calls_of(&r, "haul_sgd"), 2);
+    assert_true(flops_of(&r, "haul_sgd") == 6 * (100 * 10 + 10 + 4 * (10 * 10 + 10)));
+    haul_estimate_free(&r);
+    haul_scope_pop(scope);
+}
+
 /* ---- nothing happens ---- */
 
 typedef struct heard {
@@ -492,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_flops__products),
         cmocka_unit_test(test_flops__convolution),
         cmocka_unit_test(test_flops__training_step),
+        cmocka_unit_test(test_flops__optimizer_groups),
         cmocka_unit_test(test_run__allocates_and_computes_nothing),
         cmocka_unit_test(test_run__on_meta),
         cmocka_unit_test(test_run__leaves_a_training_as_it_was),
