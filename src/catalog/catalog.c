@@ -81,7 +81,8 @@ haul_status haul_operation_describe(int index, haul_operation_info *out)
         return status;
     const haul__catalog_entry *entry = &haul__catalog[index];
     const haul__operation     *operation = entry->operation;
-    haul_operation_info info = {.name = operation->name, .variadic = operation->repeat > 0, .has_into = entry->has_into};
+    haul_operation_info        info = {
+               .name = operation->name, .variadic = operation->repeat > 0, .has_into = entry->has_into};
     list_operands(operation, &info);
     list_results(operation, &info);
     list_dtypes(operation, &info);
