@@ -242,7 +242,7 @@ haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count)
     if (!axes && count > 0) {
         haul__fail(HAUL_INVALID_ARGUMENT, haul__operation_permute.name, "axes",
                    "axes is NULL; an array of %d axes is expected", count);
-        return NULL;
+        return haul__failed_tensor();
     }
     for (int d = 0; d < a.count && d < HAUL_MAX_DIMS; d++)
         a.axes[d] = axes[d];
