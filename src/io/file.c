@@ -132,7 +132,7 @@ static void destroy_mapping(void *object)
     haul__free(mapping);
 }
 
-static const haul__class mapping_class = {"mapping of a file", destroy_mapping};
+static const haul__class mapping_class = {.name = "mapping of a file", .destroy = destroy_mapping};
 
 haul__mapping *haul__file_map(const haul__file *file)
 {

@@ -176,7 +176,7 @@ static void destroy_names(void *object)
     haul__free(n);
 }
 
-static const haul__class names_class = {"list of names", destroy_names};
+static const haul__class names_class = {.name = "list of names", .destroy = destroy_names};
 
 /* Made in the caller's scope, before anything is changed. */
 static names *names_new(void)
