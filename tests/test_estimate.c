@@ -137,7 +137,7 @@ static void test_flops__optimizer_groups(void **state)
     for (int i = 0; i < 5; i++)
         layers[i] = haul_nn_linear(i ? 10 : 100, 10);
     dense d = {.net = haul_nn_sequential(layers, 5)};
-    d.sgd = haul_sgd(d.net, .lr = 0.1, .momentum = 0.9);
+    d.sgd = haul_sgd(d.net, 0.1, .momentum = 0.9);
     haul_estimate_result r = estimated(dense_step, &d);
     assert_int_equal(calls_of(&r, "haul_sgd"), 2);
     assert_true(flops_of(&r, "haul_sgd") == 6 * (100 * 10 + 10 + 4 * (10 * 10 + 10)));

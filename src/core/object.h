@@ -120,8 +120,8 @@ static inline void haul__object_free(haul__object *object, size_t bytes)
         haul__small_free(object, bytes);
 }
 
-void haul__object_keep(void *object);    /* NULL is ignored */
-void haul__object_release(void *object); /* NULL is ignored */
+void haul__object_keep(void *object);            /* NULL is ignored */
+void haul__object_release(void *object);         /* NULL is ignored */
 bool haul__object_is_shared(const void *object); /* is there a reference beside the caller's? */
 
 /* Is `p`, which is not NULL, an object that is not over? */

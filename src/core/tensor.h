@@ -144,7 +144,7 @@ haul_tensor *haul__failed_tensor(void);
 haul_tensor *haul__result(haul_tensor *t);
 
 /* The same for the result of an inner call: its error is said to be that of `operation`. */
-haul_tensor *haul__result_within(haul_tensor *t, const char *operation);
+haul_tensor             *haul__result_within(haul_tensor *t, const char *operation);
 extern const haul__class haul__tensor_class;
 
 /* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
