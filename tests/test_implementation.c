@@ -261,7 +261,7 @@ static void test_implementation__unknown_reports_are_named(void **state)
     char err[4096];
     (void)state;
     assert_true(in_child("chooses_twice", "HAUL_DEBUG", "dispach, dispatch", err, sizeof err));
-    assert_ptr_equal(strstr(err, "HAUL_DEBUG: \"dispach\" is not known; these are: dispatch\n"), err);
+    assert_ptr_equal(strstr(err, "HAUL_DEBUG: \"dispach\" is not known; these are: lifetimes, dispatch\n"), err);
     assert_int_equal(lines_of(err), 4);
 }
 
