@@ -1,0 +1,175 @@
+"""Random calls of every public function, with objects that are wrong, stale or missing: errors, but no crash, and nothing
+leaks. The calls are written from the headers; random_calls/driver.c makes them, with HAUL_DEBUG=lifetimes.
+
+HAUL_TEST_CALLS=N makes N calls, HAUL_TEST_THREADS=N makes them from N threads, HAUL_TEST_SEED=N draws others."""
+# ctest: timeout=600; labels=slow
+import json
+import os
+import re
+import subprocess
+import sys
+
+source, build = os.environ["HAUL_SOURCE"], os.environ["HAUL_BUILD"]
+sanitize = os.environ.get("HAUL_SANITIZE", "")
+compiler = os.environ["HAUL_CC"].split()
+visible = '__attribute__((visibility("default")))'
+
+# Not called at random, and why.
+LEFT_OUT = {
+    "haul_error_set": "takes a format", "haul_tensor_fail": "takes a format",
+    "haul_scope_push": "in the driver", "haul_scope_push_named": "in the driver", "haul_scope_pop": "in the driver",
+    "haul_scope_return": "in the driver", "haul_keep": "in the driver", "haul_take": "in the driver",
+    "haul_release": "in the driver", "haul_drop": "in the driver", "haul_estimate": "in the driver",
+    "haul_estimate_free": "in the driver", "haul_loader_next": "in the driver",
+    "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",
+    "haul_unmap": "frees what the program still has a pointer to",
+}
+KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
+         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_safetensors": "SAFETENSORS"}
+VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)",
+          "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
+          "haul_device *": "device(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
+          "haul_tensor **": "one_in(r, 40) ? NULL : r->outs", "haul_module *const *": "r->modules",
+          "const haul_named_tensor *": "one_in(r, 40) ? NULL : r->named",
+          "const haul_text_pair *": "one_in(r, 40) ? NULL : r->pairs", "const int *": "one_in(r, 40) ? NULL : r->axes",
+          "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
+          "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
+          "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source"}
+LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver
+
+
+def fail(text):
+    print(text, file=sys.stderr)
+    sys.exit(1)
+
+
+def preprocessed():
+    done = subprocess.run([*compiler, "-std=c11", "-E", "-P", "-x", "c", "-I", f"{source}/include", "-"], text=True,
+                          input="#include <haul/haul.h>\n", stdout=subprocess.PIPE, check=True)
+    return re.sub(r"\s+", " ", re.sub(r"__extension__|__attribute__\(\((?!visibility).*?\)\)\)?", " ", done.stdout))
+
+
+def functions(text):
+    """(result, name, [(type, name)])"""
+    for piece in text.split(visible)[1:]:
+        declaration = piece.split(";")[0].strip()
+        found = re.match(r"(.*?)\b(haul_\w+) ?\((.*)\)$", declaration)
+        if not found:
+            if declaration.startswith("extern"):
+                continue
+            fail(f"not understood: {declaration}")
+        parameters = []
+        for one in re.split(r",(?![^(]*\))", found[3]):
+            one = one.strip()
+            if "(*" in one or one == "...":
+                parameters.append(("function", ""))
+            elif one != "void":
+                parts = re.match(r"(.*?)(\w+)$", one) or fail(f"not understood: {one}")
+                parameters.append((parts[1].strip(), parts[2]))
+        yield found[1].strip(), found[2], parameters
+
+
+def value(type_name, name, structs, enums):
+    """An expression for a parameter or an option."""
+    if type_name == "int":
+        return "length(r)" if name in LENGTHS else "(int)integer(r)"
+    if type_name in VALUES:
+        return VALUES[type_name]
+    plain = re.sub(r"^const ", "", type_name)
+    pointed = re.match(r"(\w+) \*$", plain)
+    if pointed and pointed[1] in KINDS:
+        return f"object(r, {KINDS[pointed[1]]})"
+    if plain in VALUES:
+        return VALUES[plain]
+    if type_name == "function":
+        return "NULL"
+    if type_name.startswith("const ") and pointed and pointed[1] in structs:
+        return f"one_in(r, 40) ? NULL : fill_{pointed[1]}(r)"
+    if pointed:
+        return "memory(r)"
+    if plain in enums:
+        return f"({plain})(next(r) % 5)"
+    if plain in structs:
+        return f"({plain}){{0}}"
+    return fail(f"no value for a {type_name} {name}: random_calls.py should have one")
+
+
+def fields(body):
+    for one in body.split(";"):
+        one = one.strip()
+        if not one or "haul__guard" in one or "[0]" in one or "(*" in one:
+            continue
+        parts = re.match(r"((?:const )?(?:struct )?\w+) (.*)$", one)
+        for name in parts[2].split(","):
+            name = name.strip()
+            stars = re.match(r"\**(?:const \*)?", name)[0]
+            name = name[len(stars):]
+            array = re.match(r"(\w+)\[(\w+)\]$", name)
+            yield f"{parts[1]} {stars}".strip(), array[1] if array else name, array and array[2]
+
+
+def filler(name, body, structs, enums):
+    lines = [f"static const {name} *fill_{name}(run *r)", "{", f"    static _Thread_local {name} o;",
+             "    memset(&o, 0, sizeof o);"]
+    for type_name, field, array in fields(body):
+        if type_name in structs or field.startswith("haul__"):
+            continue  # left at zero: not given
+        what = value(type_name, field, structs, enums)
+        to = f"o.{field}[next(r) % {array}]" if array else f"o.{field}"
+        lines.append(f"    if (one_in(r, 2))\n        {to} = {what};")
+    return "\n".join([*lines, "    return &o;", "}", ""])
+
+
+def held(result, call):
+    pointed = re.match(r"(?:const )?(\w+) \*$", result)
+    if pointed and pointed[1] in KINDS:
+        return f"hold(r, {KINDS[pointed[1]]}, {call});"
+    return f"look_at({call});" if result == "const char *" else f"(void){call};"
+
+
+def write_calls():
+    text = preprocessed()
+    structs = dict((b, a) for a, b in re.findall(r"typedef struct \w+ \{ ((?:[^{}]|\{[^{}]*\})*)\} (\w+)", text))
+    enums = set(re.findall(r"typedef enum \w+ \{[^{}]*\} (\w+)", text))
+    out, names = [], []
+    wanted = [f for f in functions(text) if f[1] not in LEFT_OUT]
+    taken = {re.sub(r"^const | \*$", "", t) for f in wanted for t, _ in f[2]}
+    for name, body in structs.items():
+        if name in taken and any(t == f"const {name} *" for f in wanted for t, _ in f[2]) and f"const {name} *" not in VALUES:
+            out.append(filler(name, body, structs, enums))
+    for result, name, parameters in wanted:
+        call = f"{name}({', '.join(value(t, n, structs, enums) for t, n in parameters)})"
+        out.append(f"static void call_{name}(run *r)\n{{\n    (void)r;\n    {held(result, call)}\n}}\n")
+        names.append(name)
+    rows = "".join(f'    {{"{n}", call_{n}}},\n' for n in names)
+    out.append("static const struct {\n    const char *name;\n    void (*call)(run *r);\n} calls[] = {\n" + rows + "};\n")
+    with open("calls.h", "w", encoding="utf-8") as f:
+        f.write("\n".join(out))
+    with open("count.h", "w", encoding="utf-8") as f:
+        f.write(f"enum {{ CALLS = {len(names)} }};\n")
+    return set(names)
+
+
+called = write_calls()
+listed = json.loads(subprocess.run([os.environ["HAUL"], "ops", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+public = {o["name"] for o in listed}
+missing = {n for n in public if n not in called and f"{n}_with" not in called and n not in LEFT_OUT}
+declared = {m for m in missing if re.search(rf"\b{m}\b", preprocessed())}
+if declared:
+    fail(f"never called: {', '.join(sorted(declared))}")
+flags = [f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined"] if sanitize else []
+built = subprocess.run([*compiler, "-std=c11", "-g", "-O1", *flags, "-I", f"{source}/include", "-I", ".",
+                        f"{source}/tests/random_calls/driver.c", "-o", "driver", "-L", build, "-lhaul", "-lm", "-lpthread",
+                        f"-Wl,-rpath,{build}"], check=False)
+if built.returncode:
+    fail("random_calls/driver.c does not compile")
+count = os.environ.get("HAUL_TEST_CALLS", "30000")
+seed = os.environ.get("HAUL_TEST_SEED", "1")
+threads = os.environ.get("HAUL_TEST_THREADS")
+environment = dict(os.environ, HAUL_DEBUG="lifetimes", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere")
+for number in [threads] if threads else ["1", "8"]:
+    done = subprocess.run(["./driver", count, number, seed], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env=environment, check=False)
+    print(f"{number} threads: exit {done.returncode}: {done.stderr[-4000:]}")
+    if done.returncode:
+        sys.exit(1)

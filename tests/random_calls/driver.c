@@ -1,0 +1,347 @@
+/* Random calls of the public interface: objects that are valid, stale, failed, of another kind, or not there, and
+ * numbers of all kinds. calls.h, which random_calls.py writes from the headers, has a function for each public one.
+ *
+ *     driver CALLS THREADS SEED */
+#include <haul/haul.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many functions calls.h has. */
+#include "count.h"
+
+/* Kinds of objects: the pool has a row of each. */
+enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCALER, SAFETENSORS, KINDS };
+enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
+
+typedef struct run {
+    uint64_t          state;
+    void             *pool[KINDS][ROW];
+    haul_scope       *scopes[SCOPES];
+    int               depth;
+    void             *kept[KEPT];
+    int               kept_count;
+    haul_tensor      *tensors[LIST], *outs[LIST];
+    haul_module      *modules[LIST];
+    haul_named_tensor named[LIST];
+    haul_text_pair    pairs[LIST];
+    int               axes[LIST];
+    const char       *texts[LIST];
+    long long         calls, failures;
+    bool              done[CALLS];              /* which functions succeeded */
+    _Alignas(64) unsigned char buffer[1 << 16]; /* what calls read and write */
+} run;
+
+static uint64_t next(run *r)
+{
+    r->state = r->state * 6364136223846793005u + 1442695040888963407u;
+    return r->state >> 33;
+}
+
+static bool one_in(run *r, unsigned n)
+{
+    return next(r) % n == 0;
+}
+
+/* ---- values ---- */
+
+static int64_t integer(run *r)
+{
+    static const int64_t some[] = {INT64_MAX, INT64_MIN, INT_MAX, INT_MIN, (int64_t)1 << 53};
+    return one_in(r, 60) ? some[next(r) % 5] : (int64_t)(next(r) % 8) - 2;
+}
+
+/* Lengths of lists, which have LIST elements. */
+static int length(run *r)
+{
+    return (int)(next(r) % (LIST + 2)) - 1;
+}
+
+static size_t size(run *r)
+{
+    static const size_t some[] = {0, 1, 4, 8, 16, 64, 4096, 1 << 16};
+    return some[next(r) % 8];
+}
+
+static double number(run *r)
+{
+    static const double some[] = {NAN, INFINITY, -INFINITY, 1e300, -0.0, 1e10, 0.5, 1e-300};
+    return one_in(r, 4) ? some[next(r) % 8] : (double)(next(r) % 6) - 1;
+}
+
+static haul_dtype dtype(run *r)
+{
+    return one_in(r, 2) ? HAUL_F32 : (haul_dtype)(next(r) % (HAUL_DTYPE_END + 2));
+}
+
+static haul_shape shape(run *r)
+{
+    if (one_in(r, 2))
+        return HAUL_SHAPE(2, 3);
+    haul_shape s = {.ndim = (int)(next(r) % 5)};
+    if (one_in(r, 40))
+        s.ndim = one_in(r, 2) ? HAUL_MAX_DIMS + 1 : -1;
+    for (int i = 0; i < HAUL_MAX_DIMS; i++)
+        s.dims[i] = one_in(r, 20) ? -1 : (int64_t)(next(r) % 4) + !one_in(r, 20);
+    return s;
+}
+
+static const char *text(run *r)
+{
+    static const char *const some[] = {"x.npy", "x.safetensors", "x.checkpoint", "missing", "",     "0",   "weight",
+                                       "bias",  "simplecnn",     "dense",        "cpu",     "meta", "all", NULL};
+    return some[next(r) % (sizeof some / sizeof *some)];
+}
+
+static void *memory(run *r)
+{
+    return one_in(r, 40) ? NULL : r->buffer;
+}
+
+/* ---- objects ---- */
+
+static haul_device *device(run *r)
+{
+    const unsigned n = (unsigned)(next(r) % 20);
+    if (n == 0)
+        return r->pool[next(r) % KINDS][next(r) % ROW];
+    return n == 1 ? NULL : n == 2 ? haul_device_get("nowhere:3") : n < 6 ? haul_device_get("meta") : haul_cpu();
+}
+
+static void *object(run *r, enum kind kind)
+{
+    switch (next(r) % 60) {
+    case 0: return NULL;
+    case 1: return haul_none;
+    case 2: return haul_cpu();
+    case 3: return r->depth ? (void *)r->scopes[next(r) % (unsigned)r->depth] : NULL;
+    case 4:
+    case 5: /* of another kind */ return r->pool[next(r) % KINDS][next(r) % ROW];
+    default: return r->pool[kind][next(r) % ROW];
+    }
+}
+
+static haul_tensor *tensor(run *r)
+{
+    return object(r, TENSOR);
+}
+
+static void hold(run *r, enum kind kind, const void *result)
+{
+    if (result)
+        r->pool[kind][next(r) % ROW] = (void *)result;
+}
+
+static void look_at(const char *answer)
+{
+    if (answer && strlen(answer) > 1 << 20)
+        abort();
+}
+
+/* Fill the lists that calls take. */
+static void fill_lists(run *r)
+{
+    for (int i = 0; i < LIST; i++) {
+        r->tensors[i] = tensor(r);
+        r->modules[i] = object(r, MODULE);
+        r->named[i] = (haul_named_tensor){.name = text(r), .tensor = tensor(r)};
+        r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
+        r->axes[i] = (int)integer(r);
+    }
+}
+
+static haul_tensor *forward(haul_module *self, haul_tensor *x)
+{
+    return haul_module_is_training(self) ? haul_relu(x) : x;
+}
+
+static haul_tensor *function(haul_tensor *const *inputs, int count, void *context)
+{
+    (void)context;
+    return count ? haul_square(inputs[0]) : NULL;
+}
+
+static haul_status read_example(void *context, int64_t index, void *input, void *target)
+{
+    (void)context;
+    *(float *)input = (float)index;
+    *(float *)target = 1;
+    return index == 5 ? haul_error_set(HAUL_IO, "read_example", NULL, "example 5") : HAUL_OK;
+}
+
+static const haul_dataset_source source = {
+    .spec = {.input_dtype = HAUL_F32, .target_dtype = HAUL_F32}, .count = 6, .name = "numbers", .read = read_example};
+
+#include "calls.h"
+
+/* ---- lifetimes, which have rules of their own ---- */
+
+static void push(run *r)
+{
+    if (r->depth < SCOPES && (r->scopes[r->depth] = one_in(r, 2) ? haul_scope_push() : haul_scope_push_named("random")))
+        r->depth++;
+}
+
+static void pop(run *r)
+{
+    if (r->depth < 2)
+        return;
+    haul_scope *scope = r->scopes[--r->depth];
+    if (one_in(r, 3))
+        hold(r, TENSOR, haul_scope_return(scope, tensor(r)));
+    else
+        haul_scope_pop(scope);
+    if (one_in(r, 10)) /* popped already */
+        haul_scope_pop(scope);
+}
+
+static void keep(run *r)
+{
+    void *p = object(r, (enum kind)(next(r) % KINDS));
+    if (r->kept_count == KEPT)
+        return;
+    haul_error_clear();
+    if (one_in(r, 2))
+        haul_keep(p);
+    else
+        p = haul_take(p);
+    if (p && !haul_error_status())
+        r->kept[r->kept_count++] = p;
+}
+
+static void give_up(run *r)
+{
+    if (one_in(r, 3))
+        haul_drop(object(r, (enum kind)(next(r) % KINDS)));
+    else if (one_in(r, 8))
+        haul_release(object(r, (enum kind)(next(r) % KINDS))); /* not held: refused, or one of those that are */
+    else if (r->kept_count)
+        haul_release(r->kept[--r->kept_count]);
+}
+
+static haul_status estimated(void *context)
+{
+    run *r = context;
+    return haul_tensor_check(haul_matmul(tensor(r), tensor(r)));
+}
+
+static void estimate(run *r)
+{
+    haul_estimate_result result;
+    if (haul_estimate(estimated, r, &result) == HAUL_OK)
+        haul_estimate_free(&result);
+}
+
+static void next_batch(run *r)
+{
+    const haul_batch *batch = haul_loader_next(object(r, LOADER));
+    if (batch) {
+        hold(r, TENSOR, batch->x);
+        hold(r, TENSOR, batch->y);
+    }
+}
+
+static void (*const own_calls[])(run *) = {push, pop, keep, give_up, estimate, next_batch};
+
+/* ---- running ---- */
+
+static void restock(run *r)
+{
+    haul_set_device(haul_cpu());
+    haul_memory_set_limit(haul_cpu(), (int64_t)1 << 30);
+    haul_set_num_threads(2);
+    haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2), haul_nn_relu());
+    hold(r, MODULE, net);
+    hold(r, OPTIMIZER, haul_sgd(net, 0.1, .momentum = 0.9));
+    hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
+    hold(r, DATASET, haul_blobs(6));
+    hold(r, LOADER, haul_loader_new(r->pool[DATASET][next(r) % ROW], .batch = 2, .workers = one_in(r, 4)));
+    hold(r, SAFETENSORS, haul_open_safetensors("x.safetensors"));
+    const haul_shape shapes[] = {HAUL_SHAPE(2, 3), HAUL_SHAPE(2, 3),  HAUL_SHAPE(3, 2),
+                                 HAUL_SHAPE(3),    HAUL_SCALAR_SHAPE, HAUL_SHAPE(1, 2, 4, 4)};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        haul_tensor *t = haul_uniform(HAUL_F32, shapes[i], -1, 1);
+        hold(r, TENSOR, one_in(r, 2) ? haul_set_requires_grad(t, true) : t);
+    }
+    hold(r, TENSOR, haul_randint(HAUL_I64, HAUL_SHAPE(2), 0, 2));
+    hold(r, TENSOR, haul_zeros(HAUL_BOOL, HAUL_SHAPE(2, 3)));
+}
+
+static void call_one(run *r)
+{
+    const bool     verbose = getenv("VERBOSE") != NULL;
+    const unsigned n = (unsigned)(next(r) % (CALLS + 60));
+    if (r->calls % 16 == 0)
+        restock(r);
+    if (r->calls % 7 == 0)
+        fill_lists(r);
+    if (verbose)
+        fprintf(stderr, "%lld %s\n", r->calls, n < CALLS ? calls[n].name : "lifetimes");
+    if (!one_in(r, 5))
+        haul_error_clear();
+    if (n < CALLS)
+        calls[n].call(r);
+    else
+        own_calls[n % (sizeof own_calls / sizeof *own_calls)](r);
+    r->calls++;
+    if (haul_error_status())
+        r->failures++;
+    else if (n < CALLS)
+        r->done[n] = true;
+    if (haul_error_status() && !*haul_error_message())
+        abort(); /* an error without words */
+}
+
+static long long wanted;
+
+static void *run_calls(void *context)
+{
+    run *r = context;
+    push(r);
+    while (r->calls < wanted)
+        call_one(r);
+    while (r->kept_count)
+        haul_release(r->kept[--r->kept_count]);
+    haul_autocast_end((haul_autocast_state){0});
+    while (r->depth)
+        haul_scope_pop(r->scopes[--r->depth]);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 2 ? atoi(argv[2]) : 1;
+    uint64_t  seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    run      *runs = calloc((size_t)threads, sizeof *runs);
+    pthread_t ids[64];
+    if (!runs || threads < 1 || threads > 64)
+        return 2;
+    wanted = (argc > 1 ? atoll(argv[1]) : 10000) / threads;
+    for (int i = 0; i < threads; i++) {
+        runs[i].state = seed * 64 + (uint64_t)i;
+        if (pthread_create(&ids[i], NULL, run_calls, &runs[i]))
+            return 2;
+    }
+    long long made = 0, failures = 0;
+    int       done = 0;
+    for (int i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+        made += runs[i].calls;
+        failures += runs[i].failures;
+    }
+    for (int n = 0; n < CALLS; n++) {
+        bool any = false;
+        for (int i = 0; i < threads; i++)
+            any = any || runs[i].done[n];
+        done += any;
+        if (!any && getenv("VERBOSE"))
+            fprintf(stderr, "never succeeded: %s\n", calls[n].name);
+    }
+    free(runs);
+    fprintf(stderr, "%lld calls, %lld failed; %d of %d functions succeeded at least once\n", made, failures, done,
+            CALLS);
+    return made >= 20000 && 10 * done < 7 * CALLS; /* they should not fail before they do anything */
+}
