@@ -61,19 +61,16 @@ typedef wide binary(wide a, wide b);
     {                                                                                                                  \
         return value;                                                                                                  \
     }
+// clang-format off
 #define UNARIES(X)                                                                                                     \
-    X(neg, -a)                                                                                                         \
-    X(abs, a < 0 ? -a : a)                                                                                             \
-    X(sign, (a > 0) - (a < 0))                                                                                         \
-    X(square, a *a) X(relu, a < 0 ? 0 : a) X(logical_not, a == 0) X(floor, a) X(ceil, a) X(round, a)
+    X(neg, -a) X(abs, a < 0 ? -a : a) X(sign, (a > 0) - (a < 0)) X(square, a * a) X(relu, a < 0 ? 0 : a)               \
+    X(logical_not, a == 0) X(floor, a) X(ceil, a) X(round, a)
 #define BINARIES(X)                                                                                                    \
-    X(add, a + b)                                                                                                      \
-    X(sub, a - b)                                                                                                      \
-    X(mul, a *b)                                                                                                       \
-    X(maximum, a > b ? a : b)                                                                                          \
-    X(minimum, a < b ? a : b) X(floor_div, floor_div(a, b)) X(remainder, b == 0 ? 0 : a - b * floor_div(a, b))         \
-        X(pow, power(a, b)) X(eq, a == b) X(ne, a != b) X(lt, a < b) X(le, a <= b) X(gt, a > b) X(ge, a >= b)          \
-            X(logical_and, a &&b) X(logical_or, a || b) X(logical_xor, !a != !b)
+    X(add, a + b) X(sub, a - b) X(mul, a * b) X(maximum, a > b ? a : b) X(minimum, a < b ? a : b)                      \
+    X(floor_div, floor_div(a, b)) X(remainder, b == 0 ? 0 : a - b * floor_div(a, b)) X(pow, power(a, b))               \
+    X(eq, a == b) X(ne, a != b) X(lt, a < b) X(le, a <= b) X(gt, a > b) X(ge, a >= b)                                  \
+    X(logical_and, a && b) X(logical_or, a || b) X(logical_xor, !a != !b)
+// clang-format on
 UNARIES(UNARY)
 BINARIES(BINARY)
 
