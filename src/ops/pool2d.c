@@ -20,13 +20,19 @@ typedef struct pool2d_params {
 #define POOL_WIDTH 64 /* channels that are taken side by side */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
-/* The part of window `o` that lies inside an axis of `size` elements. */
-#define POOL_FIRST(o, stride, padding)              M_MAX_OF((o) * (stride) - (padding), (I64)0)
-#define POOL_LAST(o, stride, padding, window, size) M_MIN_OF((o) * (stride) - (padding) + (window), size)
-/* The windows that element `i` is in: [POOL_FROM, POOL_TO]. */
+/* The part of window `o` of an axis that is inside it: [TOP, BOTTOM) of rows, [LEFT, RIGHT) of columns. */
+#define POOL_TOP(o)    M_MAX_OF((o) * p.stride_h - p.padding_h, (I64)0)
+#define POOL_BOTTOM(o) M_MIN_OF((o) * p.stride_h - p.padding_h + p.size_h, p.h)
+#define POOL_LEFT(o)   M_MAX_OF((o) * p.stride_w - p.padding_w, (I64)0)
+#define POOL_RIGHT(o)  M_MIN_OF((o) * p.stride_w - p.padding_w + p.size_w, p.w)
+/* The windows that element `i` of an axis is in: [FROM, TO] of rows or columns. */
 #define POOL_FROM(i, stride, padding, window)                                                                          \
     ((i) + (padding) < (window) ? (I64)0 : QUOTIENT((i) + (padding) - (window), stride) + 1)
 #define POOL_TO(i, stride, padding, count) least(QUOTIENT((i) + (padding), stride), (count) - 1)
+#define POOL_ROW_FROM(i)    POOL_FROM(i, p.stride_h, p.padding_h, p.size_h)
+#define POOL_ROW_TO(i)      POOL_TO(i, p.stride_h, p.padding_h, p.out_h)
+#define POOL_COLUMN_FROM(i) POOL_FROM(i, p.stride_w, p.padding_w, p.size_w)
+#define POOL_COLUMN_TO(i)   POOL_TO(i, p.stride_w, p.padding_w, p.out_w)
 
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
@@ -54,11 +60,9 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
                 found[o] = at + (I32)(2 * o) + (below ? width + low_right : right);
             }
         } else {
-            const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
-            const I64 y1 = POOL_LAST(oy, p.stride_h, p.padding_h, p.size_h, p.h);
+            const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
             for (I64 o = 0; o < p.out_w; o++) {
-                const I64 x0 = POOL_FIRST(o, p.stride_w, p.padding_w);
-                const I64 x1 = POOL_LAST(o, p.stride_w, p.padding_w, p.size_w, p.w);
+                const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
                 I64 best = y0 * p.w + x0;
                 for (I64 r = y0; r < y1; r++)
                     for (I64 c = x0; c < x1; c++) {
@@ -80,7 +84,7 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
-        const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
+        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
         if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
             /* The last of an odd number of rows or columns is in no window. */
             const I32 at = (I32)(r * p.w);
@@ -96,8 +100,7 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
         } else {
             for (I64 c = 0; c < p.w; c++) {
-                const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
-                const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
+                const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
                 A sum = 0;
                 for (I64 o = o0; o <= o1; o++)
                     for (I64 q = q0; q <= q1; q++)
@@ -108,25 +111,14 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
     }
 }
 
-/* The elements of x that the maxima came from: an element of y a work item. */
-KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
-{
-    FOR_ITEMS(i) {
-        const I64 plane = QUOTIENT(i, p.out_h * p.out_w);
-        out[i] = in0[p.x_offset + plane * p.h * p.w + index[p.index_offset + i]];
-    }
-}
-
 KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
     FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
-        const I64 y0 = POOL_FIRST(oy, p.stride_h, p.padding_h);
-        const I64 y1 = POOL_LAST(oy, p.stride_h, p.padding_h, p.size_h, p.h);
+        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
         for (I64 o = 0; o < p.out_w; o++) {
-            const I64 x0 = POOL_FIRST(o, p.stride_w, p.padding_w);
-            const I64 x1 = POOL_LAST(o, p.stride_w, p.padding_w, p.size_w, p.w);
+            const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
             A sum = 0;
             for (I64 r = y0; r < y1; r++)
                 for (I64 c = x0; c < x1; c++) sum += LOAD(x, r * p.w + c);
@@ -140,15 +132,13 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
     FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
-        const I64 o0 = POOL_FROM(r, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(r, p.stride_h, p.padding_h, p.out_h);
+        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
         for (I64 c = 0; c < p.w; c++) {
-            const I64 q0 = POOL_FROM(c, p.stride_w, p.padding_w, p.size_w);
-            const I64 q1 = POOL_TO(c, p.stride_w, p.padding_w, p.out_w);
+            const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
             A sum = 0;
             for (I64 o = o0; o <= o1; o++)
                 for (I64 q = q0; q <= q1; q++) {
-                    const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
-                    const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
+                    const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
                     sum += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
                 }
             STORE(out, i * p.w + c, sum);
@@ -174,10 +164,7 @@ KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_FIRST(at.row, p.stride_h, p.padding_h);
-        const I64 y1 = POOL_LAST(at.row, p.stride_h, p.padding_h, p.size_h, p.h);
-        const I64 x0 = POOL_FIRST(at.column, p.stride_w, p.padding_w);
-        const I64 x1 = POOL_LAST(at.column, p.stride_w, p.padding_w, p.size_w, p.w);
+        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
         GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const I64 first = y0 * p.w + x0;
         A best[CHUNKED ? POOL_WIDTH : 1];
@@ -207,9 +194,8 @@ KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I3
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_FROM(at.row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(at.row, p.stride_h, p.padding_h, p.out_h);
-        const I64 q0 = POOL_FROM(at.column, p.stride_w, p.padding_w, p.size_w);
-        const I64 q1 = POOL_TO(at.column, p.stride_w, p.padding_w, p.out_w);
+        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
+        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
         const I32 here = (I32)(at.row * p.w + at.column);
         A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
@@ -228,7 +214,8 @@ KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I3
     }
 }
 
-KERNEL3(max_pool2d_pick_columns, pool2d_params, T, out, const T, in0, const I32, index)
+/* The elements of x that the maxima came from: an element of y a work item. Row-major, p.channels is 1. */
+KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
 {
     FOR_ITEMS(i) {
         const I64 pixel = QUOTIENT(i, p.channels), n = QUOTIENT(pixel, p.out_h * p.out_w);
@@ -241,10 +228,7 @@ KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_FIRST(at.row, p.stride_h, p.padding_h);
-        const I64 y1 = POOL_LAST(at.row, p.stride_h, p.padding_h, p.size_h, p.h);
-        const I64 x0 = POOL_FIRST(at.column, p.stride_w, p.padding_w);
-        const I64 x1 = POOL_LAST(at.column, p.stride_w, p.padding_w, p.size_w, p.w);
+        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
         GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
         A sum[CHUNKED ? POOL_WIDTH : 1];
@@ -264,15 +248,13 @@ KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_FROM(at.row, p.stride_h, p.padding_h, p.size_h), o1 = POOL_TO(at.row, p.stride_h, p.padding_h, p.out_h);
-        const I64 q0 = POOL_FROM(at.column, p.stride_w, p.padding_w, p.size_w);
-        const I64 q1 = POOL_TO(at.column, p.stride_w, p.padding_w, p.out_w);
+        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
+        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
         A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
         for (I64 o = o0; o <= o1; o++)
             for (I64 q = q0; q <= q1; q++) {
-                const I64 rows = POOL_LAST(o, p.stride_h, p.padding_h, p.size_h, p.h) - POOL_FIRST(o, p.stride_h, p.padding_h);
-                const I64 columns = POOL_LAST(q, p.stride_w, p.padding_w, p.size_w, p.w) - POOL_FIRST(q, p.stride_w, p.padding_w);
+                const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
                 const A divisor = (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
                 GLOBAL const T *g = in0 + p.y_offset + ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
                 VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(g, l) / divisor;
@@ -431,17 +413,17 @@ static haul_status compute_backward(haul__call *c)
 static haul_status compute_pick(haul__call *c)
 {
     const pool2d_attributes *a = haul__attributes(c);
-    int                      kernel = c->operation->kernel;
     haul_tensor             *y = c->results[0], *index = c->operands[1];
     haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
     pool2d_params            p = a->p;
     if (!x)
         return haul_error_status();
     p.items = y->count;
+    p.channels = a->channels_last ? p.channels : 1;
     p.x_offset = x->offset;
     p.index_offset = index->offset;
-    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype, &y, 1,
-                               (haul_tensor *[]){x, index}, 2, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, c->operation->kernel, y->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p, sizeof p,
+                               p.items, GRAIN);
 }
 
 /* ---- maximum ---- */
