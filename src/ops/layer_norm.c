@@ -8,31 +8,22 @@
 // clang-format off
 /* kernel text begins */
 typedef struct layer_norm_params {
-    I64 items, n; /* rows, and elements of a row */
-    I64 at[6];    /* offsets of the buffers; -1 for one that is absent */
+    I64 items, n, at[6]; /* rows, elements of a row, offsets of the buffers: -1 for one that is absent */
     U64 eps;
 } layer_norm_params;
-
 #if defined(HAUL_KERNEL) && IS_FLOAT
 /* MEAN, that of TERM, an expression of j, over a row. S is what the lanes have. */
 TEMPLATE(layer_norm_mean, MEAN, S, TERM)
         LANE_VALUES(A, S);
         EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
         for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
-            EACH_LANE(l, SUM_LANES) {
-                const I64 j = k + l;
-                OF_LANE(S, l) += TERM;
-            }
-        EACH_LANE(l, p.n % SUM_LANES) {
-            const I64 j = p.n - p.n % SUM_LANES + l;
-            OF_LANE(S, l) += TERM;
-        }
+            EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
+        EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(S, l) += TERM; }
         LANE_TREE(A, S, SUM_OF)
         const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
 END_TEMPLATE
 
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
-
 KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
 {
     FOR_ROWS(i) {
@@ -66,11 +57,11 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
 #endif
 /* kernel text ends */
 // clang-format on
-
 enum { X, WEIGHT, BIAS };
 #define INPUTS(x, o) x, haul__optional((o)->weight), haul__optional((o)->bias)
 #define EPS(o)       (&(double){haul__option((o)->eps, 1e-5)})
 #define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
+#define SAVED        .saved_for = HAUL__FOR_ALL
 
 static haul_status infer(haul__call *c)
 {
@@ -83,8 +74,8 @@ static haul_status infer(haul__call *c)
         if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
             return haul__refuse_shape(c, i, "one dimension is expected, of the size of the last one of x");
     shape.dims[shape.ndim - 1] = forward ? 2 : shape.dims[shape.ndim - 1];
-    haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
-    return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
+    return haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape) ? haul_error_status()
+                                                                   : haul__describe(c, 0, x->dtype, &x->shape);
 }
 
 /* Of both: the kernels take two results and then the operands, and any buffer for one that is absent. */
@@ -135,10 +126,8 @@ static void gradient(haul__gradient *c)
 
 HAUL__OPERATION(layer_norm) = {
     .name = "haul_layer_norm",
-    .operands = {{"x", .saved_for = HAUL__FOR_ALL},
-                 {"weight", .optional = true, .saved_for = HAUL__FOR_ALL},
-                 {"bias", .optional = true}},
-    .results = {{"y"}, {"stats", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .operands = {{"x", SAVED}, {"weight", .optional = true, SAVED}, {"bias", .optional = true}},
+    .results = {{"y"}, {"stats", .hidden = true, SAVED}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .kernel = HAUL__K_layer_norm,
