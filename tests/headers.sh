@@ -24,6 +24,7 @@ haul_tensor *compute(haul_tensor *x, haul_tensor *w, int64_t n)
     x = haul_reshape(haul_to(x, haul_cpu(), .dtype = HAUL_F32), shape);
     x = haul_conv2d(haul_max_pool2d(x, 3, .stride = {2, 2}), w, HAUL_NONE, .stride = {2, 2}, .relu = true);
     x = haul_batch_norm(haul_linear(x, w, HAUL_NONE), HAUL_NONE, .training = true);
+    x = haul_mul(x, haul_scalar(n, .dtype = HAUL_F64));
     return haul_sum(haul_mean(x), HAUL_AXES(0, -1), .keepdim = true);
 }
 haul_module *make(haul_tensor **first)

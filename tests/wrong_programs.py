@@ -30,6 +30,8 @@ void line(struct state *s)
 
 # (wrong, right)
 LINES = [
+    ("haul_scalar(2, HAUL_F64)", "haul_scalar(2, .dtype = HAUL_F64)"),
+    ("haul_scalar(2, 0)", "haul_scalar(2)"),
     ("haul_sum(s->x, 1)", "haul_sum(s->x, HAUL_AXES(1))"),
     ("haul_sum(s->x, 0)", "haul_sum(s->x, HAUL_AXES(0))"),
     ("haul_mean(s->x, -1)", "haul_mean(s->x, HAUL_AXES(-1))"),

@@ -67,8 +67,9 @@ typedef struct haul__nothing {
 #define HAUL__DESIGNATED
 #endif
 
-/* Private: the first and second argument, and those after them, of a macro's. */
+/* Private: the first and second argument of a macro's, those after the first, and those after both. */
 #define HAUL__FIRST(a, ...)     a
+#define HAUL__TAIL(a, ...)      __VA_ARGS__
 #define HAUL__SECOND(a, b, ...) b
 #define HAUL__REST(a, b, ...)   __VA_ARGS__
 

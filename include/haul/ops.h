@@ -85,15 +85,18 @@ HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
  */
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
 
-typedef struct haul_scalar_options {
-    double     value; /* positional */
+typedef struct HAUL__DESIGNATED haul_scalar_options {
+    double value; /* positional */
+    HAUL__GUARD
     haul_dtype dtype; /* HAUL_DTYPE_NONE means f32 */
 } haul_scalar_options;
 
 /* A 0-d tensor: haul_scalar(2), haul_scalar(0.1, .dtype = HAUL_F64). Its dtype counts in promotion like that of any
  * other tensor: one of f32 makes f16 operands f32, and next to f64 it has the digits of an f32. haul_mul_scalar(x, 0.1)
  * and its like take x's dtype. */
-#define haul_scalar(...) haul_scalar_with(HAUL__OPTIONS(haul_scalar_options, .value = __VA_ARGS__))
+#define haul_scalar(...)                                                                                               \
+    haul_scalar_with(                                                                                                  \
+        HAUL__OPTIONS(haul_scalar_options, .value = (double)(HAUL__FIRST(__VA_ARGS__, )), HAUL__TAIL(__VA_ARGS__, )))
 HAUL_API haul_tensor *haul_scalar_with(const haul_scalar_options *options);
 
 /* start, start + step, ... without stop. haul_arange refuses an integer dtype with a start, stop or step from 2^53 on,

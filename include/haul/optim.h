@@ -15,7 +15,7 @@ HAUL_BEGIN
 
 /* Private: options from a module, a learning rate and what follows; without a rate the compiler reports `missing`. */
 #define HAUL__OPTIMIZER_OPTIONS(type, missing, ...)                                                                    \
-    HAUL__OPTIONS(type, .module = HAUL__FIRST(__VA_ARGS__, ), .lr = HAUL__SECOND(__VA_ARGS__, missing, ),              \
+    HAUL__OPTIONS(type, .module = HAUL__FIRST(__VA_ARGS__, ), .lr = (double)(HAUL__SECOND(__VA_ARGS__, missing, )),    \
                   HAUL__REST(__VA_ARGS__, ))
 
 /* Stochastic gradient descent with PyTorch's momentum:
