@@ -156,6 +156,24 @@ static void test_failed_tensor__goes_through_expressions(void **state)
     assert_int_equal(haul_error_status(), HAUL_SHAPE);
 }
 
+/* Also where the inputs are refused, before anything is computed. */
+static void test_failed_tensor__is_each_result_of_a_grad_that_fails(void **state)
+{
+    (void)state;
+    haul_tensor *w = haul_set_requires_grad(ones(1), true), *y = haul_square(w);
+    haul_tensor *inputs[] = {w, ones(1)}, *results[] = {NULL, NULL};
+    assert_int_equal(haul_grad(y, inputs, 2, results), HAUL_GRAPH);
+    for (int i = 0; i < 2; i++) {
+        assert_failed(results[i]);
+        haul_error_clear();
+        assert_int_equal(haul_tensor_check(results[i]), HAUL_GRAPH);
+        results[i] = NULL;
+    }
+    assert_int_equal(haul_grad(ones(1), inputs, 1, results), HAUL_GRAPH);
+    assert_failed(results[0]);
+    assert_null(results[1]);
+}
+
 static void test_failed_tensor__has_nothing(void **state)
 {
     (void)state;
@@ -241,6 +259,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failed_tensor__loops_that_fail_say_so, open_scope, close_scope),
         cmocka_unit_test_setup_teardown(test_failed_tensor__carries_its_error, open_scope, close_scope),
         cmocka_unit_test_setup_teardown(test_failed_tensor__goes_through_expressions, open_scope, close_scope),
+        cmocka_unit_test_setup_teardown(test_failed_tensor__is_each_result_of_a_grad_that_fails, open_scope,
+                                        close_scope),
         cmocka_unit_test_setup_teardown(test_failed_tensor__has_nothing, open_scope, close_scope),
         cmocka_unit_test_setup_teardown(test_failed_tensor__of_a_forward_function, open_scope, close_scope),
         cmocka_unit_test_setup_teardown(test_failed_tensor__is_owned_as_tensors_are, open_scope, close_scope),

@@ -178,28 +178,26 @@ static haul_status check_inputs(haul_tensor *const *inputs, int count, const hau
 haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count, const haul_grad_options *options)
 {
     haul_status status = check_inputs(inputs, count, options);
-    if (status)
-        return status;
-    haul_tensor *seed = options->seed ? options->seed : HAUL_NONE;
-    grad_call    call = {inputs, count, haul__calloc((size_t)count, sizeof *call.kept)};
-    if (!call.kept)
-        return haul__fail_memory("haul_grad", (size_t)count * sizeof *call.kept);
-    status = haul__gradient_pass(&(haul__pass_request){.operation = "haul_grad",
-                                                       .y = y,
-                                                       .seed = seed,
-                                                       .create_graph = options->create_graph,
-                                                       .inputs = inputs,
-                                                       .input_count = count,
-                                                       .commit = take_gradients,
-                                                       .context = &call});
-    for (int i = 0; i < count; i++) {
+    grad_call   call = {inputs, count, NULL};
+    if (!status && !(call.kept = haul__calloc((size_t)count, sizeof *call.kept)))
+        status = haul__fail_memory("haul_grad", (size_t)count * sizeof *call.kept);
+    if (!status)
+        status = haul__gradient_pass(&(haul__pass_request){.operation = "haul_grad",
+                                                           .y = y,
+                                                           .seed = options->seed ? options->seed : HAUL_NONE,
+                                                           .create_graph = options->create_graph,
+                                                           .inputs = inputs,
+                                                           .input_count = count,
+                                                           .commit = take_gradients,
+                                                           .context = &call});
+    for (int i = 0; call.kept && i < count; i++) {
         haul_tensor *g = call.kept[i];
         call.kept[i] = !g ? HAUL_NONE : status ? NULL : fresh_handle(g);
         haul__object_release(g);
         if (!call.kept[i] && !status)
             status = haul_error_status();
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; options && options->results && i < count; i++)
         options->results[i] = status ? haul__failed_tensor() : call.kept[i];
     haul__free(call.kept);
     return status;
