@@ -476,6 +476,19 @@ static void test_grad_scaler__refuses_a_wrong_order(void **state)
     on_devices(check_order);
 }
 
+static void test_grad_scaler__scales_nothing_without_a_scope(void **state)
+{
+    haul_scope       *scope = haul_scope_push();
+    rig               r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
+    haul_grad_scaler *scaler = haul_take(haul_grad_scaler_new(r.optimizer));
+    haul_tensor      *loss = haul_take(haul_ones(HAUL_F32, HAUL_SCALAR_SHAPE));
+    (void)state;
+    haul_scope_pop(scope);
+    assert_refused(haul_grad_scaler_scale(scaler, loss), HAUL_STATE, "scope");
+    haul_release(loss);
+    haul_release(scaler);
+}
+
 static void test_grad_scaler__refuses_wrong_options(void **state)
 {
     haul_scope *scope = haul_scope_push();
@@ -515,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_grad_scaler__refuses_wrong_state),
         cmocka_unit_test(test_grad_scaler__faults_change_no_parameter),
         cmocka_unit_test(test_grad_scaler__refuses_a_wrong_order),
+        cmocka_unit_test(test_grad_scaler__scales_nothing_without_a_scope),
         cmocka_unit_test(test_grad_scaler__refuses_wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,8 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
     haul_scope *scope = status ? NULL : haul_scope_push();
     if (!scope)
         return haul__failed_tensor();
-    return haul_scope_return(scope, haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device)));
+    haul_tensor *scaled = haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device));
+    return haul__result(haul_scope_return(scope, scaled));
 }
 
 double haul_grad_scaler_factor(haul_grad_scaler *scaler)
