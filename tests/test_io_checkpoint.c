@@ -239,6 +239,7 @@ static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
         {"haul.batch", "9223372036854775808", HAUL_FORMAT, "too large"},
         {"haul.random_seed", "18446744073709551616", HAUL_FORMAT, "haul.random_seed is not a number"},
         {"haul.lr_bits", "9218868437227405312", HAUL_FORMAT, "too large"}, /* infinity */
+        {"haul.lr_bits", "13826050856027422720", HAUL_FORMAT, "its learning rate is -0.5"},
     };
     haul_scope            *scope = haul_scope_push();
     haul_training_position position = {7, 8};

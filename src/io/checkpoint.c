@@ -137,6 +137,9 @@ static haul_status read_numbers(const haul_safetensors *file, haul_optimizer *op
                               path, number_keys[i].key);
     double lr;
     memcpy(&lr, &out->lr_bits, sizeof lr);
+    if (!(lr >= 0))
+        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: its learning rate is %g",
+                          path, lr);
     if (out->epoch > INT64_MAX || out->batch > INT64_MAX || out->steps > INT64_MAX || !(lr - lr == 0))
         return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: a number is too large",
                           path);
