@@ -182,8 +182,11 @@ static const haul__class names_class = {.name = "list of names", .destroy = dest
 static names *names_new(void)
 {
     names *n = haul__calloc(1, sizeof *n);
-    if (n)
-        haul__object_init(&n->object, &names_class);
+    if (!n) {
+        haul__fail_memory(LOAD, sizeof *n);
+        return NULL;
+    }
+    haul__object_init(&n->object, &names_class);
     return haul__own(n, LOAD);
 }
 
