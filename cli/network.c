@@ -21,8 +21,8 @@ haul_module *network_new(const char *model, const haul_example_spec *spec)
 
 haul_tensor *network_loss(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
-    if (haul_error_status())
-        return logits; /* which failed, and has no shape */
+    if (!haul_tensor_is_valid(logits)) /* it has no shape */
+        return logits;
     if (spec->target_dtype == HAUL_I64)
         return haul_cross_entropy(logits, y);
     return haul_bce_with_logits(logits, haul_reshape(y, haul_tensor_shape(logits)));
