@@ -437,7 +437,10 @@ static void test_scope__stale_objects_are_refused_until_memory_is_used_again(voi
     for (int i = 0; i < COUNT; i++)
         assert_non_null(stale[i] = haul_empty(HAUL_F32, HAUL_SHAPE(2, 3)));
     haul_module *m = haul_nn_relu();
+    haul_loader *l = haul_loader_new(haul_blobs(4)); /* the largest of all objects */
     haul_scope_pop(scope);
+    assert_int_equal(haul_loader_batches(l), -1);
+    assert_non_null(strstr(haul_error_message(), "loader is a loader that does not exist any more"));
     for (int i = 0; i < COUNT; i++) {
         haul_error_clear();
         assert_int_equal(haul_drop(stale[i]), HAUL_STATE);

@@ -76,7 +76,7 @@ static haul_status make_example(const haul__batch_slot *slot, const haul__recipe
         haul__augment_one(&recipe->augment, recipe->seed, epoch, index, picture, cropped);
         picture = cropped;
     }
-    haul__normalise(&recipe->normaliser, picture, x, d->input_count);
+    haul__normalise(recipe->normaliser, picture, x, d->input_count);
     return HAUL_OK;
 }
 

@@ -11,13 +11,13 @@
 
 /* What is the same for all batches of a loader. */
 typedef struct haul__recipe {
-    haul_dataset    *dataset;
-    haul_device     *device;
-    int64_t          batch; /* examples in a full one */
-    uint64_t         seed;
-    haul__normaliser normaliser;
-    haul__augment    augment;
-    bool             augmented;
+    haul_dataset     *dataset;
+    haul_device      *device;
+    int64_t           batch; /* examples in a full one */
+    uint64_t          seed;
+    haul__normaliser *normaliser; /* apart, since it is large */
+    haul__augment     augment;
+    bool              augmented;
 } haul__recipe;
 
 /* Room for one batch. Memory is kept from batch to batch, unless somebody else still holds it. */

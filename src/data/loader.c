@@ -57,6 +57,8 @@ struct haul_loader {
     place                *places;
     int                   place_count;
 };
+_Static_assert(sizeof(haul_loader) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL_STEP,
+               "its memory is kept when it is over, so that stale pointers are recognised");
 
 /* A loader is of the dry run that it was made in, or of none. */
 static haul_status check_dry(const haul_loader *l, const char *operation)
@@ -184,6 +186,7 @@ static void destroy(void *object)
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
     haul__object_release(l->recipe.dataset);
+    haul__free(l->recipe.normaliser);
     haul__free(l->threads);
     haul__free(l->places);
     haul__free(l->order);
@@ -248,7 +251,6 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     r->device = device;
     r->batch = o->batch ? o->batch : 1;
     r->seed = o->seed;
-    haul__normaliser_init(&r->normaliser, haul__option(o->normalise[0], 0.5), haul__option(o->normalise[1], 0.5));
     r->augmented = o->random_crop || o->random_flip;
     if (r->augmented)
         r->augment = (haul__augment){.channels = input->dims[0],
@@ -292,12 +294,15 @@ haul_loader *haul_loader_new_with(const haul_loader_options *options)
     l->threads = haul__calloc((size_t)l->workers + 1, sizeof *l->threads);
     l->places = haul__calloc((size_t)places, sizeof *l->places);
     l->order = haul__calloc((size_t)dataset->source.count + 1, sizeof *l->order);
-    if (!l->threads || !l->places || !l->order) {
+    l->recipe.normaliser = haul__malloc(sizeof *l->recipe.normaliser);
+    if (!l->threads || !l->places || !l->order || !l->recipe.normaliser) {
         haul__fail_memory(NEW, (size_t)dataset->source.count * sizeof *l->order);
         haul__object_release(l);
         return NULL;
     }
     l->place_count = places;
+    haul__normaliser_init(l->recipe.normaliser, haul__option(options->normalise[0], 0.5),
+                          haul__option(options->normalise[1], 0.5));
     return haul__own(l, NEW);
 }
 
