@@ -301,6 +301,26 @@ static void test_run__leaves_a_training_as_it_was(void **state)
     assert_memory_equal(plain, with, sizeof plain);
 }
 
+static haul_status step_with_a_scaler(void *context)
+{
+    training t = *(const training *)context;
+    t.scaler = haul_grad_scaler_new(t.adam);
+    return scaled_step(&t);
+}
+
+static void test_run__leaves_an_optimizer_without_the_scaler_that_it_made(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    training    t = {.net = haul_nn_linear(4, 3), .x = haul_ones(HAUL_F32, HAUL_SHAPE(5, 4))};
+    t.adam = haul_adam(t.net, 0.1);
+    haul_estimate_result r = estimated(step_with_a_scaler, &t);
+    haul_estimate_free(&r);
+    assert_int_equal(haul_optimizer_steps(t.adam), 0);
+    assert_int_equal(haul_optimizer_state(t.adam, NULL, 0), 0);
+    haul_scope_pop(scope);
+}
+
 /* ---- errors ---- */
 
 static void expect_error(haul_status got, const char *text)
@@ -513,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_run__allocates_and_computes_nothing),
         cmocka_unit_test(test_run__on_meta),
         cmocka_unit_test(test_run__leaves_a_training_as_it_was),
+        cmocka_unit_test(test_run__leaves_an_optimizer_without_the_scaler_that_it_made),
         cmocka_unit_test(test_errors__values),
         cmocka_unit_test(test_errors__tensors_that_were_kept),
         cmocka_unit_test(test_errors__loaders),

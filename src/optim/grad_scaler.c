@@ -51,6 +51,37 @@ static void hold(haul_tensor **place, haul_tensor *t)
     *place = t;
 }
 
+/* ---- dry runs ---- */
+
+/* A dry run leaves an optimizer that existed before as it was, with what it knows of scalers. */
+static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
+{
+    if (!haul__is_dry() || o->entries[0].parameter->storage->planned)
+        return HAUL_OK;
+    haul_status status = haul__dry_run_keep_object(o, &o->scaler, operation);
+    if (!status)
+        status = haul__dry_run_keep_object(o, &o->former_scaler, operation);
+    if (!status)
+        status = haul__dry_run_keep_tensor(o, &o->found, operation);
+    if (!status)
+        status = haul__dry_run_keep_tensor(o, &o->skipped, operation);
+    if (!status)
+        status = haul__dry_run_keep_integer(o, &o->unscaled_round, operation);
+    return status ? status : haul__dry_run_keep_integer(o, &o->stepped_round, operation);
+}
+
+/* The same of a scaler. */
+static haul_status keep_scaler(haul_grad_scaler *s, const char *operation)
+{
+    if (!haul__is_dry() || s->scale->storage->planned)
+        return HAUL_OK;
+    haul_tensor **tensors[] = {&s->scale, &s->tracker, &s->found};
+    haul_status   status = haul__dry_run_keep_integer(s, &s->round, operation);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !status; i++)
+        status = haul__dry_run_keep_tensor(s, tensors[i], operation);
+    return status;
+}
+
 /* ---- making ---- */
 
 /* In a scope, which restores the current device. */
@@ -119,7 +150,8 @@ haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *opti
         haul__fail_null(operation, "options");
         return NULL;
     }
-    if (haul__check_optimizer(options->optimizer, operation) || check_options(options))
+    if (haul__check_optimizer(options->optimizer, operation) || check_options(options) ||
+        keep_optimizer(options->optimizer, operation))
         return NULL;
     haul_scope *scope = haul_scope_push();
     if (!scope)
@@ -156,24 +188,6 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 double haul_grad_scaler_factor(haul_grad_scaler *scaler)
 {
     return check_scaler(scaler, "haul_grad_scaler_factor") ? NAN : haul_item(scaler->scale);
-}
-
-/* A dry run leaves a scaler that existed before, and what it knows of the optimizer, as they were. */
-static haul_status keep_in_dry_run(haul_grad_scaler *s, haul_optimizer *o)
-{
-    static const char operation[] = "haul_grad_scaler_step";
-
-    if (!haul__is_dry() || s->scale->storage->planned)
-        return HAUL_OK;
-    haul_tensor **tensors[] = {&s->scale, &s->tracker, &s->found, &o->found, &o->skipped};
-    haul_status   status = haul__dry_run_keep_integer(s, &s->round, operation);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !status; i++)
-        status = haul__dry_run_keep_tensor(i < 3 ? (void *)s : o, tensors[i], operation);
-    if (!status)
-        status = haul__dry_run_keep_object(o, &o->scaler, operation);
-    if (!status)
-        status = haul__dry_run_keep_integer(o, &o->unscaled_round, operation);
-    return status ? status : haul__dry_run_keep_integer(o, &o->stepped_round, operation);
 }
 
 /* ---- unscaling ---- */
@@ -325,12 +339,14 @@ static bool is_done(const haul_grad_scaler *s, const haul_optimizer *o, int64_t 
 
 static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 {
-    if (keep_in_dry_run(s, o))
+    static const char operation[] = "haul_grad_scaler_unscale";
+
+    if (keep_scaler(s, operation) || keep_optimizer(o, operation))
         return haul_error_status();
     unscaling u = {.optimizer = o, .gradients = haul__calloc((size_t)o->count, sizeof *u.gradients)};
 
     if (!u.gradients)
-        return haul__fail_memory("haul_grad_scaler_unscale", (size_t)o->count * sizeof *u.gradients);
+        return haul__fail_memory(operation, (size_t)o->count * sizeof *u.gradients);
     haul_scope *scope = haul_scope_push();
     haul_status status = scope ? HAUL_OK : haul_error_status();
     if (!status) {
@@ -365,7 +381,9 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
     if (is_done(scaler, optimizer, optimizer->stepped_round))
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "its step was made already; call haul_grad_scaler_update after the steps of all optimizers");
-    haul_status status = is_done(scaler, optimizer, optimizer->unscaled_round) ? HAUL_OK : unscale(scaler, optimizer);
+    haul_status status = keep_optimizer(optimizer, operation);
+    if (!status && !is_done(scaler, optimizer, optimizer->unscaled_round))
+        status = unscale(scaler, optimizer);
     if (!status)
         status = haul__optimizer_guarded_step(optimizer, optimizer->found);
     if (!status)
@@ -377,7 +395,7 @@ static haul_status update(haul_grad_scaler *s)
 {
     haul_tensor *scale = s->scale, *tracker = s->tracker;
 
-    if (haul__grad_scale_update(&scale, &tracker, s->found, &s->how))
+    if (keep_scaler(s, "haul_grad_scaler_update") || haul__grad_scale_update(&scale, &tracker, s->found, &s->how))
         return haul_error_status();
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);
