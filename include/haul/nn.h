@@ -31,8 +31,8 @@ HAUL_API haul_status haul_module_add(haul_module *module, const char *name, haul
 HAUL_API haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter);
 HAUL_API haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_tensor *buffer);
 
-/* Children, parameters and buffers by dotted path; a fresh reference is not made: the module holds them. NULL with an
- * error that lists the names there are when there is none of that name. */
+/* Children, parameters and buffers by dotted path; a fresh reference is not made: the module holds them. Where there is
+ * none of that name a child is NULL and a tensor is a failed one; the error lists the names that there are. */
 HAUL_API haul_module *haul_module_child(haul_module *module, const char *path);
 HAUL_API haul_tensor *haul_module_parameter(haul_module *module, const char *path);
 HAUL_API haul_tensor *haul_module_buffer(haul_module *module, const char *path);

@@ -196,11 +196,12 @@ static inline const void *haul__attributes_of(const haul__call *c)
     return c->attributes;
 }
 
-/* Apply an operation to operands, NULL among which is a failure, and give the results, which are fresh tensors of the
- * innermost scope, to `results`, which has room for those that are not hidden. On failure nothing has changed. */
+/* Apply an operation to operands and give the results, which are fresh tensors of the innermost scope, to `results`,
+ * which has room for those that are not hidden. A missing or failed operand is a failure. On failure nothing has
+ * changed. */
 haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                         int count, haul_tensor **results);
-/* The same for one result. NULL on failure. */
+/* The same for one result; a failed tensor on failure. */
 haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                           int count);
 /* The same into given tensors, one for each result that is not hidden, with the results' shapes, dtypes and device. */

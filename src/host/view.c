@@ -86,7 +86,7 @@ haul_tensor *haul__loading_end(haul__loading *loading, haul_status status)
         return haul__failed_tensor();
     }
     haul_tensor *result = loading->device == haul_cpu() ? loading->host : haul_to(loading->host, loading->device);
-    return haul_scope_return(loading->scope, result);
+    return haul__result(haul_scope_return(loading->scope, result));
 }
 
 void haul__normalise_bools(uint8_t *values, size_t count)

@@ -16,7 +16,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
 void        haul__host_view_end(haul__host_view *view);
 
 /* A tensor being read from a file: fill `memory` (`bytes` bytes, row-major), then end the loading with how that went.
- * The result lies on the thread's current device and belongs to its innermost scope; NULL on failure. */
+ * The result lies on the thread's current device and belongs to its innermost scope; a failed tensor on failure. */
 typedef struct haul__loading {
     haul_scope  *scope;
     haul_tensor *host;
