@@ -38,8 +38,12 @@ static bool run_forward(const bench_case *c, int64_t times)
 
 static bool open_gradients(const bench_case *c)
 {
-    return open_conv(c) && haul_requires_grad(haul_set_requires_grad(x, true)) &&
-           haul_requires_grad(haul_set_requires_grad(weight, true)) && haul_set_requires_grad(bias, true);
+    if (!open_conv(c))
+        return false;
+    haul_set_requires_grad(x, true);
+    haul_set_requires_grad(weight, true);
+    haul_set_requires_grad(bias, true);
+    return !haul_error_status();
 }
 
 static bool run_gradients(const bench_case *c, int64_t times)
