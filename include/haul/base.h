@@ -5,22 +5,22 @@
  *     failed tensor fails with the error it carries. So a whole expression is checked once, at its end, with
  *     haul_error_status() or haul_tensor_is_valid(result).
  *   - A function that returns another pointer returns NULL on failure and only then, with these exceptions:
- *     haul_loader_next and haul_dataset_class_name have an end, haul_device_get returns an invalid device;
+ *     haul_loader_next and haul_dataset_class_name return NULL past the end; haul_device_get returns an invalid device;
  *     haul_module_kind, haul_optimizer_kind and haul_safetensors_metadata return "" on failure.
  *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).
  *   - Options are given as designated initialisers after the last positional argument: haul_conv2d(x, w, bias,
- *     .stride = {2, 2}). Compilers warn about a value without a name there. A tensor that is not given counts as
+ *     .stride = {2, 2}). Compilers warn about a value without a name there. A tensor option that is not given is
  *     HAUL_NONE.
- *   - An option that is 0 is not given, and has its default; the number zero is HAUL_ZERO. A pair is given whole,
+ *   - An option that is omitted or 0 has its default; write HAUL_ZERO for the number zero. A pair needs both values,
  *     .padding = {1, 1}, and a 0 in it is an error: write {1, HAUL_ZERO}.
- *   - Behind each such macro stands a function that takes a pointer to the options. In C++ the macros need C++20, and
+ *   - Each of these macros calls a function that takes a pointer to the options. In C++ the macros need C++20, and
  *     options in the order of the struct; older programs call the functions.
- *   - Before 1.0 structs may grow with each minor version: programs are compiled anew for it. */
+ *   - Before 1.0 structs may grow with each minor version: recompile programs for it. */
 #ifndef HAUL_BASE_H
 #define HAUL_BASE_H
 
-/* Options that are not given are no missing initialisers. */
+/* g++ -Wextra would report each option that is not given as a missing initialiser. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC system_header
 #endif
@@ -49,7 +49,7 @@
 #define HAUL_ZERO (-2147483647 - 1)
 
 /* Private: a struct of options is HAUL__DESIGNATED and has a HAUL__GUARD, of no size, after its positional members. A
- * further value without a name would initialise the guard: compilers warn. C++ refuses it without a guard. */
+ * further value without a name would initialise the guard, and compilers warn. C++ refuses it without a guard. */
 #if defined(__GNUC__) && !defined(__cplusplus)
 typedef struct haul__nothing {
     char nothing;
@@ -67,7 +67,7 @@ typedef struct haul__nothing {
 #define HAUL__DESIGNATED
 #endif
 
-/* Private: the first and second argument of a macro's, those after the first, and those after both. */
+/* Private: the first argument of a macro, those after it, the second argument, and those after that. */
 #define HAUL__FIRST(a, ...)     a
 #define HAUL__TAIL(a, ...)      __VA_ARGS__
 #define HAUL__SECOND(a, b, ...) b

@@ -38,8 +38,8 @@ HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
 
 /* A folder with one folder of JPEG and PNG pictures for each class, sorted by name. If it has folders named train and
  * test, these hold the classes of the two splits; the test split needs its folder. Classes are numbered by the training
- * split, so a class has one number in both, also where the test split lacks some; one that only the test split has is
- * an error. All pictures must have the size of the first; grey ones and CMYK ones become RGB. */
+ * split, so a class has the same number in both, even if the test split lacks some. A class that only the test split
+ * has is an error. All pictures must have the size of the first; greyscale and CMYK ones become RGB. */
 #define haul_image_folder(...) haul_image_folder_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_image_folder_with(const haul_split_options *options);
 
@@ -92,7 +92,7 @@ typedef struct HAUL__DESIGNATED haul_loader_options {
     bool         drop_last;    /* leave an incomplete last batch out */
     int          workers;      /* threads; default none: the calling thread does the work */
     int          prefetch;     /* batches ahead; default 2 for each worker */
-    haul_device *device;       /* where batches go; default: the thread's current device at this time */
+    haul_device *device;       /* where batches go; default: the thread's current device at this call */
     double       normalise[2]; /* {mean, deviation}: u8 becomes (x / 255 - mean) / deviation; default {0.5, 0.5} */
     int64_t      random_crop;  /* pad pictures by so many zero pixels and crop back at random: for training data */
     bool         random_flip;  /* mirror pictures left-right with probability 1/2: for training data */
@@ -103,15 +103,15 @@ typedef struct HAUL__DESIGNATED haul_loader_options {
 HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 
 /* Begin epoch number `epoch` (any number; it selects the order and the random transforms), at batch `first` when
- * continuing within it. Ends an epoch under way. After a start that succeeded haul_error_status() is HAUL_OK until
- * something fails, so that it can be checked after the loop. */
+ * continuing within it. Ends an epoch under way. After a successful start haul_error_status() is HAUL_OK until
+ * something fails, so it can be checked after the loop. */
 HAUL_API haul_status haul_loader_start(haul_loader *loader, int64_t epoch);
 HAUL_API haul_status haul_loader_start_at(haul_loader *loader, int64_t epoch, int64_t first);
 
-/* The next batch, or NULL at the end of the epoch and on failure, which haul_loader_status tells apart. */
+/* The next batch, or NULL at the end of the epoch and on failure; haul_loader_status distinguishes the two. */
 HAUL_API const haul_batch *haul_loader_next(haul_loader *loader);
-/* How the last haul_loader_next ended: HAUL_OK with a batch (also after haul_loader_start), HAUL_END_OF_DATA after the
- * last batch of the epoch, or the failure. */
+/* How the last haul_loader_next ended: HAUL_OK if it returned a batch (and after haul_loader_start), HAUL_END_OF_DATA
+ * after the last batch of the epoch, or the error. */
 HAUL_API haul_status haul_loader_status(const haul_loader *loader);
 HAUL_API int64_t     haul_loader_batches(const haul_loader *loader); /* in an epoch; -1 on failure */
 

@@ -2,7 +2,7 @@
  *
  * Spellings: "cpu", "opencl:1", "cuda:0", "meta", "gpu" (the first GPU, or "gpu:1"), "auto" (a GPU if there is one,
  * else the CPU); TensorFlow's "/GPU:0", "/device:CPU:0" and upper case parse too. "gpu" never means an OpenCL device
- * that is a CPU: such a one is asked for by its name. Backends open when first named. */
+ * that is a CPU: ask for that one by name. Backends open when first named. */
 #ifndef HAUL_DEVICE_H
 #define HAUL_DEVICE_H
 
@@ -53,9 +53,9 @@ HAUL_API int haul_device_list(haul_device_report *out, int capacity);
 HAUL_API haul_status  haul_set_device(haul_device *device);
 HAUL_API haul_device *haul_current_device(void);
 
-/* Wait until all that was submitted to the device is done; reports a fault of earlier asynchronous work. A fault of
- * the driver is final: the device is refused from then on. An index out of range (haul_index_select,
- * haul_cross_entropy) is reported once, and the device goes on. */
+/* Wait until all work submitted to the device is done, and report a fault of earlier asynchronous work. After a fault
+ * of the driver the device is refused. An index out of range (haul_index_select, haul_cross_entropy) is reported once,
+ * and the device stays usable. */
 HAUL_API haul_status haul_device_sync(haul_device *device);
 
 /* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 restores the

@@ -1,4 +1,4 @@
-/* Errors: one record a thread, of its last failure since the record was cleared. Calls that succeed leave it alone. */
+/* Errors: each thread has one record, of its last failure since the record was cleared. Success does not clear it. */
 #ifndef HAUL_ERROR_H
 #define HAUL_ERROR_H
 

@@ -1,8 +1,8 @@
 /* Files: npy, safetensors, checkpoints.
  *
- * Readers trust nothing: sizes are checked against the file before anything is allocated, and a malformed file is
- * HAUL_FORMAT with a line that names the file and what is wrong. Writers write beside the target, sync, and rename,
- * so that a file is either the old or the new one. Tensors are read to the thread's current device. */
+ * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
+ * is HAUL_FORMAT with a message that names the file and says what is wrong. Writers write to NAME.tmp, sync, and rename
+ * it, so that a file is either the old or the new one. Tensors are read to the thread's current device. */
 #ifndef HAUL_IO_H
 #define HAUL_IO_H
 
@@ -30,12 +30,13 @@ HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_te
 /* An opened file: the header is read and checked, tensors are read when asked for. Belongs to the scope. Names, keys
  * and values live as long as it; counts are -1 on failure.
  *
- * With .map = true the file is mapped into memory, and haul_safetensors_load gives tensors that lie in the mapping,
- * read from disk as their pages are touched. That needs the CPU as current device, elements that are aligned in the
- * file, and another dtype than bool; other tensors are read as without .map. The mapping ends with the last tensor in
- * it. Writing to these tensors changes memory only, never the file. haul_memory_stats_get does not count them.
+ * With .map = true the file is mapped into memory, and haul_safetensors_load gives tensors that use the mapped memory
+ * in place. Pages are read from disk when they are touched. This needs the CPU as current device, elements that are
+ * aligned in the file, and a dtype other than bool; other tensors are read as without .map. The mapping ends with the
+ * last tensor in it. Writing to these tensors changes memory only, never the file. haul_memory_stats_get does not count
+ * them.
  *
- * A mapped file must not be changed in place: whether a tensor sees the change is not defined, and touching a page that
+ * A mapped file must not be changed in place. Whether a tensor sees the change is undefined. Touching a page that
  * truncation removed ends the process with SIGBUS, which no library can turn into an error. Replacing the file by
  * renaming another one over it is safe, and all of Haul's writers do so. */
 typedef struct haul_safetensors haul_safetensors;
@@ -48,8 +49,7 @@ typedef struct HAUL__DESIGNATED haul_open_safetensors_options {
     haul_open_safetensors_with(HAUL__OPTIONS(haul_open_safetensors_options, .path = __VA_ARGS__))
 HAUL_API haul_safetensors *haul_open_safetensors_with(const haul_open_safetensors_options *options);
 
-/* Every tensor is listed. One with a dtype that Haul does not have has HAUL_DTYPE_NONE here, and only loading it
- * fails. */
+/* Every tensor is listed. One whose dtype Haul does not have has HAUL_DTYPE_NONE here, and only loading it fails. */
 typedef struct haul_file_tensor {
     const char *name;
     haul_dtype  dtype;
@@ -65,7 +65,7 @@ HAUL_API int          haul_safetensors_metadata_count(const haul_safetensors *fi
 HAUL_API haul_status  haul_safetensors_metadata_entry(const haul_safetensors *file, int index, haul_text_pair *out);
 
 /* A module's parameters and buffers as one safetensors file: haul_save_weights(path, module). The file's metadata has
- * the entry "format": "pt", which readers for PyTorch look for, and those given; a "format" among these replaces it. */
+ * the entry "format": "pt", which PyTorch's readers look for, and those in `metadata`; a "format" there replaces it. */
 typedef struct HAUL__DESIGNATED haul_save_weights_options {
     haul_module *module; /* positional */
     HAUL__GUARD
@@ -76,24 +76,24 @@ typedef struct HAUL__DESIGNATED haul_save_weights_options {
     haul_save_weights_with(path, HAUL__OPTIONS(haul_save_weights_options, .module = __VA_ARGS__))
 HAUL_API haul_status haul_save_weights_with(const char *path, const haul_save_weights_options *options);
 
-/* What haul_load_weights did. The names belong to the scope that was the innermost one. */
+/* What haul_load_weights did. The names belong to the innermost scope at the time of the call. */
 typedef struct haul_weights_report {
     int                loaded;                          /* tensors of the module that have their values from the file */
     int                converted;                       /* of these: from another dtype */
-    int                mapped;                          /* of these: lie in the mapped file */
+    int                mapped;                          /* of these: used in place in the mapped file */
     int                missing_count, unexpected_count; /* 0 unless .partial */
     const char *const *missing;                         /* in the module and not in the file; their values stay */
     const char *const *unexpected;                      /* in the file and not in the module */
 } haul_weights_report;
 
-/* And back: haul_load_weights(path, module). Unless an option says otherwise the file must hold exactly the module's
- * names, shapes and dtypes. An error names the first that differs, and nothing is changed unless all fit.
- *   .prefix      only the tensors of the file whose names begin with it are looked at, and it is removed from them;
- *   .add_prefix  is put in front of the names in the file; only tensors of the module that begin with it are loaded;
- *   .partial     tensors that are only in the file or only in the module are left out. At least one must be in both;
- *   .convert     floating dtypes are converted to each other, and integers to dtypes that hold all their values;
- *   .map         tensors on the CPU lie in the mapped file afterwards where haul_open_safetensors(.map) allows it, they
- *                are contiguous, and no conversion is needed; the others are copied. Handles stay valid; views made
+/* Load weights: haul_load_weights(path, module). Unless an option says otherwise the file must hold exactly the
+ * module's names, shapes and dtypes. An error names the first difference, and nothing changes unless everything fits.
+ *   .prefix      loads only tensors whose names in the file begin with this prefix, and strips the prefix;
+ *   .add_prefix  prepends this prefix to the names in the file; the module's other tensors keep their values;
+ *   .partial     skips tensors that are only in the file or only in the module. At least one must be in both;
+ *   .convert     converts floating dtypes to each other, and integers to dtypes that hold all their values;
+ *   .map         uses a tensor in place in the mapped file if it is on the CPU and contiguous, it needs no conversion,
+ *                and haul_open_safetensors(.map) allows it; the others are copied. Handles stay valid; views made
  *                before keep the old memory. */
 typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_module *module; /* positional */
@@ -111,9 +111,9 @@ HAUL_API haul_status haul_load_weights_with(const char *path, const haul_load_we
  * sets all of these, wants the same module and kind of optimizer, and changes nothing when it fails. Keys of `extra`
  * must not begin with "haul."; haul_open_safetensors reads them.
  *
- * What a checkpoint would leave out is refused: an optimizer with parameters that the module does not hold, another
- * optimizer that has made steps with parameters of the module, a second gradient scaler in use with the optimizer, and
- * on loading state that the optimizer does not use with its settings, or of a scaler that it does not have. */
+ * Saving fails if state would be lost: with an optimizer that has parameters which the module does not hold, another
+ * optimizer that has made steps with parameters of the module, or a second gradient scaler in use with the optimizer.
+ * Loading refuses state that the optimizer does not use with its settings, or of a scaler that it does not have. */
 typedef struct haul_training_position {
     int64_t epoch; /* from 1 */
     int64_t batch; /* batches of that epoch already trained on */

@@ -98,9 +98,9 @@ HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_lin
 /* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
  * [N, in, H, W]. */
 typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
-    int64_t kernel; /* of a square window, or the height of another; positional */
+    int64_t kernel; /* size of a square window, else its height; positional */
     HAUL__GUARD
-    int64_t kernel_w;                                   /* the width of a window that is not square */
+    int64_t kernel_w;                                   /* width of a window that is not square */
     int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
     bool    no_bias;
     bool    relu; /* as in haul_linear_options */

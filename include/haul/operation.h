@@ -40,8 +40,8 @@ typedef struct haul_operation_info {
     int        dtype_count;
     haul_dtype dtypes[HAUL_DTYPE_END];
     bool       differentiable; /* gradients flow from results to operands */
-    bool       variadic;       /* each operand stands for any number of tensors: for those that haul_cat joins, or for
-                                  one of each parameter that haul_sgd changes */
+    bool       variadic;       /* each operand is any number of tensors: those that haul_cat joins, or one for each
+                                  parameter that haul_sgd changes */
     bool has_into;             /* there is a form that writes into a given tensor, haul_softmax_into */
 } haul_operation_info;
 

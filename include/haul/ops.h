@@ -19,24 +19,24 @@
 
 HAUL_BEGIN
 
-/* ---- pointwise: the rows of pointwise.def; formulas and gradients stand there ----
+/* ---- pointwise: the rows of pointwise.def, which has the formulas and gradients ----
  * haul_clamp(x, low, high); haul_threshold(x, t, value): x where x > t, else value; haul_affine(x, scale, shift);
  * haul_leaky_relu(x, slope, 0). Where pointwise.def says FLOAT or WIDE, integers and bool give f32.
  *
  * haul_div is true division; integers become f32 first, so i64 beyond 2^24 are rounded, as in PyTorch. haul_floor_div
- * is the greatest whole number not above a / b, and haul_remainder what is left, a - b floor(a / b), with the sign of
- * b; its magnitude is below that of b unless rounding makes them equal. Both are exact for integers. Where an integer b
- * is 0 both give 0; a float gives NaN as the remainder and a / b as the quotient. haul_floor_div has no gradient (it is
- * zero). haul_pow of integers is an integer and wraps around; a negative exponent gives 0 unless a is 1 or -1, and
+ * is the greatest whole number not above a / b. haul_remainder is a - b floor(a / b). It has the sign of b, and its
+ * magnitude is below that of b unless rounding makes them equal. Both are exact for integers. If an integer b is 0,
+ * both give 0; for floats the remainder is then NaN and the quotient a / b. The gradient of haul_floor_div is zero.
+ * haul_pow of integers is an integer and wraps around. A negative exponent gives 0 unless a is 1 or -1;
  * haul_pow_scalar refuses it. haul_logical_and, _or, _xor and _not take any dtype and give bool.
  * haul_clamp gives high where low > high, and NaN where a bound is NaN. haul_sign(NaN) is NaN. haul_floor, haul_ceil
- * and haul_round leave integers as they are; haul_round goes to even numbers from halves. haul_gelu is the exact one.
+ * and haul_round leave integers as they are; haul_round rounds halves to even. haul_gelu is the exact form.
  * haul_bce_elements(x, target) is haul_bce_with_logits before the mean.
  *
- * Numbers next to integers: a fraction makes an integer tensor f32, except in comparisons. Comparisons and the bounds
- * of haul_clamp, haul_maximum_scalar, haul_minimum_scalar and haul_threshold are decided as for real numbers, whatever
- * the dtype holds: haul_lt_scalar(x, 3e9) is true for every i32. A number that would have to be in the result, or takes
- * part in arithmetic, must be a value of the dtype; otherwise the call fails with HAUL_INVALID_ARGUMENT. */
+ * Scalars with integer tensors: a scalar with a fraction makes the result f32, except in comparisons. Comparisons and
+ * the bounds of haul_clamp, haul_maximum_scalar, haul_minimum_scalar and haul_threshold are exact, as for real numbers:
+ * haul_lt_scalar(x, 3e9) is true for every i32. A scalar that takes part in arithmetic, or that would become an element
+ * of the result, must be a value of the dtype; otherwise the call fails with HAUL_INVALID_ARGUMENT. */
 #define HAUL_UNARY(name, ...)                                                                                          \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x);                                                                 \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x);
@@ -81,7 +81,7 @@ HAUL_API haul_status haul_copy_into(haul_tensor *out, haul_tensor *x);
 HAUL_API haul_tensor *haul_empty(haul_dtype dtype, haul_shape shape); /* elements are not set */
 HAUL_API haul_tensor *haul_zeros(haul_dtype dtype, haul_shape shape);
 HAUL_API haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape);
-/* In haul_full, haul_full_like, haul_fill_into and haul_scalar an integer dtype takes whole numbers of its range only.
+/* For an integer dtype haul_full, haul_full_like, haul_fill_into and haul_scalar take only whole numbers in its range.
  */
 HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value);
 
@@ -91,16 +91,16 @@ typedef struct HAUL__DESIGNATED haul_scalar_options {
     haul_dtype dtype; /* HAUL_DTYPE_NONE means f32 */
 } haul_scalar_options;
 
-/* A 0-d tensor: haul_scalar(2), haul_scalar(0.1, .dtype = HAUL_F64). Its dtype counts in promotion like that of any
- * other tensor: one of f32 makes f16 operands f32, and next to f64 it has the digits of an f32. haul_mul_scalar(x, 0.1)
- * and its like take x's dtype. */
+/* A 0-d tensor: haul_scalar(2), haul_scalar(0.1, .dtype = HAUL_F64). It promotes like any other tensor: one of f32
+ * makes f16 operands f32, and with f64 operands its value is still rounded to f32. haul_mul_scalar(x, 0.1) and similar
+ * functions keep x's dtype. */
 #define haul_scalar(...)                                                                                               \
     haul_scalar_with(                                                                                                  \
         HAUL__OPTIONS(haul_scalar_options, .value = (double)(HAUL__FIRST(__VA_ARGS__, )), HAUL__TAIL(__VA_ARGS__, )))
 HAUL_API haul_tensor *haul_scalar_with(const haul_scalar_options *options);
 
-/* start, start + step, ... without stop. haul_arange refuses an integer dtype with a start, stop or step from 2^53 on,
- * where doubles leave out whole numbers; haul_arange_i64 takes every i64. */
+/* start, start + step, ..., excluding stop. For an integer dtype haul_arange refuses a start, stop or step from 2^53
+ * on, because doubles cannot represent all whole numbers there; haul_arange_i64 takes every i64. */
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step);
 HAUL_API haul_status  haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step);
 HAUL_API haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step);
@@ -114,7 +114,7 @@ HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
 /* ---- reductions ----
  * haul_sum(x): over all axes. haul_sum(x, HAUL_AXES(0, 2), .keepdim = true): over those. Sums of bool and integers are
  * i64 (of u8, too), of floats the same float; mean needs a float. Of no elements the sum is 0 and the mean NaN; max,
- * min and the index of one are refused with HAUL_SHAPE. The order of additions depends on shape and layout only. */
+ * min and their indices are refused with HAUL_SHAPE. The order of additions depends on shape and layout only. */
 typedef struct HAUL__DESIGNATED haul_axes {
     HAUL__GUARD
     int count; /* how many of `axes` there are; 0: all axes, whatever `axes` says */
@@ -197,7 +197,7 @@ HAUL_API haul_status  haul_cat_into(haul_tensor *out, haul_tensor *const *xs, in
 HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
 /* x[..., index[i], ...] along an axis. index is 1-d, of an integer dtype, and counts from 0. An index out of range is
  * an error, HAUL_INVALID_ARGUMENT. On the CPU this call returns it. On other devices the next function that gives the
- * host values or waits for the device returns it, the result has zeros for that index, and the gradient leaves it out.
+ * host values or waits for the device returns it; the result has zeros for that index, and the gradient skips it.
  * Memory outside x is never read or written. */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
 /* The same into out. */
@@ -205,8 +205,8 @@ HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, in
 
 /* ---- linear algebra ---- */
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
- * Dtypes promote; bool is refused. i32 and i64 give the same dtype and wrap around; u8, i8 and i16 are added up in i32
- * and give i32 (PyTorch gives their own dtype, in which sums overflow). haul_linear is the same in this. */
+ * Dtypes promote; bool is refused. i32 and i64 give the same dtype and wrap around; u8, i8 and i16 accumulate in i32
+ * and give i32 (PyTorch keeps their dtype, in which sums overflow). The same holds for haul_linear. */
 HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 /* The same into `out`. */
 HAUL_API haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);
@@ -214,8 +214,7 @@ HAUL_API haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_ten
 typedef struct HAUL__DESIGNATED haul_linear_options {
     haul_tensor *bias; /* [out] or HAUL_NONE; positional */
     HAUL__GUARD
-    bool relu; /* max(result, 0), in the same pass where the device's library can: of NaN that may make 0, where
-                * haul_relu keeps it */
+    bool relu; /* max(result, 0), fused where supported; NaN may become 0, while haul_relu keeps it */
 } haul_linear_options;
 
 /* x [..., in] times weight [out, in] transposed, plus bias: haul_linear(x, weight, bias, .relu = true). */
@@ -259,9 +258,9 @@ HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, hau
                                            const haul_conv2d_options *options);
 
 typedef struct HAUL__DESIGNATED haul_pool2d_options {
-    int64_t size; /* of the square window, or the height of another; positional */
+    int64_t size; /* of a square window, else its height; positional */
     HAUL__GUARD
-    int64_t size_w;          /* the width of a window that is not square */
+    int64_t size_w;          /* width of a window that is not square */
     int64_t stride[2];       /* {vertical, horizontal}; default the window's size */
     int64_t padding[2];      /* at most half the window; default none; {1, HAUL_ZERO} pads rows only */
     bool    exclude_padding; /* average only: divide by the elements inside x */
@@ -289,7 +288,7 @@ HAUL_API haul_status  haul_softmax_into(haul_tensor *out, haul_tensor *x, int ax
 HAUL_API haul_status  haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis);
 
 /* Batch normalisation (Ioffe, Szegedy 2015) over all axes but 1: (x - mean) / sqrt(var + eps) * weight + bias.
- * In training the batch's own (biased) statistics serve, and the running ones, if given, become
+ * In training it uses the batch's own (biased) statistics, and the running ones, if given, become
  * (1 - momentum) running + momentum batch, with the unbiased variance, as in PyTorch. */
 typedef struct HAUL__DESIGNATED haul_batch_norm_options {
     haul_tensor *weight; /* [C] or HAUL_NONE; positional */
@@ -330,13 +329,13 @@ HAUL_API haul_tensor *haul_dropout(haul_tensor *x, double p, bool training);
 HAUL_API haul_status  haul_dropout_into(haul_tensor *out, haul_tensor *x, double p, bool training);
 
 /* ---- losses; all give the mean over the batch (the last two: over all elements) as a 0-d tensor ---- */
-/* logits [N, C] against class indices y [N], of an integer dtype; no index is left out. An index
- * out of range is an error as in haul_index_select; on other devices than the CPU its logit counts as 0. */
+/* logits [N, C] against class indices y [N], of an integer dtype; no index is left out. An index out of range is an
+ * error as in haul_index_select; on devices other than the CPU its logit counts as 0. */
 HAUL_API haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y);
 /* The mean of -log_p[i, y[i]]: cross entropy after haul_log_softmax. Indices as in haul_cross_entropy. */
 HAUL_API haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y);
 /* logits against targets in [0, 1] of the same shape: |x| (x > 0 ? 1 - y : y) + log(1 + exp(-|x|)). An infinite logit
- * gives 0 where the target is as certain, else infinity. */
+ * gives 0 if it agrees with the target (1 for infinity, 0 for -infinity), else infinity. */
 HAUL_API haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target);
 /* The mean of (x - target)^2 over all elements. */
 HAUL_API haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target);

@@ -3,11 +3,11 @@
  * Every tensor, module, optimizer, loss scaler, dataset, loader and opened safetensors file belongs to the scope that
  * was innermost on the calling thread when it was made, and lives until that scope is popped. Objects hold what they
  * need (a view its memory, a result the graph behind it, an optimizer its module), so popping never leaves anything
- * dangling inside the library. A function that is given an object which does not exist any more fails with HAUL_STATE
- * and names it, at least until its memory is used for another object; with HAUL_DEBUG=lifetimes in the environment that
- * never happens, and the message says where the object was made and where it ended (docs/guide.md). Popping also
- * restores the thread's current device, placement policy, grad mode, precision of matrix products and autocast, and
- * nothing else. */
+ * dangling inside the library. A function that is given an object that does not exist any more fails with HAUL_STATE
+ * and names the object. The library detects this only until the object's memory is reused. With HAUL_DEBUG=lifetimes in
+ * the environment it is never reused, and the message says where the object was made and where it ended
+ * (docs/guide.md). Popping also restores the thread's current device, placement policy, grad mode, precision of matrix
+ * products and autocast, and nothing else. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
@@ -24,10 +24,10 @@ HAUL_API haul_scope *haul_scope_push_named(const char *name);
 /* Close `scope` and all scopes opened after it. NULL is ignored; a scope of another thread is refused. */
 HAUL_API haul_status haul_scope_pop(haul_scope *scope);
 
-/* Close `scope`, but hand `result`, any object, to the scope outside, so that a function can return it. Returns
- * `result`; a result that an older scope owns stays there. On failure the scope is closed, too, and the result is NULL:
- * with the error kept when `result` is NULL, with HAUL_STATE when there is no scope outside or the result does not
- * exist any more. */
+/* Close `scope`, but hand `result`, any object, to the enclosing scope, so that a function can return it. Returns
+ * `result`; a result that an older scope owns stays there. On failure `scope` is closed, too, and NULL is returned. If
+ * `result` is NULL, the error is kept. If there is no enclosing scope or `result` does not exist any more, the error is
+ * HAUL_STATE. */
 HAUL_API void *haul_scope_return(haul_scope *scope, void *result);
 
 /* Number of scopes open on this thread. */
@@ -37,14 +37,14 @@ HAUL_API int haul_scope_depth(void);
 HAUL_API haul_status haul_drop(void *object);
 
 /* Hold an object beyond its scope: each haul_keep is undone by one haul_release, on any thread. haul_keep returns its
- * argument, or NULL when that is not an object that exists. NULL and HAUL_NONE are ignored; releasing more often than
- * was kept is refused with HAUL_STATE, whoever else holds the object. */
+ * argument, or NULL if that is not an existing object. NULL and HAUL_NONE are ignored. Releasing an object more often
+ * than it was kept is refused with HAUL_STATE, even if something else holds it. */
 HAUL_API void *haul_keep(void *object);
 HAUL_API void  haul_release(void *object);
 
 /* Take an object over from the scope of this thread that owns it: it lives until the caller calls haul_release, which
  * any thread may do. This is haul_keep and haul_drop in one, for bindings to other languages. Returns its argument, or
- * NULL with HAUL_STATE when no scope of this thread owns it. */
+ * NULL with HAUL_STATE if no scope of this thread owns it. */
 HAUL_API void *haul_take(void *object);
 
 HAUL_END

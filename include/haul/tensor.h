@@ -34,14 +34,14 @@ typedef struct haul_shape {
 HAUL_API extern haul_tensor *const haul_none;
 #define HAUL_NONE haul_none
 
-/* Functions that return a tensor never return NULL. On failure they return a failed tensor, which carries the error: a
- * call that is given one fails with that error and returns another. It has no shape, dtype or elements. It belongs to
- * the scope as other tensors do. */
+/* Functions that return a tensor never return NULL. On failure they return a failed tensor, which carries the error. A
+ * call that is given one fails with the same error and returns another. A failed tensor has no shape, dtype or
+ * elements. It belongs to the scope, as other tensors do. */
 HAUL_API bool haul_tensor_is_valid(const haul_tensor *t); /* false for a failed tensor, HAUL_NONE and NULL */
-/* Fail as haul_error_set does (error.h), and return a failed tensor: for forward functions of one's own. */
+/* Fail as haul_error_set does (error.h), and return a failed tensor: for your own forward functions. */
 HAUL_API haul_tensor *haul_tensor_fail(haul_status status, const char *operation, const char *argument,
                                        const char *format, ...) HAUL_PRINTF(4, 5);
-/* HAUL_OK, also for HAUL_NONE. For a failed tensor its error, which becomes the calling thread's error again. */
+/* HAUL_OK for a valid tensor and HAUL_NONE. For a failed tensor its error, which becomes this thread's error again. */
 HAUL_API haul_status haul_tensor_check(const haul_tensor *t);
 
 HAUL_API int          haul_tensor_ndim(const haul_tensor *t);             /* -1 on failure */
