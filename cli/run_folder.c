@@ -77,7 +77,7 @@ bool run_is_free(const run_folder *run)
     if (error)
         complain("%s cannot be read: %s", run->checkpoint, strerror(error));
     else
-        complain("%s holds a run already: go on with it by --resume, or give another --run", run->path);
+        complain("%s holds a run already: continue it with --resume, or give another --run", run->path);
     return false;
 }
 

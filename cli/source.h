@@ -7,7 +7,7 @@
 /* What --help says about --data. */
 #define SOURCE_HELP                                                                                                    \
     "cifar10:DIR (CIFAR-10's binary files), images:DIR (DIR/train and DIR/test, in each a folder of JPEG and PNG "     \
-    "files for each class), shapes or blobs (built in; shapes:COUNT makes so many)"
+    "files for each class), shapes or blobs (built in; shapes:COUNT makes COUNT examples)"
 
 /* The dataset's training or test split. NULL after a complaint. */
 haul_dataset *source_open(const char *text, bool test);

@@ -15,7 +15,7 @@ static const char *const fixed_options[] = {"model",     "batch",    "seed",    
 static int check(const option_set *set, const train_options *o)
 {
     if (o->resume && !o->run) {
-        complain("--resume needs --run DIR, the folder of the run to go on with");
+        complain("--resume needs --run DIR, the folder of the run to continue");
         return EXIT_USAGE;
     }
     if (o->resume && o->init) {
@@ -135,31 +135,30 @@ int train_main(int argc, char **argv)
                {"weight-decay", OPTION_NUMBER, &o.weight_decay, "X", "weight decay", 0, 1e6, NULL, false},
                {"optimizer", OPTION_TEXT, &o.optimizer, "NAME", "sgd, adam or adamw", 0, 0, "sgd adam adamw", false},
                {"precision", OPTION_TEXT, &o.precision, "NAME",
-                "f32; tf32, which rounds factors where a GPU is faster so; bf16 or f16: products and convolutions in that "
-                       "dtype",
-                0, 0, "f32 tf32 bf16 f16", false},
+                "f32; tf32, which lets GPUs round factors where that is faster; bf16 or f16 for products and convolutions", 0,
+                0, "f32 tf32 bf16 f16", false},
                {"seed", OPTION_INTEGER, &o.seed, "N", "the same seed gives the same result", 0, 9007199254740992.0, NULL,
                 false},
                {"shuffle", OPTION_ON_OFF, &o.shuffle, "on|off", "a new order of examples each epoch", 0, 0, NULL, false},
                {"workers", OPTION_INTEGER, &o.workers, "N",
                 "threads that prepare mini-batches; the result does not depend on it", 0, 256, NULL, false},
                {"threads", OPTION_INTEGER, &o.threads, "N",
-                "threads the CPU computes with, 0 for one a core; the result does not depend on it", 0, 1024, NULL, false},
+                "threads the CPU computes with, 0 for one per core; the result does not depend on it", 0, 1024, NULL, false},
                {"log-every", OPTION_INTEGER, &o.log_every, "N",
                 "mini-batches between two lines with the mean loss since the last", 1, 1e9, NULL, false},
-               {"init", OPTION_TEXT, &o.init, "FILE", "begin with the weights of a safetensors file", 0, 0, NULL, false},
+               {"init", OPTION_TEXT, &o.init, "FILE", "start from the weights of a safetensors file", 0, 0, NULL, false},
                {"run", OPTION_TEXT, &o.run, "DIR", "keep log.jsonl, checkpoint and weights.safetensors there", 0, 0, NULL,
                 false},
                {"resume", OPTION_FLAG, &o.resume, NULL,
-                "go on with the run in --run DIR. Options come from there; --epochs, --lr, --device, --workers, --threads, "
-                       "--log-every, --save-every and a folder of --data that has moved may be given anew",
+                "continue the run in --run DIR with its options; --epochs, --lr, --device, --workers, --threads, --log-every, "
+                       "--save-every and, if its folder has moved, --data may be changed",
                 0, 0, NULL, false},
                {"save-every", OPTION_NUMBER, &o.save_every, "SECONDS",
                 "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
                {"sync-report", OPTION_FLAG, &o.sync_report, NULL,
-                "say on standard error each time the program waits for a device, and where", 0, 0, NULL, false},
+                "report on standard error each time the program waits for a device, and where", 0, 0, NULL, false},
                {"estimate", OPTION_FLAG, &o.estimate, NULL,
-                "say what one step takes, memory and floating point operations, and train nothing", 0, 0, NULL, false},
+                "print what one step takes in memory and floating point operations, and train nothing", 0, 0, NULL, false},
                {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
     };
     option_set set = {

@@ -105,7 +105,7 @@ static void test_cifar10__unsound_files_are_refused(void **state)
     write_cifar("bad");
     assert_int_equal(truncate("bad/data_batch_3.bin", 13 * RECORD - 1), 0);
     assert_null(haul_cifar10("bad"));
-    expect("short", HAUL_FORMAT, "bad/data_batch_3.bin is not a sound CIFAR-10 file");
+    expect("short", HAUL_FORMAT, "bad/data_batch_3.bin is not a valid CIFAR-10 file");
     assert_int_equal(truncate("bad/data_batch_3.bin", 0), 0);
     assert_null(haul_cifar10("bad"));
     expect("empty", HAUL_FORMAT, "it has 0 bytes");
@@ -262,7 +262,7 @@ static void test_image_folder__unsound_pictures_are_refused(void **state)
     expect("empty", HAUL_FORMAT, "set/train/b/7.png is neither");
     write_jpeg("set/train/b/7.png", SIDE, 2, rgba);
     assert_null(haul_image_folder("set"));
-    expect("two colours", HAUL_UNSUPPORTED, "7.png has 2 colours of an unknown kind; convert it to RGB");
+    expect("two colours", HAUL_UNSUPPORTED, "7.png has 2 colour channels of an unknown kind; convert it to RGB");
     assert_int_equal(unlink("set/train/b/7.png"), 0);
     mkdir("set/train/empty", 0777);
     assert_null(haul_image_folder("set"));

@@ -448,11 +448,11 @@ static void test_checkpoint__errors_name_the_function_and_the_value(void **state
     training               t = begin(1, false);
     const haul_text_pair   text = {"a", "\xff"};
     assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){-3, 0}, NULL, 0),
-                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.epoch is -3; expected 0 or more");
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.epoch is -3; 0 or more is expected");
     assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, -4}, NULL, 0),
-                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.batch is -4; expected 0 or more");
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "position.batch is -4; 0 or more is expected");
     assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, 4}, &text, -1),
-                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "extra_count is -1; expected 0 or more");
+                   HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "extra_count is -1; 0 or more is expected");
     assert_refused(haul_save_checkpoint("y", t.net, t.optimizer, (haul_training_position){3, 4}, &text, 1),
                    HAUL_INVALID_ARGUMENT, "haul_save_checkpoint", "'a' is not UTF-8");
     assert_refused(haul_save_checkpoint("no/y", t.net, t.optimizer, (haul_training_position){3, 4}, NULL, 0), HAUL_IO,

@@ -126,23 +126,23 @@ static void test_options__half_a_pair_is_refused(void **state)
     (void)state;
     assert_message(
         haul_conv2d(x, w, HAUL_NONE, .padding = {1}), "padding",
-        "haul_conv2d: padding is {1, 0}, but a pair is given whole: write .padding = {1, 1} for both, or {1, "
+        "haul_conv2d: padding is {1, 0}, but a pair needs both values: write .padding = {1, 1} for both, or {1, "
         "HAUL_ZERO} if 0 is meant");
     assert_message(haul_conv2d(x, w, HAUL_NONE, .padding = {0, 2}), "padding",
-                   "haul_conv2d: padding is {0, 2}, but a pair is given whole: write .padding = {2, 2} for both, or "
+                   "haul_conv2d: padding is {0, 2}, but a pair needs both values: write .padding = {2, 2} for both, or "
                    "{HAUL_ZERO, 2} if 0 is meant");
     assert_message(haul_conv2d(x, w, HAUL_NONE, .stride = {2}), "stride",
-                   "haul_conv2d: stride is {2, 0}, but a pair is given whole: write .stride = {2, 2} for both");
+                   "haul_conv2d: stride is {2, 0}, but a pair needs both values: write .stride = {2, 2} for both");
     assert_message(haul_conv2d(x, w, HAUL_NONE, .dilation = {2}), "dilation",
-                   "haul_conv2d: dilation is {2, 0}, but a pair is given whole: write .dilation = {2, 2} for both");
+                   "haul_conv2d: dilation is {2, 0}, but a pair needs both values: write .dilation = {2, 2} for both");
     assert_message(haul_conv2d(x, w, HAUL_NONE, .stride = {1, HAUL_ZERO}), "stride",
                    "haul_conv2d: stride is {1, HAUL_ZERO}; both must be at least 1");
     assert_message(
         haul_max_pool2d(x, 3, .padding = {1}), "padding",
-        "haul_max_pool2d: padding is {1, 0}, but a pair is given whole: write .padding = {1, 1} for both, or "
+        "haul_max_pool2d: padding is {1, 0}, but a pair needs both values: write .padding = {1, 1} for both, or "
         "{1, HAUL_ZERO} if 0 is meant");
     assert_message(haul_avg_pool2d(x, 3, .stride = {2}), "stride",
-                   "haul_avg_pool2d: stride is {2, 0}, but a pair is given whole: write .stride = {2, 2} for both");
+                   "haul_avg_pool2d: stride is {2, 0}, but a pair needs both values: write .stride = {2, 2} for both");
 }
 
 /* Layers refuse it where they are made. */
@@ -151,26 +151,28 @@ static void test_options__half_a_pair_is_refused_by_layers(void **state)
     haul_module *net = haul_nn_linear(2, 2);
 
     (void)state;
-    assert_message(haul_nn_conv2d(1, 1, 3, .padding = {1}), "padding",
-                   "haul_nn_conv2d: padding is {1, 0}, but a pair is given whole: write .padding = {1, 1} for both, or "
-                   "{1, HAUL_ZERO} if 0 is meant");
+    assert_message(
+        haul_nn_conv2d(1, 1, 3, .padding = {1}), "padding",
+        "haul_nn_conv2d: padding is {1, 0}, but a pair needs both values: write .padding = {1, 1} for both, or "
+        "{1, HAUL_ZERO} if 0 is meant");
     assert_message(haul_nn_conv2d(1, 1, 3, .stride = {2}), "stride",
-                   "haul_nn_conv2d: stride is {2, 0}, but a pair is given whole: write .stride = {2, 2} for both");
+                   "haul_nn_conv2d: stride is {2, 0}, but a pair needs both values: write .stride = {2, 2} for both");
     assert_message(haul_nn_conv2d(1, 1, 3, .dilation = {-1, 1}), "dilation",
                    "haul_nn_conv2d: dilation is {-1, 1}; both must be at least 1");
-    assert_message(haul_nn_max_pool2d(2, .stride = {2}), "stride",
-                   "haul_nn_max_pool2d: stride is {2, 0}, but a pair is given whole: write .stride = {2, 2} for both");
+    assert_message(
+        haul_nn_max_pool2d(2, .stride = {2}), "stride",
+        "haul_nn_max_pool2d: stride is {2, 0}, but a pair needs both values: write .stride = {2, 2} for both");
     assert_message(
         haul_nn_avg_pool2d(2, .padding = {1}), "padding",
-        "haul_nn_avg_pool2d: padding is {1, 0}, but a pair is given whole: write .padding = {1, 1} for both, "
+        "haul_nn_avg_pool2d: padding is {1, 0}, but a pair needs both values: write .padding = {1, 1} for both, "
         "or {1, HAUL_ZERO} if 0 is meant");
     assert_message(
         haul_adam(net, 0.1, .betas = {0, 0.999}), "betas",
-        "haul_adam: betas is {0, 0.999}, but a pair is given whole: write .betas = {0.999, 0.999} for both, or "
+        "haul_adam: betas is {0, 0.999}, but a pair needs both values: write .betas = {0.999, 0.999} for both, or "
         "{HAUL_ZERO, 0.999} if 0 is meant");
     assert_message(
         haul_loader_new(haul_shapes(4), .normalise = {0, 1}), "normalise",
-        "haul_loader_new: normalise is {0, 1}, but a pair is given whole: write .normalise = {1, 1} for both, "
+        "haul_loader_new: normalise is {0, 1}, but a pair needs both values: write .normalise = {1, 1} for both, "
         "or {HAUL_ZERO, 1} if 0 is meant");
 }
 

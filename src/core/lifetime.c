@@ -165,7 +165,7 @@ static void tell_end(const life *l, char *out, size_t size)
         break;
     case HAUL__DROPPED: snprintf(out, size, "haul_drop ended it"); break;
     case HAUL__RELEASED: snprintf(out, size, "haul_release ended it"); break;
-    case HAUL__HELD: snprintf(out, size, "what held it is over"); break;
+    case HAUL__HELD: snprintf(out, size, "the last object that held it ended"); break;
     }
 }
 

@@ -26,7 +26,7 @@ static haul_status refuse_half(const char *operation, const char *name, double f
         snprintf(fix, sizeof fix, ", or {%s, %s} if 0 is meant", first == 0 ? "HAUL_ZERO" : text_of(first, a),
                  second == 0 ? "HAUL_ZERO" : text_of(second, b));
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, name,
-                      "%s is {%s, %s}, but a pair is given whole: write .%s = {%s, %s} for both%s", name,
+                      "%s is {%s, %s}, but a pair needs both values: write .%s = {%s, %s} for both%s", name,
                       text_of(first, a), text_of(second, b), name, given, given, fix);
 }
 

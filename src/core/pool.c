@@ -126,7 +126,7 @@ haul_status haul_set_num_threads(int threads)
 {
     if (threads < 0 || threads > MOST_THREADS)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_num_threads", "threads",
-                          "%d threads; 1 to %d are possible, and 0 for one a core", threads, MOST_THREADS);
+                          "%d threads; 1 to %d are possible, and 0 for one per core", threads, MOST_THREADS);
     haul_status status = threads ? HAUL_OK : haul__pool_check_environment("haul_set_num_threads");
     if (status)
         return status;

@@ -29,12 +29,12 @@ haul_status haul__cifar10_check(const uint8_t *data, size_t size, const char *pa
 {
     if (size == 0 || size % RECORD)
         return haul__fail(HAUL_FORMAT, OPEN, "directory",
-                          "%s is not a sound CIFAR-10 file: it has %zu bytes, which is no multiple of %d", path, size,
-                          RECORD);
+                          "%s is not a valid CIFAR-10 file: it has %zu bytes, which is not a multiple of %d", path,
+                          size, RECORD);
     for (size_t i = 0; i < size / RECORD; i++)
         if (data[i * RECORD] >= CLASSES)
             return haul__fail(HAUL_FORMAT, OPEN, "directory",
-                              "%s is not a sound CIFAR-10 file: record %zu has the label %d, the highest is %d", path,
+                              "%s is not a valid CIFAR-10 file: record %zu has the label %d, the highest is %d", path,
                               i, data[i * RECORD], CLASSES - 1);
     return HAUL_OK;
 }

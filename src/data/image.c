@@ -37,7 +37,7 @@ haul_status haul__image_decode(const haul__image *image, uint8_t *out)
 
 haul_status haul__image_unsound(const haul__image *image, const char *what)
 {
-    return haul__fail(HAUL_FORMAT, OPEN, "directory", "%s is not a sound picture: %s", image->path, what);
+    return haul__fail(HAUL_FORMAT, OPEN, "directory", "%s is not a valid picture: %s", image->path, what);
 }
 
 haul_status haul__image_set_size(haul__image *image, int64_t height, int64_t width, bool decoding)

@@ -92,7 +92,7 @@ static haul_status read(state *s, haul__image *image, uint8_t *out)
     jpeg_read_header(&s->jpeg, TRUE);
     if (!channels_of(&s->jpeg))
         return haul__fail(HAUL_UNSUPPORTED, "haul_image_folder", "directory",
-                          "%s has %d colours of an unknown kind; convert it to RGB", image->path,
+                          "%s has %d colour channels of an unknown kind; convert it to RGB", image->path,
                           s->jpeg.num_components);
     haul_status status =
         haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width, out != NULL);

@@ -133,7 +133,7 @@ static haul_status read_numbers(const haul_safetensors *file, haul_optimizer *op
                           haul_optimizer_kind(optimizer));
     for (size_t i = 0; i < NUMBERS; i++)
         if (!parse_number(haul_safetensors_metadata(file, number_keys[i].key), number_at(out, i)))
-            return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: %s is not a number",
+            return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: %s is not a number",
                               path, number_keys[i].key);
     double lr;
     memcpy(&lr, &out->lr_bits, sizeof lr);
@@ -141,7 +141,7 @@ static haul_status read_numbers(const haul_safetensors *file, haul_optimizer *op
         return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: its learning rate is %g",
                           path, lr);
     if (out->epoch > INT64_MAX || out->batch > INT64_MAX || out->steps > INT64_MAX || !(lr - lr == 0))
-        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: a number is too large",
+        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: a number is too large",
                           path);
     return HAUL_OK;
 }
@@ -165,10 +165,10 @@ static haul_status check_arguments(haul_training_position position, const haul_t
 {
     if (extra_count < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra_count",
-                          "extra_count is %d; expected 0 or more", extra_count);
+                          "extra_count is %d; 0 or more is expected", extra_count);
     if (position.epoch < 0 || position.batch < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "position",
-                          "position.%s is %" PRId64 "; expected 0 or more", position.epoch < 0 ? "epoch" : "batch",
+                          "position.%s is %" PRId64 "; 0 or more is expected", position.epoch < 0 ? "epoch" : "batch",
                           position.epoch < 0 ? position.epoch : position.batch);
     for (int i = 0; i < extra_count; i++)
         if (extra[i].key && haul__begins_with(extra[i].key, OWN_KEYS))

@@ -21,8 +21,7 @@
 
 static haul_status fail_shorter(const haul__file *file)
 {
-    return haul__fail(HAUL_FORMAT, file->operation, "path", "%s ended while it was read: it has become shorter",
-                      file->path);
+    return haul__fail(HAUL_FORMAT, file->operation, "path", "%s became shorter while it was read", file->path);
 }
 
 static haul_status fail_errno(const char *operation, const char *what, const char *path, int error)

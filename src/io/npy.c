@@ -38,7 +38,7 @@ typedef struct cursor {
 
 static haul_status malformed(const cursor *c, const char *what)
 {
-    return haul__fail(HAUL_FORMAT, LOAD, "path", "%s is not a sound npy file: %s", c->path, what);
+    return haul__fail(HAUL_FORMAT, LOAD, "path", "%s is not a valid npy file: %s", c->path, what);
 }
 
 static void skip_space(cursor *c)
@@ -162,7 +162,7 @@ static haul_status take_pair(cursor *c, haul__npy *out, unsigned *seen)
         if (strcmp(name, keys[i].name) != 0)
             continue;
         if (*seen & 1u << i)
-            return malformed(c, "a key of its header stands there twice");
+            return malformed(c, "a key of its header occurs twice");
         *seen |= 1u << i;
         return keys[i].take(c, out);
     }
@@ -202,7 +202,7 @@ static haul_status check_size(const cursor *c, uint64_t file_size, haul__npy *ou
     uint64_t there = file_size - out->offset;
     if ((uint64_t)bytes > there)
         return haul__fail(HAUL_FORMAT, LOAD, "path",
-                          "%s is not a sound npy file: its shape needs %lld bytes of elements, it has %llu", c->path,
+                          "%s is not a valid npy file: its shape needs %lld bytes of elements, it has %llu", c->path,
                           (long long)bytes, (unsigned long long)there);
     out->count = count;
     out->bytes = (size_t)bytes;

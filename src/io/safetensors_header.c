@@ -70,14 +70,14 @@ static size_t find_dtype(const char *name)
 
 static haul_status malformed(const char *path, const char *what)
 {
-    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s", path, what);
+    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a valid safetensors file: %s", path, what);
 }
 
 /* About one tensor of the file. */
 static haul_status unsound(const char *path, const char *name, const char *what)
 {
     char quoted[HAUL__QUOTED_SIZE];
-    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a sound safetensors file: %s %s", path,
+    return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a valid safetensors file: %s %s", path,
                       haul__quoted(name, quoted), what);
 }
 
@@ -87,9 +87,9 @@ haul_status haul__safetensors_length(const uint8_t first[8], uint64_t file_size,
     for (int i = 7; i >= 0; i--)
         length = length << 8 | first[i];
     if (length > HAUL__SAFETENSORS_HEADER_LIMIT)
-        return malformed(path, "its header is said to have more than 100 MB");
+        return malformed(path, "it claims a header of more than 100 MB");
     if (length > file_size - 8)
-        return malformed(path, "its header is said to go past the end of the file");
+        return malformed(path, "its header goes past the end of the file");
     *out = (size_t)length;
     return HAUL_OK;
 }
@@ -111,7 +111,7 @@ static haul_status check_number(const uint8_t *text, size_t size, const char *pa
         shown++;
     return haul__fail(
         HAUL_FORMAT, OPEN, "path",
-        "%s is not a sound safetensors file: its header has the number %.*s; numbers must be written with "
+        "%s is not a valid safetensors file: its header has the number %.*s; numbers must be written with "
         "digits only and without a leading 0",
         path, shown, (const char *)text);
 }
@@ -133,7 +133,7 @@ static haul_status check_text(const uint8_t *json, size_t size, const char *path
             return malformed(path, "its header has a control character");
         if (quoted && byte == '\\') {
             if (size - i > 5 && memcmp(json + i, "\\u0000", 6) == 0)
-                return malformed(path, "its header has a text with a 0 character");
+                return malformed(path, "its header has a string with a NUL character");
             i++;
         } else if (byte == '"') {
             quoted = !quoted;
@@ -177,7 +177,7 @@ static bool is_dtype_name(const char *name)
 static haul_status read_dtype(const cJSON *item, const char *path, haul__safetensors_entry *out)
 {
     if (!cJSON_IsString(item))
-        return unsound(path, out->name, "has a dtype that is not a text");
+        return unsound(path, out->name, "has a dtype that is not a string");
     if (!is_dtype_name(item->valuestring))
         return unsound(path, out->name, "has a dtype that is not a name of up to 31 letters, digits and underscores");
     size_t row = find_dtype(item->valuestring);
@@ -285,7 +285,7 @@ static haul_status check_names(const haul__safetensors_header *h, const char *pa
 {
     for (int i = 1; i < h->count; i++)
         if (strcmp(h->by_name[i - 1]->name, h->by_name[i]->name) == 0)
-            return unsound(path, h->by_name[i]->name, "stands there twice");
+            return unsound(path, h->by_name[i]->name, "occurs twice");
     return HAUL_OK;
 }
 
@@ -299,10 +299,10 @@ static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data
             return unsound(path, e->name, e->begin < end ? "overlaps another tensor" : "follows bytes of no tensor");
         end = e->end;
     }
-    return end == data_size ? HAUL_OK : malformed(path, "there are bytes behind its last tensor");
+    return end == data_size ? HAUL_OK : malformed(path, "there are bytes after its last tensor");
 }
 
-/* Names first: a tensor that stands there twice also overlaps itself. */
+/* Names first: a tensor that occurs twice also overlaps itself. */
 static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
     size_t count = (size_t)h->count;
@@ -321,7 +321,7 @@ static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size
 static haul_status read_metadata(const cJSON *object, const char *path, haul__safetensors_header *h)
 {
     if (h->metadata)
-        return malformed(path, "__metadata__ stands there twice");
+        return malformed(path, "__metadata__ occurs twice");
     if (!cJSON_IsObject(object))
         return malformed(path, "__metadata__ is not an object");
     size_t count = (size_t)cJSON_GetArraySize(object);
@@ -329,7 +329,7 @@ static haul_status read_metadata(const cJSON *object, const char *path, haul__sa
         return haul__fail_memory(OPEN, count * sizeof *h->metadata);
     for (const cJSON *i = object->child; i; i = i->next) {
         if (!cJSON_IsString(i))
-            return malformed(path, "__metadata__ has a value that is not a text");
+            return malformed(path, "__metadata__ has a value that is not a string");
         haul_text_pair *pair = &h->metadata[h->metadata_count++];
         pair->key = haul__strdup(i->string);
         pair->value = haul__strdup(i->valuestring);
@@ -374,7 +374,7 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
         status = malformed(path, "its header is not JSON");
     for (; status == HAUL_OK && end < (const char *)json + size; end++)
         if (!strchr(" \t\r\n", *end))
-            status = malformed(path, "something follows the object of its header");
+            status = malformed(path, "its header has text after the JSON object");
     if (status == HAUL_OK)
         status = read_object(object, data_size, path, out);
     cJSON_Delete(object);

@@ -48,7 +48,7 @@ static haul_status read_header(haul_safetensors *f)
     haul_status status;
     if (f->file.size < 8)
         return haul__fail(HAUL_FORMAT, OPEN, "path",
-                          "%s is not a sound safetensors file: it is shorter than eight bytes", f->path);
+                          "%s is not a valid safetensors file: it is shorter than eight bytes", f->path);
     if ((status = haul__file_read(&f->file, 0, first, 8)) != HAUL_OK ||
         (status = haul__safetensors_length(first, f->file.size, f->path, &length)) != HAUL_OK)
         return status;

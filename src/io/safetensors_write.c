@@ -225,7 +225,7 @@ haul_status haul_save_safetensors(const char *path, const haul_named_tensor *ten
         return haul__fail_null(SAVE, !path ? "path" : !tensors && count ? "tensors" : "metadata");
     if (count < 0 || metadata_count < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, count < 0 ? "count" : "metadata_count",
-                          "%s is %d; expected 0 or more", count < 0 ? "count" : "metadata_count",
+                          "%s is %d; 0 or more is expected", count < 0 ? "count" : "metadata_count",
                           count < 0 ? count : metadata_count);
     text                      header = {0};
     const haul_named_tensor **order = haul__calloc((size_t)count + 1, sizeof *order);

@@ -48,7 +48,7 @@ haul_status haul_save_weights_with(const char *path, const haul_save_weights_opt
     if (haul__check_module(options->module, SAVE))
         return haul_error_status();
     if (options->metadata_count < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata_count", "metadata_count is %d; expected 0 or more",
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata_count", "metadata_count is %d; 0 or more is expected",
                           options->metadata_count);
     if (!options->metadata && options->metadata_count)
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "metadata", "metadata is NULL, but metadata_count is %d",

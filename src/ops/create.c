@@ -235,9 +235,10 @@ static haul_status check_exact(const haul__call *c, const arange_attributes *a)
     const char *const names[] = {"start", "stop", "step"};
     for (int i = 0; i < 3 && !haul_dtype_is_float(a->dtype); i++)
         if (fabs(values[i]) >= 0x1p53)
-            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, names[i],
-                              "%s is %.0f, and from 2^53 on doubles leave out whole numbers; use haul_arange_i64",
-                              names[i], values[i]);
+            return haul__fail(
+                HAUL_INVALID_ARGUMENT, c->operation->name, names[i],
+                "%s is %.0f, and doubles cannot represent every whole number from 2^53 on; use haul_arange_i64",
+                names[i], values[i]);
     return HAUL_OK;
 }
 

@@ -172,8 +172,7 @@ static haul_status check_indices(const haul__call *c, int64_t size)
     if (index->shape.ndim != 1)
         return haul__refuse_shape(c, 1, "one dimension is expected");
     if (index->count > 0 && size == 0)
-        return haul__fail(HAUL_SHAPE, c->operation->name, "index",
-                          "there is nothing index could point at: that axis has no elements");
+        return haul__fail(HAUL_SHAPE, c->operation->name, "index", "no index is valid: that axis has no elements");
     return HAUL_OK;
 }
 

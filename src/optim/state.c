@@ -112,8 +112,8 @@ static haul_status take_state(const haul_optimizer *o, const haul__optimizer_ent
 
     if (!o->kind->has_state(o))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
-                          "'%s' is state that this optimizer (%s) does not use with its settings; make it with those "
-                          "that the state was written with, such as the same .momentum",
+                          "'%s' is state that this optimizer (%s) does not use with its settings; make the "
+                          "optimizer with the settings that the state was written with, such as the same .momentum",
                           t->name, o->kind->name);
     if (!haul__shape_equal(&t->tensor->shape, &p->shape) || t->tensor->dtype != p->dtype)
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is %s, but the parameter '%s' is %s", t->name,
