@@ -1,8 +1,8 @@
 /* Reverse-mode differentiation.
  *
  * A result that depends on a tensor that requires a gradient carries the graph that made it; the graph is freed with
- * the last tensor that needs it. It works on every device and across devices: a leaf's gradient lies where the leaf
- * lies. */
+ * the last tensor that needs it. It works on every device and across devices: a leaf's gradient is on the leaf's
+ * device. */
 #ifndef HAUL_AUTOGRAD_H
 #define HAUL_AUTOGRAD_H
 

@@ -75,7 +75,7 @@ HAUL_API bool        haul_module_is_training(const haul_module *module);
 
 /* Move parameters and buffers (and gradients) of the module and its children to `device`, all or none.
  * haul_module_place also makes the module move its input there when called and make new tensors there, so that
- * neighbouring layers can lie on different devices; haul_module_to moves the place of modules that have one along. */
+ * neighbouring layers can be on different devices; haul_module_to moves the place of modules that have one along. */
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 

@@ -73,7 +73,7 @@ HAUL_API haul_status haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, 
 /* Set every element of out. */
 HAUL_API haul_status haul_fill_into(haul_tensor *out, double value);
 HAUL_API haul_status haul_zero_into(haul_tensor *out);
-/* out = x, converted and broadcast to out's shape and dtype; x may lie on another device. Not differentiable: while
+/* out = x, converted and broadcast to out's shape and dtype; x may be on another device. Not differentiable: while
  * gradients are recorded an x that requires one is refused with HAUL_GRAPH. */
 HAUL_API haul_status haul_copy_into(haul_tensor *out, haul_tensor *x);
 

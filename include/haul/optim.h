@@ -1,7 +1,7 @@
 /* Optimizers: they hold a module and change its parameters from their gradients.
  *
  * haul_optimizer_step allocates everything it needs before its first write, so that a step that fails changes nothing.
- * Parameters without a gradient are left alone. State lies where the parameter lies. The parameters are those the
+ * Parameters without a gradient are left alone. State is on the parameter's device. The parameters are those that the
  * module has when the optimizer is made. */
 #ifndef HAUL_OPTIM_H
 #define HAUL_OPTIM_H
@@ -56,12 +56,12 @@ HAUL_API const char  *haul_optimizer_kind(const haul_optimizer *optimizer); /* "
 HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
 
 /* State for checkpoints: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" ..., for Adam "PARAMETER.step", too,
- * and the number of steps taken. Reading answers how many tensors there are, none before the first step, or -1 on
- * failure; they belong to the optimizer and are to be used before its next step, reading or writing. Writing replaces
- * the state and wants exactly those names and shapes; state that the optimizer does not use with its settings, such as
- * momentum without .momentum, is refused. With a haul_grad_scaler its state is among them, as
- * "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves the scaler as it is where those are missing.
- * After steps with a scaler, reading the state or the number of steps waits for the device. */
+ * and the number of steps taken. Reading returns how many tensors there are, none before the first step, or -1 on
+ * failure. They belong to the optimizer and must be used before its next step and before its state is read or written
+ * again. Writing replaces the state and needs exactly those names and shapes. State that the optimizer does not use
+ * with its settings, such as momentum without .momentum, is refused. If the optimizer has a haul_grad_scaler, its state
+ * is included as "grad_scaler.scale" and "grad_scaler.growth_tracker"; writing leaves the scaler as it is if these are
+ * missing. After steps with a scaler, reading the state or the number of steps waits for the device. */
 HAUL_API int         haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity);
 HAUL_API haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                                int64_t steps);

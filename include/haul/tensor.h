@@ -3,8 +3,8 @@
  * A tensor is up to eight dimensions over a storage, with a stride (in elements, never negative) for each. Views share
  * a storage. Shape and dtype of a tensor never change. Its elements are changed by functions named _into, haul_write,
  * haul_map, haul_init_..., optimizers, the running statistics of haul_batch_norm, and loading. haul_module_to,
- * haul_module_place and haul_module_to_memory_format change where and how a module's tensors lie: handles stay valid,
- * views that were made before keep the old memory. */
+ * haul_module_place and haul_module_to_memory_format change the device and layout of a module's tensors: handles stay
+ * valid, views that were made before keep the old memory. */
 #ifndef HAUL_TENSOR_H
 #define HAUL_TENSOR_H
 
@@ -53,8 +53,8 @@ HAUL_API size_t       haul_tensor_bytes(const haul_tensor *t);            /* cou
 HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);            /* HAUL_DTYPE_NONE on failure */
 HAUL_API haul_device *haul_tensor_device(const haul_tensor *t);           /* an invalid device on failure */
 HAUL_API bool         haul_tensor_is_contiguous(const haul_tensor *t);    /* row-major, without gaps */
-/* Do the elements of a 4-d tensor [N, C, H, W] lie in memory as [N, H, W, C]? Where C or the plane is 1 a tensor is
- * both this and contiguous. */
+/* Are the elements of a 4-d tensor [N, C, H, W] in memory as [N, H, W, C]? Where C or the plane is 1 a tensor is both
+ * this and contiguous. */
 HAUL_API bool haul_tensor_is_channels_last(const haul_tensor *t);
 
 /* The elements' memory is changed by in-place operations; each change counts one up. 0 on failure. */

@@ -19,7 +19,7 @@ typedef struct HAUL__DESIGNATED haul_to_options {
 } haul_to_options;
 
 /* haul_to(x, device, .dtype = HAUL_F32): x on `device`; always a fresh handle; it shares x's memory when nothing has to
- * change. Differentiable: the gradient is moved back to where x lies. */
+ * change. Differentiable: the gradient is moved back to x's device. */
 #define haul_to(x, ...) haul_to_with(x, HAUL__OPTIONS(haul_to_options, .device = __VA_ARGS__))
 HAUL_API haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options);
 
