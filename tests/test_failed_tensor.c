@@ -92,6 +92,8 @@ static void test_failed_tensor__loops_that_fail_say_so(void **state)
     assert_int_equal(haul_loader_status(loader), HAUL_OK);
     assert_null(haul_loader_next(loader));
     assert_int_equal(haul_loader_status(loader), HAUL_STATE);
+    assert_int_equal(haul_loader_start_at(loader, 0, 3), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_loader_status(loader), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
     assert_non_null(haul_loader_next(loader));
     assert_null(haul_loader_next(loader));
@@ -146,6 +148,11 @@ static void test_failed_tensor__goes_through_expressions(void **state)
     assert_int_equal(haul_topk(failed, 1, 0, true, &values, &indices), HAUL_SHAPE);
     assert_failed(values);
     assert_failed(indices);
+    values = w;
+    haul_error_clear();
+    assert_int_equal(haul_topk(w, 1, 0, true, &values, NULL), HAUL_INVALID_ARGUMENT);
+    assert_failed(values);
+    haul_error_clear();
     assert_int_equal(haul_relu_into(w, failed), HAUL_SHAPE);
     assert_int_equal(haul_relu_into(failed, w), HAUL_SHAPE);
     assert_int_equal(haul_backward(failed, HAUL_NONE), HAUL_SHAPE);

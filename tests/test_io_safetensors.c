@@ -42,7 +42,7 @@ static const struct {
     {" {}", 0, "does not begin with {"},
     {"{", 0, "not JSON"},
     {"{\"a\"}", 0, "not JSON"},
-    {"{} x", 0, "something follows"},
+    {"{} x", 0, "text after the JSON object"},
     {"{}{}", 0, "something follows"},
     {"{\"a\":1}", 0, "'a' is not an object"},
     {"{\"a\":null}", 0, "'a' is not an object"},
@@ -144,7 +144,7 @@ static void test_io_safetensors__lengths_are_checked_before_memory_is_taken(void
         write_file("long.safetensors", lengths[i], "{}", 2, 0);
         assert_null(haul_open_safetensors("long.safetensors"));
         assert_int_equal(haul_error_status(), HAUL_FORMAT);
-        assert_non_null(strstr(haul_error_message(), "header is said"));
+        assert_non_null(strstr(haul_error_message(), "header"));
     }
     for (size_t size = 0; size < 8; size++) {
         FILE *file = fopen("short.safetensors", "wb");

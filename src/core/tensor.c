@@ -146,6 +146,8 @@ haul_tensor *haul__failed_tensor(void)
         return &no_memory.tensor;
     failed->tensor.dtype = HAUL_DTYPE_NONE;
     failed->tensor.failed = true;
+    if (haul_error_status() == HAUL_OK)
+        haul__fail(HAUL_STATE, NULL, NULL, "a call failed and recorded no error");
     haul__error_save(&failed->error);
     return haul__own(failed, failed->error.operation);
 }

@@ -324,11 +324,11 @@ static void set_order(haul_loader *l)
     }
 }
 
-haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
+static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
 {
-    haul_status status = HAUL_OK;
-    if (check_loader(l, START) || check_dry(l, START))
-        return haul_error_status();
+    haul_status status = check_dry(l, START);
+    if (status)
+        return status;
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
                           (long long)first, (long long)l->batches);
@@ -342,14 +342,22 @@ haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
     set_order(l);
     l->taken = first;
     l->started = true;
-    l->status = HAUL_OK;
     pthread_mutex_lock(&l->lock);
     l->claimed = first;
     l->running = true;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
-    haul__error_settle();
     return HAUL_OK;
+}
+
+haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
+{
+    if (check_loader(l, START))
+        return haul_error_status();
+    l->status = start_epoch(l, epoch, first);
+    if (l->status == HAUL_OK)
+        haul__error_settle();
+    return l->status;
 }
 
 haul_status haul_loader_start(haul_loader *loader, int64_t epoch)

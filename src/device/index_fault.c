@@ -89,15 +89,18 @@ static haul_status make(haul_device *device, const char *operation)
         haul__free(f);
         return status;
     }
-    f->copies = host_memory(device, COPIES * RECORD_BYTES, operation);
-    if (!f->copies) {
+    pthread_mutex_lock(&device->compute->lock);
+    if (!clear(f))
+        status = haul__fail(HAUL_BACKEND, operation, NULL,
+                            "the memory in which %s notes wrong indices cannot be cleared", device->name);
+    pthread_mutex_unlock(&device->compute->lock);
+    if (!status && !(f->copies = host_memory(device, COPIES * RECORD_BYTES, operation)))
+        status = haul__fail_memory(operation, COPIES * RECORD_BYTES);
+    if (status) {
         haul__device_free(device, &f->record.buffer, RECORD_BYTES, operation);
         haul__free(f);
-        return haul__fail_memory(operation, COPIES * RECORD_BYTES);
+        return status;
     }
-    pthread_mutex_lock(&device->compute->lock);
-    clear(f);
-    pthread_mutex_unlock(&device->compute->lock);
     f->next = atomic_load(&all);
     while (!atomic_compare_exchange_weak(&all, &f->next, f))
         ;

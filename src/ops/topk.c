@@ -204,11 +204,12 @@ haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_te
 {
     topk_attributes a = {.k = k, .axis = axis, .largest = largest};
     haul_tensor    *made[HAUL__MAX_RESULTS];
-    if (!values || !indices)
-        return haul__fail_null(haul__operation_topk.name, values ? "indices" : "values");
-    haul_status status = haul__apply(&haul__operation_topk, &a, HAUL__OPERANDS(x), made);
-    *values = status ? haul__failed_tensor() : made[0];
-    *indices = status ? haul__failed_tensor() : made[1];
+    haul_status     status = values && indices ? haul__apply(&haul__operation_topk, &a, HAUL__OPERANDS(x), made)
+                                               : haul__fail_null(haul__operation_topk.name, values ? "indices" : "values");
+    if (values)
+        *values = status ? haul__failed_tensor() : made[0];
+    if (indices)
+        *indices = status ? haul__failed_tensor() : made[1];
     return status;
 }
 
