@@ -43,7 +43,7 @@ static const struct {
     {"{", 0, "not JSON"},
     {"{\"a\"}", 0, "not JSON"},
     {"{} x", 0, "text after the JSON object"},
-    {"{}{}", 0, "something follows"},
+    {"{}{}", 0, "text after the JSON object"},
     {"{\"a\":1}", 0, "'a' is not an object"},
     {"{\"a\":null}", 0, "'a' is not an object"},
     {"{\"a\":{}}", 0, "'a' lacks one of"},
