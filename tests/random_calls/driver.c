@@ -306,6 +306,8 @@ static void *run_calls(void *context)
     while (r->kept_count)
         haul_release(r->kept[--r->kept_count]);
     haul_autocast_end((haul_autocast_state){0});
+    while (haul_label_end() == HAUL_OK)
+        ;
     while (r->depth)
         haul_scope_pop(r->scopes[--r->depth]);
     return NULL;
