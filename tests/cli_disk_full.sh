@@ -19,11 +19,13 @@ run 0 train --run r --resume --epochs 2
 run 0 train "${big[@]}" --epochs 2 --run whole
 check "and it can go on" cmp -s whole/weights.safetensors r/weights.safetensors
 
-# Not even the log.
-( ulimit -f 0; exec "$HAUL" train "${small[@]}" --run none 2>&1 >/dev/null ) | cat >err
-check "ends with 1" test "${PIPESTATUS[0]}" -eq 1
-check "names the log" grep -q 'none/log.jsonl' err
-check "no half line" test ! -s none/log.jsonl
+# Not even the log. ThreadSanitizer writes a file of its own before the program begins.
+if [ "$HAUL_SANITIZE" != thread ]; then
+    ( ulimit -f 0; exec "$HAUL" train "${small[@]}" --run none 2>&1 >/dev/null ) | cat >err
+    check "ends with 1" test "${PIPESTATUS[0]}" -eq 1
+    check "names the log" grep -q 'none/log.jsonl' err
+    check "no half line" test ! -s none/log.jsonl
+fi
 
 mkdir fixed
 chmod a-w fixed
