@@ -7,8 +7,8 @@ before a block changes that:
     <!-- snippet: compile -->     is compiled and not run
     <!-- snippet: no -->          is neither; for what is not meant as a program
     <!-- snippet: prints -->      must print what the block of text after it shows; also "continues prints"
-    <!-- snippet: stale prints --> the same, and uses an object that is gone, which AddressSanitizer would report:
-                                  with that it is compiled and not run
+    <!-- snippet: stale prints --> the same, and uses an object that is gone, which sanitizers would report:
+                                  with one it is compiled and not run
 """
 # ctest: timeout=300
 import glob
@@ -122,7 +122,7 @@ def main():
                                  inside + ["if (haul_error_status() != HAUL_OK) {", 'puts(haul_error_message());',
                                            "return 1;", "}", "haul_scope_pop(snippet);", "return 0;", "}"])
             total += 1
-            stale = "stale" in words and "address" in os.environ.get("HAUL_SANITIZE", "")
+            stale = "stale" in words and bool(os.environ.get("HAUL_SANITIZE"))
             failed += not check(f"snippet{total}", path, start, code, "compile" in words or stale,
                                 text if "prints" in words and not stale else None)
     print(f"{total} blocks, {failed} failed, {left} left out")
