@@ -37,6 +37,10 @@ size_t obeyed_length(const char *text, uint32_t *code);
 
 bool is_utf8(const char *text);
 
+/* Does the device compute values? Otherwise complains that nothing can be `done` ("learned") there, with `instead` at
+ * the end, and returns false. */
+bool computes_values(const haul_device *device, const char *done, const char *instead);
+
 /* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */
 const char *did_you_mean(const char *wrong, const char *const *names);
 

@@ -22,6 +22,21 @@ static void print_device(const haul_device_report *report, const haul_device_pro
         printf("           %s\n", p->libraries);
 }
 
+bool computes_values(const haul_device *device, const char *done, const char *instead)
+{
+    haul_device_properties p;
+
+    if (haul_device_describe(device, &p)) {
+        complain_error();
+        return false;
+    }
+    if (p.kind == HAUL_KIND_META)
+        complain("--device meta has shapes without data, so nothing can be %s there; give another device (haul devices "
+                 "lists them)%s",
+                 done, instead);
+    return p.kind != HAUL_KIND_META;
+}
+
 static cJSON *device_json(const haul_device_report *report, const haul_device_properties *p)
 {
     cJSON *object = cJSON_CreateObject();

@@ -82,17 +82,12 @@ static bool open_network(predictor *p)
 
 static bool open_device(predictor *p)
 {
-    haul_device_properties properties;
-
     p->device = haul_device_get(p->options->device);
-    if (haul_set_device(p->device) || haul_device_describe(p->device, &properties)) {
+    if (haul_set_device(p->device)) {
         complain_error();
         return false;
     }
-    if (properties.kind == HAUL_KIND_META)
-        complain("--device meta has shapes without data, so nothing can be predicted there; give another device (haul "
-                 "devices lists them)");
-    return properties.kind != HAUL_KIND_META;
+    return computes_values(p->device, "predicted", "");
 }
 
 /* ---- one prediction ---- */

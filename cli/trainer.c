@@ -137,21 +137,6 @@ static bool tell_start(trainer *t)
     return report_started(&t->report, &s);
 }
 
-/* Estimates need shapes only, a training needs values. */
-static bool check_device(const trainer *t)
-{
-    haul_device_properties p;
-
-    if (haul_device_describe(t->device, &p)) {
-        complain_error();
-        return false;
-    }
-    if (p.kind == HAUL_KIND_META)
-        complain("--device meta has shapes without data, so nothing can be learned there; give another device (haul "
-                 "devices lists them), or --estimate to learn what a step takes");
-    return p.kind != HAUL_KIND_META;
-}
-
 /* What a run keeps is JSON, in UTF-8. */
 static bool can_be_kept(const trainer *t)
 {
@@ -172,7 +157,7 @@ static bool begin_run(trainer *t)
 bool trainer_open(trainer *t)
 {
     t->position = (haul_training_position){.epoch = 1};
-    if (!trainer_open_data(t) || !check_device(t))
+    if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return false;
     t->waits = t->device == haul_cpu();
     if (!can_be_kept(t) || !open_network(t))

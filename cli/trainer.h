@@ -57,7 +57,7 @@ typedef struct trainer {
     double  epoch_seconds; /* of this epoch, in this process */
     int64_t epoch_examples;
     double  saved_at;
-    bool    diverged; /* a loss was no finite number, or what was about to be saved */
+    bool    diverged; /* a loss, or a value about to be saved, was not finite */
 } trainer;
 
 /* Open everything the options name; with --resume from the run's checkpoint. False after a complaint. */
@@ -73,7 +73,7 @@ haul_status trainer_step(trainer *t, const haul_batch *batch);
 /* Print what a step costs, and train nothing. An exit code. */
 int trainer_estimate(trainer *t);
 
-/* Train until the end, Ctrl-C, or a loss that is no finite number. An exit code. */
+/* Train until the end, Ctrl-C, or a loss that is not finite. Returns an exit code. */
 int trainer_run(trainer *t);
 
 /* Write checkpoint and, if asked, weights into the run folder, if there is one. A training that has diverged is not

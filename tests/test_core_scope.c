@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/object.h"
 #include "core/thread.h"
+#include "support/failure.h"
 
 /* An object that holds another, like a node of a graph, and says when it dies. */
 typedef struct thing {
@@ -435,7 +436,7 @@ static void test_scope__stale_objects_are_refused_until_memory_is_used_again(voi
     haul_scope *scope = haul_scope_push(), *outer = scope;
     scope = haul_scope_push();
     for (int i = 0; i < COUNT; i++)
-        assert_non_null(stale[i] = haul_empty(HAUL_F32, HAUL_SHAPE(2, 3)));
+        assert_valid(stale[i] = haul_empty(HAUL_F32, HAUL_SHAPE(2, 3)));
     haul_module *m = haul_nn_relu();
     haul_loader *l = haul_loader_new(haul_blobs(4)); /* the largest of all objects */
     haul_scope_pop(scope);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/words.h"
 
 _Static_assert(HAUL__IMPLEMENTATIONS <= 30, "a set of implementations is a word with a bit to spare");
 
@@ -38,14 +39,12 @@ static void read_list(void)
 {
     const char *at = getenv("HAUL_WITHOUT");
     uint32_t    ids = 0;
-    while (at && *(at += strspn(at, ", "))) {
-        size_t length = strcspn(at, ", ");
-        int    id = find(at, length);
+    for (size_t length; (length = haul__word(&at)); at += length) {
+        int id = find(at, length);
         if (id >= 0 && id != HAUL__BY_kernel)
             ids |= 1u << id;
         else if (!*wrong)
             snprintf(wrong, sizeof wrong, "%.*s", (int)(length < 39 ? length : 39), at);
-        at += length;
     }
     atomic_store_explicit(&haul__without, *wrong ? ids | HAUL__WITHOUT_UNKNOWN : ids, memory_order_relaxed);
 }

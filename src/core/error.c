@@ -88,13 +88,19 @@ haul_status haul__fail(haul_status status, const char *operation, const char *ar
     return status;
 }
 
-haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format, ...)
+haul_status haul__error_set_list(haul_status status, const char *operation, const char *argument, const char *format,
+                                 va_list arguments)
 {
     if (status <= HAUL_OK || status > HAUL_INTERRUPTED)
         status = HAUL_INVALID_ARGUMENT;
+    return fail(status, operation, argument, format ? format : "no reason is given", arguments);
+}
+
+haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    fail(status, operation, argument, format ? format : "no reason is given", arguments);
+    status = haul__error_set_list(status, operation, argument, format, arguments);
     va_end(arguments);
     return status;
 }

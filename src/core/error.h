@@ -3,11 +3,16 @@
 #define HAUL_CORE_ERROR_H
 
 #include <haul/error.h>
+#include <stdarg.h>
 
 /* Record an error of the calling thread in place of the last one and return `status`. The message is prefixed with
  * "operation: ". `operation` and `argument` may be NULL. */
 haul_status haul__fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
     HAUL_PRINTF(4, 5);
+
+/* haul_error_set with a list of arguments. */
+haul_status haul__error_set_list(haul_status status, const char *operation, const char *argument, const char *format,
+                                 va_list arguments) __attribute__((format(printf, 4, 0)));
 
 /* An operand was NULL: keep the error that made it so; where there is none, record one naming the argument.
  * Returns the status now recorded. */

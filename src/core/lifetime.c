@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/place.h"
 #include "core/scope.h"
+#include "core/words.h"
 
 enum { FRAMES = 12 };
 
@@ -43,19 +44,6 @@ static life *life_of(const haul__object *object)
 
 /* ---- the switch ---- */
 
-static bool is_asked_for(void)
-{
-    static const char word[] = "lifetimes";
-    const char       *at = getenv("HAUL_DEBUG");
-    while (at && *(at += strspn(at, ", "))) {
-        size_t length = strcspn(at, ", ");
-        if (length == sizeof word - 1 && memcmp(at, word, length) == 0)
-            return true;
-        at += length;
-    }
-    return false;
-}
-
 static void take_lock(void)
 {
     pthread_mutex_lock(&lock);
@@ -68,7 +56,7 @@ static void give_lock(void)
 
 static void begin(void)
 {
-    bool on = is_asked_for() && pthread_atfork(take_lock, give_lock, give_lock) == 0;
+    bool on = haul__has_word(getenv("HAUL_DEBUG"), "lifetimes") && pthread_atfork(take_lock, give_lock, give_lock) == 0;
     atomic_store(&haul__lifetimes_state, on ? 2 : 1);
 }
 
@@ -127,7 +115,7 @@ static void note_held(haul__object *object, life *l)
     note_place(&l->ended);
 }
 
-void haul__life_bury(haul__object *object)
+void haul__object_bury(haul__object *object)
 {
     life *l = life_of(object);
     if (l->how == HAUL__HELD)

@@ -7,9 +7,7 @@
 
 /* Memory for a traced object, whose making is noted; NULL when memory is exhausted. */
 void *haul__life_new(size_t bytes);
-/* The object is over: its memory stays, but does not count as a live block. */
-void haul__life_bury(haul__object *object);
-/* The same for what has no history: a scope of `bytes`. */
+/* haul__object_bury (core/object.h) for what has no history: a scope. */
 void haul__life_bury_block(void *block);
 
 typedef enum haul__life_end { HAUL__HELD, HAUL__POPPED, HAUL__DROPPED, HAUL__RELEASED } haul__life_end;

@@ -31,11 +31,6 @@ void *haul__object_new_traced(size_t bytes, const haul__class *type)
     return object;
 }
 
-void haul__object_bury(haul__object *object)
-{
-    haul__life_bury(object);
-}
-
 void *haul__object_new_zeroed(size_t bytes, const haul__class *type)
 {
     haul__object *object = haul__object_new(bytes, type);

@@ -86,8 +86,9 @@ static inline bool haul__traces_lifetimes(void)
 }
 
 void *haul__object_new_traced(size_t bytes, const haul__class *type);
-void  haul__object_bury(haul__object *object);
-void  haul__life_made_by(haul__object *object, const char *operation);
+/* A traced object is over: its memory stays, but does not count as a live block. */
+void haul__object_bury(haul__object *object);
+void haul__life_made_by(haul__object *object, const char *operation);
 
 /* Say who made an object that no scope will own but users see. */
 static inline void haul__made_by(haul__object *object, const char *operation)

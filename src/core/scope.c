@@ -186,17 +186,14 @@ void *haul_scope_return(haul_scope *scope, void *result)
     }
     if (check_open(scope, "haul_scope_return") != HAUL_OK)
         return NULL;
-    bool nobodys = false;
     if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
         result = NULL;
     } else if (!scope->outer) {
         haul__fail(HAUL_STATE, "haul_scope_return", "scope",
                    "there is no enclosing scope to take the result; push one in the caller");
         result = NULL;
-    } else {
-        nobodys = haul__is_nobodys(result);
     }
-    if (result && !nobodys)
+    if (result && !haul__is_nobodys(result))
         pop_around(scope, result);
     else
         pop_to(scope);

@@ -154,12 +154,10 @@ haul_tensor *haul__failed_tensor(void)
 
 haul_tensor *haul_tensor_fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
 {
-    char    message[sizeof((haul__error_record *)0)->message];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format ? format : "no reason is given", arguments);
+    haul__error_set_list(status, operation, argument, format, arguments);
     va_end(arguments);
-    haul_error_set(status, operation, argument, "%s", message);
     return haul__failed_tensor();
 }
 
@@ -179,9 +177,8 @@ haul_tensor *haul__result_within(haul_tensor *t, const char *operation)
 /* Make a failed tensor's error the thread's. The two that belong to nobody know less than the thread does. */
 static haul_status recall(const haul_tensor *t)
 {
-    const failed_tensor *failed = (const failed_tensor *)t;
-    if ((failed != &no_scope && failed != &no_memory) || haul_error_status() == HAUL_OK)
-        haul__error_restore(&failed->error);
+    if (!haul__is_nobodys(&t->object) || haul_error_status() == HAUL_OK)
+        haul__error_restore(&((const failed_tensor *)t)->error);
     return haul_error_status();
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/words.h"
+
 /* ---- dispatch ---- */
 
 enum { LINE = 1024, PLACES = 4096 /* a power of two */, MOST = PLACES / 4 * 3 };
@@ -84,9 +86,6 @@ static void switch_on(const char *word, size_t length, bool (*attach)(haul__subs
 void haul__debug_begin(bool (*attach)(haul__subscriber *subscriber))
 {
     const char *at = getenv("HAUL_DEBUG");
-    while (at && *(at += strspn(at, ", "))) {
-        size_t length = strcspn(at, ", ");
+    for (size_t length; (length = haul__word(&at)); at += length)
         switch_on(at, length, attach);
-        at += length;
-    }
 }

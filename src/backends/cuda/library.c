@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "core/words.h"
 
 haul__cuda_driver haul__cu;
 haul__cuda_nvrtc  haul__nvrtc;
@@ -15,17 +16,7 @@ haul__cuda_nvml   haul__nvml;
 
 bool haul__cuda_names(const char *variable, const char *word)
 {
-    const char *list = getenv(variable);
-    size_t      size = strlen(word);
-
-    while (list && *list) {
-        size_t length = strcspn(list, ", ");
-
-        if (length == size && strncmp(list, word, size) == 0)
-            return true;
-        list += length + strspn(list + length, ", ");
-    }
-    return false;
+    return haul__has_word(getenv(variable), word);
 }
 
 /* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */
