@@ -5,6 +5,7 @@
 #include <haul/autocast.h>
 #include <haul/autograd.h>
 #include <haul/base.h>
+#include <haul/conv.h>
 #include <haul/data.h>
 #include <haul/device.h>
 #include <haul/dtype.h>
@@ -12,6 +13,8 @@
 #include <haul/estimate.h>
 #include <haul/events.h>
 #include <haul/io.h>
+#include <haul/layers.h>
+#include <haul/loss.h>
 #include <haul/memory.h>
 #include <haul/nn.h>
 #include <haul/operation.h>

@@ -1,5 +1,6 @@
 /* The networks the command trains, by name: a table. Layers that hold no parameters are children too, so that a trace
  * shows every step; they leave no mark in files of weights. */
+#include <haul/conv.h>
 #include <haul/scope.h>
 #include <stdio.h>
 #include <string.h>

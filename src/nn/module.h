@@ -2,7 +2,7 @@
 #ifndef HAUL_NN_MODULE_H
 #define HAUL_NN_MODULE_H
 
-#include <haul/nn.h>
+#include <haul/layers.h>
 
 #include "core/object.h"
 #include "nn/tensors.h"

@@ -1,0 +1,57 @@
+/* Convolution and pooling: operations as those of ops.h. x is [N, C, H, W]. */
+#ifndef HAUL_CONV_H
+#define HAUL_CONV_H
+
+#include <haul/base.h>
+#include <haul/error.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+typedef struct HAUL__DESIGNATED haul_conv2d_options {
+    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
+    HAUL__GUARD
+    int64_t stride[2];   /* {vertical, horizontal}; default {1, 1} */
+    int64_t padding[2];  /* zeros around, {vertical, horizontal}; default none; {1, HAUL_ZERO} pads rows only */
+    int64_t dilation[2]; /* as stride */
+    int64_t groups;      /* default 1; C_in and C_out are multiples of it */
+    bool    relu;        /* as in haul_linear_options */
+} haul_conv2d_options;
+
+/* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has
+ * floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns. It is channels-last where x or
+ * the weight is, and where the device's library computes so. Dtypes promote; x or the weight has a floating one. */
+#define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
+/* The same into `out`: haul_conv2d_into(out, x, weight, bias, .padding = {1, 1}). */
+#define haul_conv2d_into(out, x, weight, ...)                                                                          \
+    haul_conv2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                           const haul_conv2d_options *options);
+
+typedef struct HAUL__DESIGNATED haul_pool2d_options {
+    int64_t size; /* of a square window, else its height; positional */
+    HAUL__GUARD
+    int64_t size_w;          /* width of a window that is not square */
+    int64_t stride[2];       /* {vertical, horizontal}; default the window's size */
+    int64_t padding[2];      /* at most half the window; default none; {1, HAUL_ZERO} pads rows only */
+    bool    exclude_padding; /* average only: divide by the elements inside x */
+} haul_pool2d_options;
+
+/* The largest element, or the mean, of windows of x, which has a floating dtype; the result has
+ * floor((size + 2 padding - window) / stride) + 1 rows and columns. Padding is never the largest; in a mean it is 0. */
+#define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
+HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
+/* The same into `out`: haul_max_pool2d_into(out, x, 2, .stride = {2, 2}). */
+#define haul_max_pool2d_into(out, x, ...)                                                                              \
+    haul_max_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_avg_pool2d_into(out, x, ...)                                                                              \
+    haul_avg_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
+HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
+
+HAUL_END
+
+#endif

@@ -1,0 +1,101 @@
+/* Layers: operations as modules (nn.h), with their parameters; initialisation; small networks by name. */
+#ifndef HAUL_LAYERS_H
+#define HAUL_LAYERS_H
+
+#include <haul/base.h>
+#include <haul/conv.h>
+#include <haul/error.h>
+#include <haul/nn.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+/* haul_nn_linear(in, out, .no_bias = true): weight [out, in] and bias [out]; x is [..., in]. */
+typedef struct HAUL__DESIGNATED haul_nn_linear_options {
+    int64_t out_features; /* positional */
+    HAUL__GUARD
+    bool no_bias;
+    bool relu; /* as in haul_linear_options */
+} haul_nn_linear_options;
+#define haul_nn_linear(in, ...)                                                                                        \
+    haul_nn_linear_with(in, HAUL__OPTIONS(haul_nn_linear_options, .out_features = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
+
+/* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
+ * [N, in, H, W]. */
+typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
+    int64_t kernel; /* size of a square window, else its height; positional */
+    HAUL__GUARD
+    int64_t kernel_w;                                   /* width of a window that is not square */
+    int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
+    bool    no_bias;
+    bool    relu; /* as in haul_linear_options */
+} haul_nn_conv2d_options;
+#define haul_nn_conv2d(in, out, ...)                                                                                   \
+    haul_nn_conv2d_with(in, out, HAUL__OPTIONS(haul_nn_conv2d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
+                                          const haul_nn_conv2d_options *options);
+
+/* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var [channels] and
+ * num_batches_tracked (i64, 0-d), as in PyTorch; x is [N, channels, ...]. */
+typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
+    int64_t channels; /* positional */
+    HAUL__GUARD
+    double momentum, eps; /* as in haul_batch_norm_options */
+} haul_nn_batch_norm_options;
+#define haul_nn_batch_norm(...)                                                                                        \
+    haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
+
+HAUL_API haul_module *haul_nn_relu(void);
+HAUL_API haul_module *haul_nn_tanh(void);
+HAUL_API haul_module *haul_nn_sigmoid(void);
+HAUL_API haul_module *haul_nn_gelu(void);
+HAUL_API haul_module *haul_nn_dropout(double p); /* in training only; p is a probability */
+HAUL_API haul_module *haul_nn_flatten(int first_axis);
+
+/* haul_nn_max_pool2d(3, .stride = {2, 2}), with the options of haul_max_pool2d. */
+#define haul_nn_max_pool2d(...) haul_nn_max_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
+
+/* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. */
+HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
+#ifdef __cplusplus
+extern "C++" {
+template <size_t N> haul_module *haul__sequential(haul_module *const (&children)[N])
+{
+    return haul_nn_sequential(children, static_cast<int>(N));
+}
+}
+#define HAUL_SEQUENTIAL(...) haul__sequential({__VA_ARGS__})
+#else
+#define HAUL_SEQUENTIAL(...)                                                                                           \
+    haul_nn_sequential((haul_module *const[]){__VA_ARGS__}, HAUL__COUNT(haul_module *const, __VA_ARGS__))
+#endif
+
+/* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ----
+ * The last two want at least two dimensions, [out, in, ...]; sizes after these count as a window. */
+HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
+HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
+HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* He et al. 2015; leaky slope a */
+HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
+
+/* ---- networks the command trains ---- */
+/* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at
+ * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10), "resnet18" (3x32x32 pictures, 10 classes;
+ * any picture; ResNet-18 with a 3x3 first convolution and no pooling after it). NULL with the list of names for an
+ * unknown one. */
+typedef struct HAUL__DESIGNATED haul_model_options {
+    const char *name; /* positional */
+    HAUL__GUARD
+    haul_shape input;   /* of one example, HAUL_SHAPE(1, 28, 28); default: as above */
+    int64_t    outputs; /* classes or values to predict; default: as above */
+} haul_model_options;
+#define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
+HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);
+
+HAUL_END
+
+#endif
