@@ -25,7 +25,7 @@ LEFT_OUT = {
     "haul_unmap": "frees what the program still has a pointer to",
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
-         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_safetensors": "SAFETENSORS"}
+         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR", "haul_safetensors": "SAFETENSORS"}
 VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
           "haul_device *": "device(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",

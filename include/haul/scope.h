@@ -1,13 +1,20 @@
 /* Scopes own objects.
  *
- * Every tensor, module, optimizer, loss scaler, dataset, loader and opened safetensors file belongs to the scope that
- * was innermost on the calling thread when it was made, and lives until that scope is popped. Objects hold what they
- * need (a view its memory, a result the graph behind it, an optimizer its module), so popping never leaves anything
- * dangling inside the library. A function that is given an object that does not exist any more fails with HAUL_STATE
- * and names the object. The library detects this only until the object's memory is reused. With HAUL_DEBUG=lifetimes in
- * the environment it is never reused, and the message says where the object was made and where it ended
- * (docs/guide.md). Popping also restores the thread's current device, placement policy, grad mode, precision of matrix
- * products and autocast, and nothing else. */
+ * Every tensor, module, optimizer, loss scaler, generator, dataset, loader and opened safetensors file belongs to the
+ * scope that was innermost on the calling thread when it was made, and lives until that scope is popped. Objects hold
+ * what they need (a view its memory, a result the graph behind it, an optimizer its module), so popping never leaves
+ * anything dangling inside the library. A function that is given an object that does not exist any more fails with
+ * HAUL_STATE and names the object. The library detects this only until the object's memory is reused. With
+ * HAUL_DEBUG=lifetimes in the environment it is never reused, and the message says where the object was made and where
+ * it ended (docs/guide.md).
+ *
+ * Popping also restores these settings of the thread to what they were when the scope was pushed, and nothing else:
+ *   - the current device (haul_set_device)
+ *   - the placement policy (haul_set_placement_policy)
+ *   - whether graphs are recorded (haul_set_grad_enabled)
+ *   - the precision of matrix products (haul_set_matmul_precision)
+ *   - autocast (haul_autocast_begin)
+ *   - the generator of random numbers (haul_set_generator) */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 

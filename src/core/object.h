@@ -161,12 +161,20 @@ typedef enum haul__setting {
     HAUL__SETTINGS
 } haul__setting;
 
+/* Settings that are objects. NULL is the default. */
+typedef enum haul__object_setting { HAUL__GENERATOR, HAUL__OBJECT_SETTINGS } haul__object_setting;
+
 /* The thread's settings that a scope restores. */
 typedef struct haul__thread_state {
     haul_device *device; /* NULL: the CPU */
     bool         no_grad;
     uint32_t     words[HAUL__SETTINGS];
+    void        *held[HAUL__OBJECT_SETTINGS]; /* each scope holds what differs from what it restores */
 } haul__thread_state;
+
+/* Put an object in place of the thread's present one until the innermost scope is popped, which holds it. False, with
+ * nothing recorded, without memory for the thread's context. */
+bool haul__thread_hold(haul__object_setting which, void *object);
 
 /* An object that a room keeps with the thread for as long as the word of its setting is not 0. Keeping takes over a
  * reference; false, with the reference still the caller's, if the thread can keep nothing. */

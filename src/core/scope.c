@@ -72,6 +72,39 @@ haul_status haul__scope_open(haul_scope *scope, const char *operation)
     return HAUL_OK;
 }
 
+/* The thread's base state has NULL for all of them. */
+static void *outer_held(const haul_scope *scope, haul__object_setting which)
+{
+    return scope ? scope->saved.held[which] : NULL;
+}
+
+bool haul__thread_hold(haul__object_setting which, void *object)
+{
+    haul__context *context = haul__context_get();
+    if (!context)
+        return false;
+    void *outer = outer_held(context->innermost, which), *before = context->state.held[which];
+    if (object != outer)
+        haul__object_keep(object);
+    context->state.held[which] = object;
+    if (before != outer)
+        haul__object_release(before);
+    return true;
+}
+
+/* Set the thread's settings back, and let go of what the scope held for them. */
+static inline void restore(haul__context *context, const haul_scope *scope)
+{
+    void *over[HAUL__OBJECT_SETTINGS];
+    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
+        over[i] = context->state.held[i] == scope->saved.held[i] ? NULL : context->state.held[i];
+    context->state = scope->saved;
+    context->innermost = scope->outer;
+    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
+        if (__builtin_expect(over[i] != NULL, 0))
+            haul__object_release(over[i]);
+}
+
 /* Close the innermost scope. What its objects do when they are destroyed may open scopes or make objects: the latter
  * land in this scope and go with it. */
 static void pop_innermost(haul__context *context)
@@ -84,8 +117,7 @@ static void pop_innermost(haul__context *context)
             haul__life_event(object, HAUL__POPPED, scope);
         haul__object_release(object);
     }
-    context->state = scope->saved;
-    context->innermost = scope->outer;
+    restore(context, scope);
     if (scope->memory == HAUL__SCOPE_SMALL)
         haul__small_free(scope, sizeof *scope);
     else if (scope->memory == HAUL__SCOPE_TRACED)
@@ -136,6 +168,8 @@ void haul__scope_pop_all(void)
 {
     while (haul__tls.innermost)
         pop_innermost(&haul__tls);
+    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
+        haul__thread_hold((haul__object_setting)i, NULL);
 }
 
 /* Is the object owned by `scope` or one that was opened after it? */

@@ -98,7 +98,7 @@ int64_t haul__context_blocks(void);
 /* Count for a thread without a context. */
 void haul__context_count_stray(int delta);
 
-void haul__scope_pop_all(void);     /* of the calling thread */
+void haul__scope_pop_all(void);     /* of the calling thread, and what it held without a scope */
 void haul__small_release_all(void); /* of the calling thread */
 /* The lists that all threads share are held while the process forks. */
 void haul__small_before_fork(void);

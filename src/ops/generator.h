@@ -1,4 +1,4 @@
-/* The process's random number generator, for operations that draw on devices. */
+/* Where operations that draw on devices get their random numbers: the thread's generator, or that of the process. */
 #ifndef HAUL_OPS_GENERATOR_H
 #define HAUL_OPS_GENERATOR_H
 

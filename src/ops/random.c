@@ -7,8 +7,6 @@
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
  * in common.h, in additions and multiplications only, so that devices agree. */
-#include <pthread.h>
-
 #include "core/alloc.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -190,52 +188,6 @@ KERNEL1(random_normal, random_params, T, out)
 #endif
 /* kernel text ends */
 // clang-format on
-
-/* ---- the generator ---- */
-
-static struct {
-    pthread_mutex_t   lock;
-    haul_random_state state;
-} generator = {PTHREAD_MUTEX_INITIALIZER, {0, 0}};
-
-haul_random_state haul_random_state_get(void)
-{
-    pthread_mutex_lock(&generator.lock);
-    haul_random_state state = generator.state;
-    pthread_mutex_unlock(&generator.lock);
-    return state;
-}
-
-void haul_random_state_set(haul_random_state state)
-{
-    if (haul__is_dry())
-        return;
-    pthread_mutex_lock(&generator.lock);
-    generator.state = state;
-    pthread_mutex_unlock(&generator.lock);
-}
-
-void haul_manual_seed(uint64_t seed)
-{
-    haul_random_state_set((haul_random_state){seed, 0});
-}
-
-haul_random_state haul__random_take(int64_t blocks)
-{
-    pthread_mutex_lock(&generator.lock);
-    haul_random_state taken = generator.state;
-    generator.state.offset += haul__is_dry() ? 0 : (uint64_t)blocks; /* nothing is drawn in a dry run */
-    pthread_mutex_unlock(&generator.lock);
-    return taken;
-}
-
-void haul__random_give_back(haul_random_state taken, int64_t blocks)
-{
-    pthread_mutex_lock(&generator.lock);
-    if (generator.state.seed == taken.seed && generator.state.offset == taken.offset + (uint64_t)blocks)
-        generator.state = taken;
-    pthread_mutex_unlock(&generator.lock);
-}
 
 /* ---- draws ---- */
 

@@ -14,7 +14,7 @@
 #include "count.h"
 
 /* Kinds of objects: the pool has a row of each. */
-enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCALER, SAFETENSORS, KINDS };
+enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCALER, GENERATOR, SAFETENSORS, KINDS };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
 
 typedef struct run {
@@ -257,6 +257,7 @@ static void restock(run *r)
     hold(r, MODULE, net);
     hold(r, OPTIMIZER, haul_sgd(net, 0.1, .momentum = 0.9));
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
+    hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, DATASET, haul_blobs(6));
     hold(r, LOADER, haul_loader_new(r->pool[DATASET][next(r) % ROW], .batch = 2, .workers = one_in(r, 4)));
     hold(r, SAFETENSORS, haul_open_safetensors("x.safetensors"));
