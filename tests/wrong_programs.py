@@ -51,6 +51,7 @@ LINES = [
     ("haul_conv2d(s->x, s->w, s->b, {2, 2})", "haul_conv2d(s->x, s->w, s->b, .padding = {2, 2}, .groups = 2)"),
     ("haul_batch_norm(s->x, s->w, s->b)", "haul_batch_norm(s->x, s->w, .bias = s->b)"),
     ("haul_layer_norm(s->x, s->w, s->b)", "haul_layer_norm(s->x, s->w, .bias = s->b)"),
+    ("haul_embedding(s->w, s->x, 0)", "haul_embedding(s->w, s->x, .padding_idx = HAUL_ZERO)"),
     ("haul_to(s->x, s->device, HAUL_F32)", "haul_to(s->x, s->device, .dtype = HAUL_F32)"),
     ("haul_grad(s->x, s->all, 1, s->all, s->w)", "haul_grad(s->x, s->all, 1, s->all, .seed = s->w)"),
     ("haul_grad_check(s->f, s->all, 1, NULL, 1e-6)", "haul_grad_check(s->f, s->all, 1, NULL, .step = 1e-6)"),

@@ -157,14 +157,6 @@ HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 
-/* The k largest elements along an axis, or the k smallest, best first, and their indices (i64); of equal ones the first
- * comes first. NaN counts as the largest. k is 0 to the axis' length. Gradients flow through *values. */
-HAUL_API haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values,
-                               haul_tensor **indices);
-/* The same into two targets. */
-HAUL_API haul_status haul_topk_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int64_t k, int axis,
-                                    bool largest);
-
 /* ---- shape ---- */
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */
 HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);  /* never copies: refuses what strides cannot say */
@@ -195,14 +187,6 @@ HAUL_API haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
 HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis);
-/* x[..., index[i], ...] along an axis. index is 1-d, of an integer dtype, and counts from 0. An index out of range is
- * an error, HAUL_INVALID_ARGUMENT. On the CPU this call returns it. On other devices the next function that gives the
- * host values or waits for the device returns it; the result has zeros for that index, and the gradient skips it.
- * Memory outside x is never read or written. */
-HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
-/* The same into out. */
-HAUL_API haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index);
-
 /* ---- linear algebra ---- */
 /* Matrix product of the last two axes, [..., m, k] x [..., k, n]; leading axes broadcast; 1-d operands as in NumPy.
  * Dtypes promote; bool is refused. i32 and i64 give the same dtype and wrap around; u8, i8 and i16 accumulate in i32

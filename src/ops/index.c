@@ -3,8 +3,8 @@
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel, one work item, threads a
  * list through the indices for each row of x, in ascending order; a second one follows the lists, so that each element
  * of the result is the work of one item, in an order that the indices fix. */
-#include "backends/index_check.h"
-#include "engine/operation.h"
+#include "ops/index.h"
+
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -15,11 +15,12 @@ typedef struct index_params {
     I64 outer, size, inner; /* x is [outer, size, inner], row-major */
     I64 count;              /* of indices */
     I64 offsets[4];         /* of the buffers */
+    I64 skip;               /* an index whose elements are 0 and are not added; -1 for none */
     U32 check, unused;      /* haul__index_check */
 } index_params;
 
 #ifdef HAUL_KERNEL
-/* out[o, i, k] = x[o, index[i], k], or 0 for an index out of range */
+/* out[o, i, k] = x[o, index[i], k], or 0 for an index out of range or to be skipped */
 KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, fault)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
@@ -28,7 +29,7 @@ KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, f
         const I64 from = CHECKED_INDEX(fault, p.check, at, index[p.offsets[2] + at], p.size);
         GLOBAL T *y = out + p.offsets[0] + i;
         GLOBAL const T *v = x + p.offsets[1] + (o * p.size + M_MAX_OF(from, 0)) * p.inner + k;
-        if (from >= 0) {
+        if (from >= 0 && from != p.skip) {
             VECTOR_LOOP for (I64 j = 0; j < row; j++) y[j] = v[j];
         } else {
             for (I64 j = 0; j < row; j++) y[j] = 0;
@@ -45,7 +46,7 @@ KERNEL2(index_check, index_params, const I64, index, U32, fault)
 
 #if IS_FLOAT
 /* links[row] becomes the first i with index[i] == row, links[size + i] the next one after i; -1 ends a list. An index
- * out of range is in none. */
+ * out of range or to be skipped is in none. */
 KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
 {
     FOR_ITEMS(only)
@@ -54,7 +55,7 @@ KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
         for (I64 r = only; r < p.size; r++) head[r] = -1;
         for (I64 i = p.count - 1; i >= 0; i--) {
             const I64 r = CHECKED_INDEX(fault, p.check, i, index[p.offsets[1] + i], p.size);
-            if (r < 0) continue;
+            if (r < 0 || r == p.skip) continue;
             head[p.size + i] = head[r];
             head[r] = i;
         }
@@ -104,6 +105,7 @@ static void split(index_params *p, const haul_shape *shape, int axis)
 typedef struct index_attributes {
     int     axis;
     int64_t size; /* of x along it; the gradient reads it */
+    int64_t skip; /* an element of it that counts as 0 and gets no gradient; -1 for none */
 } index_attributes;
 
 static haul_status backward_infer(haul__call *c)
@@ -116,11 +118,11 @@ static haul_status backward_infer(haul__call *c)
 
 static haul_status backward_compute(haul__call *c)
 {
-    haul_tensor *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
-    index_params p = {.items = 1, .count = index->count}; /* one item threads the lists */
-    const int    axis = ((const index_attributes *)haul__attributes(c))->axis;
-    split(&p, &dx->shape, axis);
-    p.check = haul__index_check(HAUL__CHECK_index_select_backward, axis);
+    haul_tensor            *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    const index_attributes *a = haul__attributes(c);
+    index_params            p = {.items = 1, .count = index->count, .skip = a->skip}; /* one item threads the lists */
+    split(&p, &dx->shape, a->axis);
+    p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
     haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
     if (!links)
         return haul_error_status();
@@ -145,10 +147,7 @@ static haul__cost backward_cost(const haul__call *c)
                         (int64_t)(haul_tensor_bytes(g) + haul_tensor_bytes(index) + haul_tensor_bytes(dx) + 2 * links)};
 }
 
-static void backward_gradient(haul__gradient *c)
-{
-    c->operands[0] = haul_index_select(c->results[0], ((const index_attributes *)c->attributes)->axis, c->saved[1]);
-}
+static void backward_gradient(haul__gradient *c);
 
 /* Rows of g along the axis are added to where the indices point. */
 HAUL__OPERATION(index_select_backward) = {
@@ -189,27 +188,26 @@ static haul_status infer(haul__call *c)
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
-/* Where an index out of range fails the call, it does so before anything is written. */
-static haul_status check_before(const haul__call *c, index_params p)
+static haul_status select_elements(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, int axis,
+                                   int64_t skip, uint32_t check)
 {
-    haul_tensor *index = c->operands[1];
-    p.items = index->count;
-    p.offsets[0] = index->offset;
-    return haul__launch_checked(c, HAUL__K_index_check, c->operands[0]->dtype, NULL, 0, &index, 1, &p, sizeof p,
+    index_params p = {.items = y->count,
+                      .count = index->count,
+                      .offsets = {y->offset, x->offset, index->offset},
+                      .skip = skip,
+                      .check = check};
+    split(&p, &x->shape, axis);
+    if (haul__check_indices(c, index, p.size, check))
+        return haul_error_status();
+    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p, sizeof p,
                                 p.items, GRAIN);
 }
 
 static haul_status compute(haul__call *c)
 {
     const index_attributes *a = haul__attributes(c);
-    haul_tensor            *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
-    index_params p = {.items = y->count, .count = index->count, .offsets = {y->offset, x->offset, index->offset}};
-    split(&p, &x->shape, a->axis);
-    p.check = haul__index_check(HAUL__CHECK_index_select, a->axis);
-    if (c->into && haul__device_is_synchronous(c->device) && check_before(c, p))
-        return haul_error_status();
-    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
-                                GRAIN);
+    return select_elements(c, c->results[0], c->operands[0], c->operands[1], a->axis, a->skip,
+                           haul__index_check(HAUL__CHECK_index_select, a->axis));
 }
 
 /* Only the rows that are taken are read. */
@@ -234,12 +232,39 @@ HAUL__OPERATION(index_select) = {
     .cost = cost,
 };
 
+static void backward_gradient(haul__gradient *c)
+{
+    c->operands[0] = HAUL__APPLY(index_select, c->attributes, c->results[0], c->saved[1]);
+}
+
 haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY(index_select, &(index_attributes){.axis = axis}, x, index);
+    return HAUL__APPLY(index_select, (&(index_attributes){.axis = axis, .skip = -1}), x, index);
 }
 
 haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY_INTO(out, index_select, &(index_attributes){.axis = axis}, x, index);
+    return HAUL__APPLY_INTO(out, index_select, (&(index_attributes){.axis = axis, .skip = -1}), x, index);
+}
+
+/* ---- for other operations ---- */
+
+haul_status haul__check_indices(const haul__call *c, haul_tensor *index, int64_t size, uint32_t check)
+{
+    index_params p = {.items = index->count, .size = size, .offsets = {index->offset}, .check = check};
+    if (!c->into || !haul__device_is_synchronous(c->device))
+        return HAUL_OK;
+    return haul__launch_checked(c, HAUL__K_index_check, HAUL_I64, NULL, 0, &index, 1, &p, sizeof p, p.items, GRAIN);
+}
+
+haul_status haul__select_elements(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, int axis,
+                                  uint32_t check)
+{
+    return select_elements(c, y, x, index, axis, -1, check);
+}
+
+haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *index, int64_t size, int64_t skip)
+{
+    index_attributes a = {.axis = axis, .size = size, .skip = skip};
+    return HAUL__APPLY(index_select_backward, &a, g, index);
 }

@@ -1,0 +1,353 @@
+/* Gather, which picks an element for each index, and scatter_add, which adds elements up where indices point.
+ *
+ * Each is the gradient of the other. In a scatter the elements of one line along the axis are the work of one item,
+ * which adds them in the order of the indices: no two items write to the same element. */
+#include "engine/copy.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/index.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct gather_params {
+    I64 items;
+    I64 length, size;  /* elements along the axis: of index, and of the tensor into which it points */
+    I64 dims[8];       /* of index: all of them, or all but the axis */
+    I64 strides[3][8]; /* of the tensor into which the indices point (0 along the axis), of index, and of the third */
+    I64 along[3];      /* their strides along the axis */
+    I64 offsets[3];
+    I32 ndim;  /* at least 1 */
+    U32 check; /* haul__index_check */
+} gather_params;
+
+#ifdef HAUL_KERNEL
+/* Where item i is in each tensor, and how many items from there on are in one innermost row. */
+FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
+{
+    const int last = p->ndim - 1;
+    I64 room = 0;
+    for (int k = 0; k < 3; k++) at[k] = p->offsets[k];
+    for (int d = last; d >= 0; d--) {
+        const I64 next = QUOTIENT(i, p->dims[d]), c = i - next * p->dims[d];
+        if (d == last) room = p->dims[d] - c;
+        for (int k = 0; k < 3; k++) at[k] += c * p->strides[k][d];
+        i = next;
+    }
+    return room;
+}
+
+/* y[.., i, ..] = x[.., index[.., i, ..], ..], or 0 for an index out of range. */
+KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[3];
+        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
+        for (I64 j = 0; j < row; j++) {
+            const I64 from = CHECKED_INDEX(fault, p.check, i + j, index[p.offsets[1] + i + j], p.size);
+            y[p.offsets[2] + i + j] = from < 0 ? 0 : x[at[0] + j * p.strides[0][p.ndim - 1] + from * p.along[0]];
+        }
+        i += ITEMS_STEP(row);
+    }
+}
+
+/* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. */
+KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32, fault)
+{
+    const int last = p.ndim - 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[3];
+        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
+        for (I64 k = 0; k < p.length; k++) {
+            for (I64 j = 0; j < row; j++) {
+                const I64 from = at[1] + j * p.strides[1][last] + k * p.along[1];
+                const I64 to = CHECKED_INDEX(fault, p.check, from - p.offsets[1], index[from], p.size);
+                if (to < 0) continue;
+                GLOBAL T *sum = y + at[0] + j * p.strides[0][last] + to * p.along[0];
+                STORE(sum, 0, LOAD(sum, 0) + LOAD(source, at[2] + j * p.strides[2][last] + k * p.along[2]));
+            }
+        }
+        i += ITEMS_STEP(row);
+    }
+}
+
+/* The same without a sum, where no two indices of a line are equal: an element of g an item. */
+KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
+{
+    const int last = p.ndim - 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[3];
+        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
+        for (I64 j = 0; j < row; j++) {
+            const I64 to = CHECKED_INDEX(fault, p.check, i + j, index[p.offsets[1] + i + j], p.size);
+            if (to >= 0) y[at[0] + j * p.strides[0][last] + to * p.along[0]] = g[at[2] + j * p.strides[2][last]];
+        }
+        i += ITEMS_STEP(row);
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+enum { GRAIN = 8192 };
+
+/* ---- launches ---- */
+
+/* Dimension d of a tensor that is made of dimensions before it, which are one. */
+static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
+{
+    bool whole = p->ndim > 0;
+    for (int k = 0; k < 3 && whole; k++)
+        whole = p->strides[k][p->ndim - 1] == strides[k] * dim;
+    return whole;
+}
+
+/* One dimension more, the innermost so far. */
+static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3])
+{
+    bool joined = joins(p, dim, strides);
+    int  d = joined ? p->ndim - 1 : p->ndim++;
+    p->dims[d] = joined ? p->dims[d] * dim : dim; /* a part of index's count */
+    for (int k = 0; k < 3; k++)
+        p->strides[k][d] = strides[k];
+}
+
+/* `into` is what the indices point into, `other` has index's shape. `lines`: an item is a line along the axis, else an
+ * element of index. */
+static gather_params describe(const haul_tensor *into, const haul_tensor *index, const haul_tensor *other, int axis,
+                              bool lines)
+{
+    const haul_tensor *all[] = {into, index, other};
+    gather_params      p = {.items = index->count, .length = 1, .size = 1};
+    for (int d = 0; d < index->shape.ndim; d++) {
+        const int64_t strides[] = {d == axis ? 0 : into->strides[d], index->strides[d], other->strides[d]};
+        if ((lines && d == axis) || index->shape.dims[d] == 1)
+            continue;
+        add_dimension(&p, index->shape.dims[d], strides);
+    }
+    if (!p.ndim)
+        add_dimension(&p, 1, (int64_t[]){0, 0, 0});
+    for (int k = 0; k < 3; k++) {
+        p.offsets[k] = all[k]->offset;
+        p.along[k] = index->shape.ndim ? all[k]->strides[axis] : 0;
+    }
+    if (index->shape.ndim) {
+        p.length = index->shape.dims[axis];
+        p.size = into->shape.dims[axis];
+    }
+    if (lines && p.length)
+        p.items /= p.length;
+    return p;
+}
+
+/* source to where it belongs in y, whose elements are set. */
+static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, int axis,
+                          uint32_t check)
+{
+    gather_params p = describe(y, index, source, axis, true);
+    p.check = check;
+    return haul__launch_checked(c, HAUL__K_scatter_add, y->dtype, &y, 1, (haul_tensor *[]){index, source}, 2, &p,
+                                sizeof p, p.items, 1 + GRAIN / (p.length + 1));
+}
+
+/* y = x + source; NULL for an x of zeros. Halves are added up in f32. */
+static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, haul_tensor *source,
+                               int axis, uint32_t check)
+{
+    const char  *name = c->operation->name;
+    haul_dtype   dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : y->dtype;
+    haul_tensor *sum = dtype == y->dtype ? y : haul__temporary(c, dtype, &y->shape);
+    source = sum ? haul__as_dtype(c, source, dtype) : NULL;
+    if (!source || (x ? haul__copy_elements(sum, x, name) : haul__fill_elements(sum, 0, name)) ||
+        add_to(c, sum, index, source, axis, check))
+        return haul_error_status();
+    return sum == y ? HAUL_OK : haul__copy_elements(y, sum, name);
+}
+
+/* ---- checks ---- */
+
+/* An axis of x that index may point along: index has as many dimensions, none but the axis larger than x's. */
+static haul_status check_shapes(haul__call *c, int *axis)
+{
+    const haul_shape *x = &c->operands[0]->shape, *index = &c->operands[1]->shape;
+    if (haul__call_axis_or_scalar(c, 0, axis))
+        return haul_error_status();
+    bool fits = index->ndim == x->ndim;
+    for (int d = 0; d < x->ndim && fits; d++)
+        fits = d == *axis || index->dims[d] <= x->dims[d];
+    if (!fits)
+        return haul__refuse_shape(c, 1, "as many dimensions as x are expected, none larger than x's but the axis");
+    if (c->operands[1]->count > 0 && x->ndim && x->dims[*axis] == 0)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "index", "no index is valid: that axis has no elements");
+    return HAUL_OK;
+}
+
+/* ---- the gradient of gather: g among zeros ---- */
+
+typedef struct gather_attributes {
+    int        axis;
+    bool       unique; /* no two indices of a line are equal */
+    haul_shape shape;  /* of x; the gradient reads it */
+} gather_attributes;
+
+static haul_status backward_infer(haul__call *c)
+{
+    return haul__describe(c, 0, c->operands[0]->dtype, &((const gather_attributes *)haul__attributes(c))->shape);
+}
+
+static haul_status backward_compute(haul__call *c)
+{
+    const gather_attributes *a = haul__attributes(c);
+    haul_tensor             *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    uint32_t                 check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
+    if (!a->unique)
+        return scatter_sum(c, dx, NULL, index, g, a->axis, check);
+    gather_params p = describe(dx, index, g, a->axis, false);
+    p.check = check;
+    if (haul__fill_elements(dx, 0, c->operation->name))
+        return haul_error_status();
+    return haul__launch_checked(c, HAUL__K_scatter, dx->dtype, &dx, 1, (haul_tensor *[]){index, g}, 2, &p, sizeof p,
+                                p.items, GRAIN);
+}
+
+static void backward_gradient(haul__gradient *c);
+
+HAUL__OPERATION(gather_backward) = {
+    .name = "haul_gather_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .gradient = backward_gradient,
+    .flops = 1,
+};
+
+haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique)
+{
+    gather_attributes a = {.axis = axis, .unique = unique, .shape = *shape};
+    return HAUL__APPLY(gather_backward, &a, g, index);
+}
+
+/* ---- gather ---- */
+
+static haul_status infer(haul__call *c)
+{
+    gather_attributes *a = haul__attributes(c);
+    if (check_shapes(c, &a->axis))
+        return haul_error_status();
+    a->shape = c->operands[0]->shape;
+    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[1]->shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    const gather_attributes *a = haul__attributes(c);
+    haul_tensor             *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
+    gather_params            p = describe(x, index, y, a->axis, false);
+    p.check = haul__index_check(HAUL__CHECK_gather, a->axis);
+    if (haul__check_indices(c, index, p.size, p.check))
+        return haul_error_status();
+    return haul__launch_checked(c, HAUL__K_gather, x->dtype, &y, 1, c->operands, 2, &p, sizeof p, p.items, GRAIN);
+}
+
+/* Only the elements that are taken are read. */
+static haul__cost cost(const haul__call *c)
+{
+    return (haul__cost){0, (int64_t)(2 * haul_tensor_bytes(c->results[0]) + haul_tensor_bytes(c->operands[1]))};
+}
+
+static void gradient(haul__gradient *c)
+{
+    c->operands[0] = HAUL__APPLY(gather_backward, c->attributes, c->results[0], c->saved[1]);
+}
+
+HAUL__OPERATION(gather) = {
+    .name = "haul_gather",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES},
+                 {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .cost = cost,
+};
+
+static void backward_gradient(haul__gradient *c)
+{
+    c->operands[0] = HAUL__APPLY(gather, c->attributes, c->results[0], c->saved[1]);
+}
+
+haul_tensor *haul_gather(haul_tensor *x, int axis, haul_tensor *index)
+{
+    return HAUL__APPLY(gather, &(gather_attributes){.axis = axis}, x, index);
+}
+
+haul_status haul_gather_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
+{
+    return HAUL__APPLY_INTO(out, gather, &(gather_attributes){.axis = axis}, x, index);
+}
+
+haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index)
+{
+    return HAUL__APPLY(gather, (&(gather_attributes){.axis = axis, .unique = true}), x, index);
+}
+
+/* ---- scatter_add ---- */
+
+enum { X, INDEX, SOURCE };
+
+static haul_status scatter_infer(haul__call *c)
+{
+    gather_attributes *a = haul__attributes(c);
+    if (check_shapes(c, &a->axis))
+        return haul_error_status();
+    if (!haul__shape_equal(&c->operands[SOURCE]->shape, &c->operands[INDEX]->shape))
+        return haul__refuse_shape(c, SOURCE, "the shape of index is expected");
+    return haul__describe(c, 0, c->operands[X]->dtype, &c->operands[X]->shape);
+}
+
+static haul_status scatter_compute(haul__call *c)
+{
+    const gather_attributes *a = haul__attributes(c);
+    haul_tensor             *x = c->operands[X], *index = c->operands[INDEX];
+    uint32_t                 check = haul__index_check(HAUL__CHECK_scatter_add, a->axis);
+    if (haul__check_indices(c, index, x->shape.ndim ? x->shape.dims[a->axis] : 1, check))
+        return haul_error_status();
+    return scatter_sum(c, c->results[0], x, index, c->operands[SOURCE], a->axis, check);
+}
+
+static void scatter_gradient(haul__gradient *c)
+{
+    const gather_attributes *a = c->attributes;
+    c->operands[X] = c->results[0];
+    if (haul__wanted(c, SOURCE))
+        c->operands[SOURCE] = haul_gather(c->results[0], a->axis, c->saved[INDEX]);
+}
+
+HAUL__OPERATION(scatter_add) = {
+    .name = "haul_scatter_add",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES},
+                 {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_2},
+                 {"source", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .rule = HAUL__PROMOTED,
+    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .infer = scatter_infer,
+    .compute = scatter_compute,
+    .gradient = scatter_gradient,
+    .flops = 1,
+};
+
+haul_tensor *haul_scatter_add(haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
+{
+    return HAUL__APPLY(scatter_add, &(gather_attributes){.axis = axis}, x, index, source);
+}
+
+haul_status haul_scatter_add_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
+{
+    return HAUL__APPLY_INTO(out, scatter_add, &(gather_attributes){.axis = axis}, x, index, source);
+}

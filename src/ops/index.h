@@ -1,0 +1,25 @@
+/* What operations that read indices share. */
+#ifndef HAUL_OPS_INDEX_H
+#define HAUL_OPS_INDEX_H
+
+#include "backends/index_check.h"
+#include "engine/operation.h"
+
+/* For compute, before anything is written into a target: where an index out of range fails the call itself, it does so
+ * now. The indices point at `size` elements. */
+haul_status haul__check_indices(const haul__call *c, haul_tensor *index, int64_t size, uint32_t check);
+
+/* For compute: y becomes the elements of x along an axis at which the row-major `index` points, one after the other. */
+haul_status haul__select_elements(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, int axis,
+                                  uint32_t check);
+
+/* The gradient of haul_index_select(x, axis, index), as an operation; `size` is that of x along the axis. The gradient
+ * of element `skip` is 0; -1 for none. */
+haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *index, int64_t size, int64_t skip);
+
+/* The gradient of haul_gather(x, axis, index), as an operation; `shape` is that of x. With `unique` no two indices of a
+ * line along the axis are equal. haul__gather_unique is haul_gather for those. */
+haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique);
+haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index);
+
+#endif
