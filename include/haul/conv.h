@@ -1,4 +1,5 @@
-/* Convolution and pooling: operations as those of ops.h. x is [N, C, H, W]. */
+/* Convolution, pooling and interpolation: operations as those of ops.h. x is [N, C, H, W], in the 1-d forms [N, C, L].
+ */
 #ifndef HAUL_CONV_H
 #define HAUL_CONV_H
 
@@ -28,6 +29,56 @@ HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, cons
     haul_conv2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
                                            const haul_conv2d_options *options);
+
+/* The same in one dimension, with weight [C_out, C_in / groups, K]. */
+typedef struct HAUL__DESIGNATED haul_conv1d_options {
+    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
+    HAUL__GUARD
+    int64_t stride, padding, dilation, groups; /* defaults 1, 0, 1, 1 */
+    bool    relu;                              /* as in haul_linear_options */
+} haul_conv1d_options;
+#define haul_conv1d(x, weight, ...) haul_conv1d_with(x, weight, HAUL__OPTIONS(haul_conv1d_options, .bias = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, haul_tensor *weight, const haul_conv1d_options *options);
+#define haul_conv1d_into(out, x, weight, ...)                                                                          \
+    haul_conv1d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv1d_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                           const haul_conv1d_options *options);
+
+typedef struct HAUL__DESIGNATED haul_conv_transpose2d_options {
+    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
+    HAUL__GUARD
+    int64_t stride[2], padding[2]; /* of the convolution, as in haul_conv2d: strides spread, padding takes away */
+    int64_t output_padding[2];     /* rows and columns more at the end; less than the stride; default none */
+    int64_t dilation[2], groups;   /* as in haul_conv2d */
+} haul_conv_transpose2d_options;
+
+/* The gradient of haul_conv2d with respect to its input, with a bias: weight is [C_in, C_out / groups, KH, KW], and the
+ * result has (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1 rows and columns (Dumoulin,
+ * Visin 2016). Formats and dtypes are as in haul_conv2d. */
+#define haul_conv_transpose2d(x, weight, ...)                                                                          \
+    haul_conv_transpose2d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, haul_tensor *weight,
+                                                 const haul_conv_transpose2d_options *options);
+/* The same into `out`: haul_conv_transpose2d_into(out, x, weight, bias, .stride = {2, 2}). */
+#define haul_conv_transpose2d_into(out, x, weight, ...)                                                                \
+    haul_conv_transpose2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                                     const haul_conv_transpose2d_options *options);
+
+/* The same in one dimension, with weight [C_in, C_out / groups, K]. */
+typedef struct HAUL__DESIGNATED haul_conv_transpose1d_options {
+    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
+    HAUL__GUARD
+    int64_t stride, padding, output_padding, dilation, groups; /* defaults 1, 0, 0, 1, 1 */
+} haul_conv_transpose1d_options;
+#define haul_conv_transpose1d(x, weight, ...)                                                                          \
+    haul_conv_transpose1d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose1d_options, .bias = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, haul_tensor *weight,
+                                                 const haul_conv_transpose1d_options *options);
+#define haul_conv_transpose1d_into(out, x, weight, ...)                                                                \
+    haul_conv_transpose1d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv_transpose1d_options, .bias = __VA_ARGS__))
+HAUL_API haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                                     const haul_conv_transpose1d_options *options);
 
 typedef struct HAUL__DESIGNATED haul_pool2d_options {
     int64_t size; /* of a square window, else its height; positional */

@@ -36,11 +36,11 @@ typedef struct haul__conv2d {
     int64_t           n, c_in, h, w, c_out, kh, kw, out_h, out_w;
     int64_t           stride[2], padding[2], dilation[2], groups;
     bool              channels_last;
-    bool              has_bias; /* forward only, like the next */
-    bool              relu;     /* y = max(result, 0) */
+    bool              has_bias; /* added to y, or in DATA to x, channel by channel; not in WEIGHT */
+    bool              relu;     /* forward only: y = max(result, 0) */
     bool              tf32;     /* as in haul__gemm */
-    /* FORWARD reads x, weight, bias and writes y; DATA reads weight and y (dy) and writes x (dx); WEIGHT reads x and y
-     * (dy) and writes weight (dw). NULL in questions: a buffer that is made when the answer is known. */
+    /* FORWARD reads x, weight, bias and writes y; DATA reads weight, y (dy) and bias and writes x (dx); WEIGHT reads x
+     * and y (dy) and writes weight (dw). NULL in questions: a buffer that is made when the answer is known. */
     const haul__buffer *x, *weight, *bias, *y;
     int64_t             x_offset, weight_offset, bias_offset, y_offset;
     const haul__buffer *scratch; /* as in haul__gemm */

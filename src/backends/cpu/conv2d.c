@@ -320,6 +320,7 @@ static haul_status run_data(const haul__conv2d *c)
         .out_h = c->h,
         .out_w = c->w,
         .in = address(c->y, c->y_offset, size),
+        .bias = c->bias ? address(c->bias, c->bias_offset, size) : NULL,
         .out = address(c->x, c->x_offset, size),
     };
     char *weight = turned_weight(c, size);

@@ -505,6 +505,8 @@ const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
         return "it takes f32 only";
     if (c && c->relu)
         return "it does no relu";
+    if (c && c->has_bias && c->pass != HAUL__CONV2D_FORWARD)
+        return "it adds no bias to a transposed convolution";
     pthread_once(&once, open_library);
     return dnnl.usable ? NULL : HAUL_ONEDNN_SONAME " was not found, or cannot be used";
 }

@@ -466,6 +466,8 @@ const char *haul__cudnn_refuses(haul_device *device, const void *problem)
         return "it was not found, or cannot be used";
     if (!problem)
         return NULL;
+    if (((const haul__conv2d *)problem)->has_bias && ((const haul__conv2d *)problem)->pass != HAUL__CONV2D_FORWARD)
+        return "it adds no bias to a transposed convolution";
     find_buffers(problem, buffers);
     described = describe(problem, buffers);
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
