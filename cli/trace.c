@@ -70,10 +70,11 @@ static void print_stage(tracer *r, const char *stage, const char *what, haul_ten
 
 static void call_ended(tracer *r, const haul_call_event *event)
 {
-    r->failed = haul_device_sync(haul_tensor_device(event->y)) != HAUL_OK;
+    haul_tensor *y = event->y->tensors[0];
+    r->failed = haul_device_sync(haul_tensor_device(y)) != HAUL_OK;
     double seconds = clock_seconds() - r->began;
     if (r->printing && !r->failed)
-        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), event->y, seconds);
+        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), y, seconds);
     if (r->failed) {
         r->status = haul_error_status();
         snprintf(r->message, sizeof r->message, "%s", haul_error_message());
@@ -86,13 +87,13 @@ static void on_call(const haul_call_event *event, void *context)
 
     if (!event->done) {
         r->is_leaf = true;
-        haul_device_sync(haul_tensor_device(event->x));
+        haul_device_sync(haul_tensor_device(event->x->tensors[0]));
         r->began = clock_seconds();
         return;
     }
     bool leaf = r->is_leaf;
     r->is_leaf = false;
-    if (leaf && event->y != HAUL_NONE && !r->failed)
+    if (leaf && event->y->count && !r->failed)
         call_ended(r, event);
 }
 

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
+    haul_tensor *x = args->x[0];
     x = haul_max_pool2d(haul_relu(haul_call_child(m, "conv1", x)), 2);
     x = haul_max_pool2d(haul_relu(haul_call_child(m, "conv2", x)), 2);
     x = haul_relu(haul_call_child(m, "fc1", haul_flatten(x, 1)));

@@ -34,7 +34,8 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "const haul_text_pair *": "one_in(r, 40) ? NULL : r->pairs", "const int *": "one_in(r, 40) ? NULL : r->axes",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
-          "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source"}
+          "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
+          "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
 LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver
 
 
@@ -102,9 +103,9 @@ def fields(body):
         parts = re.match(r"((?:const )?(?:struct )?\w+) (.*)$", one)
         for name in parts[2].split(","):
             name = name.strip()
-            stars = re.match(r"\**(?:const \*)?", name)[0]
-            name = name[len(stars):]
-            array = re.match(r"(\w+)\[(\w+)\]$", name)
+            stars = re.match(r"[* ]*(?:const \*)?", name)[0]
+            name, stars = name[len(stars):], re.sub(r"\* \*", "**", stars)
+            array = re.match(r"(\w+)\[([^\]]+)\]$", name)
             yield f"{parts[1]} {stars}".strip(), array[1] if array else name, array and array[2]
 
 
@@ -115,7 +116,10 @@ def filler(name, body, structs, enums):
         if type_name in structs or field.startswith("haul__"):
             continue  # left at zero: not given
         what = value(type_name, field, structs, enums)
-        to = f"o.{field}[next(r) % {array}]" if array else f"o.{field}"
+        to = f"o.{field}[next(r) % ({array})]" if array else f"o.{field}"
+        if array and type_name == "haul_tensor *":  # a list from the first one on
+            lines.append(f"    for (unsigned i = 0, n = next(r) % 4; i < n && i < {array}; i++)\n        o.{field}[i] = {what};")
+            continue
         lines.append(f"    if (one_in(r, 2))\n        {to} = {what};")
     return "\n".join([*lines, "    return &o;", "}", ""])
 

@@ -172,10 +172,10 @@ static haul_tensor *ramp(double from, double by)
     return haul_from_host(HAUL_F32, HAUL_SHAPE(COUNT), values);
 }
 
-static haul_tensor *same(haul_module *self, haul_tensor *x)
+static haul_tensor *same(haul_module *self, haul_args *args)
 {
     (void)self;
-    return x;
+    return args->x[0];
 }
 
 static haul_module *module_with(haul_tensor *parameter)

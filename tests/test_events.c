@@ -224,9 +224,9 @@ static void test_events__implementations_and_compilations_are_told(void **state)
     }
 }
 
-static haul_tensor *outer(haul_module *module, haul_tensor *x)
+static haul_tensor *outer(haul_module *module, haul_args *args)
 {
-    return haul_call_child(module, "act", haul_exp(x));
+    return haul_call_child(module, "act", haul_exp(args->x[0]));
 }
 
 static void test_events__calls_and_labels_enclose_what_happens_in_them(void **state)
@@ -269,10 +269,11 @@ static void test_events__calls_and_labels_enclose_what_happens_in_them(void **st
     }
     const kept *last = &r.events[r.count - 2];
     assert_ptr_equal(r.events[1].e.module, net);
-    assert_ptr_equal(r.events[1].e.x, x);
-    assert_ptr_equal(r.events[1].e.y, HAUL_NONE);
+    assert_int_equal(r.events[1].x_count, 1);
+    assert_ptr_equal(r.events[1].x[0], x);
+    assert_int_equal(r.events[1].y_count, 0);
     assert_ptr_equal(last->e.module, net);
-    assert_true(last->e.y->storage == y->storage && last->e.duration > 0);
+    assert_true(last->y_count == 1 && last->y[0]->storage == y->storage && last->e.duration > 0);
 }
 
 static void test_events__labels_are_checked(void **state)

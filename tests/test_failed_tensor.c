@@ -198,10 +198,10 @@ static void test_failed_tensor__has_nothing(void **state)
     assert_int_equal(haul_print(failed), HAUL_SHAPE);
 }
 
-static haul_tensor *always_fails(haul_module *self, haul_tensor *x)
+static haul_tensor *always_fails(haul_module *self, haul_args *args)
 {
     (void)self;
-    (void)x;
+    (void)args;
     return haul_tensor_fail(HAUL_UNSUPPORTED, "always_fails", "x", "number %d", 7);
 }
 

@@ -334,11 +334,11 @@ static void test_lifetimes__a_result_that_is_over_is_refused(void **state)
     haul_scope_pop(outer);
 }
 
-static haul_tensor *forward_of_popped(haul_module *self, haul_tensor *x)
+static haul_tensor *forward_of_popped(haul_module *self, haul_args *args)
 {
     haul_scope *scope = haul_scope_push_named("forward");
     (void)self;
-    haul_tensor *y = haul_relu(x);
+    haul_tensor *y = haul_relu(args->x[0]);
     haul_scope_pop(scope);
     return y;
 }

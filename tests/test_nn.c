@@ -34,10 +34,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static haul_tensor *identity(haul_module *m, haul_tensor *x)
+static haul_tensor *identity(haul_module *m, haul_args *args)
 {
     (void)m;
-    return x;
+    return args->x[0];
 }
 
 /* ---- names ---- */
@@ -145,16 +145,16 @@ typedef struct scale {
     double factor;
 } scale;
 
-static haul_tensor *scale_forward(haul_module *m, haul_tensor *x)
+static haul_tensor *scale_forward(haul_module *m, haul_args *args)
 {
-    haul_tensor *hidden = haul_mul(haul_call_child(m, "inner", x), haul_module_parameter(m, "gain"));
+    haul_tensor *hidden = haul_mul(haul_call_child(m, "inner", args->x[0]), haul_module_parameter(m, "gain"));
 
     return haul_mul_scalar(hidden, ((scale *)haul_module_state(m))->factor);
 }
 
 static void test_nn__user_written_module(void **state)
 {
-    haul_module *m = haul_module_new_with_state("scale", scale_forward, sizeof(scale));
+    haul_module *m = haul_module_new("scale", scale_forward, .state_bytes = sizeof(scale));
     haul_tensor *gain = haul_full(HAUL_F32, HAUL_SHAPE(2), 3);
 
     (void)state;
@@ -185,10 +185,10 @@ static void test_nn__passing_the_input_through_gives_a_fresh_handle(void **state
     assert_true(haul_item(haul_sum(haul_tensor_grad(x))) == 3);
 }
 
-static haul_tensor *fails_silently(haul_module *m, haul_tensor *x)
+static haul_tensor *fails_silently(haul_module *m, haul_args *args)
 {
     (void)m;
-    (void)x;
+    (void)args;
     return NULL;
 }
 
@@ -220,7 +220,7 @@ static void watch(const haul_call_event *event, void *context)
     size_t   used = strlen(w->text);
 
     snprintf(w->text + used, sizeof w->text - used, "%s%s%s ", event->done ? "-" : "+", event->path,
-             event->done && event->y == HAUL_NONE ? "!" : "");
+             event->done && !event->y->count ? "!" : "");
     w->depth = event->depth > w->depth ? event->depth : w->depth;
 }
 

@@ -228,16 +228,17 @@ static void test_sync__memory_under_pressure_is_reported(void **state)
 
 /* ---- modules ---- */
 
-static haul_tensor *peek(haul_module *module, haul_tensor *x)
+static haul_tensor *peek(haul_module *module, haul_args *args)
 {
+    haul_tensor *x = args->x[0];
     (void)module;
     haul_item(view_of(x, &HAUL_SHAPE(1), (int64_t[]){1}, 0));
     return x;
 }
 
-static haul_tensor *outer(haul_module *module, haul_tensor *x)
+static haul_tensor *outer(haul_module *module, haul_args *args)
 {
-    return haul_call_child(module, "inner", x);
+    return haul_call_child(module, "inner", args->x[0]);
 }
 
 static void test_sync__names_the_layer(void **state)
@@ -262,9 +263,9 @@ static void test_sync__names_the_layer(void **state)
 
 /* ---- training ---- */
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
-    return haul_call_child(m, "fc2", haul_relu(haul_call_child(m, "fc1", x)));
+    return haul_call_child(m, "fc2", haul_relu(haul_call_child(m, "fc1", args->x[0])));
 }
 
 static void step(haul_module *net, haul_optimizer *sgd, haul_tensor *x, haul_tensor *y, haul_tensor *running)

@@ -53,8 +53,9 @@ HAUL_BEGIN
  *                        problem (dtype and shapes in words), refused (those preferred to it and why each was not
  *                        taken, "cudnn: it was not found; ..."; "" if it was the first)
  *   KERNEL_COMPILED      operation (the kernel), device, duration, text (its dtype)
- *   CALL_BEGIN           forward of a module begins: module, x (as given, before it is moved), text (the module's kind)
- *   CALL_END             it ended: the same, duration, y (HAUL_NONE when it failed)
+ *   CALL_BEGIN           forward of a module begins: module, x (the inputs as given, before they are moved), text (the
+ *                        module's kind)
+ *   CALL_END             it ended: the same, duration, y (the results; none when it failed)
  *   LABEL_BEGIN          text (the label that begins, which is not yet `label`)
  *   LABEL_END            text, duration
  *
@@ -115,29 +116,36 @@ enum {
 /* "operation begun"; "invalid" for what is not one kind. */
 HAUL_API const char *haul_event_kind_name(haul_event_kind kind);
 
+/* The inputs or the results of a module's call. */
+typedef struct haul_call_values {
+    int                 count;
+    haul_tensor *const *tensors;
+    const char *const  *names; /* "x", "mask" */
+} haul_call_values;
+
 /* The event, its texts, tensors and frames are valid until the subscriber returns: copy what is to be kept. Devices
  * live as long as the process. */
 typedef struct haul_event {
-    haul_event_kind    kind;
-    int                thread;    /* where it happened: threads are numbered from 1 as their first events come */
-    int                depth;     /* operations, calls and labels of the thread around it, of those that were heard */
-    const char        *operation; /* "haul_matmul" */
-    const char        *origin;    /* the path of the module under way, "features.0"; "" outside of modules */
-    const char        *label;     /* the innermost label of the thread */
-    const char        *text;
-    const char        *stream;         /* "compute", "upload", "download" */
-    const haul_device *device, *other; /* `other` is the source of a copy or move */
-    uint64_t           storage, block; /* numbers that are never used again */
-    uint64_t           command;        /* the same in SUBMITTED, STARTED and DONE */
-    int64_t            bytes;
-    int64_t            requested; /* bytes that were asked for: blocks are rounded up */
-    int64_t            time;      /* of a monotonic clock, in ns: when it happened, or ended */
-    int64_t            duration;  /* ns: it began at time - duration */
-    haul_module       *module;
-    haul_tensor       *x, *y;
-    void *const       *frames; /* return addresses, innermost first, beginning in the library; NULL unless asked for */
-    int                frame_count;
-    const char        *problem, *refused; /* of IMPLEMENTATION */
+    haul_event_kind         kind;
+    int                     thread; /* where it happened: threads are numbered from 1 as their first events come */
+    int                     depth;  /* operations, calls and labels of the thread around it, of those that were heard */
+    const char             *operation; /* "haul_matmul" */
+    const char             *origin;    /* the path of the module under way, "features.0"; "" outside of modules */
+    const char             *label;     /* the innermost label of the thread */
+    const char             *text;
+    const char             *stream;         /* "compute", "upload", "download" */
+    const haul_device      *device, *other; /* `other` is the source of a copy or move */
+    uint64_t                storage, block; /* numbers that are never used again */
+    uint64_t                command;        /* the same in SUBMITTED, STARTED and DONE */
+    int64_t                 bytes;
+    int64_t                 requested; /* bytes that were asked for: blocks are rounded up */
+    int64_t                 time;      /* of a monotonic clock, in ns: when it happened, or ended */
+    int64_t                 duration;  /* ns: it began at time - duration */
+    haul_module            *module;
+    const haul_call_values *x, *y; /* of CALL_BEGIN and CALL_END; NULL else */
+    void *const *frames; /* return addresses, innermost first, beginning in the library; NULL unless asked for */
+    int          frame_count;
+    const char  *problem, *refused; /* of IMPLEMENTATION */
 } haul_event;
 
 /* Who listens. `take` is called on the thread on which the event happened, before that thread goes on:

@@ -60,7 +60,8 @@ HAUL_API haul_module *haul_nn_flatten(int first_axis);
 HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
 HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
 
-/* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. */
+/* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. More can be
+ * added by haul_module_add, under any name. */
 HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
 #ifdef __cplusplus
 extern "C++" {
@@ -74,6 +75,10 @@ template <size_t N> haul_module *haul__sequential(haul_module *const (&children)
 #define HAUL_SEQUENTIAL(...)                                                                                           \
     haul_nn_sequential((haul_module *const[]){__VA_ARGS__}, HAUL__COUNT(haul_module *const, __VA_ARGS__))
 #endif
+
+/* Containers that are not called themselves: children "0", "1", ..., or under names of their own. */
+HAUL_API haul_module *haul_nn_list(haul_module *const *children, int count);
+HAUL_API haul_module *haul_nn_dict(const haul_named_module *children, int count);
 
 /* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ----
  * The last two want at least two dimensions, [out, in, ...]; sizes after these count as a window. */

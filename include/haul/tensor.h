@@ -1,10 +1,10 @@
 /* Tensors: shape, dtype, device, and the memory behind them.
  *
  * A tensor is up to eight dimensions over a storage, with a stride (in elements, never negative) for each. Views share
- * a storage. Shape and dtype of a tensor never change. Its elements are changed by functions named _into, haul_write,
+ * a storage. The shape of a tensor never changes. Its elements are changed by functions named _into, haul_write,
  * haul_map, haul_init_..., optimizers, the running statistics of haul_batch_norm, and loading. haul_module_to,
- * haul_module_place and haul_module_to_memory_format change the device and layout of a module's tensors: handles stay
- * valid, views that were made before keep the old memory. */
+ * haul_module_place, haul_module_to_memory_format and haul_module_cast change the device, layout and dtype of a
+ * module's tensors: handles stay valid, views that were made before keep the old memory. */
 #ifndef HAUL_TENSOR_H
 #define HAUL_TENSOR_H
 

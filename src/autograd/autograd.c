@@ -89,8 +89,15 @@ static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
            atomic_load(&((haul_tensor *)g)->object.refs) == 1 && atomic_load(&g->storage->object.refs) == 1;
 }
 
+/* A leaf may have been moved or cast since the graph was recorded: its gradient is where it is now. */
 static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
+    haul_device *device = leaf->storage->device;
+
+    if (arrived->storage->device != device || arrived->dtype != leaf->dtype)
+        arrived = haul_to(arrived, device, .dtype = leaf->dtype);
+    if (haul__failed(arrived))
+        return NULL;
     haul_tensor *g = leaf->grad                ? haul_add(leaf->grad, arrived)
                      : may_keep(leaf, arrived) ? arrived
                                                : haul__copy_to_order_of(arrived, leaf);

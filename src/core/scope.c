@@ -191,6 +191,14 @@ bool haul__scope_take(haul_scope *scope, void *object)
     return true;
 }
 
+void haul__scope_hand_over(haul_scope *scope, void *object)
+{
+    if (!scope->outer || !owned_within(object, scope))
+        return;
+    unlink_object(object);
+    link_object(scope->outer, object);
+}
+
 /* Hand the result to `outer` before `scope` is popped. An object that no scope owns may depend on one that does, as a
  * parameter does on its module: if the scope took the last of what holds it, `outer` owns it now. */
 static void pop_around(haul_scope *scope, haul__object *result)

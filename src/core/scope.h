@@ -29,4 +29,8 @@ void        haul__scope_close(haul_scope *scope);
  * reference then. False if another scope or nobody owns it: nothing has changed. The object must be alive. */
 bool haul__scope_take(haul_scope *scope, void *object);
 
+/* Hand an object that `scope` owns, or one that was opened after it, to the scope around it. Nothing happens if another
+ * one owns it, or if there is none around. */
+void haul__scope_hand_over(haul_scope *scope, void *object);
+
 #endif

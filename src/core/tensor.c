@@ -267,6 +267,7 @@ void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other)
     t->storage = other->storage;
     t->offset = other->offset;
     t->contiguous = other->contiguous;
+    t->dtype = other->dtype;
     for (int i = 0; i < t->shape.ndim; i++)
         t->strides[i] = other->strides[i];
     haul__object_release(old);

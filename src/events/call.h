@@ -2,13 +2,16 @@
 #ifndef HAUL_EVENTS_CALL_H
 #define HAUL_EVENTS_CALL_H
 
+#include <haul/base.h>
 #include <stddef.h>
 
 typedef struct haul__call_frame haul__call_frame;
 struct haul__call_frame {
     const haul__call_frame *outer;
     const char             *name; /* NULL: called by itself, not as a child */
+    haul_module            *module;
     int                     depth;
+    int                     mode; /* of this call and those in it: a haul_mode (haul/nn.h) */
 };
 
 /* The thread's innermost call; NULL when none is under way. */

@@ -4,10 +4,10 @@
 #include "nn/module.h"
 
 #define ACTIVATION(name)                                                                                               \
-    static haul_tensor *name##_forward(haul_module *m, haul_tensor *x)                                                 \
+    static haul_tensor *name##_forward(haul_module *m, haul_args *args)                                                \
     {                                                                                                                  \
         (void)m;                                                                                                       \
-        return haul_##name(x);                                                                                         \
+        return haul_##name(args->x[0]);                                                                                \
     }                                                                                                                  \
     haul_module *haul_nn_##name(void)                                                                                  \
     {                                                                                                                  \

@@ -10,16 +10,16 @@ typedef struct batch_norm {
     double momentum, eps;
 } batch_norm;
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const batch_norm *s = haul_module_state(m);
-    haul_tensor *y = haul_batch_norm(x, haul_module_parameter(m, "weight"), .bias = haul_module_parameter(m, "bias"),
-                                     .running_mean = haul_module_buffer(m, "running_mean"),
-                                     .running_var = haul_module_buffer(m, "running_var"), .training = m->training,
-                                     .momentum = s->momentum, .eps = s->eps);
+    haul_tensor      *y = haul_batch_norm(
+             args->x[0], haul_module_parameter(m, "weight"), .bias = haul_module_parameter(m, "bias"),
+             .running_mean = haul_module_buffer(m, "running_mean"), .running_var = haul_module_buffer(m, "running_var"),
+             .training = args->training, .momentum = s->momentum, .eps = s->eps);
     haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");
 
-    if (!haul__failed(y) && m->training && haul_add_scalar_into(seen, seen, 1))
+    if (!haul__failed(y) && args->training && haul_add_scalar_into(seen, seen, 1))
         return NULL;
     return y;
 }
@@ -53,7 +53,7 @@ haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options)
     }
     if (haul__module_size(options->channels, "haul_nn_batch_norm", "channels"))
         return NULL;
-    haul_module *m = haul_module_new_with_state("batch_norm", forward, sizeof(batch_norm));
+    haul_module *m = haul_module_new("batch_norm", forward, .state_bytes = sizeof(batch_norm));
     haul_scope  *scope = m ? haul_scope_push() : NULL;
     if (!scope)
         return NULL;

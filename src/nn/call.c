@@ -1,41 +1,162 @@
-/* Calling modules: a scope for each, the input moved where the module was placed, errors that name the layer. */
+/* Calling modules: a scope for each, inputs moved where the module was placed, errors that name the layer. */
 #include <haul/scope.h>
 #include <haul/transfer.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "events/call.h"
 #include "events/events.h"
 #include "nn/module.h"
 
-/* Where the module was placed: its input goes there, and so does what it makes on the way. */
-static haul_tensor *enter(haul_module *module, haul_tensor *x)
+/* A call under way. */
+typedef struct call {
+    haul_module             *module;
+    const haul_call_options *options;
+    haul_scope              *scope;
+    haul_tensor             *given[HAUL_MAX_ARGUMENTS]; /* the inputs before they are moved */
+    haul_args                args;
+    int                      results; /* how many there are, when it succeeded */
+} call;
+
+/* ---- what was given ---- */
+
+static haul_status check_input(const call *c, const char *operation, int i)
 {
-    if (!module->place)
-        return x;
-    if (haul_set_device(module->place))
-        return NULL;
-    return haul__is_none(x) || x->storage->device == module->place ? x : haul_to(x, module->place);
+    char        text[48];
+    const char *name = haul__names_at(&c->module->inputs, i);
+    /* The text is only wanted where several inputs have the name of the last. */
+    if (i >= c->module->inputs.count)
+        snprintf(text, sizeof text, "%.30s (input %d)", name, i);
+    return haul__check_optional(operation, i < c->module->inputs.count ? name : text, c->options->x[i]);
 }
 
-static haul_tensor *forward(haul_module *module, haul_tensor *x, const haul_scope *scope)
+static haul_status wrong_count(const call *c, const char *operation, int given)
 {
-    haul_tensor *inside = enter(module, x);
-    if (haul__failed(inside))
-        return NULL;
-    haul_tensor *y = module->forward(module, inside);
+    char               list[200];
+    size_t             used = 0;
+    const haul__names *names = &c->module->inputs;
+
+    list[0] = 0;
+    for (int i = 0; i < names->count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s", i ? ", " : "", names->items[i],
+                                 i < names->required                    ? ""
+                                 : names->open && i == names->count - 1 ? "..."
+                                                                        : "?");
+    if (given < names->required)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[given],
+                          "the %s needs the input '%s'; it takes: %s", c->module->kind, names->items[given], list);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "x", "%d inputs were given; the %s takes: %s", given,
+                      c->module->kind, list);
+}
+
+static haul_status take_inputs(call *c, const char *operation)
+{
+    const haul_call_options *o = c->options;
+    const haul__names       *names = &c->module->inputs;
+    int                      n = 0;
+
+    for (; n < HAUL_MAX_ARGUMENTS && o->x[n]; n++)
+        if (check_input(c, operation, n))
+            return haul_error_status();
+    for (int i = n + 1; i < HAUL_MAX_ARGUMENTS; i++)
+        if (o->x[i])
+            return haul__fail_null(operation, haul__names_at(names, n));
+    if (!n && names->required)
+        return haul__fail_null(operation, names->items[0]);
+    if (n < names->required || (n > names->count && !names->open))
+        return wrong_count(c, operation, n);
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
+        c->args.x[i] = c->given[i] = i < n ? o->x[i] : HAUL_NONE;
+    c->args.count = n;
+    return HAUL_OK;
+}
+
+/* Results that are asked for must be there. */
+static haul_status check_more(const call *c, const char *operation)
+{
+    const haul__names *names = &c->module->results;
+    int                n = HAUL_MAX_ARGUMENTS - 1;
+
+    if ((unsigned)c->options->mode > HAUL_EVALUATE)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "mode",
+                          "%d is no mode; there are HAUL_MODE_OF_MODULE, HAUL_TRAIN and HAUL_EVALUATE",
+                          (int)c->options->mode);
+    while (n > 0 && !c->options->more[n - 1])
+        n--;
+    if (n < names->count || names->open)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "more", "%d results are asked for; the %s has %d", n + 1,
+                      c->module->kind, names->count);
+}
+
+/* ---- running ---- */
+
+/* Where the module was placed: its inputs go there, and so does what it makes on the way. */
+static haul_status enter(call *c)
+{
+    haul_device *place = c->module->place;
+
+    if (!place)
+        return HAUL_OK;
+    if (haul_set_device(place))
+        return haul_error_status();
+    for (int i = 0; i < c->args.count; i++) {
+        haul_tensor *x = c->args.x[i];
+        if (haul__is_none(x) || x->storage->device == place)
+            continue;
+        if (haul__failed(c->args.x[i] = haul_to(x, place)))
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+/* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */
+static haul_status settle_result(call *c, int i)
+{
+    haul_tensor **y = &c->args.y[i];
+
+    if (haul__check_optional("haul_call", i ? haul__names_at(&c->module->results, i) : "the result of forward", *y))
+        return haul_error_status();
+    if (haul__is_none(*y))
+        return HAUL_OK;
+    bool repeated = false;
+    for (int k = 0; k < i; k++)
+        repeated = repeated || c->args.y[k] == *y;
+    if ((*y)->object.scope != c->scope || repeated)
+        *y = haul_to(*y, (*y)->storage->device);
+    return haul__status_of(*y);
+}
+
+static haul_status run(call *c)
+{
+    haul_module *m = c->module;
+
+    if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
+        return haul_error_status();
+    haul_tensor *y = m->forward(m, &c->args);
     if (!y && haul_error_status() == HAUL_OK)
-        haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
-                   module->kind);
-    if (haul__check_optional("haul_call", "the result of forward", y))
-        return NULL;
-    /* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */
-    if (!haul__is_none(y) && y->object.scope != scope)
-        y = haul_to(y, y->storage->device);
-    return haul__failed(y) ? NULL : y;
+        return haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
+                          m->kind);
+    if (!y)
+        return haul_error_status();
+    c->args.y[0] = y;
+    haul_status status = haul__check_optional("haul_call", "the result of forward", y);
+    if (!status && m->hook_count)
+        status = haul__run_hooks(m, &c->args, true);
+    int n = m->results.open ? HAUL_MAX_ARGUMENTS : m->results.count;
+    for (int i = 0; i < n && !status; i++)
+        status = settle_result(c, i);
+    for (int i = n; i < HAUL_MAX_ARGUMENTS && !status; i++)
+        if (c->args.y[i] != HAUL_NONE)
+            status = haul__fail(HAUL_STATE, "haul_call", "module",
+                                "forward of the %s set result %d, but it was made with %d: name all in .results",
+                                m->kind, i, n);
+    c->results = n;
+    return status;
 }
 
 /* Say which layer it was that failed: "haul_linear: ..., in layer 'fc1' (linear)". */
@@ -50,61 +171,146 @@ static void name_layer(const haul_module *module, const char *name)
     haul__error_restore(&error);
 }
 
-haul_tensor *haul__call_named(haul_module *module, const char *name, haul_tensor *x)
-{
-    haul_scope *scope = haul_scope_push_named(name ? name : module->kind);
+/* ---- telling ---- */
 
-    if (!scope)
-        return haul__failed_tensor();
+typedef struct names_of {
+    const char *items[HAUL_MAX_ARGUMENTS];
+} names_of;
+
+static haul_call_values values(names_of *room, const haul__names *names, haul_tensor *const *tensors, int count)
+{
+    for (int i = 0; i < count; i++)
+        room->items[i] = haul__names_at(names, i);
+    return (haul_call_values){count, tensors, room->items};
+}
+
+static int64_t tell_begin(const call *c)
+{
+    names_of         names;
+    haul_call_values x = values(&names, &c->module->inputs, c->given, c->args.count), y = {0};
+
+    return haul__emit_begin(
+        &(haul_event){.kind = HAUL_EVENT_CALL_BEGIN, .module = c->module, .x = &x, .y = &y, .text = c->module->kind});
+}
+
+static void tell_end(const call *c, int64_t began)
+{
+    names_of         in, out;
+    haul_call_values x = values(&in, &c->module->inputs, c->given, c->args.count);
+    haul_call_values y = values(&out, &c->module->results, c->args.y, c->results);
+
+    haul__emit_end(
+        &(haul_event){.kind = HAUL_EVENT_CALL_END, .module = c->module, .x = &x, .y = &y, .text = c->module->kind},
+        began);
+}
+
+/* ---- a call ---- */
+
+/* Close the call's scope; its results go to the caller's. */
+static haul_tensor *deliver(call *c, haul_status status)
+{
+    haul_tensor *const *y = c->args.y;
+    haul_tensor      ***more = (haul_tensor ***)(uintptr_t)c->options->more;
+
+    for (int i = 1; i < HAUL_MAX_ARGUMENTS && !status; i++)
+        if (more[i - 1]) {
+            if (!haul__is_none(y[i]))
+                haul__scope_hand_over(c->scope, y[i]);
+            *more[i - 1] = y[i];
+        }
+    return haul_scope_return(c->scope, status ? NULL : y[0]);
+}
+
+static haul_tensor *fail_all(const haul_call_options *options)
+{
+    haul_tensor *failed = haul__failed_tensor();
+
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS - 1; i++)
+        if (options->more[i])
+            *options->more[i] = failed;
+    return failed;
+}
+
+static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
+                               const char *operation)
+{
+    call                    c = {.module = module, .options = options};
     const haul__call_frame *outer = haul__call_now();
-    haul__call_frame        here = {outer, name, outer ? outer->depth + 1 : 0};
+    haul__call_frame        here = {outer, name, module, outer ? outer->depth + 1 : 0, options->mode};
+
+    if (take_inputs(&c, operation) || check_more(&c, operation))
+        return fail_all(options);
+    c.scope = haul_scope_push_named(name ? name : module->kind);
+    if (!c.scope)
+        return fail_all(options);
+    if (!here.mode && outer)
+        here.mode = outer->mode;
+    c.args.training = here.mode ? here.mode == HAUL_TRAIN : module->training;
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
+        c.args.y[i] = HAUL_NONE;
     haul__call_set(&here);
-    int64_t began = 0;
-    if (haul__watched(HAUL_EVENT_CALL))
-        began = haul__emit_begin(&(haul_event){
-            .kind = HAUL_EVENT_CALL_BEGIN, .module = module, .x = x, .y = HAUL_NONE, .text = module->kind});
-    haul_tensor *y = forward(module, x, scope);
+    int64_t     began = haul__watched(HAUL_EVENT_CALL) ? tell_begin(&c) : 0;
+    haul_status status = run(&c);
+    if (status)
+        c.results = 0;
     if (began)
-        haul__emit_end(
-            &(haul_event){
-                .kind = HAUL_EVENT_CALL_END, .module = module, .x = x, .y = y ? y : HAUL_NONE, .text = module->kind},
-            began);
+        tell_end(&c, began);
     haul__call_set(outer);
-    y = haul_scope_return(scope, y);
+    haul_tensor *y = deliver(&c, status);
     if (!y && name)
         name_layer(module, name);
-    return haul__result(y);
+    return y ? y : fail_all(options);
 }
 
-haul_tensor *haul_call(haul_module *module, haul_tensor *x)
+/* The name of a child that forward calls by itself. */
+static const char *name_in_caller(const haul_module *module)
 {
-    if (haul__check_module(module, "haul_call") || haul__check_optional("haul_call", "x", x))
-        return haul__failed_tensor();
-    return haul__call_named(module, NULL, x);
+    const haul__call_frame *outer = haul__call_now();
+    const haul_module      *m = outer ? outer->module : NULL;
+
+    for (size_t i = 0; m && i < m->child_count; i++)
+        if (m->children[i].module == module)
+            return m->children[i].name;
+    return NULL;
 }
 
-haul_tensor *haul_call_child(haul_module *module, const char *name, haul_tensor *x)
+haul_tensor *haul_call_with(haul_module *module, const haul_call_options *options)
+{
+    static const char operation[] = "haul_call";
+
+    if (!options)
+        haul__fail_null(operation, "options");
+    if (!options)
+        return haul__failed_tensor();
+    if (haul__check_module(module, operation))
+        return fail_all(options);
+    return call_named(module, name_in_caller(module), options, operation);
+}
+
+haul_tensor *haul_call_child_with(haul_module *module, const char *path, const haul_call_options *options)
 {
     static const char operation[] = "haul_call_child";
+
+    if (!options)
+        haul__fail_null(operation, "options");
+    if (!options)
+        return haul__failed_tensor();
     if (haul__check_module(module, operation))
-        return haul__failed_tensor();
-    if (!name)
-        haul__fail_null(operation, "name");
-    if (!name || haul__check_optional(operation, "x", x))
-        return haul__failed_tensor();
-    haul_module *child = haul_module_child(module, name);
-    if (!child)
-        haul__fail_within(operation);
-    return child ? haul__call_named(child, name, x) : haul__failed_tensor();
+        return fail_all(options);
+    if (!path)
+        haul__fail_null(operation, "path");
+    haul_module *child = path ? haul__module_walk(module, path, strlen(path), operation) : NULL;
+    return child ? call_named(child, path, options, operation) : fail_all(options);
 }
 
-haul_tensor *haul__call_in_order(haul_module *module, haul_tensor *x)
+haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
 {
-    haul_tensor *now = x;
+    haul_tensor *now = args->x[0];
 
     for (size_t i = 0; i < module->child_count; i++) {
-        haul_tensor *next = haul__call_named(module->children[i].module, module->children[i].name, now);
-        if (now != x)
+        haul_tensor *next = call_named(module->children[i].module, module->children[i].name,
+                                       &(haul_call_options){.x[0] = now}, "haul_call");
+        if (now != args->x[0])
             haul_drop(now);
         if (haul__failed(next))
             return next;

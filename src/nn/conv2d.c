@@ -15,13 +15,13 @@ typedef struct conv2d {
 
 static const char operation[] = "haul_nn_conv2d";
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const conv2d       *s = haul_module_state(m);
     haul_conv2d_options options = s->options;
 
     options.bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE;
-    return haul_conv2d_with(x, haul_module_parameter(m, "weight"), &options);
+    return haul_conv2d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
 }
 
 static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width, int64_t groups, int64_t *fan_in)
@@ -65,7 +65,7 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
 
     if (check(in_channels, out_channels, height, width, groups, &fan_in) || check_pairs(options))
         return NULL;
-    haul_module *m = haul_module_new_with_state("conv2d", forward, sizeof(conv2d));
+    haul_module *m = haul_module_new("conv2d", forward, .state_bytes = sizeof(conv2d));
     haul_scope  *scope = m ? haul_scope_push() : NULL;
     if (!scope)
         return NULL;

@@ -8,9 +8,9 @@ typedef struct dropout {
     double p;
 } dropout;
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
-    return haul_dropout(x, ((const dropout *)haul_module_state(m))->p, m->training);
+    return haul_dropout(args->x[0], ((const dropout *)haul_module_state(m))->p, args->training);
 }
 
 haul_module *haul_nn_dropout(double p)
@@ -19,7 +19,7 @@ haul_module *haul_nn_dropout(double p)
         haul__fail(HAUL_INVALID_ARGUMENT, "haul_nn_dropout", "p", "p is %g; a probability lies between 0 and 1", p);
         return NULL;
     }
-    haul_module *m = haul_module_new_with_state("dropout", forward, sizeof(dropout));
+    haul_module *m = haul_module_new("dropout", forward, .state_bytes = sizeof(dropout));
     if (m)
         ((dropout *)haul_module_state(m))->p = p;
     return m;

@@ -7,14 +7,14 @@ typedef struct flatten {
     int first_axis;
 } flatten;
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
-    return haul_flatten(x, ((const flatten *)haul_module_state(m))->first_axis);
+    return haul_flatten(args->x[0], ((const flatten *)haul_module_state(m))->first_axis);
 }
 
 haul_module *haul_nn_flatten(int first_axis)
 {
-    haul_module *m = haul_module_new_with_state("flatten", forward, sizeof(flatten));
+    haul_module *m = haul_module_new("flatten", forward, .state_bytes = sizeof(flatten));
 
     if (m)
         ((flatten *)haul_module_state(m))->first_axis = first_axis;

@@ -9,11 +9,11 @@ typedef struct linear {
     bool has_bias, relu;
 } linear;
 
-static haul_tensor *forward(haul_module *m, haul_tensor *x)
+static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const linear *s = haul_module_state(m);
 
-    return haul_linear(x, haul_module_parameter(m, "weight"),
+    return haul_linear(args->x[0], haul_module_parameter(m, "weight"),
                        s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE, .relu = s->relu);
 }
 
@@ -28,7 +28,7 @@ haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_optio
     int64_t out = options->out_features;
     if (haul__module_size(in_features, operation, "in_features") || haul__module_size(out, operation, "out_features"))
         return NULL;
-    haul_module *m = haul_module_new_with_state("linear", forward, sizeof(linear));
+    haul_module *m = haul_module_new("linear", forward, .state_bytes = sizeof(linear));
     haul_scope  *scope = m ? haul_scope_push() : NULL;
     if (!scope)
         return NULL;

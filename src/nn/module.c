@@ -1,4 +1,4 @@
-/* Modules: making them, and their named parameters, buffers and children. */
+/* Modules: making them, and adding and replacing their named parameters, buffers and children. */
 #include <haul/autograd.h>
 #include <haul/dtype.h>
 #include <haul/random.h>
@@ -26,9 +26,14 @@ static void destroy(void *object)
     }
     for (size_t i = 0; i < m->name_count; i++)
         haul__free(m->names[i]);
+    if (m->destroy_state)
+        m->destroy_state(m->state);
     haul__free(m->tensors);
     haul__free(m->children);
     haul__free(m->names);
+    haul__free(m->hooks);
+    haul__free(m->inputs.text);
+    haul__free(m->results.text);
     haul__free(m->state);
     haul__free(m->kind);
     m->kind = NULL; /* messages about it may come later */
@@ -45,10 +50,28 @@ const haul__class haul__module_class = {.name = "module", .destroy = destroy, .d
 
 /* ---- making ---- */
 
-static haul_module *new_module(const char *kind, haul_forward *forward, size_t state_bytes, const char *operation)
+static haul_status fill(haul_module *m, const char *kind, const haul_module_options *o, const char *operation)
 {
-    if (!kind || !forward) {
-        haul__fail_null(operation, kind ? "forward" : "kind");
+    m->forward = o->forward;
+    m->training = true;
+    m->state_bytes = o->state_bytes;
+    m->clone_state = o->clone;
+    m->kind = haul__strdup(kind);
+    m->state = haul__calloc(1, o->state_bytes ? o->state_bytes : 1);
+    if (!m->kind || !m->state)
+        return haul__fail_memory(operation, o->state_bytes);
+    haul_status status = haul__names_parse(&m->inputs, o->inputs ? o->inputs : "x", operation, "inputs");
+    if (!status)
+        status = haul__names_parse(&m->results, o->results ? o->results : "y", operation, "results");
+    if (!status)
+        m->destroy_state = o->destroy;
+    return status;
+}
+
+haul_module *haul__module_make(const char *kind, const haul_module_options *options, const char *operation)
+{
+    if (!kind || !options || !options->forward) {
+        haul__fail_null(operation, !kind ? "kind" : !options ? "options" : "forward");
         return NULL;
     }
     haul_module *m = haul__object_new_zeroed(sizeof *m, &haul__module_class);
@@ -56,26 +79,16 @@ static haul_module *new_module(const char *kind, haul_forward *forward, size_t s
         haul__fail_memory(operation, sizeof *m);
         return NULL;
     }
-    m->forward = forward;
-    m->training = true;
-    m->kind = haul__strdup(kind);
-    m->state = haul__calloc(1, state_bytes ? state_bytes : 1);
-    if (!m->kind || !m->state) {
+    if (fill(m, kind, options, operation)) {
         haul__object_release(m);
-        haul__fail_memory(operation, state_bytes);
         return NULL;
     }
     return haul__own(m, operation);
 }
 
-haul_module *haul_module_new(const char *kind, haul_forward *forward)
+haul_module *haul_module_new_with(const char *kind, const haul_module_options *options)
 {
-    return new_module(kind, forward, 0, "haul_module_new");
-}
-
-haul_module *haul_module_new_with_state(const char *kind, haul_forward *forward, size_t state_bytes)
-{
-    return new_module(kind, forward, state_bytes, "haul_module_new_with_state");
+    return haul__module_make(kind, options, "haul_module_new");
 }
 
 void *haul_module_state(haul_module *module)
@@ -116,22 +129,6 @@ haul_status haul__module_draw_parameter(haul_module *module, const char *name, h
 
 /* ---- names ---- */
 
-static haul__module_tensor *find_tensor(const haul_module *m, const char *name, size_t length)
-{
-    for (size_t i = 0; i < m->tensor_count; i++)
-        if (strlen(m->tensors[i].name) == length && !memcmp(m->tensors[i].name, name, length))
-            return &m->tensors[i];
-    return NULL;
-}
-
-static haul__module_child *find_child(const haul_module *m, const char *name, size_t length)
-{
-    for (size_t i = 0; i < m->child_count; i++)
-        if (strlen(m->children[i].name) == length && !memcmp(m->children[i].name, name, length))
-            return &m->children[i];
-    return NULL;
-}
-
 static haul_status check_new_name(const haul_module *m, const char *operation, const char *name)
 {
     if (!*name)
@@ -139,21 +136,10 @@ static haul_status check_new_name(const haul_module *m, const char *operation, c
     if (strchr(name, '.'))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
                           "the name '%s' has a dot; dots join the names of modules", name);
-    if (find_tensor(m, name, strlen(name)) || find_child(m, name, strlen(name)))
+    if (haul__module_find_tensor(m, name, strlen(name)) || haul__module_find_child(m, name, strlen(name)))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "name", "the %s has something named '%s' already", m->kind,
                           name);
     return HAUL_OK;
-}
-
-/* Does `m` hold `wanted`, at any depth? */
-static bool holds(const haul_module *m, const haul_module *wanted)
-{
-    if (m == wanted)
-        return true;
-    for (size_t i = 0; i < m->child_count; i++)
-        if (holds(m->children[i].module, wanted))
-            return true;
-    return false;
 }
 
 haul_status haul_module_add(haul_module *module, const char *name, haul_module *child)
@@ -169,7 +155,7 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
     haul_status status = check_new_name(module, operation, name);
     if (status)
         return status;
-    if (holds(child, module))
+    if (haul__module_holds(child, module))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", name,
                           module->kind);
     char *copy = haul__strdup(name);
@@ -218,19 +204,28 @@ static haul_status check_tensor(const haul_module *module, const char *operation
     return HAUL_OK;
 }
 
-haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter)
+/* A tensor that is to be trained: what haul_module_add_parameter takes. Comes to require a gradient. */
+static haul_status check_parameter(const haul_module *module, const char *operation, const char *name,
+                                   haul_tensor *parameter)
 {
-    static const char operation[] = "haul_module_add_parameter";
-    haul_status       status = check_tensor(module, operation, name, parameter, "parameter");
+    haul_status status = check_tensor(module, operation, name, parameter, "parameter");
 
     if (status)
         return status;
     if (!haul_dtype_is_float(parameter->dtype))
         return haul__fail(HAUL_DTYPE, operation, "parameter", "'%s' is %s; only floating dtypes can be trained", name,
                           haul_dtype_name(parameter->dtype));
-    bool required = parameter->requires_grad;
-    if (haul__failed(haul_set_requires_grad(parameter, true)))
-        return haul_error_status();
+    return haul__status_of(haul_set_requires_grad(parameter, true));
+}
+
+haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter)
+{
+    static const char operation[] = "haul_module_add_parameter";
+    bool              required = parameter && !haul__failed(parameter) && parameter->requires_grad;
+    haul_status       status = check_parameter(module, operation, name, parameter);
+
+    if (status)
+        return status;
     status = add_tensor(module, operation, name, parameter, false);
     if (status && !required)
         parameter->requires_grad = false;
@@ -250,63 +245,10 @@ haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_t
     return add_tensor(module, operation, name, buffer, true);
 }
 
-/* ---- looking up ---- */
+/* ---- replacing ---- */
 
-/* The names there are, "conv1, conv2, ...", shortened to the buffer. */
-static const char *list_names(const haul_module *m, bool children, bool buffers, char *out, size_t size)
-{
-    size_t used = 0, total = children ? m->child_count : m->tensor_count;
-
-    out[0] = 0;
-    for (size_t i = 0; i < total; i++) {
-        if (!children && m->tensors[i].is_buffer != buffers)
-            continue;
-        const char *name = children ? m->children[i].name : m->tensors[i].name;
-        int         n = snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
-        if (n < 0 || (size_t)n + 6 > size - used) {
-            snprintf(out + used, size - used, ", ...");
-            return out;
-        }
-        used += (size_t)n;
-    }
-    return used ? out : "none";
-}
-
-/* The module that the first `length` characters of `path` name. */
-static haul_module *walk(haul_module *module, const char *path, size_t length, const char *operation)
-{
-    haul_module *m = module;
-    size_t       at = 0;
-
-    while (at < length) {
-        const char         *dot = memchr(path + at, '.', length - at);
-        size_t              end = dot ? (size_t)(dot - path) : length;
-        haul__module_child *child = find_child(m, path + at, end - at);
-        if (!child) {
-            char names[300];
-            haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "the %s has no child '%.*s'; it has: %s", m->kind,
-                       (int)(end - at < 100 ? end - at : 100), path + at,
-                       list_names(m, true, false, names, sizeof names));
-            return NULL;
-        }
-        m = child->module;
-        at = end + 1;
-    }
-    return m;
-}
-
-haul_module *haul_module_child(haul_module *module, const char *path)
-{
-    if (haul__check_module(module, "haul_module_child"))
-        return NULL;
-    if (!path) {
-        haul__fail_null("haul_module_child", "path");
-        return NULL;
-    }
-    return walk(module, path, strlen(path), "haul_module_child");
-}
-
-static haul_tensor *tensor_at(haul_module *module, const char *path, bool is_buffer, const char *operation)
+/* The module that holds what `path` names, and the name that this has there. NULL on failure. */
+static haul_module *holder(haul_module *module, const char *path, const char **name, const char *operation)
 {
     if (haul__check_module(module, operation))
         return NULL;
@@ -314,173 +256,52 @@ static haul_tensor *tensor_at(haul_module *module, const char *path, bool is_buf
         haul__fail_null(operation, "path");
         return NULL;
     }
-    const char  *dot = strrchr(path, '.');
-    const char  *name = dot ? dot + 1 : path;
-    haul_module *m = dot ? walk(module, path, (size_t)(dot - path), operation) : module;
-    if (!m)
-        return NULL;
-    haul__module_tensor *found = find_tensor(m, name, strlen(name));
-    if (found && found->is_buffer == is_buffer)
-        return found->tensor;
-    char names[300];
-    haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "the %s has no %s '%.100s'; it has: %s", m->kind,
-               is_buffer ? "buffer" : "parameter", name, list_names(m, false, is_buffer, names, sizeof names));
-    return NULL;
+    const char *dot = strrchr(path, '.');
+    *name = dot ? dot + 1 : path;
+    return dot ? haul__module_walk(module, path, (size_t)(dot - path), operation) : module;
 }
 
-haul_tensor *haul_module_parameter(haul_module *module, const char *path)
+haul_status haul_module_replace(haul_module *module, const char *path, haul_module *child)
 {
-    return haul__result(tensor_at(module, path, false, "haul_module_parameter"));
+    static const char operation[] = "haul_module_replace";
+    const char       *name;
+    haul_module      *owner = holder(module, path, &name, operation);
+
+    if (!owner || haul__check_object(child, &haul__module_class, operation, "child"))
+        return haul_error_status();
+    if (!haul__module_walk(owner, name, strlen(name), operation) || !*name)
+        return *name ? haul_error_status()
+                     : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "the path '%s' names no child", path);
+    if (haul__module_holds(child, owner))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", path,
+                          owner->kind);
+    haul__module_child *place = haul__module_find_child(owner, name, strlen(name));
+    haul_module        *former = place->module;
+    haul__object_keep(child);
+    place->module = child;
+    haul__object_release(former);
+    return HAUL_OK;
 }
 
-haul_tensor *haul_module_buffer(haul_module *module, const char *path)
+haul_status haul_module_replace_parameter(haul_module *module, const char *path, haul_tensor *parameter)
 {
-    return haul__result(tensor_at(module, path, true, "haul_module_buffer"));
-}
+    static const char operation[] = "haul_module_replace_parameter";
+    const char       *name;
+    haul_module      *owner = holder(module, path, &name, operation);
 
-/* ---- all tensors ---- */
-
-/* A walk over a module's tensors that gives each its dotted name. */
-typedef struct listing {
-    haul_module       *root;
-    haul_named_tensor *out;
-    int                capacity, count;
-    bool               buffers;   /* this pass lists buffers, else parameters */
-    size_t             next_name; /* names are asked for in about the same order every time */
-    char              *path;
-    size_t             length, path_capacity;
-} listing;
-
-/* The root's own copy of the path, which stays as long as the root. NULL when memory is exhausted. */
-static const char *interned(listing *l)
-{
-    haul_module *m = l->root;
-
-    for (size_t i = 0; i < m->name_count; i++) {
-        size_t at = (l->next_name + i) % m->name_count;
-        if (!strcmp(m->names[at], l->path)) {
-            l->next_name = at + 1;
-            return m->names[at];
-        }
-    }
-    char *copy = haul__strdup(l->path);
-    if (!copy || !haul__grow(&m->names, &m->name_capacity, m->name_count + 1, sizeof *m->names)) {
-        haul__free(copy);
-        return NULL;
-    }
-    m->names[m->name_count++] = copy;
-    return copy;
-}
-
-static bool path_push(listing *l, const char *name)
-{
-    size_t length = strlen(name);
-
-    if (!haul__grow(&l->path, &l->path_capacity, l->length + length + 2, 1))
-        return false;
-    if (l->length)
-        l->path[l->length++] = '.';
-    memcpy(l->path + l->length, name, length + 1);
-    l->length += length;
-    return true;
-}
-
-static void path_cut(listing *l, size_t length)
-{
-    l->length = length;
-    if (l->path)
-        l->path[length] = 0;
-}
-
-static bool list(listing *l, const haul_module *m)
-{
-    size_t length = l->length;
-
-    for (size_t i = 0; i < m->tensor_count; i++) {
-        const haul__module_tensor *t = &m->tensors[i];
-        if (t->is_buffer != l->buffers)
-            continue;
-        if (l->count < l->capacity) {
-            const char *name = path_push(l, t->name) ? interned(l) : NULL;
-            if (!name)
-                return false;
-            l->out[l->count] = (haul_named_tensor){name, t->tensor, t->is_buffer};
-            path_cut(l, length);
-        }
-        l->count++;
-    }
-    for (size_t i = 0; i < m->child_count; i++) {
-        if (!path_push(l, m->children[i].name) || !list(l, m->children[i].module))
-            return false;
-        path_cut(l, length);
-    }
-    return true;
-}
-
-int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity)
-{
-    static const char operation[] = "haul_module_tensors";
-
-    if (haul__check_module(module, operation))
-        return -1;
-    if (!out && capacity > 0) {
-        haul__fail_null(operation, "out");
-        return -1;
-    }
-    listing l = {.root = module, .out = out, .capacity = capacity};
-    bool    listed = list(&l, module);
-    l.buffers = true;
-    path_cut(&l, 0);
-    listed = listed && list(&l, module);
-    haul__free(l.path);
-    if (!listed) {
-        haul__fail_memory(operation, l.path_capacity);
-        return -1;
-    }
-    return l.count;
-}
-
-haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count)
-{
-    int n = haul_module_tensors(module, NULL, 0);
-
-    if (n < 0)
-        return NULL;
-    haul_named_tensor *all = haul__calloc((size_t)n + 1, sizeof *all);
-    if (!all) {
-        haul__fail_memory("haul_module_tensors", (size_t)n * sizeof *all);
-        return NULL;
-    }
-    if (haul_module_tensors(module, all, n) != n) {
-        haul__free(all);
-        return NULL;
-    }
-    *count = n;
-    return all;
-}
-
-int64_t haul_module_parameter_count(haul_module *module)
-{
-    int                n = 0;
-    int64_t            elements = 0;
-    haul_named_tensor *all = NULL;
-
-    if (haul__check_module(module, "haul_module_parameter_count") == HAUL_OK)
-        all = haul__module_tensor_list(module, &n);
-    if (!all)
-        return -1;
-    for (int i = 0; i < n && !all[i].is_buffer; i++) {
-        bool shared = false; /* one tensor under two names counts once */
-        for (int j = 0; j < i; j++)
-            shared = shared || all[j].tensor == all[i].tensor;
-        if (!shared && !haul__add_size(elements, all[i].tensor->count, &elements)) {
-            haul__fail(HAUL_SHAPE, "haul_module_parameter_count", "module", "the number of parameters overflows");
-            elements = -1;
-            break;
-        }
-    }
-    haul__free(all);
-    return elements;
+    if (!owner)
+        return haul_error_status();
+    if (haul__failed(haul__module_tensor_at(module, path, false, operation)))
+        return haul_error_status();
+    haul_status status = check_parameter(owner, operation, path, parameter);
+    if (status)
+        return status;
+    haul__module_tensor *place = haul__module_find_tensor(owner, name, strlen(name));
+    haul_tensor         *former = place->tensor;
+    haul__object_keep(parameter);
+    place->tensor = parameter;
+    haul__object_release(former);
+    return HAUL_OK;
 }
 
 /* ---- training or evaluation ---- */

@@ -1,4 +1,5 @@
-/* Modules on devices and in memory formats: parameters, buffers and gradients are moved together or not at all.
+/* Modules on devices, in memory formats and in dtypes: parameters, buffers and gradients are moved together or not at
+ * all.
  *
  * A tensor that is moved keeps its handle, so that optimizers and users who hold it see the move. */
 #include <haul/autograd.h>
@@ -20,7 +21,7 @@ static haul_status check_dry_run(const haul_tensor *t, const char *operation)
         return HAUL_OK;
     return haul__fail(
         HAUL_STATE, operation, "module",
-        "a dry run (haul_estimate) cannot move a module that exists; make the module in the function that "
+        "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the function that "
         "is estimated, or move it before");
 }
 
@@ -33,7 +34,8 @@ typedef struct move {
 typedef struct target {
     const char        *operation;
     haul_device       *device; /* NULL: where they are */
-    haul_memory_format format; /* without a device, of tensors that can have it */
+    haul_memory_format format; /* without a device or dtype, of tensors that can have it */
+    haul_dtype         dtype;  /* of floating tensors; HAUL_DTYPE_NONE: as they are */
 } target;
 
 static haul_tensor *moved_to(haul_tensor *t, const target *to)
@@ -41,6 +43,8 @@ static haul_tensor *moved_to(haul_tensor *t, const target *to)
     haul_tensor *plain = haul_detach(t);
     if (to->device)
         return haul_to(plain, to->device);
+    if (to->dtype)
+        return !haul__failed(plain) && haul_dtype_is_float(plain->dtype) ? haul_cast(plain, to->dtype) : plain;
     return !haul__failed(plain) && (to->format == HAUL_CONTIGUOUS || plain->shape.ndim == 4)
                ? haul_to_memory_format(plain, to->format)
                : plain;
@@ -92,6 +96,18 @@ static haul_status move_module(haul_module *module, const target *to)
     haul__free(all);
     haul_scope_pop(scope);
     return status ? haul__fail_within(to->operation) : HAUL_OK;
+}
+
+haul_status haul_module_cast(haul_module *module, haul_dtype dtype)
+{
+    static const char operation[] = "haul_module_cast";
+
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    if (!haul_dtype_is_float(dtype))
+        return haul__fail(HAUL_DTYPE, operation, "dtype", "%s cannot be trained; cast to f16, bf16, f32 or f64",
+                          haul_dtype_name(dtype));
+    return move_module(module, &(target){.operation = operation, .dtype = dtype});
 }
 
 /* A child that is placed elsewhere later is left by its neighbours' own places. */

@@ -4,9 +4,9 @@
 #include "nn/module.h"
 
 #define POOLING(name)                                                                                                  \
-    static haul_tensor *name##_forward(haul_module *m, haul_tensor *x)                                                 \
+    static haul_tensor *name##_forward(haul_module *m, haul_args *args)                                                \
     {                                                                                                                  \
-        return haul_##name##_with(x, haul_module_state(m));                                                            \
+        return haul_##name##_with(args->x[0], haul_module_state(m));                                                   \
     }                                                                                                                  \
     haul_module *haul_nn_##name##_with(const haul_pool2d_options *options)                                             \
     {                                                                                                                  \
@@ -27,7 +27,7 @@ static haul_module *pooling_new(const char *kind, const char *operation, haul_fo
         haul__option_pair(operation, "stride", stride, (const int64_t[2]){1, 1}, 1) ||
         haul__option_pair(operation, "padding", padding, (const int64_t[2]){0, 0}, 0))
         return NULL;
-    haul_module *m = haul_module_new_with_state(kind, forward, sizeof *options);
+    haul_module *m = haul_module_new(kind, forward, .state_bytes = sizeof *options);
     if (m)
         *(haul_pool2d_options *)haul_module_state(m) = *options;
     return m;

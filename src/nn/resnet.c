@@ -25,8 +25,9 @@ static haul_tensor *then(haul_module *m, const char *name, haul_tensor *x, const
     return y;
 }
 
-static haul_tensor *block_forward(haul_module *m, haul_tensor *x)
+static haul_tensor *block_forward(haul_module *m, haul_args *args)
 {
+    haul_tensor *x = args->x[0];
     const block *s = haul_module_state(m);
     haul_tensor *y = then(m, "relu", then(m, "bn1", then(m, "conv1", x, x), x), x);
     y = then(m, "bn2", then(m, "conv2", y, x), x);
@@ -41,7 +42,7 @@ static haul_module *convolution(int64_t in, int64_t out, int64_t kernel, int64_t
 
 static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
 {
-    haul_module *m = haul_module_new_with_state("basic_block", block_forward, sizeof(block));
+    haul_module *m = haul_module_new("basic_block", block_forward, .state_bytes = sizeof(block));
     haul_scope  *scope = m ? haul_scope_push() : NULL;
     if (!scope)
         return NULL;
@@ -65,10 +66,10 @@ static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
 /* ---- the network ---- */
 
 /* [N, C, H, W] to [N, C]. */
-static haul_tensor *average(haul_module *m, haul_tensor *x)
+static haul_tensor *average(haul_module *m, haul_args *args)
 {
     (void)m;
-    return haul_mean(x, HAUL_AXES(2, 3));
+    return haul_mean(args->x[0], HAUL_AXES(2, 3));
 }
 
 haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_t outputs)

@@ -280,7 +280,8 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
     return HAUL_OK;
 }
 
-/* State lies where the parameter lies and as it lies, also after the module was moved or its memory format changed. */
+/* State lies where the parameter lies, as it lies and in its dtype, also after the module was moved or cast, or its
+ * memory format changed. */
 static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
 {
     haul_tensor *p = e->parameter;
@@ -290,9 +291,9 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
         return HAUL_OK;
     for (int i = 0; i < o->kind->state_count; i++) {
         haul_tensor *s = e->states[i];
-        if (s && s->storage->device == device && haul__tensor_same_layout(s, p))
+        if (s && s->storage->device == device && s->dtype == p->dtype && haul__tensor_same_layout(s, p))
             continue;
-        s = s ? haul_to(s, device) : haul_zeros_like(p);
+        s = s ? haul_to(s, device, .dtype = p->dtype) : haul_zeros_like(p);
         out->states[i] = haul__failed(s) ? NULL : haul__to_order_of(s, p);
         if (haul__failed(out->states[i]))
             return haul_error_status();

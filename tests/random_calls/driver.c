@@ -27,6 +27,7 @@ typedef struct run {
     haul_tensor      *tensors[LIST], *outs[LIST];
     haul_module      *modules[LIST];
     haul_named_tensor named[LIST];
+    haul_named_module children[LIST];
     haul_text_pair    pairs[LIST];
     int               axes[LIST];
     const char       *texts[LIST];
@@ -148,14 +149,25 @@ static void fill_lists(run *r)
         r->tensors[i] = tensor(r);
         r->modules[i] = object(r, MODULE);
         r->named[i] = (haul_named_tensor){.name = text(r), .tensor = tensor(r)};
+        r->children[i] = (haul_named_module){.name = text(r), .module = object(r, MODULE)};
         r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
         r->axes[i] = (int)integer(r);
     }
 }
 
-static haul_tensor *forward(haul_module *self, haul_tensor *x)
+static haul_tensor *forward(haul_module *self, haul_args *args)
 {
-    return haul_module_is_training(self) ? haul_relu(x) : x;
+    (void)self;
+    args->y[1] = args->x[1];
+    return args->training ? haul_relu(args->x[0]) : args->x[0];
+}
+
+static haul_status hook(haul_module *module, haul_args *args, void *context)
+{
+    (void)module;
+    (void)context;
+    args->x[0] = haul_neg(args->x[0]);
+    return HAUL_OK;
 }
 
 static haul_tensor *function(haul_tensor *const *inputs, int count, void *context)

@@ -12,10 +12,10 @@ typedef struct rig {
     haul_optimizer *optimizer;
 } rig;
 
-static inline haul_tensor *forward(haul_module *m, haul_tensor *x)
+static inline haul_tensor *forward(haul_module *m, haul_args *args)
 {
     (void)m;
-    return x;
+    return args->x[0];
 }
 
 typedef haul_optimizer *new_optimizer(haul_module *net);

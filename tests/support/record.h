@@ -2,6 +2,7 @@
 #ifndef HAUL_TESTS_RECORD_H
 #define HAUL_TESTS_RECORD_H
 
+#include <haul/nn.h>
 #include <stdio.h>
 
 #include "events/events.h"
@@ -10,9 +11,11 @@
 enum { KEPT = 256 };
 
 typedef struct kept {
-    haul_event e;
-    char       operation[48], origin[48], label[32], text[48], stream[16];
-    char       problem[96], refused[320];
+    haul_event   e;
+    char         operation[48], origin[48], label[32], text[48], stream[16];
+    char         problem[96], refused[320];
+    haul_tensor *x[HAUL_MAX_ARGUMENTS], *y[HAUL_MAX_ARGUMENTS]; /* of a module's call */
+    int          x_count, y_count;
 } kept;
 
 typedef struct record {
@@ -31,6 +34,12 @@ static inline void keep(const haul_event *e, void *context)
     snprintf(k->text, sizeof k->text, "%s", e->text);
     snprintf(k->problem, sizeof k->problem, "%s", e->problem);
     snprintf(k->refused, sizeof k->refused, "%s", e->refused);
+    k->x_count = e->x ? e->x->count : 0;
+    k->y_count = e->y ? e->y->count : 0;
+    for (int i = 0; i < k->x_count; i++)
+        k->x[i] = e->x->tensors[i];
+    for (int i = 0; i < k->y_count; i++)
+        k->y[i] = e->y->tensors[i];
     snprintf(k->stream, sizeof k->stream, "%s", e->stream);
 }
 

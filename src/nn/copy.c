@@ -1,0 +1,191 @@
+/* Copies of modules: a new one of the same structure, and values from one to another. */
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+
+/* ---- clone ---- */
+
+/* What was copied already, so that what is shared within the module is shared within the clone. */
+typedef struct copies {
+    void **from, **to;
+    size_t count, from_capacity, to_capacity;
+} copies;
+
+static void *copy_of(const copies *c, const void *from)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->from[i] == from)
+            return c->to[i];
+    return NULL;
+}
+
+static haul_status note_copy(copies *c, void *from, void *to)
+{
+    if (!haul__grow(&c->from, &c->from_capacity, c->count + 1, sizeof *c->from) ||
+        !haul__grow(&c->to, &c->to_capacity, c->count + 1, sizeof *c->to))
+        return haul__fail_memory("haul_module_clone", sizeof *c->to);
+    c->from[c->count] = from;
+    c->to[c->count++] = to;
+    return HAUL_OK;
+}
+
+static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, copies *done)
+{
+    haul_tensor *copy = copy_of(done, t->tensor);
+
+    if (!copy) {
+        haul_tensor *plain = haul_detach(t->tensor);
+        copy = haul_empty_like(plain);
+        if (haul__failed(copy) || haul_copy_into(copy, plain) || note_copy(done, t->tensor, copy))
+            return haul_error_status();
+    }
+    return t->is_buffer ? haul_module_add_buffer(m, t->name, copy) : haul_module_add_parameter(m, t->name, copy);
+}
+
+static haul_module *clone(haul_module *from, copies *done);
+
+static haul_status fill(haul_module *m, haul_module *from, copies *done)
+{
+    haul_status status = HAUL_OK;
+
+    if (from->destroy_state && !from->clone_state)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_clone", "module",
+                          "the state of the %s has a destructor, but nothing that copies what it owns: make the module "
+                          "with .clone",
+                          from->kind);
+    memcpy(m->state, from->state, from->state_bytes);
+    if (from->clone_state && (status = from->clone_state(m->state, from->state)) != HAUL_OK) {
+        if (haul_error_status() == HAUL_OK)
+            haul__fail(status, "haul_module_clone", "module", "the state of the %s could not be copied", from->kind);
+        return status;
+    }
+    m->destroy_state = from->destroy_state; /* not before: what it would free was the original's */
+    m->training = from->training;
+    m->place = from->place;
+    for (size_t i = 0; i < from->tensor_count && !status; i++)
+        status = clone_tensor(m, &from->tensors[i], done);
+    for (size_t i = 0; i < from->child_count && !status; i++) {
+        haul_module *child = copy_of(done, from->children[i].module);
+        if (!child)
+            child = clone(from->children[i].module, done);
+        status = child ? haul_module_add(m, from->children[i].name, child) : haul_error_status();
+    }
+    return status;
+}
+
+static haul_status copy_names(haul__names *to, const haul__names *from)
+{
+    *to = *from;
+    to->text = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < from->count; i++)
+        bytes += strlen(from->items[i]) + 1;
+    if (!(to->text = haul__malloc(bytes + 1)))
+        return haul__fail_memory("haul_module_clone", bytes + 1);
+    char *at = to->text;
+    for (int i = 0; i < from->count; i++) {
+        to->items[i] = strcpy(at, from->items[i]);
+        at += strlen(at) + 1;
+    }
+    return HAUL_OK;
+}
+
+static haul_module *clone(haul_module *from, copies *done)
+{
+    haul_module *m = haul__module_make(
+        from->kind,
+        &(haul_module_options){.forward = from->forward, .state_bytes = from->state_bytes, .clone = from->clone_state},
+        "haul_module_clone");
+
+    if (!m)
+        return NULL;
+    haul__free(m->inputs.text);
+    haul__free(m->results.text);
+    m->inputs.text = m->results.text = NULL;
+    if (copy_names(&m->inputs, &from->inputs) || copy_names(&m->results, &from->results) || fill(m, from, done) ||
+        note_copy(done, from, m))
+        return NULL;
+    return m;
+}
+
+haul_module *haul_module_clone(haul_module *module)
+{
+    static const char operation[] = "haul_module_clone";
+    copies            done = {0};
+
+    if (haul__check_module(module, operation))
+        return NULL;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return NULL;
+    haul_set_grad_enabled(false);
+    haul_module *m = clone(module, &done);
+    haul__free(done.from);
+    haul__free(done.to);
+    if (!m)
+        haul__fail_within(operation);
+    return haul_scope_return(scope, m);
+}
+
+/* ---- copy ---- */
+
+static haul_status check_pair(const haul_named_tensor *to, const haul_named_tensor *from)
+{
+    char there[80], here[80];
+
+    if (strcmp(to->name, from->name) != 0 || to->is_buffer != from->is_buffer)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_copy", "from",
+                          "'%s' is expected where `from` has '%s'; both modules must have the same structure", to->name,
+                          from->name);
+    if (haul__shape_equal(&to->tensor->shape, &from->tensor->shape))
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, "haul_module_copy", "from", "'%s' is %s there and %s here", to->name,
+                      haul__tensor_text(from->tensor, there, sizeof there),
+                      haul__tensor_text(to->tensor, here, sizeof here));
+}
+
+static haul_status copy_all(const haul_named_tensor *to, int to_count, const haul_named_tensor *from, int from_count)
+{
+    haul_status status = HAUL_OK;
+
+    for (int i = 0; i < to_count && i < from_count && !status; i++)
+        status = check_pair(&to[i], &from[i]);
+    if (!status && to_count != from_count)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_copy", "from",
+                            "it has %d parameters and buffers, where %d are expected", from_count, to_count);
+    for (int i = 0; i < to_count && !status; i++) {
+        haul_tensor *target = haul_detach(to[i].tensor), *source = haul_detach(from[i].tensor);
+        status = haul_copy_into(target, source);
+    }
+    return status;
+}
+
+haul_status haul_module_copy(haul_module *to, haul_module *from)
+{
+    static const char  operation[] = "haul_module_copy";
+    int                to_count = 0, from_count = 0;
+    haul_named_tensor *old = NULL, *new = NULL;
+
+    if (haul__check_object(to, &haul__module_class, operation, "to") ||
+        haul__check_object(from, &haul__module_class, operation, "from"))
+        return haul_error_status();
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    old = haul__module_tensor_list(to, &to_count);
+    new = old ? haul__module_tensor_list(from, &from_count) : NULL;
+    haul_status status = new ? copy_all(old, to_count, new, from_count) : haul_error_status();
+    haul__free(old);
+    haul__free(new);
+    haul_scope_pop(scope);
+    return status ? haul__fail_within(operation) : HAUL_OK;
+}

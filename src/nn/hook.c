@@ -1,0 +1,60 @@
+/* Functions that are called before and after a module's own. */
+#include "core/alloc.h"
+#include "core/error.h"
+#include "nn/module.h"
+
+int64_t haul_module_add_hook_with(const haul_hook_options *options)
+{
+    static const char operation[] = "haul_module_add_hook";
+
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return 0;
+    }
+    haul_module *m = options->module;
+    if (haul__check_module(m, operation))
+        return 0;
+    if (!options->before && !options->after) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "before", "give .before, .after or both");
+        return 0;
+    }
+    if (!haul__grow(&m->hooks, &m->hook_capacity, m->hook_count + 1, sizeof *m->hooks)) {
+        haul__fail_memory(operation, sizeof *m->hooks);
+        return 0;
+    }
+    m->hooks[m->hook_count++] =
+        (haul__module_hook){++m->hooks_added, options->before, options->after, options->context};
+    return m->hooks_added;
+}
+
+haul_status haul_module_remove_hook(haul_module *module, int64_t id)
+{
+    static const char operation[] = "haul_module_remove_hook";
+
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    size_t i = 0;
+    while (i < module->hook_count && module->hooks[i].id != id)
+        i++;
+    if (i == module->hook_count)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "id", "the %s has no hook %lld", module->kind,
+                          (long long)id);
+    for (module->hook_count--; i < module->hook_count; i++)
+        module->hooks[i] = module->hooks[i + 1];
+    return HAUL_OK;
+}
+
+haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after)
+{
+    for (size_t i = 0; i < module->hook_count; i++) {
+        const haul__module_hook *hook = &module->hooks[i];
+        haul_hook               *run = after ? hook->after : hook->before;
+        haul_status              status = run ? run(module, args, hook->context) : HAUL_OK;
+        if (!status)
+            continue;
+        if (haul_error_status() == HAUL_OK)
+            haul__fail(status, "haul_call", "module", "a hook of the %s failed but recorded no error", module->kind);
+        return status;
+    }
+    return HAUL_OK;
+}

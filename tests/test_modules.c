@@ -1,0 +1,597 @@
+/* Modules of several inputs and results, their modes, hooks, replacing, clones, copies and casts.
+ *
+ * ctest: cuda */
+#include <haul/haul.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "support/conformance.h"
+#include "support/failure.h"
+
+static haul_scope *scope;
+
+static int setup(void **state)
+{
+    (void)state;
+    haul_error_clear();
+    haul_manual_seed(1);
+    scope = haul_scope_push();
+    return !scope;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    haul_watch_calls(NULL, NULL);
+    haul_scope_pop(scope);
+    return 0;
+}
+
+/* The error at hand has this status, and its message these texts (the second may be ""). */
+static void check_error(haul_status status, const char *first, const char *second)
+{
+    assert_int_equal(haul_error_status(), status);
+    if (!strstr(haul_error_message(), first) || !strstr(haul_error_message(), second))
+        fail_msg("'%s' and '%s' are expected in: %s", first, second, haul_error_message());
+    haul_error_clear();
+}
+#define FIRST(a, ...)             a
+#define SECOND(a, b, ...)         b
+#define assert_error(status, ...) check_error(status, FIRST(__VA_ARGS__, ""), SECOND(__VA_ARGS__, "", ""))
+
+static haul_tensor *vector(float a, float b)
+{
+    return haul_from_host(HAUL_F32, HAUL_SHAPE(2), (float[]){a, b});
+}
+
+static void assert_vector(haul_tensor *t, float a, float b)
+{
+    float values[2] = {-99, -99};
+    assert_int_equal(
+        haul_read(haul_to(haul_contiguous(haul_detach(t)), haul_cpu(), .dtype = HAUL_F32), values, sizeof values),
+        HAUL_OK);
+    assert_float_equal(values[0], a, 0);
+    assert_float_equal(values[1], b, 0);
+}
+
+/* y = x + mask (if given), state = x - mask (or x). */
+static haul_tensor *pair_forward(haul_module *self, haul_args *args)
+{
+    haul_tensor *x = args->x[0], *mask = args->x[1];
+    (void)self;
+    args->y[1] = mask == HAUL_NONE ? x : haul_sub(x, mask);
+    return mask == HAUL_NONE ? x : haul_add(x, mask);
+}
+
+static haul_module *new_pair(void)
+{
+    return haul_module_new("pair", pair_forward, .inputs = "x, mask?", .results = "y, state");
+}
+
+/* ---- several tensors ---- */
+
+static void test_modules__take_and_return_several_tensors(void **state)
+{
+    haul_tensor *rest = NULL;
+    (void)state;
+    haul_module *m = new_pair();
+    assert_vector(haul_call(m, vector(1, 2)), 1, 2);
+    assert_vector(haul_call(m, vector(1, 2), vector(3, 5), .more = {&rest}), 4, 7);
+    assert_vector(rest, -2, -3);
+    assert_vector(haul_call(m, vector(1, 2), HAUL_NONE, .more = {&rest}), 1, 2);
+    assert_vector(rest, 1, 2);
+    /* A result may be carried on as the next input of the same name. */
+    for (int i = 0; i < 3; i++)
+        assert_valid(haul_call(m, vector(1, 1), rest, .more = {&rest}));
+    assert_vector(rest, 0, -1);
+}
+
+static void test_modules__results_belong_to_the_callers_scope(void **state)
+{
+    haul_tensor *rest = NULL, *x = vector(1, 2);
+    (void)state;
+    haul_module *m = new_pair();
+    haul_scope  *inner = haul_scope_push();
+    haul_tensor *y = haul_call(m, x, x, .more = {&rest});
+    assert_int_equal(haul_drop(rest), HAUL_OK); /* owned by a scope of this thread */
+    y = haul_scope_return(inner, y);
+    assert_vector(y, 2, 4);
+    inner = haul_scope_push();
+    y = haul_call(m, x, .more = {&rest}); /* both are x itself: two handles */
+    assert_ptr_not_equal(y, rest);
+    assert_ptr_not_equal(y, x);
+    haul_scope_pop(inner);
+    assert_vector(x, 1, 2);
+}
+
+static void test_modules__wrong_calls_name_the_input(void **state)
+{
+    haul_tensor *a = NULL, *b = NULL, *x = vector(1, 2);
+    haul_module *m = new_pair(),
+                *two = haul_module_new("two", pair_forward, .inputs = "left, right", .results = "y, z");
+    (void)state;
+    assert_failed(haul_call(m, x, x, x));
+    assert_error(HAUL_INVALID_ARGUMENT, "3 inputs were given", "the pair takes: x, mask?");
+    assert_failed(haul_call(two, x));
+    assert_error(HAUL_INVALID_ARGUMENT, "the two needs the input 'right'; it takes: left, right");
+    assert_failed(haul_call(m, x, NULL, x));
+    assert_error(HAUL_INVALID_ARGUMENT, "mask");
+    assert_failed(haul_call(m, NULL));
+    assert_error(HAUL_INVALID_ARGUMENT, "x is NULL");
+    assert_failed(haul_call(m, x, .more = {&a, &b}));
+    assert_error(HAUL_INVALID_ARGUMENT, "3 results are asked for; the pair has 2");
+    assert_false(haul_tensor_is_valid(a)); /* what was asked for has failed, too */
+    assert_false(haul_tensor_is_valid(b));
+    haul_error_clear();
+    assert_failed(haul_call(haul_nn_relu(), x, x));
+    assert_error(HAUL_INVALID_ARGUMENT, "2 inputs were given; the relu takes: x");
+    assert_failed(haul_call(m, x, .mode = (haul_mode)7));
+    assert_error(HAUL_INVALID_ARGUMENT, "7 is no mode");
+    assert_failed(haul_call(haul_module_new("short", pair_forward), x));
+    assert_error(HAUL_STATE, "set result 1, but it was made with 1: name all in .results");
+    a = NULL;
+    assert_failed(haul_call(two, x, haul_zeros(HAUL_F32, HAUL_SHAPE(3)), .more = {&a}));
+    assert_false(haul_tensor_is_valid(a));
+    haul_error_clear();
+}
+
+static void test_modules__names_of_arguments_are_checked(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"", "empty"},
+        {"x,,y", "empty"},
+        {"x, y..., z", "go on after"},
+        {"x?, y", "needed after one that may be left out"},
+        {"x y", "not separated by commas"},
+        {"a,b,c,d,e,f,g,h,i", "more than HAUL_MAX_ARGUMENTS"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(haul_module_new("m", pair_forward, .inputs = wrong[i][0]));
+        assert_error(HAUL_INVALID_ARGUMENT, "haul_module_new", wrong[i][1]);
+    }
+}
+
+static haul_tensor *sum_forward(haul_module *self, haul_args *args)
+{
+    haul_tensor *y = args->x[0];
+    (void)self;
+    for (int i = 1; i < args->count; i++)
+        y = haul_add(y, args->x[i]);
+    return y;
+}
+
+static void test_modules__an_input_with_dots_is_any_number(void **state)
+{
+    haul_module *m = haul_module_new("sum", sum_forward, .inputs = "x, more...");
+    haul_tensor *x = vector(1, 2);
+    (void)state;
+    assert_vector(haul_call(m, x), 1, 2);
+    assert_vector(haul_call(m, x, x, x, x, x, x, x, x), 8, 16);
+}
+
+/* ---- traces and placement ---- */
+
+static void watch(const haul_call_event *event, void *context)
+{
+    char  *text = context;
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, 300 - used, "%s(", event->path);
+    const haul_call_values *values = event->done ? event->y : event->x;
+    for (int i = 0; i < values->count; i++)
+        used += (size_t)snprintf(text + used, 300 - used, "%s%s", values->names[i],
+                                 values->tensors[i] == HAUL_NONE ? "- " : " ");
+    snprintf(text + used, 300 - used, ")%s", event->done ? "; " : " -> ");
+}
+
+static haul_tensor *outer_forward(haul_module *self, haul_args *args)
+{
+    haul_tensor *rest = NULL;
+    haul_tensor *y = haul_call_child(self, "inner", args->x[0], args->x[0], .more = {&rest});
+    /* Called by itself, it has its name, too. */
+    return haul_call(haul_module_child(self, "act"), haul_add(y, rest));
+}
+
+static haul_module *new_outer(void)
+{
+    haul_module *m = haul_module_new("outer", outer_forward);
+    assert_int_equal(haul_module_add(m, "inner", new_pair()), HAUL_OK);
+    assert_int_equal(haul_module_add(m, "act", haul_nn_relu()), HAUL_OK);
+    return m;
+}
+
+static void test_modules__traces_name_every_argument(void **state)
+{
+    char text[300] = "";
+    (void)state;
+    haul_watch_calls(watch, text);
+    assert_vector(haul_call(new_outer(), vector(-1, 2)), 0, 4);
+    haul_watch_calls(NULL, NULL);
+    assert_string_equal(text, "(x ) -> inner(x mask ) -> inner(y state ); act(x ) -> act(y ); (y ); ");
+}
+
+static void test_modules__every_input_is_moved_to_the_place(void **state)
+{
+    haul_device *devices[8];
+    int          n = test_devices(devices, 8);
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        haul_tensor *rest = NULL;
+        haul_module *m = new_pair();
+        assert_int_equal(haul_module_place(m, devices[i]), HAUL_OK);
+        haul_tensor *y = haul_call(m, vector(1, 2), vector(3, 5), .more = {&rest});
+        assert_ptr_equal(haul_tensor_device(y), devices[i]);
+        assert_ptr_equal(haul_tensor_device(rest), devices[i]);
+        assert_vector(rest, -2, -3);
+    }
+}
+
+/* ---- modes ---- */
+
+static haul_tensor *mode_forward(haul_module *self, haul_args *args)
+{
+    haul_module_children(self, NULL, 0);
+    return haul_add(haul_full_like(args->x[0], args->training ? 1 : 0), haul_zeros_like(args->x[0]));
+}
+
+static haul_tensor *mode_outer(haul_module *self, haul_args *args)
+{
+    return haul_add(haul_call_child(self, "a", args->x[0]), haul_call_child(self, "b", args->x[0], .mode = HAUL_TRAIN));
+}
+
+static void test_modules__a_call_has_a_mode_of_its_own(void **state)
+{
+    haul_module *m = haul_module_new("outer", mode_outer), *a = haul_module_new("a", mode_forward);
+    haul_tensor *x = vector(0, 0);
+    (void)state;
+    assert_int_equal(haul_module_add(m, "a", a), HAUL_OK);
+    assert_int_equal(haul_module_add(m, "b", haul_module_new("b", mode_forward)), HAUL_OK);
+    assert_vector(haul_call(m, x), 2, 2);
+    assert_vector(haul_call(m, x, .mode = HAUL_EVALUATE), 1, 1); /* b says itself what it is called in */
+    assert_int_equal(haul_module_train(m, false), HAUL_OK);
+    assert_vector(haul_call(a, x), 0, 0);
+    assert_vector(haul_call(a, x, .mode = HAUL_TRAIN), 1, 1);
+    assert_false(haul_module_is_training(a)); /* it was the mode of the call only */
+    haul_module *dropout = haul_nn_dropout(1);
+    assert_vector(haul_call(dropout, vector(1, 2)), 0, 0);
+    assert_vector(haul_call(dropout, vector(1, 2), .mode = HAUL_EVALUATE), 1, 2);
+}
+
+static void test_modules__evaluation_leaves_running_statistics_alone(void **state)
+{
+    haul_module *m = HAUL_SEQUENTIAL(haul_nn_batch_norm(2));
+    haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(8, 2), 3, 2);
+    (void)state;
+    assert_valid(haul_call(m, x, .mode = HAUL_EVALUATE));
+    assert_vector(haul_module_buffer(m, "0.running_mean"), 0, 0);
+    assert_valid(haul_call(m, x));
+    assert_true(haul_item(haul_select(haul_module_buffer(m, "0.running_mean"), 0, 0)) > 0.1);
+}
+
+/* ---- hooks ---- */
+
+static haul_status negate_input(haul_module *module, haul_args *args, void *context)
+{
+    (void)module;
+    ++*(int *)context;
+    args->x[0] = haul_neg(args->x[0]);
+    return HAUL_OK;
+}
+
+static haul_status double_result(haul_module *module, haul_args *args, void *context)
+{
+    (void)module;
+    (void)context;
+    args->y[0] = haul_mul_scalar(args->y[0], 2);
+    return HAUL_OK;
+}
+
+static haul_status refuse(haul_module *module, haul_args *args, void *context)
+{
+    (void)module;
+    (void)args;
+    (void)context;
+    return HAUL_STATE;
+}
+
+static void test_modules__hooks_run_before_and_after(void **state)
+{
+    int          calls = 0;
+    haul_module *m = HAUL_SEQUENTIAL(haul_nn_relu()), *relu = haul_module_child(m, "0");
+    (void)state;
+    int64_t before = haul_module_add_hook(relu, .before = negate_input, .context = &calls);
+    int64_t after = haul_module_add_hook(relu, .after = double_result);
+    assert_true(before > 0 && after > before);
+    assert_vector(haul_call(m, vector(-1, 3)), 2, 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(haul_module_remove_hook(relu, before), HAUL_OK);
+    assert_vector(haul_call(m, vector(-1, 3)), 0, 6);
+    assert_int_equal(haul_module_remove_hook(relu, before), HAUL_INVALID_ARGUMENT);
+    assert_error(HAUL_INVALID_ARGUMENT, "the relu has no hook 1");
+    assert_true(haul_module_add_hook(relu, .before = refuse) > 0);
+    assert_failed(haul_call(m, vector(1, 1)));
+    assert_error(HAUL_STATE, "a hook of the relu failed but recorded no error", "in layer '0'");
+    assert_int_equal(haul_module_add_hook(relu), 0);
+    assert_error(HAUL_INVALID_ARGUMENT, "give .before, .after or both");
+}
+
+/* ---- children ---- */
+
+static void test_modules__children_are_listed_and_replaced(void **state)
+{
+    haul_named_module found[4] = {{0}};
+    haul_module      *m = HAUL_SEQUENTIAL(haul_nn_relu(), HAUL_SEQUENTIAL(haul_nn_tanh()));
+    (void)state;
+    assert_int_equal(haul_module_children(m, found, 1), 2);
+    assert_null(found[1].name);
+    assert_int_equal(haul_module_children(m, found, 4), 2);
+    assert_string_equal(found[1].name, "1");
+    assert_string_equal(haul_module_kind(found[0].module), "relu");
+    assert_int_equal(haul_module_replace(m, "1.0", haul_nn_relu()), HAUL_OK);
+    assert_vector(haul_call(m, vector(-1, 3)), 0, 3);
+    assert_int_equal(haul_module_replace(m, "1.1", haul_nn_relu()), HAUL_INVALID_ARGUMENT);
+    assert_error(HAUL_INVALID_ARGUMENT, "no child '1'; it has: 0");
+    assert_int_equal(haul_module_replace(m, "1.0", m), HAUL_INVALID_ARGUMENT);
+    assert_error(HAUL_INVALID_ARGUMENT, "contain itself");
+    assert_int_equal(haul_module_replace(m, "", haul_nn_relu()), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+}
+
+static void test_modules__containers_hold_by_number_and_by_name(void **state)
+{
+    haul_module *list = haul_nn_list((haul_module *const[]){haul_nn_relu(), haul_nn_linear(2, 3)}, 2);
+    haul_module *dict = haul_nn_dict((const haul_named_module[]){{"up", haul_nn_relu()}, {"down", list}}, 2);
+    (void)state;
+    assert_int_equal(haul_module_parameter_count(dict), 9);
+    assert_valid(haul_module_parameter(dict, "down.1.weight"));
+    assert_vector(haul_call(haul_module_child(dict, "up"), vector(-1, 2)), 0, 2);
+    assert_failed(haul_call(list, vector(1, 2)));
+    assert_error(HAUL_STATE, "a list is not called itself; call its children");
+    assert_null(haul_nn_dict((const haul_named_module[]){{"up", haul_nn_relu()}, {"up", haul_nn_relu()}}, 2));
+    assert_error(HAUL_INVALID_ARGUMENT, "something named 'up' already");
+    assert_null(haul_nn_list(NULL, 2));
+    assert_error(HAUL_INVALID_ARGUMENT, "haul_nn_list");
+}
+
+static void test_modules__parameters_can_be_tied(void **state)
+{
+    haul_module *m = HAUL_SEQUENTIAL(haul_nn_linear(2, 2, .no_bias = true), haul_nn_linear(2, 2, .no_bias = true));
+    haul_tensor *first = haul_module_parameter(m, "0.weight");
+    (void)state;
+    assert_int_equal(haul_module_replace_parameter(m, "1.weight", first), HAUL_OK);
+    assert_ptr_equal(haul_module_parameter(m, "1.weight"), first);
+    assert_int_equal(haul_module_parameter_count(m), 4);
+    haul_optimizer *sgd = haul_sgd(m, 0.1);
+    assert_int_equal(haul_backward(haul_sum(haul_call(m, vector(1, 2))), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
+    haul_module *copy = haul_module_clone(m);
+    assert_ptr_equal(haul_module_parameter(copy, "0.weight"), haul_module_parameter(copy, "1.weight"));
+    assert_int_equal(haul_module_replace_parameter(m, "1.bias", first), HAUL_INVALID_ARGUMENT);
+    assert_error(HAUL_INVALID_ARGUMENT, "no parameter 'bias'; it has: weight");
+    assert_int_equal(haul_module_replace_parameter(m, "1.weight", haul_arange_i64(0, 4, 1)), HAUL_DTYPE);
+    haul_error_clear();
+}
+
+/* ---- state ---- */
+
+static int destroyed, cloned;
+
+typedef struct owner {
+    int  *numbers;
+    float factor;
+} owner;
+
+static void free_owner(void *state)
+{
+    owner *o = state;
+    free(o->numbers);
+    destroyed++;
+}
+
+static haul_status copy_owner(void *to, const void *from)
+{
+    owner       *o = to;
+    const owner *old = from;
+    o->numbers = malloc(sizeof *o->numbers);
+    if (!o->numbers)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "no memory");
+    *o->numbers = *old->numbers;
+    cloned++;
+    return HAUL_OK;
+}
+
+static haul_tensor *owner_forward(haul_module *self, haul_args *args)
+{
+    const owner *o = haul_module_state(self);
+    return haul_mul_scalar(args->x[0], o->factor * (float)*o->numbers);
+}
+
+static void test_modules__state_has_a_destructor(void **state)
+{
+    (void)state;
+    destroyed = cloned = 0;
+    haul_scope  *inner = haul_scope_push();
+    haul_module *m = haul_module_new("owner", owner_forward, .state_bytes = sizeof(owner), .destroy = free_owner,
+                                     .clone = copy_owner);
+    owner       *o = haul_module_state(m);
+    *o = (owner){.numbers = malloc(sizeof(int)), .factor = 2};
+    assert_non_null(o->numbers);
+    *o->numbers = 3;
+    haul_module *copy = haul_module_clone(HAUL_SEQUENTIAL(m));
+    assert_int_equal(cloned, 1);
+    *o->numbers = 5;
+    assert_vector(haul_call(copy, vector(1, 2)), 6, 12);
+    haul_scope_pop(inner);
+    assert_int_equal(destroyed, 2);
+    m = haul_module_new("owner", owner_forward, .state_bytes = sizeof(owner), .destroy = free_owner);
+    assert_null(haul_module_clone(m));
+    assert_error(HAUL_INVALID_ARGUMENT, "haul_module_clone", "the state of the owner has a destructor");
+}
+
+/* ---- clones, copies, casts ---- */
+
+static void test_modules__clones_have_values_of_their_own(void **state)
+{
+    haul_device *devices[8];
+    int          n = test_devices(devices, 8);
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 2), haul_nn_batch_norm(2), haul_nn_dropout(0.5));
+        assert_int_equal(haul_module_place(net, devices[i]), HAUL_OK);
+        haul_module_train(net, false);
+        haul_module *copy = haul_module_clone(net);
+        assert_non_null(copy);
+        assert_false(haul_module_is_training(copy));
+        haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(3, 2)), *a = haul_call(net, x), *b = haul_call(copy, x);
+        assert_ptr_equal(haul_tensor_device(b), devices[i]);
+        assert_true(haul_item(haul_sum(haul_abs(haul_sub(a, b)))) == 0);
+        assert_true(haul_requires_grad(haul_module_parameter(copy, "0.weight")));
+        assert_int_equal(haul_init_uniform(haul_module_parameter(net, "0.weight"), 5, 6), HAUL_OK);
+        assert_int_equal(haul_fill_into(haul_module_buffer(net, "1.running_mean"), 7), HAUL_OK);
+        haul_tensor *c = haul_call(copy, x);
+        assert_true(haul_item(haul_sum(haul_abs(haul_sub(c, b)))) == 0);
+        /* And back again. */
+        assert_int_equal(haul_module_copy(net, copy), HAUL_OK);
+        assert_true(haul_item(haul_sum(haul_abs(haul_sub(haul_call(net, x), b)))) == 0);
+    }
+}
+
+static void test_modules__copies_need_the_same_structure(void **state)
+{
+    haul_module *a = HAUL_SEQUENTIAL(haul_nn_linear(2, 2)), *b = HAUL_SEQUENTIAL(haul_nn_linear(2, 3));
+    haul_module *c = HAUL_SEQUENTIAL(haul_nn_linear(2, 2), haul_nn_linear(2, 2));
+    (void)state;
+    double before = haul_item(haul_sum(haul_module_parameter(a, "0.weight")));
+    assert_int_equal(haul_module_copy(a, b), HAUL_SHAPE);
+    assert_error(HAUL_SHAPE, "haul_module_copy: '0.weight' is f32[3,2]", "f32[2,2]");
+    assert_int_equal(haul_module_copy(a, c), HAUL_INVALID_ARGUMENT);
+    assert_error(HAUL_INVALID_ARGUMENT, "it has 4 parameters and buffers, where 2 are expected");
+    assert_int_equal(haul_module_copy(a, HAUL_SEQUENTIAL(haul_nn_batch_norm(2))), HAUL_SHAPE);
+    haul_error_clear();
+    assert_true(haul_item(haul_sum(haul_module_parameter(a, "0.weight"))) == before);
+    assert_int_equal(haul_module_cast(c, HAUL_F64), HAUL_OK);
+    haul_module *wide = haul_module_clone(a);
+    assert_int_equal(haul_module_cast(wide, HAUL_F64), HAUL_OK);
+    assert_int_equal(haul_init_uniform(haul_module_parameter(a, "0.weight"), 0, 1), HAUL_OK);
+    assert_int_equal(haul_module_copy(a, wide), HAUL_OK); /* dtypes may differ */
+    assert_true(haul_item(haul_sum(haul_module_parameter(a, "0.weight"))) == before);
+}
+
+static void test_modules__are_cast_with_buffers_and_gradients(void **state)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F64, HAUL_F32};
+    haul_device            *devices[8];
+    int                     n = test_devices(devices, 8);
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 3), haul_nn_batch_norm(3));
+        haul_tensor *weight = haul_module_parameter(net, "0.weight");
+        assert_int_equal(haul_module_place(net, devices[i]), HAUL_OK);
+        haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(4, 2), 0, 1);
+        double       norm = haul_item(haul_sum(haul_square(haul_detach(weight))));
+        assert_int_equal(haul_backward(haul_sum(haul_square(haul_call(net, x))), HAUL_NONE), HAUL_OK);
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+            assert_int_equal(haul_module_cast(net, dtypes[d]), HAUL_OK);
+            assert_ptr_equal(haul_module_parameter(net, "0.weight"), weight);
+            assert_int_equal(haul_tensor_dtype(weight), dtypes[d]);
+            assert_int_equal(haul_tensor_dtype(haul_tensor_grad(weight)), dtypes[d]);
+            assert_int_equal(haul_tensor_dtype(haul_module_buffer(net, "1.running_mean")), dtypes[d]);
+            assert_int_equal(haul_tensor_dtype(haul_module_buffer(net, "1.num_batches_tracked")), HAUL_I64);
+            assert_true(haul_requires_grad(weight));
+            assert_float_equal(haul_item(haul_sum(haul_square(haul_cast(haul_detach(weight), HAUL_F64)))), norm,
+                               0.02 * norm);
+            haul_tensor *y = haul_call(net, haul_cast(x, dtypes[d]));
+            assert_int_equal(haul_tensor_dtype(y), dtypes[d]);
+            assert_int_equal(haul_backward(haul_sum(haul_square(y)), HAUL_NONE), HAUL_OK);
+        }
+    }
+    assert_int_equal(haul_module_cast(haul_nn_relu(), HAUL_I64), HAUL_DTYPE);
+    assert_error(HAUL_DTYPE, "i64 cannot be trained; cast to f16, bf16, f32 or f64");
+}
+
+static void test_modules__a_graph_from_before_a_cast_still_gives_gradients(void **state)
+{
+    haul_module *net = haul_nn_linear(2, 1, .no_bias = true);
+    (void)state;
+    haul_tensor *y = haul_sum(haul_call(net, vector(1, 2)));
+    assert_int_equal(haul_module_cast(net, HAUL_F64), HAUL_OK);
+    assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+    haul_tensor *g = haul_tensor_grad(haul_module_parameter(net, "weight"));
+    assert_int_equal(haul_tensor_dtype(g), HAUL_F64);
+    assert_vector(haul_reshape(g, HAUL_SHAPE(2)), 1, 2);
+}
+
+static void test_modules__an_optimizer_goes_on_after_a_cast(void **state)
+{
+    haul_module    *net = haul_nn_linear(2, 1);
+    haul_optimizer *adam = haul_adam(net, 0.1);
+    (void)state;
+    assert_int_equal(haul_backward(haul_sum(haul_call(net, vector(1, 2))), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_optimizer_step(adam), HAUL_OK);
+    assert_int_equal(haul_module_cast(net, HAUL_F64), HAUL_OK);
+    haul_tensor *weight = haul_module_parameter(net, "weight");
+    double       before = haul_item(haul_select(haul_select(weight, 0, 0), 0, 0));
+    assert_int_equal(haul_optimizer_step(adam), HAUL_OK);
+    /* With the same gradient again Adam's step is the learning rate. */
+    assert_float_equal(before - haul_item(haul_select(haul_select(weight, 0, 0), 0, 0)), 0.1, 1e-6);
+    haul_named_tensor kept[8];
+    assert_int_equal(haul_optimizer_state(adam, kept, 8), 6);
+    assert_int_equal(haul_tensor_dtype(kept[0].tensor), HAUL_F64);
+}
+
+static void test_modules__everything_survives_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t failing = 1;; failing++) {
+        haul_scope *inner = haul_scope_push();
+        assert_non_null(inner);
+        haul__fault_plan(HAUL__FAULT_HOST, failing);
+        haul_module *m = new_pair();
+        haul_tensor *rest = NULL;
+        haul_module *net = m ? HAUL_SEQUENTIAL(haul_nn_linear(2, 2), haul_nn_relu()) : NULL;
+        bool         done = net && haul_module_add_hook(net, .after = double_result) && haul_module_clone(net) &&
+                    haul_tensor_is_valid(haul_call(m, haul_module_parameter(net, "0.bias"), .more = {&rest}));
+        haul__fault_plan(HAUL__FAULT_HOST, 0);
+        haul_scope_pop(inner);
+        if (done)
+            break;
+        assert_int_not_equal(haul_error_status(), HAUL_OK);
+        haul_error_clear();
+        assert_true(failing < 2000);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_modules__##name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(take_and_return_several_tensors),
+        TEST(results_belong_to_the_callers_scope),
+        TEST(wrong_calls_name_the_input),
+        TEST(names_of_arguments_are_checked),
+        TEST(an_input_with_dots_is_any_number),
+        TEST(traces_name_every_argument),
+        TEST(every_input_is_moved_to_the_place),
+        TEST(a_call_has_a_mode_of_its_own),
+        TEST(evaluation_leaves_running_statistics_alone),
+        TEST(hooks_run_before_and_after),
+        TEST(children_are_listed_and_replaced),
+        TEST(containers_hold_by_number_and_by_name),
+        TEST(parameters_can_be_tied),
+        TEST(state_has_a_destructor),
+        TEST(clones_have_values_of_their_own),
+        TEST(copies_need_the_same_structure),
+        TEST(are_cast_with_buffers_and_gradients),
+        TEST(a_graph_from_before_a_cast_still_gives_gradients),
+        TEST(an_optimizer_goes_on_after_a_cast),
+        TEST(everything_survives_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
