@@ -61,6 +61,10 @@ HAUL_BEGIN
 HAUL_API haul_tensor *haul_where(haul_tensor *condition, haul_tensor *a, haul_tensor *b);
 /* The same into out. */
 HAUL_API haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, haul_tensor *b);
+/* value where mask (bool) is true, else x; both broadcast. The result has x's dtype, which must be able to hold value.
+ */
+HAUL_API haul_tensor *haul_masked_fill(haul_tensor *x, haul_tensor *mask, double value);
+HAUL_API haul_status  haul_masked_fill_into(haul_tensor *out, haul_tensor *x, haul_tensor *mask, double value);
 /* g where a > b, g/2 where a == b, else 0: how maximum and minimum share a gradient. */
 HAUL_API haul_tensor *haul_select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b);
 /* The same into out. */
@@ -171,6 +175,71 @@ HAUL_API haul_tensor *haul_unsqueeze(haul_tensor *x, int axis);      /* with an 
  * values out of range are clamped as in Python; step is at least 1. */
 HAUL_API haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 HAUL_API haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index); /* one index; the axis goes away */
+/* `count` parts of x along an axis, one after the other, as views in parts[0], parts[1], ... haul_split takes their
+ * sizes, which add up to the length of the axis. The parts of haul_chunk have ceil(length / count) elements; the last
+ * ones have fewer or none where the length is no multiple of that. On failure every part is a failed tensor. */
+HAUL_API haul_status haul_split(haul_tensor *x, int axis, const int64_t *sizes, int count, haul_tensor **parts);
+HAUL_API haul_status haul_chunk(haul_tensor *x, int axis, int count, haul_tensor **parts);
+/* x with zeros above (tril) or below (triu) a diagonal of its last two axes. Diagonal 0 is the main one, 1 the one
+ * above it, -1 the one below it; its elements stay. */
+HAUL_API haul_tensor *haul_tril(haul_tensor *x, int64_t diagonal);
+HAUL_API haul_tensor *haul_triu(haul_tensor *x, int64_t diagonal);
+HAUL_API haul_status  haul_tril_into(haul_tensor *out, haul_tensor *x, int64_t diagonal);
+HAUL_API haul_status  haul_triu_into(haul_tensor *out, haul_tensor *x, int64_t diagonal);
+
+/* What haul_pad puts around x = [1, 2, 3, 4], two before and two after it. */
+typedef enum haul_pad_mode {
+    HAUL_PAD_CONSTANT,  /* v v 1 2 3 4 v v, v being .value; negative sizes take elements away */
+    HAUL_PAD_REFLECT,   /* 3 2 1 2 3 4 3 2; at most length - 1 elements */
+    HAUL_PAD_REPLICATE, /* 1 1 1 2 3 4 4 4 */
+    HAUL_PAD_CIRCULAR   /* 3 4 1 2 3 4 1 2; at most length elements */
+} haul_pad_mode;
+
+typedef struct HAUL__DESIGNATED haul_pads {
+    HAUL__GUARD
+    int     count;
+    int64_t sizes[16]; /* before and after the last axis, before and after the one before it, ... */
+} haul_pads;
+
+typedef struct HAUL__DESIGNATED haul_pad_options {
+    haul_tensor *x; /* positional */
+    HAUL__GUARD
+    haul_pads     haul__pads; /* written HAUL_PADS(1, 1); other languages fill the struct in */
+    haul_pad_mode mode;       /* default HAUL_PAD_CONSTANT */
+    double        value;      /* default 0; a value of x's dtype */
+} haul_pad_options;
+
+/* The sizes of a padding, in PyTorch's order: pairs, the one of the last axis first. */
+#define HAUL_PADS(...) .haul__pads = {.count = HAUL__COUNT(int64_t, __VA_ARGS__), .sizes = {__VA_ARGS__}}
+
+/* x with elements around it: haul_pad(image, HAUL_PADS(left, right, top, bottom), .mode = HAUL_PAD_REFLECT). */
+#define haul_pad(...)           haul_pad_with(HAUL__OPTIONS(haul_pad_options, .x = __VA_ARGS__))
+#define haul_pad_into(out, ...) haul_pad_into_with(out, HAUL__OPTIONS(haul_pad_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_pad_with(const haul_pad_options *options);
+HAUL_API haul_status  haul_pad_into_with(haul_tensor *out, const haul_pad_options *options);
+
+typedef struct HAUL__DESIGNATED haul_flip_options {
+    haul_tensor *x; /* positional */
+    HAUL__GUARD
+    haul_axes haul__axes; /* written HAUL_AXES(0, 2); without it all */
+} haul_flip_options;
+
+/* x with the elements of axes in reverse order: haul_flip(x, HAUL_AXES(-1)). */
+#define haul_flip(...)           haul_flip_with(HAUL__OPTIONS(haul_flip_options, .x = __VA_ARGS__))
+#define haul_flip_into(out, ...) haul_flip_into_with(out, HAUL__OPTIONS(haul_flip_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_flip_with(const haul_flip_options *options);
+HAUL_API haul_status  haul_flip_into_with(haul_tensor *out, const haul_flip_options *options);
+/* x with its elements moved by `shift` places along an axis; those that leave it come in at the other end. */
+HAUL_API haul_tensor *haul_roll(haul_tensor *x, int64_t shift, int axis);
+HAUL_API haul_status  haul_roll_into(haul_tensor *out, haul_tensor *x, int64_t shift, int axis);
+/* x times.dims[d] times along axis d, one copy after the other: haul_repeat(x, HAUL_SHAPE(2, 1)). `times` may have more
+ * dimensions than x, the first ones. haul_expand repeats axes of size 1 without copying. */
+HAUL_API haul_tensor *haul_repeat(haul_tensor *x, haul_shape times);
+HAUL_API haul_status  haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times);
+/* Each element along an axis `times` times: [1, 2] becomes [1, 1, 2, 2]. */
+HAUL_API haul_tensor *haul_repeat_interleave(haul_tensor *x, int64_t times, int axis);
+HAUL_API haul_status  haul_repeat_interleave_into(haul_tensor *out, haul_tensor *x, int64_t times, int axis);
+
 /* How the elements of a tensor lie in memory. Its shape does not change: a channels-last tensor is [N, C, H, W] as any
  * other, with the strides of [N, H, W, C]. */
 typedef enum haul_memory_format {

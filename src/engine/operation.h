@@ -250,6 +250,8 @@ haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
 haul_status haul__call_axis(const haul__call *c, int i, int *axis);
 /* The same, where 0 and -1 name the only element of a 0-d operand: the axis is then 0. */
 haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis);
+/* Several axes of operand 0, each of them once: sets `chosen` for them, for all where count is 0. */
+haul_status haul__call_axes(const haul__call *c, const int *axes, int count, bool chosen[HAUL_MAX_DIMS]);
 
 /* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
 bool haul__wants_channels_last(const haul_tensor *t);

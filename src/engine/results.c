@@ -109,6 +109,24 @@ haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis)
     return HAUL_OK;
 }
 
+haul_status haul__call_axes(const haul__call *c, const int *axes, int count, bool chosen[HAUL_MAX_DIMS])
+{
+    if (count < 0 || count > HAUL_MAX_DIMS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "count",
+                          "count is %d; expected 0 (all axes) to %d", count, HAUL_MAX_DIMS);
+    for (int d = 0; d < HAUL_MAX_DIMS; d++)
+        chosen[d] = count == 0;
+    for (int k = 0; k < count; k++) {
+        int axis = axes[k];
+        if (haul__call_axis_or_scalar(c, 0, &axis))
+            return haul_error_status();
+        if (chosen[axis])
+            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", axes[k]);
+        chosen[axis] = true;
+    }
+    return HAUL_OK;
+}
+
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted)
 {
     char        have[80];

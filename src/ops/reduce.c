@@ -321,25 +321,6 @@ typedef struct reduce_attributes {
     int64_t    each; /* elements that give one of the result */
 } reduce_attributes;
 
-static haul_status parse_axes(const haul__call *c, reduce_attributes *a)
-{
-    bool all = a->count == 0;
-    if (a->count < 0 || a->count > HAUL_MAX_DIMS)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "count",
-                          "count is %d; expected 0 (all axes) to %d", a->count, HAUL_MAX_DIMS);
-    for (int d = 0; d < HAUL_MAX_DIMS; d++)
-        a->reduced[d] = all;
-    for (int k = 0; k < a->count; k++) {
-        int axis = a->axes[k];
-        if (haul__call_axis_or_scalar(c, 0, &axis))
-            return haul_error_status();
-        if (a->reduced[axis])
-            return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", a->axes[k]);
-        a->reduced[axis] = true;
-    }
-    return HAUL_OK;
-}
-
 /* Sets the result's shape, with the reduced axes and without them, and how many elements give one of it. */
 static haul_status find_shapes(const haul__call *c, reduce_attributes *a, haul_shape *result)
 {
@@ -366,9 +347,10 @@ static haul_status find_shapes(const haul__call *c, reduce_attributes *a, haul_s
 static haul_status infer(haul__call *c)
 {
     const reduction   *how = c->operation->extra;
+    reduce_attributes *a = haul__attributes(c);
     const haul_tensor *x = c->operands[0];
     haul_shape         shape;
-    if (parse_axes(c, haul__attributes(c)) || find_shapes(c, haul__attributes(c), &shape))
+    if (haul__call_axes(c, a->axes, a->count, a->reduced) || find_shapes(c, a, &shape))
         return haul_error_status();
     bool counts = how->adds && !haul_dtype_is_float(x->dtype);
     return haul__describe(c, 0, counts ? HAUL_I64 : haul__wide_result(c, x), &shape);

@@ -3,6 +3,7 @@
 #include "engine/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/masked_fill.h"
 
 // clang-format off
 /* kernel text begins */
@@ -101,11 +102,7 @@ typedef enum branch { BRANCH_A = 1, BRANCH_B } branch; /* the operands of haul_w
 static haul_status where_backward_compute(haul__call *c)
 {
     const branch *to = haul__attributes(c);
-    haul_tensor  *g = c->operands[0], *zero = haul__temporary(c, g->dtype, &HAUL_SCALAR_SHAPE);
-    if (!zero || haul_zero_into(zero))
-        return haul_error_status();
-    haul_tensor *ins[] = {c->operands[1], *to == BRANCH_A ? g : zero, *to == BRANCH_A ? zero : g};
-    return launch(c, HAUL__K_where, ins, 3, 0, 0);
+    return haul__fill_where(c, c->operands[0], c->operands[1], *to == BRANCH_B, 0);
 }
 
 static void where_second(haul__gradient *c);

@@ -11,6 +11,19 @@ static haul_tensor *topk(haul_tensor *x, int64_t k, int axis, bool largest, int 
     return haul_topk(x, k, axis, largest, &results[0], &results[1]) ? NULL : results[which];
 }
 
+/* One part of x, which has 7 elements along the axis. */
+static haul_tensor *split(haul_tensor *x, int axis, int which)
+{
+    haul_tensor *parts[3];
+    return haul_split(x, axis, (const int64_t[]){2, 4, 1}, 3, parts) ? NULL : parts[which];
+}
+
+static haul_tensor *chunk(haul_tensor *x, int axis, int which)
+{
+    haul_tensor *parts[3];
+    return haul_chunk(x, axis, 3, parts) ? NULL : parts[which];
+}
+
 #define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
     static haul_tensor *run_##name(haul_tensor *const *in)                                                             \
     {                                                                                                                  \

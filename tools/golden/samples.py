@@ -10,6 +10,12 @@ import re
 import torch
 import torch.nn.functional as F
 
+
+def pad(x, sizes, mode):
+    """F.pad, by way of float64 for the dtypes that it does not pad."""
+    return F.pad(x.double(), sizes, mode).to(x.dtype)
+
+
 EXPRESSIONS = {
     "sum_all": lambda x: x.sum(),
     "sum_axes_02": lambda x: x.sum((0, 2)),
@@ -45,6 +51,25 @@ EXPRESSIONS = {
     "embedding": lambda w, i: w[i],
     "embedding_padding": lambda w, i: F.embedding(i, w, padding_idx=-2),
     "where": torch.where,
+    "masked_fill": lambda x, m: x.masked_fill(m, 1),
+    "masked_fill_broadcast": lambda x, m: torch.where(m, -2.5, x),
+    "tril": lambda x: x.tril(),
+    "tril_above": lambda x: x.tril(1),
+    "triu": lambda x: x.triu(-1),
+    "split": lambda x: x.split([2, 4, 1], 1)[1],
+    "chunk": lambda x: x.chunk(3, 1)[2],
+    "pad_last": lambda x: F.pad(x, (1, 2), value=0.5),
+    "pad_axes": lambda x: F.pad(x, (1, 0, 2, 1, 0, 1), value=1),
+    "pad_negative": lambda x: F.pad(x, (-1, 2, 1, -2)),
+    "pad_reflect": lambda x: pad(x, (2, 1, 1, 3), "reflect"),
+    "pad_replicate": lambda x: pad(x, (2, 1, 0, 3), "replicate"),
+    "pad_circular": lambda x: pad(x, (2, 1, 4, 3), "circular"),
+    "flip": lambda x: x.flip(-1),
+    "flip_axes": lambda x: x.flip(0, 1),
+    "roll": lambda x: x.roll(-2, 1),
+    "repeat": lambda x: x.repeat(2, 1, 3),
+    "repeat_ones": lambda x: x.repeat(1, 5, 2),
+    "repeat_interleave": lambda x: x.repeat_interleave(3, 1),
     "select_ge": lambda g, a, b: g * ((a > b) + 0.5 * (a == b)),
     "clamp_backward": lambda g, x: g * ((x >= -1) & (x <= 2)),
     "matmul": torch.matmul,
