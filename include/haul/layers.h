@@ -47,6 +47,44 @@ typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
     haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
 
+/* haul_nn_multi_head_attention(features, heads): parameters in_proj_weight [3 features, features], in_proj_bias, and
+ * the child out_proj, as in PyTorch. Inputs "query, key?, value?, mask?": query is [N, L, features], key and value are
+ * [N, S, features] and default to the query (value to the key). mask is as in haul_attention, for scores [N, heads, L,
+ * S]: [L, S] for all, [N, 1, 1, S] for padding. A bool mask is true where a score counts; in PyTorch's module it is the
+ * other way round. */
+typedef struct HAUL__DESIGNATED haul_nn_multi_head_attention_options {
+    int64_t heads; /* positional; divides features */
+    HAUL__GUARD
+    bool   causal;  /* as in haul_attention */
+    bool   no_bias; /* neither in_proj_bias nor out_proj.bias */
+    double dropout; /* of attention weights, in training */
+} haul_nn_multi_head_attention_options;
+#define haul_nn_multi_head_attention(features, ...)                                                                    \
+    haul_nn_multi_head_attention_with(features,                                                                        \
+                                      HAUL__OPTIONS(haul_nn_multi_head_attention_options, .heads = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                                     features,
+                                                        const haul_nn_multi_head_attention_options *options);
+
+/* haul_nn_lstm(in, hidden): long short-term memory (Hochreiter, Schmidhuber 1997), with the gates and the names of
+ * PyTorch's parameters: weight_ih_l0 [4 hidden, in], weight_hh_l0 [4 hidden, hidden], bias_ih_l0, bias_hh_l0, then
+ * weight_ih_l1 ...; those that run backward end with _reverse.
+ * Inputs "x, h?, c?": x is [N, T, in]; h and c, the state to begin with, are [layers, N, hidden], and default to zeros.
+ * Results "y, h, c": y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
+ * Bidirectional ones have two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden]. */
+typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
+    int64_t hidden; /* positional */
+    HAUL__GUARD
+    int    layers; /* default 1 */
+    bool   bidirectional;
+    bool   no_bias;
+    double dropout; /* between layers, in training */
+} haul_nn_recurrent_options;
+#define haul_nn_lstm(in, ...) haul_nn_lstm_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options);
+/* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm, with 3 hidden rows in the weights and without c. */
+#define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
+
 HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);

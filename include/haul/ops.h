@@ -279,6 +279,21 @@ HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, cons
 HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
                                            const haul_linear_options *options);
 
+/* Attention (Vaswani et al. 2017): softmax(query key^T scale + mask) value, haul_attention(q, k, v, .causal = true).
+ * query is [..., L, D], key [..., S, D], value [..., S, E]; the result is [..., L, E]. Leading axes, such as batch and
+ * heads, broadcast. A row in which nothing counts gives NaN. */
+typedef struct HAUL__DESIGNATED haul_attention_options {
+    haul_tensor *value; /* positional */
+    HAUL__GUARD
+    haul_tensor *mask;    /* [..., L, S], broadcasts: bool, true where a score counts; or floats that are added */
+    bool         causal;  /* row i of the query counts columns 0 to i of the key only */
+    double       scale;   /* default 1 / sqrt(D) */
+    double       dropout; /* probability with which a weight is left out, also in evaluation; default 0 */
+} haul_attention_options;
+#define haul_attention(query, key, ...)                                                                                \
+    haul_attention_with(query, key, HAUL__OPTIONS(haul_attention_options, .value = __VA_ARGS__))
+HAUL_API haul_tensor *haul_attention_with(haul_tensor *query, haul_tensor *key, const haul_attention_options *options);
+
 /* How exact products and convolutions of f32 must be, on this thread; HAUL_PRECISION_HIGHEST unless set; restored when
  * the scope is popped. HAUL_PRECISION_HIGH allows devices with TF32 units (NVIDIA GPUs since Ampere, with cuBLAS and
  * cuDNN) to round the factors to 10 bits of mantissa, which is several times faster; sums stay f32. Other devices and

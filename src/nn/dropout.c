@@ -15,10 +15,8 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 
 haul_module *haul_nn_dropout(double p)
 {
-    if (!(p >= 0 && p <= 1)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, "haul_nn_dropout", "p", "p is %g; a probability lies between 0 and 1", p);
+    if (haul__module_probability(p, "haul_nn_dropout", "p"))
         return NULL;
-    }
     haul_module *m = haul_module_new("dropout", forward, .state_bytes = sizeof(dropout));
     if (m)
         ((dropout *)haul_module_state(m))->p = p;

@@ -119,6 +119,14 @@ haul_status haul__module_size(int64_t value, const char *operation, const char *
                       (long long)value);
 }
 
+haul_status haul__module_probability(double p, const char *operation, const char *argument)
+{
+    if (p >= 0 && p <= 1)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %g; a probability lies between 0 and 1",
+                      argument, p);
+}
+
 haul_status haul__module_draw_parameter(haul_module *module, const char *name, haul_shape shape, int64_t fan_in)
 {
     double       bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;

@@ -89,5 +89,7 @@ haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_sta
 
 /* A positive size, else an error naming the argument. */
 haul_status haul__module_size(int64_t value, const char *operation, const char *argument);
+/* From 0 to 1, else an error naming the argument. */
+haul_status haul__module_probability(double p, const char *operation, const char *argument);
 
 #endif

@@ -1,0 +1,244 @@
+/* Layers against PyTorch: results, and gradients of parameters and inputs, in f64 on every device.
+ *
+ * tests/golden/layers.safetensors has them; tools/golden/layers.py says what is computed.
+ * ctest: cuda */
+#include <haul/haul.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/conformance.h"
+#include "support/failure.h"
+
+#define GOLDEN HAUL_SOURCE "/tests/golden/layers.safetensors"
+
+enum { MOST = HAUL_MAX_ARGUMENTS };
+
+static haul_module *attention(void)
+{
+    return haul_nn_multi_head_attention(12, 3);
+}
+
+static haul_module *attention_causal(void)
+{
+    return haul_nn_multi_head_attention(8, 2, .causal = true);
+}
+
+static haul_module *attention_cross(void)
+{
+    return haul_nn_multi_head_attention(8, 4);
+}
+
+static haul_module *attention_mask(void)
+{
+    return haul_nn_multi_head_attention(8, 2, .no_bias = true);
+}
+
+static haul_module *lstm(void)
+{
+    return haul_nn_lstm(3, 4);
+}
+
+static haul_module *lstm_deep(void)
+{
+    return haul_nn_lstm(3, 4, .layers = 2, .bidirectional = true);
+}
+
+static haul_module *gru(void)
+{
+    return haul_nn_gru(3, 4);
+}
+
+static haul_module *gru_deep(void)
+{
+    return haul_nn_gru(3, 4, .layers = 2, .bidirectional = true, .no_bias = true);
+}
+
+static const struct {
+    const char *name;
+    haul_module *(*make)(void);
+} cases[] = {
+    {"attention", attention},
+    {"attention_causal", attention_causal},
+    {"attention_cross", attention_cross},
+    {"attention_mask", attention_mask},
+    {"lstm", lstm},
+    {"lstm_state", lstm},
+    {"lstm_deep", lstm_deep},
+    {"gru", gru},
+    {"gru_deep", gru_deep},
+};
+
+static haul_safetensors *file;
+
+static bool is_in_file(const char *name)
+{
+    for (int i = 0; i < haul_safetensors_count(file); i++) {
+        haul_file_tensor entry;
+        if (!haul_safetensors_entry(file, i, &entry) && !strcmp(entry.name, name))
+            return true;
+    }
+    return false;
+}
+
+/* CASE/WHAT.I on `device`; NULL where the file has none. */
+static haul_tensor *load(const char *name, const char *what, int i, haul_device *device)
+{
+    char text[100];
+    snprintf(text, sizeof text, "%s/%s.%d", name, what, i);
+    return is_in_file(text) ? haul_to(haul_safetensors_load(file, text), device) : NULL;
+}
+
+static void assert_close(haul_tensor *have, haul_tensor *want, const char *name, const char *what, haul_device *device)
+{
+    double far = haul_item(haul_max(haul_abs(haul_sub(haul_detach(have), want))));
+    double large = haul_item(haul_max(haul_abs(want)));
+    if (!(far <= 1e-12 * (1 + large)))
+        fail_msg("%s of %s on %s: off by %g (%s)", what, name, haul_device_name(device), far, haul_error_message());
+}
+
+static void check_gradients(const char *name, haul_module *net, haul_device *device)
+{
+    haul_named_tensor found[64];
+    int               n = haul_module_tensors(net, found, 64);
+    for (int i = 0; i < n && !found[i].is_buffer; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "%s/grad.%s", name, found[i].name);
+        assert_close(haul_tensor_grad(found[i].tensor), haul_to(haul_safetensors_load(file, text), device), name,
+                     found[i].name, device);
+    }
+}
+
+static void check(const char *name, haul_module *net, haul_device *device)
+{
+    char              prefix[80];
+    haul_call_options o = {.mode = HAUL_TRAIN};
+    haul_tensor      *want, *y[MOST] = {NULL}, *loss = haul_scalar(0, .dtype = HAUL_F64);
+    int               inputs = 0, results = 0;
+
+    haul_module_cast(net, HAUL_F64);
+    snprintf(prefix, sizeof prefix, "%s/weight.", name);
+    haul_weights_report report;
+    if (haul_load_weights(GOLDEN, net, .prefix = prefix, .report = &report))
+        fail_msg("%s: %s", name, haul_error_message());
+    assert_int_equal(haul_module_place(net, device), HAUL_OK);
+    for (haul_tensor *x; inputs < MOST && (x = load(name, "in", inputs, device)); inputs++)
+        o.x[inputs] = haul_dtype_is_float(haul_tensor_dtype(x)) ? haul_set_requires_grad(x, true) : x;
+    while (results < MOST && (want = load(name, "out", results, device))) {
+        if (results)
+            o.more[results - 1] = &y[results];
+        results++;
+    }
+    assert_true(inputs > 0 && results > 0);
+    y[0] = haul_call_with(net, &o);
+    for (int i = 0; i < results; i++) {
+        if (!haul_tensor_is_valid(y[i]))
+            fail_msg("%s: %s", name, haul_error_message());
+        assert_close(y[i], load(name, "out", i, device), name, "result", device);
+        loss = haul_add(haul_to(loss, device), haul_sum(haul_mul(y[i], load(name, "seed", i, device))));
+    }
+    assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+    check_gradients(name, net, device);
+    for (int i = 0; i < inputs; i++)
+        if ((want = load(name, "gin", i, device)))
+            assert_close(haul_tensor_grad(o.x[i]), want, name, "gradient of an input", device);
+}
+
+static void test_layers__results_and_gradients_are_those_of_pytorch(void **state)
+{
+    haul_device *devices[8];
+    int          n = test_devices(devices, 8);
+    haul_scope  *all = haul_scope_push();
+    (void)state;
+    file = haul_open_safetensors(GOLDEN);
+    assert_non_null(file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int d = 0; d < n; d++) {
+            haul_scope *scope = haul_scope_push();
+            check(cases[i].name, cases[i].make(), devices[d]);
+            haul_scope_pop(scope);
+        }
+    haul_scope_pop(all);
+}
+
+/* ---- what they refuse, and what the goldens do not show ---- */
+
+static bool says(const char *text)
+{
+    bool found = strstr(haul_error_message(), text) != NULL;
+    if (!found)
+        print_error("'%s' is expected in: %s\n", text, haul_error_message());
+    haul_error_clear();
+    return found;
+}
+
+static void test_layers__wrong_shapes_are_named(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    assert_null(haul_nn_multi_head_attention(10, 3));
+    assert_true(says("10 features cannot be divided among 3 heads"));
+    assert_null(haul_nn_lstm(0, 3));
+    assert_true(says("haul_nn_lstm: in_features is 0"));
+    assert_null(haul_nn_gru(3, 4, .dropout = 2));
+    assert_true(says("dropout is 2"));
+    haul_module *m = haul_nn_lstm(3, 4);
+    assert_failed(haul_call(m, haul_zeros(HAUL_F32, HAUL_SHAPE(2, 5, 2))));
+    assert_true(says("x is f32[2,5,2] on cpu; [N, T, 3] is expected"));
+    assert_failed(haul_call(m, haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0, 3))));
+    assert_true(says("at least one step"));
+    assert_failed(haul_call(m, haul_zeros(HAUL_F32, HAUL_SHAPE(2, 5, 3)), haul_zeros(HAUL_F32, HAUL_SHAPE(1, 4, 4))));
+    assert_true(says("h is f32[1,4,4] on cpu; [1, 2, 4] is expected"));
+    assert_failed(haul_call(haul_nn_multi_head_attention(4, 2), haul_zeros(HAUL_F32, HAUL_SHAPE(2, 4))));
+    assert_true(says("query is f32[2,4] on cpu; [N, length, 4] is expected"));
+    haul_scope_pop(scope);
+}
+
+/* A sequence cut in two, with the state carried over, gives what the whole one gives. */
+static void test_layers__state_carries_a_sequence_on(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    haul_manual_seed(3);
+    haul_module *m = haul_nn_lstm(3, 4, .layers = 2);
+    haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(2, 6, 3), 0, 1), *h = NULL, *c = NULL;
+    haul_tensor *whole = haul_call(m, x);
+    haul_tensor *first = haul_call(m, haul_slice(x, 1, 0, 2, 1), .more = {&h, &c});
+    haul_tensor *second = haul_call(m, haul_slice(x, 1, 2, 6, 1), h, c);
+    haul_tensor *both = haul_cat((haul_tensor *[]){first, second}, 2, 1);
+    assert_true(haul_item(haul_max(haul_abs(haul_sub(whole, both)))) < 1e-6);
+    haul_scope_pop(scope);
+}
+
+static void test_layers__dropout_is_for_training(void **state)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)state;
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 3, 4));
+    haul_module *nets[] = {haul_nn_lstm(4, 4, .layers = 2, .dropout = 0.5),
+                           haul_nn_multi_head_attention(4, 2, .dropout = 0.5)};
+    for (int i = 0; i < 2; i++) {
+        haul_tensor *a = haul_call(nets[i], x, .mode = HAUL_EVALUATE),
+                    *b = haul_call(nets[i], x, .mode = HAUL_EVALUATE);
+        assert_true(haul_item(haul_max(haul_abs(haul_sub(a, b)))) == 0);
+        a = haul_call(nets[i], x);
+        assert_true(haul_item(haul_max(haul_abs(haul_sub(a, b)))) > 0);
+    }
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers__results_and_gradients_are_those_of_pytorch),
+        cmocka_unit_test(test_layers__wrong_shapes_are_named),
+        cmocka_unit_test(test_layers__state_carries_a_sequence_on),
+        cmocka_unit_test(test_layers__dropout_is_for_training),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""Makes tests/golden/layers.safetensors: for each layer its weights, inputs, results and gradients, computed by PyTorch in
+float64. Run from the top of the tree with Debian's python3-torch. tests/test_layers.c reads it.
+
+Names are CASE/weight.NAME, CASE/in.I, CASE/out.I, CASE/seed.I (the gradients of the results), CASE/grad.NAME and
+CASE/gin.I. An input that is not floating is written as it is and has no gradient."""
+import json
+import struct
+
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+torch.set_default_dtype(torch.float64)
+DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.bool: "BOOL"}
+
+
+class Attention(nn.Module):
+    """MultiheadAttention with a mask that is true where a score counts."""
+
+    def __init__(self, features, heads, causal=False, **options):
+        super().__init__()
+        inner = nn.MultiheadAttention(features, heads, batch_first=True, **options)
+        self.__dict__["inner"] = inner  # its parameters are listed under their own names
+        self.causal = causal
+
+    def named_parameters(self):
+        return self.inner.named_parameters()
+
+    def forward(self, query, key=None, value=None, mask=None):
+        key = query if key is None else key
+        value = key if value is None else value
+        if self.causal:
+            mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool).tril()
+        return self.inner(query, key, value, attn_mask=None if mask is None else ~mask, need_weights=False)[0]
+
+
+class Recurrent(nn.Module):
+    """The state as plain inputs and results."""
+
+    def __init__(self, kind, *sizes, **options):
+        super().__init__()
+        self.__dict__["inner"] = kind(*sizes, batch_first=True, **options)
+
+    def named_parameters(self):
+        return self.inner.named_parameters()
+
+    def forward(self, x, *state):
+        state = None if not state else state if isinstance(self.inner, nn.LSTM) else state[0]
+        y, state = self.inner(x, state)
+        return (y, *state) if isinstance(state, tuple) else (y, state)
+
+
+def normal(*shape):
+    return torch.randn(*shape)
+
+
+# Name, module, inputs.
+CASES = [
+    ("attention", Attention(12, 3), [normal(2, 5, 12)]),
+    ("attention_causal", Attention(8, 2, causal=True), [normal(2, 6, 8)]),
+    ("attention_cross", Attention(8, 4), [normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8)]),
+    ("attention_mask", Attention(8, 2, bias=False),
+     [normal(2, 3, 8), normal(2, 4, 8), normal(2, 4, 8), torch.tensor([[1, 1, 0, 1], [0, 1, 1, 1], [1, 0, 0, 0]]) > 0]),
+    ("lstm", Recurrent(nn.LSTM, 3, 4), [normal(2, 5, 3)]),
+    ("lstm_state", Recurrent(nn.LSTM, 3, 4), [normal(2, 5, 3), normal(1, 2, 4), normal(1, 2, 4)]),
+    ("lstm_deep", Recurrent(nn.LSTM, 3, 4, num_layers=2, bidirectional=True),
+     [normal(2, 4, 3), normal(4, 2, 4), normal(4, 2, 4)]),
+    ("gru", Recurrent(nn.GRU, 3, 4), [normal(2, 5, 3)]),
+    ("gru_deep", Recurrent(nn.GRU, 3, 4, num_layers=2, bidirectional=True, bias=False), [normal(2, 4, 3), normal(4, 2, 4)]),
+]
+
+
+def run(name, module, inputs):
+    tensors = {}
+    inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
+    results = module(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    seeds = [torch.randn_like(y) for y in results]
+    sum((y * s).sum() for y, s in zip(results, seeds)).backward()
+    for key, parameter in module.named_parameters():
+        tensors[f"{name}/weight.{key}"] = parameter
+        tensors[f"{name}/grad.{key}"] = parameter.grad
+    for i, x in enumerate(inputs):
+        tensors[f"{name}/in.{i}"] = x
+        if x.is_floating_point():
+            tensors[f"{name}/gin.{i}"] = x.grad
+    for i, (y, s) in enumerate(zip(results, seeds)):
+        tensors[f"{name}/out.{i}"] = y
+        tensors[f"{name}/seed.{i}"] = s
+    return tensors
+
+
+def save(path, tensors):
+    header, data = {"__metadata__": {"made_by": f"tools/golden/layers.py, PyTorch {torch.__version__}"}}, b""
+    for name, t in sorted(tensors.items(), key=lambda item: -item[1].element_size()):  # aligned without gaps
+        raw = t.detach().contiguous().numpy().tobytes()
+        header[name] = {"dtype": DTYPES[t.dtype], "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+everything = {}
+for case in CASES:
+    everything.update(run(*case))
+save("tests/golden/layers.safetensors", everything)
