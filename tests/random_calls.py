@@ -28,7 +28,7 @@ KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OP
          "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR", "haul_safetensors": "SAFETENSORS"}
 VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
-          "haul_device *": "device(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
+          "haul_device *": "device(r)", "haul_scope *": "scope(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
           "haul_tensor **": "one_in(r, 40) ? NULL : r->outs", "haul_module *const *": "r->modules",
           "const haul_named_tensor *": "one_in(r, 40) ? NULL : r->named",
           "const haul_text_pair *": "one_in(r, 40) ? NULL : r->pairs", "const int *": "one_in(r, 40) ? NULL : r->axes",

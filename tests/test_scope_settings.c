@@ -1,12 +1,14 @@
 /* Settings that a scope has for itself, so that requests of one process do not disturb each other: the generator that
- * its draws come from.
+ * its draws come from, and the number of threads.
  *
  * ctest: cuda; labels=concurrency; processors=2 */
 #include "core/alloc.h"
+#include "core/pool.h"
 #include "device/recording.h"
 #include "support/linalg.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 /* ---- generators ---- */
 
@@ -355,6 +357,125 @@ static void test_scope_settings__a_generator_without_a_scope(void **state)
     haul_scope_pop(scope);
 }
 
+/* ---- numbers of threads ---- */
+
+enum { PIECES = 64 };
+
+/* The threads that took part in a job. */
+typedef struct crew {
+    pthread_mutex_t lock;
+    pthread_t       ids[PIECES];
+    int             count, done;
+} crew;
+
+static void sign_in(void *context, int64_t first, int64_t last)
+{
+    crew *c = context;
+    pthread_mutex_lock(&c->lock);
+    int i = 0;
+    while (i < c->count && !pthread_equal(c->ids[i], pthread_self()))
+        i++;
+    c->ids[i] = pthread_self();
+    c->count += i == c->count;
+    c->done += (int)(last - first);
+    pthread_mutex_unlock(&c->lock);
+    usleep(50); /* that others have time to come */
+}
+
+static int crew_of_job(void)
+{
+    crew c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    haul__parallel_for(PIECES, 1, sign_in, &c);
+    return c.done == PIECES ? c.count : -1;
+}
+
+/* Pieces that wait for each other end only if as many threads run them. */
+static void meet(void *context, int64_t first, int64_t last)
+{
+    (void)first, (void)last;
+    pthread_barrier_wait(context);
+}
+
+static void threads_meet(int threads)
+{
+    pthread_barrier_t barrier;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, (unsigned)threads), 0);
+    haul__parallel_for(threads, 1, meet, &barrier);
+    pthread_barrier_destroy(&barrier);
+}
+
+static void test_scope_settings__threads_of_a_scope(void **state)
+{
+    (void)state;
+    haul_scope *outer = haul_scope_push();
+    assert_int_equal(haul_set_num_threads(4), HAUL_OK);
+    for (int threads = 1; threads <= 6; threads++) { /* fewer and more than the process's number */
+        haul_scope *scope = haul_scope_push();
+        assert_int_equal(haul_set_scope_threads(threads), HAUL_OK);
+        assert_int_equal(haul_num_threads(), threads);
+        threads_meet(threads);
+        for (int i = 0; i < 20; i++) {
+            int took_part = crew_of_job();
+            assert_true(took_part >= 1 && took_part <= threads);
+        }
+        haul_scope *inner = haul_scope_push();
+        haul_set_scope_threads(0);
+        assert_int_equal(haul_num_threads(), 4);
+        threads_meet(4);
+        haul_scope_pop(inner);
+        assert_int_equal(haul_num_threads(), threads);
+        haul_scope_pop(scope);
+        assert_int_equal(haul_num_threads(), 4);
+        assert_true(crew_of_job() <= 4);
+    }
+    assert_int_equal(haul_set_num_threads(1), HAUL_OK);
+    assert_int_equal(crew_of_job(), 1);
+    haul_set_scope_threads(3); /* in a process that computes with one */
+    threads_meet(3);
+    assert_int_equal(haul_set_scope_threads(-1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_set_scope_threads(1025), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_num_threads(), 3);
+    haul_error_clear();
+    haul_set_num_threads(0);
+    haul_scope_pop(outer);
+}
+
+/* Sums of products, whose work is cut into pieces. */
+static double computed(void)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *a = haul_reshape(haul_arange(HAUL_F32, 0, 60000, 1), HAUL_SHAPE(200, 300));
+    haul_tensor *b = haul_sin(haul_matmul(a, haul_transpose(a, 0, 1)));
+    double       sum = haul_item(haul_sum(haul_mul(b, haul_softmax(b, 1))));
+    haul_scope_pop(scope);
+    return sum;
+}
+
+static double computed_before;
+
+static void *compute_with_threads(void *context)
+{
+    intptr_t wrong = 0;
+    for (int i = 0; i < 20; i++) {
+        haul_scope *scope = haul_scope_push();
+        wrong += haul_set_scope_threads(((int)(intptr_t)context + i) % 5) != HAUL_OK;
+        wrong += computed() != computed_before;
+        haul_scope_pop(scope);
+        int took_part = crew_of_job();
+        wrong += took_part < 1 || took_part > 3;
+    }
+    return (void *)wrong;
+}
+
+static void test_scope_settings__results_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    haul_set_num_threads(3);
+    computed_before = computed();
+    run_all(compute_with_threads);
+    haul_set_num_threads(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +492,8 @@ int main(void)
         cmocka_unit_test(test_scope_settings__threads_draw_from_their_own),
         cmocka_unit_test(test_scope_settings__threads_share_a_generator),
         cmocka_unit_test(test_scope_settings__a_generator_without_a_scope),
+        cmocka_unit_test(test_scope_settings__threads_of_a_scope),
+        cmocka_unit_test(test_scope_settings__results_do_not_depend_on_threads),
     };
     return cmocka_run_group_tests_name("scope_settings", tests, NULL, NULL);
 }

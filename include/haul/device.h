@@ -59,11 +59,17 @@ HAUL_API haul_device *haul_current_device(void);
 HAUL_API haul_status haul_device_sync(haul_device *device);
 
 /* Threads the CPU uses for one operation, for the whole process. Results do not depend on it. 0 restores the
- * default: $HAUL_NUM_THREADS if it is set, else one thread for each core. haul_num_threads returns the number in use.
+ * default: $HAUL_NUM_THREADS if it is set, else one thread for each core. haul_num_threads returns the number that the
+ * calling thread's operations use.
  * If $HAUL_NUM_THREADS is not a whole number from 1 to 1024, or $HAUL_CPU_LEVEL is not base or v3, the CPU cannot be
  * opened, and every call that needs it fails with a message that names the variable. */
 HAUL_API haul_status haul_set_num_threads(int threads);
 HAUL_API int         haul_num_threads(void);
+
+/* The same for operations that this thread starts, until the scope is popped: a server whose threads each answer a
+ * request sets 1. It can be more than the process's number. 0: the process's number again. Drivers of other devices
+ * that compute on the processor (OpenCL) have threads of their own. */
+HAUL_API haul_status haul_set_scope_threads(int threads);
 
 HAUL_END
 

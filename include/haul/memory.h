@@ -34,6 +34,29 @@ HAUL_API haul_status haul_memory_reset_peak(haul_device *device); /* also of the
  * more be obtained. Reaching it gives the cache back first, then derived copies, then fails with HAUL_OUT_OF_MEMORY. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 
+/* A limit for what a scope allocates: memory of the device that this thread obtains for tensors, temporaries and saved
+ * tensors from now on, in this scope and in scopes inside it, in the sizes of blocks. It counts until it is freed, also
+ * when haul_scope_return, haul_keep or another object has it by then. When the scope is popped, what is left of it
+ * counts for the scopes outside alone, each of which has a limit of its own, if any. Not counted are derived copies,
+ * memory pinned for a device, and what other threads allocate, the library's own (loaders' workers) among them.
+ *
+ * Exceeding the limit is HAUL_OUT_OF_MEMORY. The message names the scope and what the memory is used for. Other scopes
+ * and threads are not affected. A scope can have a limit for each device. Set the first one before scopes inside it are
+ * pushed; it can be changed at any time while the scope is open. With 0 bytes, memory is counted without a limit.
+ * Limits that are set in a dry run (haul_estimate) hold for what the run would allocate; it is not counted by scopes
+ * outside. */
+HAUL_API haul_status haul_scope_set_memory_limit(haul_scope *scope, haul_device *device, int64_t bytes);
+
+typedef struct haul_scope_memory_stats {
+    int64_t allocated;      /* bytes in blocks that are in use now */
+    int64_t peak_allocated; /* highest value of `allocated` */
+    int64_t limit;          /* 0 for none */
+} haul_scope_memory_stats;
+
+/* What is counted for an open scope of this thread. HAUL_STATE if haul_scope_set_memory_limit was not called for it. */
+HAUL_API haul_status haul_scope_memory_stats_get(const haul_scope *scope, const haul_device *device,
+                                                 haul_scope_memory_stats *out);
+
 /* Give derived copies up and cached blocks back to the device, and host memory that is cached for it to the system. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 

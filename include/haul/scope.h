@@ -14,7 +14,9 @@
  *   - whether graphs are recorded (haul_set_grad_enabled)
  *   - the precision of matrix products (haul_set_matmul_precision)
  *   - autocast (haul_autocast_begin)
- *   - the generator of random numbers (haul_set_generator) */
+ *   - the generator of random numbers (haul_set_generator)
+ *   - what memory is counted and limited for scopes (haul_scope_set_memory_limit)
+ *   - the number of threads of operations (haul_set_scope_threads) */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 

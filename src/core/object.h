@@ -158,11 +158,12 @@ typedef enum haul__setting {
     HAUL__PRECISION,
     HAUL__AUTOCAST,
     HAUL__DRY_RUN,
+    HAUL__THREADS, /* 0: as many as the process */
     HAUL__SETTINGS
 } haul__setting;
 
 /* Settings that are objects. NULL is the default. */
-typedef enum haul__object_setting { HAUL__GENERATOR, HAUL__OBJECT_SETTINGS } haul__object_setting;
+typedef enum haul__object_setting { HAUL__GENERATOR, HAUL__BUDGET, HAUL__OBJECT_SETTINGS } haul__object_setting;
 
 /* The thread's settings that a scope restores. */
 typedef struct haul__thread_state {

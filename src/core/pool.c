@@ -3,7 +3,8 @@
  * One job at a time. A job is cut into units; what is left of it stands in one word, the ticket: which job (so that a
  * late thread cannot take a unit of another job for one of its own) and how many units are unclaimed. A thread takes a
  * unit by lowering that number, and only while it is above zero, so the job's description, which is written before the
- * ticket and changed only after all units are done, is stable for whoever gets one.
+ * ticket and changed only after all units are done, is stable for whoever gets one. Before its first unit a thread of
+ * the pool takes one of the job's seats, as many as the caller's number of threads allows. A seat names its job, too.
  *
  * Threads without work watch the ticket for a moment, because the next job of a training step comes within
  * microseconds, and then sleep. Whoever finds the pool taken, by another thread or by its own caller, works alone:
@@ -22,6 +23,7 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/thread.h"
 
 enum {
     MOST_THREADS = 1024,
@@ -35,10 +37,12 @@ enum {
 /* The ticket: units left in the low bits, number of the job above. */
 enum { LEFT_BITS = 16 };
 #define LEFT_MASK ((UINT64_C(1) << LEFT_BITS) - 1)
+#define NONE      UINT64_MAX
 
 static struct {
     /* Written by the caller of a job, read by all: one line. */
     _Alignas(LINE) _Atomic uint64_t ticket;
+    _Atomic uint64_t          seats; /* the job, and how many threads of the pool may still join it */
     _Atomic(haul__range_fn *) fn;
     _Atomic(void *)           context;
     _Atomic int64_t           count, grain;
@@ -51,12 +55,13 @@ static struct {
     _Alignas(LINE) atomic_bool taken;
     atomic_bool quit;
     int         workers;   /* threads running */
-    int         failed_at; /* as many could not be started: do not try again for the same number */
+    int         sized_for; /* the process's number of threads when they were started */
+    int         failed_at; /* as many could not be started: do not try again for as many or more */
     pthread_t  *threads;
     int64_t     watch_ns;
 } pool;
 
-static atomic_int      wanted; /* threads, the caller included; 0: not decided yet */
+static atomic_int      wanted; /* threads of the process, the caller included; 0: not decided yet */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  work_came = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t  work_done = PTHREAD_COND_INITIALIZER;
@@ -106,7 +111,7 @@ static int default_threads(void)
     return threads > 0 ? threads : clamp_threads(haul__core_count());
 }
 
-int haul__pool_threads(void)
+static int process_threads(void)
 {
     int threads = atomic_load_explicit(&wanted, memory_order_relaxed);
     if (threads)
@@ -116,22 +121,43 @@ int haul__pool_threads(void)
     return atomic_load_explicit(&wanted, memory_order_relaxed);
 }
 
+int haul__pool_threads(void)
+{
+    int threads = (int)haul__thread()->words[HAUL__THREADS];
+    return threads ? threads : process_threads();
+}
+
 int haul__pool_set_threads(int threads)
 {
     atomic_store(&wanted, threads > 0 ? clamp_threads(threads) : default_threads());
-    return haul__pool_threads();
+    return process_threads();
+}
+
+static haul_status check_threads(int threads, const char *zero, const char *operation)
+{
+    if (threads >= 0 && threads <= MOST_THREADS)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "threads", "%d threads; 1 to %d are possible, and 0 for %s",
+                      threads, MOST_THREADS, zero);
 }
 
 haul_status haul_set_num_threads(int threads)
 {
-    if (threads < 0 || threads > MOST_THREADS)
-        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_num_threads", "threads",
-                          "%d threads; 1 to %d are possible, and 0 for one per core", threads, MOST_THREADS);
-    haul_status status = threads ? HAUL_OK : haul__pool_check_environment("haul_set_num_threads");
-    if (status)
-        return status;
-    haul__pool_set_threads(threads);
-    return HAUL_OK;
+    static const char operation[] = "haul_set_num_threads";
+    haul_status       status = check_threads(threads, "one per core", operation);
+    if (!status && !threads)
+        status = haul__pool_check_environment(operation);
+    if (!status)
+        haul__pool_set_threads(threads);
+    return status;
+}
+
+haul_status haul_set_scope_threads(int threads)
+{
+    haul_status status = check_threads(threads, "the process's number", "haul_set_scope_threads");
+    if (!status)
+        haul__thread()->words[HAUL__THREADS] = (uint32_t)threads;
+    return status;
 }
 
 int haul_num_threads(void)
@@ -150,9 +176,11 @@ static inline void pause_briefly(void)
 #endif
 }
 
+/* For a thread of the pool. */
 static bool work_is_left(void)
 {
-    return (atomic_load(&pool.ticket) & LEFT_MASK) != 0 || atomic_load(&pool.quit);
+    const uint64_t units = atomic_load(&pool.ticket) & LEFT_MASK, seats = atomic_load(&pool.seats) & LEFT_MASK;
+    return (units && seats) || atomic_load(&pool.quit);
 }
 
 static bool units_are_done(void)
@@ -193,12 +221,26 @@ static int64_t pieces_of(int64_t count, int64_t grain)
     return count / grain + (count % grain != 0);
 }
 
-/* Claim and do units until none is left; how many were done here. */
-static int run_units(void)
+/* Take a seat of the job; false if none is left, or the job is over. */
+static bool join(uint64_t job)
+{
+    uint64_t seats = atomic_load(&pool.seats);
+    while (seats >> LEFT_BITS == job && (seats & LEFT_MASK))
+        if (atomic_compare_exchange_weak(&pool.seats, &seats, seats - 1))
+            return true;
+    return false;
+}
+
+/* Claim and do units until none is left; how many were done here. `job` is the one that the thread takes part in, NONE
+ * of a thread of the pool. All that it does is of one job, which cannot end before it reports. */
+static int run_units(uint64_t job)
 {
     int      done = 0;
     uint64_t ticket = atomic_load(&pool.ticket);
     while (ticket & LEFT_MASK) {
+        if (ticket >> LEFT_BITS != job && !join(ticket >> LEFT_BITS))
+            return done;
+        job = ticket >> LEFT_BITS;
         haul__range_fn *fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
         void           *context = atomic_load_explicit(&pool.context, memory_order_relaxed);
         int64_t         count = atomic_load_explicit(&pool.count, memory_order_relaxed);
@@ -241,7 +283,7 @@ static void *worker(void *unused)
 {
     (void)unused;
     while (!atomic_load(&pool.quit)) {
-        report_done(run_units());
+        report_done(run_units(NONE));
         if (!watch(work_is_left))
             sleep_until_work();
     }
@@ -296,7 +338,7 @@ static void stop_workers(void)
 static void forget_workers(void)
 {
     pool.workers = 0;
-    pool.failed_at = 0;
+    pool.sized_for = pool.failed_at = 0;
     atomic_store(&pool.quit, false);
     atomic_fetch_and(&pool.ticket, ~LEFT_MASK); /* nothing is left of a job of the parent */
     atomic_store(&pool.pending, 0);
@@ -312,11 +354,16 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, forget_workers);
 }
 
-/* Have as many workers as are wanted, or as many as the system gives. The list is the process's, not an operation's:
- * it is not counted among the blocks that tests look at. */
-static void adjust_workers(int threads)
+/* Have as many workers as the process and this job want, or as many as the system gives. There may be more, which
+ * another scope wanted, until the process's number changes. The list is the process's, not an operation's: it is not
+ * counted among the blocks that tests look at. */
+static void adjust_workers(int job_threads)
 {
-    if (pool.workers == threads - 1 || pool.failed_at == threads)
+    const int process = process_threads(), threads = job_threads > process ? job_threads : process;
+    if (pool.sized_for == process && (pool.workers >= threads - 1 || (pool.failed_at && threads >= pool.failed_at)))
+        return;
+    pool.sized_for = process;
+    if (pool.workers == threads - 1)
         return;
     pthread_once(&once, prepare);
     stop_workers();
@@ -369,7 +416,7 @@ static void wait_for_units(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void run_job(int64_t count, int64_t grain, haul__range_fn *fn, void *context)
+static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *fn, void *context)
 {
     int64_t pieces = pieces_of(count, grain);
     int     units = pieces < MOST_UNITS ? (int)pieces : MOST_UNITS;
@@ -380,9 +427,10 @@ static void run_job(int64_t count, int64_t grain, haul__range_fn *fn, void *cont
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
     atomic_store_explicit(&pool.pending, units, memory_order_relaxed);
     uint64_t job = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> LEFT_BITS) + 1;
+    atomic_store(&pool.seats, job << LEFT_BITS | (uint64_t)(threads - 1));
     atomic_store(&pool.ticket, job << LEFT_BITS | (uint64_t)units);
-    wake_workers(units - 1);
-    report_done(run_units());
+    wake_workers(units < threads ? units - 1 : threads - 1);
+    report_done(run_units(job));
     wait_for_units();
 }
 
@@ -399,7 +447,7 @@ void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *
     }
     adjust_workers(threads);
     if (pool.workers)
-        run_job(count, grain, fn, context);
+        run_job(count, grain, threads, fn, context);
     else
         run_pieces(fn, context, count, grain, 0, pieces_of(count, grain));
     atomic_store(&pool.taken, false);

@@ -26,9 +26,10 @@ void haul__thread_forget(haul__thread_handle *handle);
 /* Cores that this process may use. */
 int haul__core_count(void);
 
-/* Threads that share an operation's work, the caller included. */
+/* Threads that share the work of an operation which the calling thread starts, itself included. */
 int haul__pool_threads(void);
-int haul__pool_set_threads(int threads); /* 0: one a core; returns what is set */
+/* For the process: what threads use whose scope has no number of its own. 0: one a core; returns what is set. */
+int haul__pool_set_threads(int threads);
 
 /* An error if HAUL_NUM_THREADS is set to something other than a number of threads. */
 haul_status haul__pool_check_environment(const char *operation);

@@ -133,8 +133,10 @@ static bool is_open(const haul_scope *scope)
     return false;
 }
 
-static haul_status check_open(const haul_scope *scope, const char *operation)
+haul_status haul__scope_check(const haul_scope *scope, const char *operation)
 {
+    if (!scope)
+        return haul__fail_null(operation, "scope");
     if (is_open(scope))
         return HAUL_OK;
     return haul__fail(HAUL_STATE, operation, "scope",
@@ -158,7 +160,7 @@ haul_status haul_scope_pop(haul_scope *scope)
 {
     if (!scope)
         return HAUL_OK;
-    haul_status status = check_open(scope, "haul_scope_pop");
+    haul_status status = haul__scope_check(scope, "haul_scope_pop");
     if (status == HAUL_OK)
         pop_to(scope);
     return status;
@@ -222,11 +224,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
 
 void *haul_scope_return(haul_scope *scope, void *result)
 {
-    if (!scope) {
-        haul__fail_null("haul_scope_return", "scope");
-        return NULL;
-    }
-    if (check_open(scope, "haul_scope_return") != HAUL_OK)
+    if (haul__scope_check(scope, "haul_scope_return") != HAUL_OK)
         return NULL;
     if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
         result = NULL;

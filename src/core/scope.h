@@ -25,6 +25,9 @@ struct haul_scope {
 haul_status haul__scope_open(haul_scope *scope, const char *operation);
 void        haul__scope_close(haul_scope *scope);
 
+/* Refuses a scope that is not open on this thread. */
+haul_status haul__scope_check(const haul_scope *scope, const char *operation);
+
 /* Take an object out of `scope`, or out of one that was opened after it, so that it survives: the caller holds its
  * reference then. False if another scope or nobody owns it: nothing has changed. The object must be alive. */
 bool haul__scope_take(haul_scope *scope, void *object);

@@ -155,7 +155,11 @@ static haul_status infer_cast(haul__call *c)
     haul__form form = form_of(c->results[0]);
     c->results[0]->storage = haul__derived_find(c->operands[0], &form);
     a->kept = c->results[0]->storage != NULL;
-    return HAUL_OK;
+    if (a->kept || haul__check_dtype(a->dtype, c->device, c->operation->name))
+        return a->kept ? HAUL_OK : haul_error_status();
+    size_t bytes = (size_t)c->results[0]->count * haul__dtype_size(a->dtype);
+    c->results[0]->storage = haul__storage_alloc_apart(c->device, bytes, c->operation->name);
+    return c->results[0]->storage ? HAUL_OK : haul_error_status();
 }
 
 static haul_status compute_cast(haul__call *c)

@@ -7,16 +7,16 @@
 #include "memory/allocator.h"
 
 #include <haul/memory.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/spin.h"
 #include "events/events.h"
 #include "memory/block_events.h"
+#include "memory/budget.h"
 #include "memory/derived.h"
 #include "memory/dry_run.h"
+#include "memory/origins.h"
 #include "memory/size_class.h"
 
 /* Free blocks of a class whose uses are not over, in number and in bytes, beside which others are made. */
@@ -129,75 +129,38 @@ static void free_all(haul__block *blocks, const char *origin)
 
 /* ---- out of memory ---- */
 
-static const char *size_text(int64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double                   value = (double)bytes;
-    int                      unit = 0;
-    for (; value >= 1024 && unit < 6; unit++)
-        value /= 1024;
-    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return out;
-}
-
-/* Add up live blocks by origin, largest sum first; fills at most `capacity` rows and returns how many there are.
- * Locked. Every origin is visited once for each earlier block of another, which reports can afford. */
-static int sum_origins(struct haul__allocator *a, haul_memory_origin *out, int capacity)
-{
-    int found = 0;
-    for (const haul__block *block = a->live.next; block != &a->live; block = block->next) {
-        haul_memory_origin row = {.bytes = 0};
-        bool               seen = false;
-        for (const haul__block *b = a->live.next; b != block && !seen; b = b->next)
-            seen = strcmp(b->origin, block->origin) == 0;
-        if (seen)
-            continue;
-        snprintf(row.name, sizeof row.name, "%s", block->origin);
-        for (const haul__block *b = block; b != &a->live; b = b->next) {
-            if (strcmp(b->origin, block->origin) == 0) {
-                row.bytes += (int64_t)b->bytes;
-                row.blocks++;
-            }
-        }
-        found++;
-        int at = found <= capacity ? found - 1 : capacity;
-        if (at == capacity && capacity > 0 && out[capacity - 1].bytes < row.bytes)
-            at = capacity - 1; /* the smallest makes room */
-        for (; at < capacity && at > 0 && out[at - 1].bytes < row.bytes; at--)
-            out[at] = out[at - 1];
-        if (at < capacity)
-            out[at] = row;
-    }
-    return found;
-}
-
 static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
 {
     haul_device       *device = a->device;
     haul_memory_origin rows[3];
-    char               asked[32], used[32], limit[32], who[200] = "", one[32], left[128] = "";
-    size_t             at = 0;
+    char               asked[32], used[32], limit[32], who[200], left[128] = "";
     haul__spin_lock(&a->lock);
     haul_memory_stats stats = a->stats;
-    int               count = sum_origins(a, rows, 3);
+    int               count = haul__sum_origins(&a->live, NULL, rows, 3);
     haul__spin_unlock(&a->lock);
-    for (int i = 0; i < count && i < 3; i++)
-        at += (size_t)snprintf(who + at, sizeof who - at, "%s%s %s", i ? ", " : " (by ", rows[i].name,
-                               size_text(rows[i].bytes, one, sizeof one));
-    if (count > 0)
-        snprintf(who + at, sizeof who - at, count > 3 ? ", ...)" : ")");
-    size_text((int64_t)bytes, asked, sizeof asked);
-    size_text(stats.allocated, used, sizeof used);
+    haul__origins_text(rows, count, who, sizeof who);
+    haul__size_text((int64_t)bytes, asked, sizeof asked);
+    haul__size_text(stats.allocated, used, sizeof used);
     if (stats.limit > 0)
         return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
                           "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free "
                           "tensors, or raise the limit with haul_memory_set_limit",
-                          device->name, asked, used, size_text(stats.limit, limit, sizeof limit), who);
+                          device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
     haul__device_memory_left(device, left, sizeof left);
     return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
                       "out of memory on %s: asked for %s, which the device does not have beside %s in use%s%s%s; lower "
                       "the batch size or free tensors",
                       device->name, asked, used, who, left[0] ? "; " : "", left);
+}
+
+static haul_status fail_over(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
+{
+    haul_memory_origin rows[3];
+    char               who[200];
+    haul__spin_lock(&a->lock);
+    int count = haul__sum_origins(&a->live, over, rows, 3);
+    haul__spin_unlock(&a->lock);
+    return haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
 }
 
 /* ---- getting blocks ---- */
@@ -333,17 +296,14 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     return block_new(a, bin, bytes, needed, origin);
 }
 
-static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+static haul__block *block_find(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget, bool needed,
+                               const char *origin)
 {
-    int bin = haul__bin_of(bytes, a->pinned);
-    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
-        fail_full(a, bytes, origin);
-        return NULL;
-    }
     haul__spin_lock(&a->lock);
     haul__block *block = take_free(a, bin);
     if (block) {
         block->origin = origin;
+        block->budget = budget;
         go_live(a, block, true);
     }
     haul__spin_unlock(&a->lock);
@@ -352,6 +312,7 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     block = block_make(a, bin, bytes, needed, origin);
     if (block) {
         block->origin = origin;
+        block->budget = budget;
         haul__spin_lock(&a->lock);
         go_live(a, block, false);
         haul__spin_unlock(&a->lock);
@@ -359,16 +320,50 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     return block;
 }
 
+/* The same within the limits of the thread's scopes. */
+static haul__block *block_find_within(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget,
+                                      bool needed, const char *origin)
+{
+    const int64_t size = (int64_t)haul__bin_bytes(bin);
+    haul__budget *over = haul__budget_charge(budget, a->device, size, false);
+    if (over) {
+        if (needed)
+            fail_over(a, over, bytes, origin);
+        return NULL;
+    }
+    haul__block *block = block_find(a, bin, bytes, budget, needed, origin);
+    if (!block)
+        haul__budget_discharge(budget, a->device, size, false);
+    return block;
+}
+
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+{
+    int           bin = haul__bin_of(bytes, a->pinned);
+    haul__budget *budget = a->pinned ? NULL : haul__budget_now();
+    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
+        fail_full(a, bytes, origin);
+        return NULL;
+    }
+    if (__builtin_expect(budget != NULL, 0))
+        return block_find_within(a, bin, bytes, budget, needed, origin);
+    return block_find(a, bin, bytes, NULL, needed, origin);
+}
+
 static void block_put(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
+    haul__budget           *budget = block->budget;
+    const int64_t           bytes = (int64_t)block->bytes; /* the block is another's as soon as it is free */
     haul__spin_lock(&a->lock);
     ring_remove(block);
     block->next = a->bins[block->bin];
     a->bins[block->bin] = block;
-    a->stats.allocated -= (int64_t)block->bytes;
+    a->stats.allocated -= bytes;
     a->stats.live_blocks--;
     haul__spin_unlock(&a->lock);
+    if (__builtin_expect(budget != NULL, 0))
+        haul__budget_discharge(budget, a->device, bytes, false);
 }
 
 /* ---- storages ---- */
@@ -415,6 +410,15 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
         return storage;
     }
     return storage_in(allocator_of(device, false), device, bytes, true, origin);
+}
+
+haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin)
+{
+    void **setting = &haul__thread()->held[HAUL__BUDGET], *budget = *setting;
+    *setting = NULL;
+    haul__storage *storage = haul__storage_alloc(device, bytes, origin);
+    *setting = budget;
+    return storage;
 }
 
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
@@ -577,7 +581,7 @@ int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, in
         return -1;
     }
     haul__spin_lock(&a->lock);
-    int count = sum_origins(a, out, capacity > 0 ? capacity : 0);
+    int count = haul__sum_origins(&a->live, NULL, out, capacity > 0 ? capacity : 0);
     haul__spin_unlock(&a->lock);
     return count;
 }

@@ -16,7 +16,8 @@ struct haul__block {
     const char             *origin; /* the operation that asked; a string that lives for ever */
     uint64_t                id;     /* of the block, and of the storage that has it, for events; 0: not needed yet */
     uint64_t                storage;
-    bool                    quiet; /* a subscriber to events has it */
+    bool                    quiet;  /* a subscriber to events has it */
+    struct haul__budget    *budget; /* kept; the innermost that counts it; NULL: none */
     haul__uses              uses;
     haul__storage           own;         /* the storage that has it, while it is in use */
     haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
@@ -25,6 +26,9 @@ struct haul__block {
 /* A storage of `bytes` on `device` with refs 1; bytes == 0 and meta devices get no block. NULL with
  * HAUL_OUT_OF_MEMORY and a message that says what was asked, what is live by origin, and what the limit is. */
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin);
+
+/* The same, but no limit of a scope counts it: for what is kept with objects that other scopes and threads use, too. */
+haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin);
 
 /* Memory for the length of one library call, released with haul__object_release when the call was submitted: the block
  * remembers its use. NULL, with nothing recorded, for 0 bytes and where there is no memory beside what is cached: the

@@ -3,6 +3,7 @@
 
 #include "core/alloc.h"
 #include "memory/allocator.h"
+#include "memory/budget.h"
 #include "memory/size_class.h"
 
 /* ---- the run ---- */
@@ -80,13 +81,16 @@ typedef struct planned {
     haul__storage  storage;
     haul__dry_run *run; /* kept: a storage may live on after it */
     haul__account *account;
-    int64_t        bytes; /* of the size class */
+    haul__budget  *budget; /* kept; NULL: none counts it */
+    int64_t        bytes;  /* of the size class */
 } planned;
 
 static void planned_release(haul__storage *storage)
 {
     planned *p = (planned *)storage;
     atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
+    if (p->budget)
+        haul__budget_discharge(p->budget, p->account->device, p->bytes, true);
     haul__object_release(p->run);
     haul__small_free(p, sizeof *p);
 }
@@ -95,8 +99,15 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
 {
     haul__dry_run *run = haul__dry_run_now();
     int            bin = haul__bin_of(bytes, pinned);
-    planned       *p = run && bin >= 0 ? haul__small_alloc(sizeof *p) : NULL;
+    haul__budget  *budget = pinned || bin < 0 ? NULL : haul__budget_now(), *over = NULL;
+    if (budget && (over = haul__budget_charge(budget, device, (int64_t)haul__bin_bytes(bin), true))) {
+        haul__budget_fail(over, bytes, origin, "");
+        return NULL;
+    }
+    planned *p = run && bin >= 0 ? haul__small_alloc(sizeof *p) : NULL;
     if (!p) {
+        if (budget)
+            haul__budget_discharge(budget, device, (int64_t)haul__bin_bytes(bin), true);
         haul__fail_memory(origin, bytes);
         return NULL;
     }
@@ -107,6 +118,7 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     p->storage.uses = &p->storage.own_uses;
     p->storage.release = planned_release;
     p->run = run;
+    p->budget = budget;
     haul__object_keep(run);
     p->account = account_of(run, device, pinned);
     p->bytes = (int64_t)haul__bin_bytes(bin);

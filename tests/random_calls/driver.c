@@ -130,6 +130,11 @@ static haul_tensor *tensor(run *r)
     return object(r, TENSOR);
 }
 
+static haul_scope *scope(run *r)
+{
+    return r->depth && !one_in(r, 20) ? r->scopes[next(r) % (unsigned)r->depth] : memory(r);
+}
+
 static void hold(run *r, enum kind kind, const void *result)
 {
     if (result)
@@ -264,6 +269,8 @@ static void restock(run *r)
 {
     haul_set_device(haul_cpu());
     haul_memory_set_limit(haul_cpu(), (int64_t)1 << 30);
+    for (int i = 0; i < r->depth; i++)
+        haul_scope_set_memory_limit(r->scopes[i], haul_cpu(), (int64_t)1 << 30);
     haul_set_num_threads(2);
     haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2), haul_nn_relu());
     hold(r, MODULE, net);

@@ -1,0 +1,68 @@
+/* Sums of live memory by the operation that made it. */
+#include "memory/origins.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *haul__size_text(int64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double                   value = (double)bytes;
+    int                      unit = 0;
+    for (; value >= 1024 && unit < 6; unit++)
+        value /= 1024;
+    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+const char *haul__origins_text(const haul_memory_origin *rows, int count, char *out, size_t size)
+{
+    char   one[32];
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; i < count && i < 3 && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : " (by ", rows[i].name,
+                               haul__size_text(rows[i].bytes, one, sizeof one));
+    if (count > 0 && at < size)
+        snprintf(out + at, size - at, count > 3 ? ", ...)" : ")");
+    return out;
+}
+
+/* The next block from `b` on that counts; `live` itself at the end. */
+static const haul__block *counted_from(const haul__block *b, const haul__block *live, const haul__budget *only)
+{
+    while (b != live && only && !haul__budget_within(b->budget, only))
+        b = b->next;
+    return b;
+}
+
+/* Every origin is visited once for each earlier block of another, which reports can afford. */
+int haul__sum_origins(const haul__block *live, const haul__budget *only, haul_memory_origin *out, int capacity)
+{
+    const haul__block *first = counted_from(live->next, live, only);
+    int                found = 0;
+    for (const haul__block *block = first; block != live; block = counted_from(block->next, live, only)) {
+        haul_memory_origin row = {.bytes = 0};
+        bool               seen = false;
+        for (const haul__block *b = first; b != block && !seen; b = counted_from(b->next, live, only))
+            seen = strcmp(b->origin, block->origin) == 0;
+        if (seen)
+            continue;
+        snprintf(row.name, sizeof row.name, "%s", block->origin);
+        for (const haul__block *b = block; b != live; b = counted_from(b->next, live, only)) {
+            if (strcmp(b->origin, block->origin) == 0) {
+                row.bytes += (int64_t)b->bytes;
+                row.blocks++;
+            }
+        }
+        found++;
+        int at = found <= capacity ? found - 1 : capacity;
+        if (at == capacity && capacity > 0 && out[capacity - 1].bytes < row.bytes)
+            at = capacity - 1; /* the smallest makes room */
+        for (; at < capacity && at > 0 && out[at - 1].bytes < row.bytes; at--)
+            out[at] = out[at - 1];
+        if (at < capacity)
+            out[at] = row;
+    }
+    return found;
+}
