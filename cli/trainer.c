@@ -68,7 +68,9 @@ static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
 {
     if (!strcmp(o->optimizer, "sgd"))
         return haul_sgd(net, o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
-    return haul_adam(net, o->lr, .weight_decay = o->weight_decay, .decoupled = !strcmp(o->optimizer, "adamw"));
+    if (!strcmp(o->optimizer, "adam"))
+        return haul_adam(net, o->lr, .weight_decay = o->weight_decay);
+    return haul_adamw(net, o->lr, .weight_decay = o->weight_decay != 0 ? o->weight_decay : HAUL_ZERO);
 }
 
 /* What --precision asks for, of this thread and of the optimizer. */

@@ -201,7 +201,7 @@ static bool restore(trainer *t, const cJSON *object, int64_t *log_bytes)
         return false;
     }
     if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, &t->position) ||
-        haul_optimizer_set_lr(t->optimizer, t->options->lr) || haul_fill_into(t->window_loss, window_loss) ||
+        haul_optimizer_set(t->optimizer, 0, "lr", t->options->lr) || haul_fill_into(t->window_loss, window_loss) ||
         haul_fill_into(t->epoch_hits, (double)hits)) {
         complain_error();
         return false;

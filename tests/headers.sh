@@ -47,7 +47,7 @@ haul_loader *train(haul_module **module, haul_optimizer **optimizer)
 {
     *module = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 8, 3, .padding = {1, 1}), haul_nn_batch_norm(8), haul_nn_flatten(1),
                               haul_nn_linear(8, 10, .no_bias = true), haul_model_new("mlp", .outputs = 3));
-    *optimizer = haul_adam(*module, 0.1, .decoupled = true);
+    *optimizer = haul_adamw(*module, 0.1, .betas = {0.9, 0.95});
     haul_grad_scaler_new(*optimizer, .growth_interval = 100);
     return haul_loader_new(haul_cifar10("data", .test = true), .batch = 64, .shuffle = true);
 }
@@ -62,7 +62,7 @@ cat >layout.c <<'END'
 static_assert(sizeof(haul_axes) == 36 && offsetof(haul_axes, count) == 0, "");
 static_assert(sizeof(haul_reduce_options) == 48 && offsetof(haul_reduce_options, keepdim) == 44, "");
 static_assert(sizeof(haul_linear_options) == 16 && offsetof(haul_linear_options, relu) == 8, "");
-static_assert(sizeof(haul_adam_options) == 56 && offsetof(haul_adam_options, betas) == 16, "");
+static_assert(sizeof(haul_adam_options) == 64 && offsetof(haul_adam_options, betas) == 16, "");
 static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
 static_assert(sizeof(haul_model_options) == 88 && offsetof(haul_model_options, input) == 8, "");
 extern int unused;

@@ -25,13 +25,16 @@ LEFT_OUT = {
     "haul_unmap": "frees what the program still has a pointer to",
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
-         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR", "haul_safetensors": "SAFETENSORS"}
+         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
+         "haul_schedule": "SCHEDULE", "haul_safetensors": "SAFETENSORS"}
 VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
           "haul_device *": "device(r)", "haul_scope *": "scope(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
           "haul_tensor **": "one_in(r, 40) ? NULL : r->outs", "haul_module *const *": "r->modules",
           "const haul_named_tensor *": "one_in(r, 40) ? NULL : r->named",
           "const haul_text_pair *": "one_in(r, 40) ? NULL : r->pairs", "const int *": "one_in(r, 40) ? NULL : r->axes",
+          "const int64_t *": "one_in(r, 40) ? NULL : r->numbers", "const double *": "(const double *)memory(r)",
+          "haul_schedule *const *": "one_in(r, 40) ? NULL : r->schedules",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",

@@ -1,4 +1,4 @@
-/* Clipping of gradients by their norm, on one device and over two.
+/* Clipping of gradients by their norm and by value, on one device and over two.
  *
  * ctest: cuda */
 #include <haul/haul.h>
@@ -52,15 +52,94 @@ static void test_clip_grad__by_the_norm(void **state)
     haul_scope *scope = haul_scope_push();
     rig         r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
     assert_refused(haul_clip_grad_norm(NULL, 1), HAUL_INVALID_ARGUMENT, "module");
-    assert_refused(haul_clip_grad_norm(r.net, -1), HAUL_INVALID_ARGUMENT, "max_norm is -1");
-    assert_refused(haul_clip_grad_norm(r.net, NAN), HAUL_INVALID_ARGUMENT, "max_norm is nan");
+    assert_refused(haul_clip_grad_norm(r.net, -1), HAUL_INVALID_ARGUMENT, "the limit is -1");
+    assert_refused(haul_clip_grad_norm(r.net, NAN), HAUL_INVALID_ARGUMENT, "the limit is nan");
     haul_scope_pop(scope);
+}
+
+static void check_value_here(haul_device *device)
+{
+    rig    r = rig_on(haul_cpu(), device, new_sgd);
+    double g[SIZE], b[3];
+
+    set_gradients(&r, 1, 1, NAN);
+    assert_int_equal(read_values(haul_tensor_grad(r.a), g, SIZE), HAUL_OK);
+    assert_int_equal(read_values(haul_tensor_grad(r.b), b, 3), HAUL_OK);
+    assert_int_equal(haul_clip_grad_value(r.net, 0.5), HAUL_OK);
+    for (int i = 0; i < SIZE; i++)
+        g[i] = fmin(fmax(g[i], -0.5), 0.5);
+    for (int i = 0; i < 2; i++)
+        b[i] = fmin(fmax(b[i], -0.5), 0.5);
+    assert_close(haul_tensor_grad(r.a), g, SIZE, 0, "clamped");
+    double after[3];
+    assert_int_equal(read_values(haul_tensor_grad(r.b), after, 3), HAUL_OK);
+    assert_true(after[0] == b[0] && after[1] == b[1] && isnan(after[2]));
+}
+
+static void test_clip_grad__by_value(void **state)
+{
+    (void)state;
+    on_devices(check_value_here);
+    haul_scope *scope = haul_scope_push();
+    rig         r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
+    assert_int_equal(haul_clip_grad_value(r.net, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_clip_grad_value(NULL, 1), HAUL_INVALID_ARGUMENT);
+    haul_scope_pop(scope);
+}
+
+/* The gradients of a list and of an optimizer are others than those of the module. */
+static void test_clip_grad__of_lists_and_optimizers(void **state)
+{
+    (void)state;
+    haul_scope       *scope = haul_scope_push();
+    rig               r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
+    haul_named_tensor list[] = {{"b", r.b, false}, {"b", r.b, false}};
+    haul_optimizer   *of_b = haul_sgd(NULL, 1, .parameters = list, .count = 2);
+    for (int i = 0; i < 2; i++) {
+        double a[SIZE], b[3];
+        set_gradients(&r, 1, 1, 0);
+        assert_int_equal(read_values(haul_tensor_grad(r.a), a, SIZE), HAUL_OK);
+        assert_int_equal(read_values(haul_tensor_grad(r.b), b, 3), HAUL_OK);
+        double       norm = sqrt(b[0] * b[0] + b[1] * b[1] + b[2] * b[2]);
+        haul_tensor *before = i ? haul_clip_grad_norm(NULL, 0.5, .optimizer = of_b)
+                                : haul_clip_grad_norm(NULL, 0.5, .parameters = list, .count = 2);
+        assert_true(fabs(haul_item(before) - norm) < 1e-6);
+        for (int k = 0; k < 3; k++)
+            b[k] *= 0.5 / (norm + 1e-6);
+        assert_close(haul_tensor_grad(r.a), a, SIZE, 0, "not in the list");
+        assert_close(haul_tensor_grad(r.b), b, 3, 1e-7, "in the list");
+    }
+    assert_refused(haul_clip_grad_norm(r.net, 1, .optimizer = of_b), HAUL_INVALID_ARGUMENT, "one of the module");
+    haul_scope_pop(scope);
+}
+
+/* Without a scope nothing could own the norm: this is known before a gradient is scaled. */
+static void test_clip_grad__without_a_scope_changes_nothing(void **state)
+{
+    (void)state;
+    double      a[SIZE];
+    haul_scope *scope = haul_scope_push();
+    rig         r = rig_on(haul_cpu(), haul_cpu(), new_sgd);
+    set_gradients(&r, 1, 1, 0);
+    assert_int_equal(read_values(haul_tensor_grad(r.a), a, SIZE), HAUL_OK);
+    haul_module *net = haul_keep(r.net);
+    haul_tensor *p = haul_keep(r.a);
+    haul_scope_pop(scope);
+    assert_refused(haul_clip_grad_norm(net, 1e-3), HAUL_STATE, "no scope is open");
+    scope = haul_scope_push();
+    assert_close(haul_tensor_grad(p), a, SIZE, 0, "not scaled");
+    haul_scope_pop(scope);
+    haul_release(net);
+    haul_release(p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clip_grad__by_the_norm),
+        cmocka_unit_test(test_clip_grad__by_value),
+        cmocka_unit_test(test_clip_grad__of_lists_and_optimizers),
+        cmocka_unit_test(test_clip_grad__without_a_scope_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

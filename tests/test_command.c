@@ -196,7 +196,7 @@ static model model_new(void)
 static haul_status step(const model *m, double lr)
 {
     haul_scope *scope = haul_scope_push();
-    haul_status status = haul_optimizer_set_lr(m->optimizer, lr);
+    haul_status status = haul_optimizer_set(m->optimizer, 0, "lr", lr);
     if (!status)
         status = haul_backward(haul_sum(haul_square(haul_sub(m->parameter, m->target))), HAUL_NONE);
     if (!status)

@@ -369,7 +369,7 @@ static haul_optimizer *by_adam(haul_module *net)
 
 static haul_optimizer *by_adamw(haul_module *net)
 {
-    return haul_adam(net, 0.003, .weight_decay = 1e-2, .decoupled = true);
+    return haul_adamw(net, 0.003, .weight_decay = 1e-2);
 }
 
 #define PICTURES(n, size)                                                                                              \

@@ -78,7 +78,7 @@ static everything state_of(const training *t)
     add(&e, tensors, haul_optimizer_state(t->optimizer, tensors, 64));
     e.random = haul_random_state_get();
     e.steps = haul_optimizer_steps(t->optimizer);
-    e.lr = haul_optimizer_lr(t->optimizer);
+    e.lr = haul_optimizer_get(t->optimizer, 0, "lr");
     return e;
 }
 
@@ -101,7 +101,7 @@ static void test_checkpoint__training_goes_on_to_the_same_bits(void **state)
         training               whole = begin(1, adam);
         for (int i = 0; i < 3; i++)
             step(&whole);
-        haul_optimizer_set_lr(whole.optimizer, 0.0123456789);
+        haul_optimizer_set(whole.optimizer, 0, "lr", 0.0123456789);
         assert_int_equal(
             haul_save_checkpoint("run.ckpt", whole.net, whole.optimizer, (haul_training_position){2, 345}, &extra, 1),
             HAUL_OK);

@@ -86,8 +86,8 @@ static void test_options__none_need_be_given(void **state)
     haul_module *net = haul_nn_linear(2, 2);
 
     (void)state;
-    assert_true(haul_optimizer_lr(haul_sgd(net, 0.25)) == 0.25);
-    assert_true(haul_optimizer_lr(haul_adam(net, 0)) == 0);
+    assert_true(haul_optimizer_get(haul_sgd(net, 0.25), 0, "lr") == 0.25);
+    assert_true(haul_optimizer_get(haul_adam(net, 0), 0, "lr") == 0);
     assert_int_equal(haul_loader_batches(haul_loader_new(haul_blobs(5))), 5);
 }
 

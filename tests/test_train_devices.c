@@ -27,7 +27,7 @@ static haul_optimizer *make_sgd(haul_module *net)
 
 static haul_optimizer *make_adamw(haul_module *net)
 {
-    return haul_adam(net, 1e-3, .weight_decay = 1e-2, .decoupled = true);
+    return haul_adamw(net, 1e-3, .weight_decay = 1e-2);
 }
 
 static double step(haul_module *net, haul_optimizer *optimizer, const haul_batch *batch)

@@ -78,10 +78,21 @@ LINES = [
     ("haul_sgd(s->net, .momentum = 0.9)", "haul_sgd(s->net, 0.01, .momentum = 0.9)"),
     ("haul_sgd(s->net, 0.01, 0.9)", "haul_sgd(s->net, 0.01, .momentum = 0.9, .nesterov = true)"),
     ("haul_adam(s->net)", "haul_adam(s->net, 0.001)"),
-    ("haul_adam(s->net, .decoupled = true)", "haul_adam(s->net, 0.001, .decoupled = true)"),
+    ("haul_adamw(s->net)", "haul_adamw(s->net, 0.001)"),
+    ("haul_adamw(s->net, .weight_decay = 0)", "haul_adamw(s->net, 0.001, .weight_decay = HAUL_ZERO)"),
+    ("haul_rmsprop(s->net)", "haul_rmsprop(s->net, 0.01)"),
+    ("haul_rmsprop(s->net, 0.01, 0.9)", "haul_rmsprop(s->net, 0.01, .alpha = 0.9, .centered = true)"),
+    ("haul_clip_grad_norm(s->net)", "haul_clip_grad_norm(s->net, 1)"),
+    ("haul_clip_grad_value(s->net, 1, s->optimizer)", "haul_clip_grad_value(NULL, 1, .optimizer = s->optimizer)"),
     ("haul_adam(s->net, 0.001, 0.9, 0.999)", "haul_adam(s->net, 0.001, .betas = {0.9, 0.999})"),
     ("haul_adam(s->net, 0.001, .beta1 = 0)", "haul_adam(s->net, 0.001, .betas = {HAUL_ZERO, 0.999})"),
     ("haul_grad_scaler_new(s->optimizer, 1024)", "haul_grad_scaler_new(s->optimizer, .init_scale = 1024)"),
+    ("haul_schedule_staircase(s->optimizer, 10, 0.5)", "haul_schedule_staircase(s->optimizer, 10, .factor = 0.5)"),
+    ("haul_schedule_cosine(s->optimizer, 10, 0.5)", "haul_schedule_cosine(s->optimizer, 10, .minimum = 0.5)"),
+    ("haul_schedule_warm_up(s->optimizer, 10, 0.5)", "haul_schedule_warm_up(s->optimizer, 10, .from = HAUL_ZERO)"),
+    ("haul_schedule_one_cycle(s->optimizer, 0.5, 10, 0.25)",
+     "haul_schedule_one_cycle(s->optimizer, 0.5, 10, .rise = 0.25, .momentum = {0.8, 0.9})"),
+    ("haul_schedule_plateau(s->optimizer, 0.5)", "haul_schedule_plateau(s->optimizer, .patience = HAUL_ZERO)"),
     ("haul_loader_new(s->data, 64)", "haul_loader_new(s->data, .batch = 64, .shuffle = true)"),
     ("haul_loader_new(s->data, .mean = 0)", "haul_loader_new(s->data, .normalise = {HAUL_ZERO, 1})"),
     ('haul_cifar10("data", true)', 'haul_cifar10("data", .test = true)'),
@@ -93,8 +104,10 @@ LINES = [
     ('haul_load_weights("w", s->net, "encoder.")', 'haul_load_weights("w", s->net, .prefix = "encoder.")'),
     ("haul_events_subscribe(s->hear, HAUL_EVENT_COPY)", "haul_events_subscribe(s->hear, .kinds = HAUL_EVENT_COPY)"),
 ]
-# C++ fills this struct in by position without a warning.
+# C++ fills these structs in by position without a warning.
 ONLY_C = [
+    ("haul_optimizer_add_group(s->optimizer, s->net)",
+     "haul_optimizer_add_group(s->optimizer, .module = s->net, .lr = 0.1)"),
     ("haul_sum(s->x, .haul__axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
 ]
 EVERYTHING = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]

@@ -23,6 +23,7 @@
 #include <haul/optim.h>
 #include <haul/placement.h>
 #include <haul/random.h>
+#include <haul/schedule.h>
 #include <haul/scope.h>
 #include <haul/sync.h>
 #include <haul/tensor.h>

@@ -37,7 +37,7 @@ static haul_status begin(haul__call *c, const haul__operation *operation, const 
     c->into = false;
     c->records = c->inferred = c->fits = false;
     c->wanted = 0;
-    c->writes = c->saves = c->saves_results = 0;
+    c->writes = c->wrote = c->saves = c->saves_results = 0;
     c->view_of = -1;
     c->partner = NULL;
     c->operands = c->own_operands;
@@ -96,9 +96,9 @@ static haul_status compute(haul__call *c)
     return status;
 }
 
-static void count_versions(const haul__call *c)
+static void count_versions(const haul__call *c, uint64_t written)
 {
-    for (uint64_t left = c->writes; left; left &= left - 1)
+    for (uint64_t left = written; left; left &= left - 1)
         haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
 }
 
@@ -174,8 +174,7 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         status = compute(c);
     if (status)
         give_back(c);
-    else
-        count_versions(c);
+    count_versions(c, status ? c->wrote : c->writes);
     return status;
 }
 
@@ -273,8 +272,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
         status = finish_targets(c, outs);
     if (status)
         give_back(c);
-    else
-        count_versions(c);
+    count_versions(c, status ? c->wrote : c->writes);
     return status;
 }
 

@@ -178,6 +178,7 @@ struct haul__call {
     bool         fits;                              /* all operands are laid out as the descriptor asks */
     uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
     uint64_t     writes;               /* operands that are changed in place; infer may clear bits */
+    uint64_t     wrote;                /* of these: changed already when a later part of compute fails */
     uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
     int          view_of;              /* the operand whose storage result 0 shares; -1: none */
     haul_device *partner; /* results on the CPU will be copied from or to it: pinned memory pays; or NULL */

@@ -186,7 +186,7 @@ static haul_status check_optimizer(haul_module *module, haul_optimizer *optimize
         return haul_error_status();
     haul_status status = haul__optimizer_check_module(optimizer, tensors, count, operation);
     if (status == HAUL_OK && alone)
-        status = haul__optimizer_check_alone(optimizer, tensors, count, operation);
+        status = haul__optimizer_check_alone(&optimizer, 1, tensors, count, operation);
     haul__free(tensors);
     return status;
 }
@@ -194,7 +194,7 @@ static haul_status check_optimizer(haul_module *module, haul_optimizer *optimize
 static haul_status read_values(numbers *out, haul_optimizer *optimizer, haul_training_position position)
 {
     haul_random_state random = haul_random_state_get();
-    double            lr = haul_optimizer_lr(optimizer);
+    double            lr = haul_optimizer_get(optimizer, 0, "lr");
     int64_t           steps = haul_optimizer_steps(optimizer);
     if (steps < 0) /* they are on a device that cannot be read */
         return haul_error_status();
@@ -334,6 +334,6 @@ haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_opt
     memcpy(&lr, &values.lr_bits, sizeof lr);
     haul_random_state_set((haul_random_state){values.random_seed, values.random_offset});
     *position = (haul_training_position){(int64_t)values.epoch, (int64_t)values.batch};
-    status = haul_optimizer_set_lr(optimizer, lr);
+    status = haul_optimizer_set(optimizer, 0, "lr", lr);
     return status ? haul__fail_within(LOAD_CHECKPOINT) : HAUL_OK;
 }

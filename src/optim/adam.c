@@ -1,6 +1,7 @@
-/* Adam (Kingma, Ba 2015), and AdamW (Loshchilov, Hutter 2019) with .decoupled, with the order of roundings of
- * torch.optim: m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g p -= lr / (1 - beta1^t) * m / (sqrt(v) /
- * sqrt(1 - beta2^t) + eps) */
+/* Adam (Kingma, Ba 2015), and AdamW (Loshchilov, Hutter 2019), which differ in what weight decay does. The order of
+ * roundings is that of torch.optim:
+ *   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+ *   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
 #include <math.h>
 
 #include "core/error.h"
@@ -74,16 +75,6 @@ typedef struct adam_settings {
 
 /* ---- a step ---- */
 
-static haul_status adam_prepare(const haul_tensor *parameter, bool guarded)
-{
-    haul_device *device = parameter->storage->device;
-    int          kernel = guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
-
-    if (!haul__device_computes(device))
-        return HAUL_OK;
-    return haul__kernel_for(device, kernel, parameter->dtype) ? HAUL_OK : haul_error_status();
-}
-
 enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND, OPERANDS };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
@@ -105,10 +96,11 @@ static adam_params params_of(const adam_settings *s, haul_dtype dtype)
                          .from = s->from};
 }
 
-static haul_status step_one(const haul__call *c, haul_tensor *const *in, adam_params *params)
+static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
-    haul_dtype dtype = in[PARAMETER]->dtype;
-    bool       guarded = !haul__is_none(in[FOUND]);
+    adam_params *params = of_all;
+    haul_dtype   dtype = in[PARAMETER]->dtype;
+    bool         guarded = !haul__is_none(in[FOUND]);
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->m_at = in[EXP_AVG]->offset;
@@ -128,10 +120,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, adam_pa
 static haul_status compute(haul__call *c)
 {
     adam_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
-    haul_status status = HAUL_OK;
-    for (int i = 0; i < c->count && !status; i += OPERANDS)
-        status = step_one(c, c->operands + i, &params);
-    return status;
+    return haul__step_each(c, step_one, &params);
 }
 
 /* A step of some parameters. `made` and `found` are there where there is a guard. */
@@ -152,36 +141,35 @@ HAUL__OPERATION(adam) = {
     .flops = 14,
 };
 
-/* ---- the optimizer ---- */
+/* ---- the optimizers ---- */
 
-static adam_settings settings_of(const haul_optimizer *o)
+enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY };
+
+static unsigned states(const double *values)
 {
-    adam_settings s = *(const adam_settings *)o->settings;
-
-    s.lr = o->lr;
-    return s;
+    (void)values;
+    return 3;
 }
 
-static bool has_state(const haul_optimizer *o)
+static int kernel(const double *values, bool guarded)
 {
-    (void)o;
-    return true;
+    (void)values;
+    return guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
 }
 
-static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
-{
-    (void)o;
-    return adam_prepare(e->parameter, guarded);
-}
-
-static haul_status update(haul_optimizer *o, const haul__update *updates, int count)
+static haul_status update(const double *values, const haul__update *updates, int count, bool decoupled)
 {
     haul_tensor  *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
-    adam_settings s = settings_of(o);
     bool          guarded = updates->guard.found != NULL;
+    adam_settings s = {.lr = values[LR],
+                       .beta1 = values[BETA1],
+                       .beta2 = values[BETA2],
+                       .eps = values[EPS],
+                       .weight_decay = values[WEIGHT_DECAY],
+                       .decoupled = decoupled,
+                       .step = updates->entry->steps,
+                       .from = guarded ? updates->guard.from : 0};
 
-    s.step = updates->entry->steps;
-    s.from = guarded ? updates->guard.from : 0;
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
         in[PARAMETER] = u->entry->parameter;
@@ -194,15 +182,61 @@ static haul_status update(haul_optimizer *o, const haul__update *updates, int co
     return haul__apply(&haul__operation_adam, &s, operands, count * OPERANDS, NULL);
 }
 
-static const haul__optimizer_kind kind = {
+static haul_status update_adam(const double *values, const haul__update *updates, int count)
+{
+    return update(values, updates, count, false);
+}
+
+static haul_status update_adamw(const double *values, const haul__update *updates, int count)
+{
+    return update(values, updates, count, true);
+}
+
+#define ADAM_SETTINGS                                                                                                  \
+    {                                                                                                                  \
+        {"lr", 0, INFINITY, false}, {"beta1", 0, 1, false}, {"beta2", 0, 1, false}, {"eps", 0, INFINITY, false},       \
+        {                                                                                                              \
+            "weight_decay", 0, INFINITY, false                                                                         \
+        }                                                                                                              \
+    }
+
+static const haul__optimizer_kind adam = {
     .name = "adam",
+    .settings = ADAM_SETTINGS,
+    .momentum = BETA1,
     .state_count = 2,
     .state_names = {"exp_avg", "exp_avg_sq"},
     .saves_steps = true,
-    .has_state = has_state,
-    .prepare = prepare,
-    .update = update,
+    .states = states,
+    .kernel = kernel,
+    .update = update_adam,
 };
+
+static const haul__optimizer_kind adamw = {
+    .name = "adamw",
+    .settings = ADAM_SETTINGS,
+    .momentum = BETA1,
+    .state_count = 2,
+    .state_names = {"exp_avg", "exp_avg_sq"},
+    .saves_steps = true,
+    .states = states,
+    .kernel = kernel,
+    .update = update_adamw,
+};
+
+/* Adam and AdamW have the same options, but for the default of weight decay, which is read already. */
+static haul_optimizer *make(const haul__optimizer_kind *kind, const haul_adam_options *o, const char *operation)
+{
+    double betas[2] = {o->betas[0], o->betas[1]};
+    if (haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}))
+        return NULL;
+    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
+                                               [BETA1] = betas[0],
+                                               [BETA2] = betas[1],
+                                               [EPS] = haul__option(o->eps, 1e-8),
+                                               [WEIGHT_DECAY] = o->weight_decay};
+    return haul__optimizer_new(kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
+}
 
 haul_optimizer *haul_adam_with(const haul_adam_options *options)
 {
@@ -212,18 +246,23 @@ haul_optimizer *haul_adam_with(const haul_adam_options *options)
         haul__fail_null(operation, "options");
         return NULL;
     }
-    double betas[2] = {options->betas[0], options->betas[1]}, eps = haul__option(options->eps, 1e-8);
-    if (haul__optimizer_number(options->lr, 0, INFINITY, operation, "lr") ||
-        haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}) ||
-        haul__optimizer_number(betas[0], 0, 1, operation, "betas[0]") ||
-        haul__optimizer_number(betas[1], 0, 1, operation, "betas[1]") ||
-        haul__optimizer_number(eps, 0, INFINITY, operation, "eps") ||
-        haul__optimizer_number(options->weight_decay, 0, INFINITY, operation, "weight_decay"))
+    return make(&adam, options, operation);
+}
+
+haul_optimizer *haul_adamw_with(const haul_adamw_options *o)
+{
+    static const char operation[] = "haul_adamw";
+
+    if (!o) {
+        haul__fail_null(operation, "options");
         return NULL;
-    adam_settings s = {.beta1 = betas[0],
-                       .beta2 = betas[1],
-                       .eps = eps,
-                       .weight_decay = options->weight_decay,
-                       .decoupled = options->decoupled};
-    return haul__optimizer_new(&kind, options->module, options->lr, &s, sizeof s, operation);
+    }
+    const haul_adam_options options = {.module = o->module,
+                                       .lr = o->lr,
+                                       .betas = {o->betas[0], o->betas[1]},
+                                       .eps = o->eps,
+                                       .weight_decay = haul__option(o->weight_decay, 0.01),
+                                       .parameters = o->parameters,
+                                       .count = o->count};
+    return make(&adamw, &options, operation);
 }

@@ -1,4 +1,5 @@
-/* Clipping gradients by their common norm (Pascanu, Mikolov, Bengio 2013), without a wait for the device. */
+/* Clipping gradients by their common norm (Pascanu, Mikolov, Bengio 2013) or by value, without a wait for the device.
+ */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/optim.h>
@@ -9,23 +10,76 @@
 #include "core/error.h"
 #include "core/half.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "nn/tensors.h"
-
-static const char operation[] = "haul_clip_grad_norm";
+#include "optim/optimizer.h"
+#include "optim/parameters.h"
 
 typedef struct gradients {
-    haul_tensor **items, **squares;
+    haul_tensor **items;   /* each once */
+    haul_tensor **numbers; /* one for each, on its device */
     int           count;
 } gradients;
 
-/* Each once, though a parameter may have two names. */
-static void add_gradient(gradients *all, haul_tensor *g)
+/* ---- which ---- */
+
+static haul_named_tensor *list_of_optimizer(haul_optimizer *o, const char *operation, int *count)
 {
-    for (int i = 0; i < all->count; i++)
-        if (all->items[i] == g)
-            return;
-    all->items[all->count++] = g;
+    if (haul__check_object(o, &haul__optimizer_class, operation, "optimizer"))
+        return NULL;
+    haul_named_tensor *list = haul__calloc((size_t)o->count + 1, sizeof *list);
+    if (list)
+        *count = haul_optimizer_parameters(o, HAUL_ALL_GROUPS, list, o->count);
+    else
+        haul__fail_memory(operation, (size_t)o->count * sizeof *list);
+    return list;
 }
+
+static haul_named_tensor *list_of(const haul_clip_options *o, const char *operation, int *count)
+{
+    if (!!o->module + !!o->parameters + !!o->optimizer > 1) {
+        haul__fail(
+            HAUL_INVALID_ARGUMENT, operation, "module",
+            "one of the module, .parameters and .optimizer is expected; pass NULL for the module with the others");
+        return NULL;
+    }
+    return o->optimizer ? list_of_optimizer(o->optimizer, operation, count)
+                        : haul__parameter_list(o->module, o->parameters, o->count, operation, count);
+}
+
+static haul_status find_gradients(gradients *all, const haul_clip_options *o, const char *operation)
+{
+    int                n = 0;
+    haul_named_tensor *list = list_of(o, operation, &n);
+    if (!list)
+        return haul_error_status();
+    all->items = haul__calloc((size_t)n + 1, sizeof *all->items);
+    all->numbers = haul__calloc((size_t)n + 1, sizeof *all->numbers);
+    haul_status status = all->items && all->numbers ? HAUL_OK : haul__fail_memory(operation, (size_t)n * sizeof *list);
+    for (int i = 0; i < n && !status; i++)
+        if (list[i].tensor->grad)
+            all->items[all->count++] = list[i].tensor->grad;
+    haul__free(list);
+    return status;
+}
+
+static void free_gradients(gradients *all)
+{
+    haul__free(all->items);
+    haul__free(all->numbers);
+}
+
+static haul_status check(const haul_clip_options *o, const char *operation)
+{
+    if (!o)
+        return haul__fail_null(operation, "options");
+    if (!(o->limit >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "limit", "the limit is %g; it must be at least 0",
+                          o->limit);
+    return HAUL_OK;
+}
+
+/* ---- by the norm ---- */
 
 static haul_tensor *square_sum(haul_tensor *g, haul_device *home)
 {
@@ -42,57 +96,67 @@ static haul_tensor *norm_of(gradients *all)
     if (!all->count)
         return haul_to(haul_scalar(0), home);
     for (int i = 0; i < all->count; i++)
-        if (haul__failed(all->squares[i] = square_sum(all->items[i], home)))
+        if (haul__failed(all->numbers[i] = square_sum(all->items[i], home)))
             return NULL;
-    return haul_sqrt(haul_sum(haul_stack(all->squares, all->count, 0)));
+    return haul_sqrt(haul_sum(haul_stack(all->numbers, all->count, 0)));
 }
 
-static haul_status scale_all(const gradients *all, haul_tensor *norm, double max_norm)
+/* The factor is everywhere before the first gradient is changed. */
+static haul_status scale_all(gradients *all, haul_tensor *norm, double limit)
 {
-    haul_tensor *factor = haul_clamp(haul_mul_scalar(haul_reciprocal(haul_add_scalar(norm, 1e-6)), max_norm), 0, 1);
+    haul_tensor *factor = haul_clamp(haul_mul_scalar(haul_reciprocal(haul_add_scalar(norm, 1e-6)), limit), 0, 1);
     haul_status  status = haul__status_of(factor);
 
     for (int i = 0; i < all->count && !status; i++) {
-        haul_tensor *g = all->items[i];
-        haul_tensor *here = haul_to(factor, g->storage->device, .dtype = g->dtype);
-        status = haul__failed(here) ? haul_error_status() : haul_mul_into(g, g, here);
+        all->numbers[i] = haul_to(factor, all->items[i]->storage->device, .dtype = all->items[i]->dtype);
+        status = haul__status_of(all->numbers[i]);
     }
+    for (int i = 0; i < all->count && !status; i++)
+        status = haul_mul_into(all->items[i], all->items[i], all->numbers[i]);
     return status;
 }
 
-static haul_tensor *clip(haul_module *module, double max_norm)
+static haul_tensor *clip_norm(const haul_clip_options *o, const char *operation)
 {
-    int                n = 0;
-    haul_named_tensor *tensors = haul__module_tensor_list(module, &n);
-    gradients all = {haul__calloc((size_t)n + 1, sizeof *all.items), haul__calloc((size_t)n + 1, sizeof *all.squares),
-                     0};
-    haul_tensor *norm = NULL;
-
-    if (tensors && all.items && all.squares) {
-        for (int i = 0; i < n; i++)
-            if (!tensors[i].is_buffer && tensors[i].tensor->grad)
-                add_gradient(&all, tensors[i].tensor->grad);
-        norm = norm_of(&all);
-        if (!haul__failed(norm) && scale_all(&all, norm, max_norm))
-            norm = NULL;
-    } else if (tensors) {
-        haul__fail_memory(operation, (size_t)n * sizeof *all.items);
-    }
-    haul__free(tensors);
-    haul__free(all.items);
-    haul__free(all.squares);
+    gradients    all = {0};
+    haul_tensor *norm = find_gradients(&all, o, operation) ? NULL : norm_of(&all);
+    if (!haul__failed(norm) && scale_all(&all, norm, o->limit))
+        norm = NULL;
+    free_gradients(&all);
     return norm;
 }
 
-haul_tensor *haul_clip_grad_norm(haul_module *module, double max_norm)
+haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options)
 {
-    haul_status status = haul__check_module(module, operation);
-    if (!status && !(max_norm >= 0))
-        status =
-            haul__fail(HAUL_INVALID_ARGUMENT, operation, "max_norm", "max_norm is %g; it must be at least 0", max_norm);
+    static const char operation[] = "haul_clip_grad_norm";
+
+    haul_status status = check(options, operation);
+    if (!status && !haul__tls.innermost)
+        status = haul__fail(HAUL_STATE, operation, NULL,
+                            "no scope is open on this thread to own the norm; call haul_scope_push() first");
     haul_scope *scope = status ? NULL : haul_scope_push();
     if (!scope)
         return haul__failed_tensor();
     haul_set_grad_enabled(false);
-    return haul__result(haul_scope_return(scope, clip(module, max_norm)));
+    return haul__result(haul_scope_return(scope, clip_norm(options, operation)));
+}
+
+/* ---- by value ---- */
+
+haul_status haul_clip_grad_value_with(const haul_clip_options *options)
+{
+    static const char operation[] = "haul_clip_grad_value";
+
+    haul_status status = check(options, operation);
+    haul_scope *scope = status ? NULL : haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    gradients all = {0};
+    haul_set_grad_enabled(false);
+    status = find_gradients(&all, options, operation);
+    for (int i = 0; i < all.count && !status; i++)
+        status = haul_clamp_into(all.items[i], all.items[i], -options->limit, options->limit);
+    free_gradients(&all);
+    haul_scope_pop(scope);
+    return status;
 }

@@ -1,4 +1,5 @@
-/* What all optimizers share: the parameters, each with its state, and the order in which a step is made. */
+/* What all optimizers share: the parameters, each with its state, their groups, and the order in which a step is made.
+ */
 #ifndef HAUL_OPTIM_OPTIMIZER_H
 #define HAUL_OPTIM_OPTIMIZER_H
 
@@ -7,7 +8,7 @@
 #include "core/object.h"
 #include "engine/operation.h"
 
-#define HAUL__MAX_STATES 2
+enum { HAUL__MAX_STATES = 3, HAUL__MAX_SETTINGS = 6 };
 
 /* Parameters that one operation changes at most. Its call then needs no memory, so that it cannot fail for want of it
  * when the first pass is over. */
@@ -22,8 +23,9 @@ typedef struct haul__guard {
 
 typedef struct haul__optimizer_entry {
     char        *name;
+    int          group;
     haul_tensor *parameter;
-    haul_tensor *states[HAUL__MAX_STATES]; /* NULL until the first step with a gradient */
+    haul_tensor *states[HAUL__MAX_STATES]; /* NULL until the first step with a gradient, and where it is not used */
     int64_t      steps;                    /* made with this parameter, those that `made` does not count included */
     haul_tensor *made;                     /* of haul__guard, at [steps & 1]; NULL: no step can have been skipped */
     haul_tensor *steps_tensor;             /* for haul_optimizer_state, where the kind saves them */
@@ -39,29 +41,49 @@ typedef struct haul__update {
     haul__guard            guard; /* found == NULL: the step is made in any case */
 } haul__update;
 
-typedef struct haul__optimizer_kind {
+/* A number that each group has: at least `low`, below `high`. A flag is 0 or 1. */
+typedef struct haul__group_setting {
     const char *name;
-    int         state_count;
-    const char *state_names[HAUL__MAX_STATES];
-    bool        saves_steps; /* as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
-    /* Does this optimizer keep state at all, with its settings? */
-    bool (*has_state)(const haul_optimizer *optimizer);
-    /* Compile what update will launch, so that a step has nothing left that commonly fails. */
-    haul_status (*prepare)(haul_optimizer *optimizer, haul__optimizer_entry *entry, bool guarded);
-    /* Up to HAUL__MAX_UPDATES updates that differ in nothing but tensors: device, dtype, number of steps, `first` and
-     * whether there is a guard are the same. */
-    haul_status (*update)(haul_optimizer *optimizer, const haul__update *updates, int count);
+    double      low, high;
+    bool        flag;
+} haul__group_setting;
+
+typedef struct haul__optimizer_kind {
+    const char         *name;
+    haul__group_setting settings[HAUL__MAX_SETTINGS + 1]; /* the first is lr; a name of NULL ends the list */
+    int                 state_count;
+    const char         *state_names[HAUL__MAX_STATES];
+    int                 momentum;    /* which setting is, or has the part of, a momentum */
+    bool                saves_steps; /* as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
+    /* Which states these settings use, a bit for each. */
+    unsigned (*states)(const double *values);
+    /* Optional: what settings must be to each other. */
+    haul_status (*check)(const double *values, const char *operation);
+    /* The kernel that an update launches. It is compiled before anything is written. */
+    int (*kernel)(const double *values, bool guarded);
+    /* Up to HAUL__MAX_UPDATES updates of one group that differ in nothing but tensors: device, dtype, number of steps,
+     * `first` and whether there is a guard are the same. */
+    haul_status (*update)(const double *values, const haul__update *updates, int count);
 } haul__optimizer_kind;
+
+typedef struct haul__optimizer_group {
+    double values[HAUL__MAX_SETTINGS];
+    double base; /* of schedules: the rate when the first one was made */
+    bool   has_base;
+} haul__optimizer_group;
+
+enum { HAUL__LR = 0 }; /* of all kinds */
 
 struct haul_optimizer {
     haul__object                object;
     const haul__optimizer_kind *kind;
-    haul_module                *module;
-    double                      lr;
+    haul_module                *module;  /* NULL: it was made for a list */
     int64_t                     steps;   /* those in `skipped` included */
-    haul__optimizer_entry      *entries; /* one for each distinct parameter the module had at the start */
+    haul__optimizer_entry      *entries; /* one for each distinct parameter, those of a group next to each other */
     int                         count;
-    void                       *settings; /* the kind's */
+    haul__optimizer_group      *groups;
+    int                         group_count;
+    double                      defaults[HAUL__MAX_SETTINGS]; /* what it was made with */
 
     haul_grad_scaler *scaler;                        /* kept; NULL: none yet */
     haul_grad_scaler *former_scaler;                 /* kept; the one before that, NULL: none */
@@ -80,15 +102,58 @@ static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer,
     return haul__check_object(optimizer, &haul__optimizer_class, operation, "optimizer");
 }
 
-/* What operations that make a step infer: operand 0 of a group is the parameter, whose shape and layout all others of
- * the group have but those with dtypes of their own. */
+/* ---- operations that make a step ---- */
+
+/* Operand 0 of a group of operands is the parameter, whose shape and layout all others of the group have but those with
+ * dtypes of their own. */
 haul_status haul__infer_step(haul__call *c);
 
 /* `flops` of the operation for each element of the parameters. */
 haul__cost haul__step_cost(const haul__call *c);
 
+/* Runs `one` on the operands of each parameter. If one fails, the call knows which parameters were written before. */
+haul_status haul__step_each(haul__call *c,
+                            haul_status (*one)(const haul__call *c, haul_tensor *const *operands, void *params),
+                            void *params);
+
 /* A step that the devices skip where `found` (f32 []) is not 0. */
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found);
+
+/* ---- making ---- */
+
+/* What every optimizer is made of. */
+typedef struct haul__optimizer_source {
+    haul_module             *module; /* NULL: there is a list */
+    const haul_named_tensor *parameters;
+    int                      count;
+} haul__optimizer_source;
+
+/* An optimizer with these settings, which are checked; owned by the innermost scope. NULL on failure. */
+haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, const haul__optimizer_source *source,
+                                    const double *values, const char *operation);
+
+/* An entry for the parameter, called `name`; with NULL, by its number. */
+bool haul__optimizer_fill_entry(const haul__optimizer_kind *kind, haul__optimizer_entry *e, haul_tensor *parameter,
+                                const char *name, int number);
+void haul__optimizer_free_entry(haul__optimizer_entry *e);
+
+/* Put other entries in place of those of now; what reads the entries of optimizers of other threads does not see half
+ * of it. */
+void haul__optimizer_set_entries(haul_optimizer *o, haul__optimizer_entry *entries, int count);
+
+/* A number of at least `low` and below `high`, else an error naming the argument. */
+haul_status haul__optimizer_number(double value, double low, double high, const char *operation, const char *argument);
+
+/* ---- settings ---- */
+
+int         haul__optimizer_setting_count(const haul__optimizer_kind *kind);
+int         haul__optimizer_setting(const haul__optimizer_kind *kind, const char *name); /* -1: it has none of it */
+haul_status haul__optimizer_check_settings(const haul__optimizer_kind *kind, const double *values,
+                                           const char *operation);
+/* The values of all groups one after the other, which are checked. */
+haul_status haul__optimizer_set_all(haul_optimizer *o, const double *values, const char *operation);
+
+/* ---- state ---- */
 
 /* The scaler's state, as part of the optimizer's. */
 #define HAUL__SCALER_SCALE   "grad_scaler.scale"
@@ -100,16 +165,9 @@ void        haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *s
 /* Are all parameters of the optimizer among these tensors of a module? If not: HAUL_INVALID_ARGUMENT. */
 haul_status haul__optimizer_check_module(const haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                          const char *operation);
-/* Does the optimizer have all state that belongs to the training of these tensors? HAUL_STATE if another optimizer has
- * made steps with one of them, or another scaler is in use with this one. */
-haul_status haul__optimizer_check_alone(const haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
-                                        const char *operation);
-
-/* An optimizer with a copy of `settings`; owned by the innermost scope. NULL on failure. */
-haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, haul_module *module, double lr,
-                                    const void *settings, size_t settings_size, const char *operation);
-
-/* A number of at least `low` and below `high`, else an error naming the argument. */
-haul_status haul__optimizer_number(double value, double low, double high, const char *operation, const char *argument);
+/* Do the optimizers of the list have all state that belongs to the training of these tensors? HAUL_STATE if another
+ * optimizer has made steps with one of them, or another scaler is in use with one of the list. */
+haul_status haul__optimizer_check_alone(haul_optimizer *const *list, int list_count, const haul_named_tensor *tensors,
+                                        int count, const char *operation);
 
 #endif

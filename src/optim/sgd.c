@@ -92,15 +92,6 @@ static int kernel_of(const sgd_settings *s, bool guarded)
     return s->momentum != 0 ? HAUL__K_sgd_momentum : HAUL__K_sgd_plain;
 }
 
-static haul_status sgd_prepare(const haul_tensor *parameter, const sgd_settings *settings, bool guarded)
-{
-    haul_device *device = parameter->storage->device;
-
-    if (!haul__device_computes(device))
-        return HAUL_OK;
-    return haul__kernel_for(device, kernel_of(settings, guarded), parameter->dtype) ? HAUL_OK : haul_error_status();
-}
-
 enum { PARAMETER, VELOCITY, MADE, GRAD, FOUND, OPERANDS };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
@@ -116,8 +107,10 @@ static sgd_params params_of(const sgd_settings *s, haul_dtype dtype)
                         .from = s->from};
 }
 
-static haul_status step_one(const haul__call *c, const sgd_settings *s, haul_tensor *const *in, sgd_params *params)
+static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
+    const sgd_settings  *s = haul__attributes_of(c);
+    sgd_params          *params = of_all;
     haul_tensor         *value = in[PARAMETER];
     haul_dtype           dtype = value->dtype;
     bool                 momentum = !haul__is_none(in[VELOCITY]), guarded = !haul__is_none(in[FOUND]);
@@ -136,12 +129,8 @@ static haul_status step_one(const haul__call *c, const sgd_settings *s, haul_ten
 
 static haul_status compute(haul__call *c)
 {
-    const sgd_settings *s = haul__attributes(c);
-    sgd_params          params = params_of(s, c->operands[PARAMETER]->dtype);
-    haul_status         status = HAUL_OK;
-    for (int i = 0; i < c->count && !status; i += OPERANDS)
-        status = step_one(c, s, c->operands + i, &params);
-    return status;
+    sgd_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
+    return haul__step_each(c, step_one, &params);
 }
 
 /* A step of some parameters, which all have a velocity where momentum is not 0, `found` where there is a guard, and
@@ -164,30 +153,40 @@ HAUL__OPERATION(sgd) = {
 
 /* ---- the optimizer ---- */
 
-static sgd_settings settings_of(const haul_optimizer *o)
-{
-    sgd_settings s = *(const sgd_settings *)o->settings;
+enum { LR, MOMENTUM, DAMPENING, WEIGHT_DECAY, NESTEROV };
 
-    s.lr = o->lr;
-    return s;
+static sgd_settings settings_of(const double *values)
+{
+    return (sgd_settings){.lr = values[LR],
+                          .momentum = values[MOMENTUM],
+                          .dampening = values[DAMPENING],
+                          .weight_decay = values[WEIGHT_DECAY],
+                          .nesterov = values[NESTEROV] != 0};
 }
 
-static bool has_state(const haul_optimizer *o)
+static unsigned states(const double *values)
 {
-    return settings_of(o).momentum != 0;
+    return values[MOMENTUM] != 0;
 }
 
-static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, bool guarded)
+static haul_status check(const double *values, const char *operation)
 {
-    sgd_settings s = settings_of(o);
-
-    return sgd_prepare(e->parameter, &s, guarded);
+    if (values[NESTEROV] == 0 || (values[MOMENTUM] != 0 && values[DAMPENING] == 0))
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "nesterov",
+                      "nesterov needs a momentum above 0 and no dampening");
 }
 
-static haul_status update(haul_optimizer *o, const haul__update *updates, int count)
+static int kernel(const double *values, bool guarded)
+{
+    sgd_settings s = settings_of(values);
+    return kernel_of(&s, guarded);
+}
+
+static haul_status update(const double *values, const haul__update *updates, int count)
 {
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
-    sgd_settings s = settings_of(o);
+    sgd_settings s = settings_of(values);
     bool         momentum = s.momentum != 0, guarded = updates->guard.found != NULL;
 
     s.first = updates->first;
@@ -205,33 +204,32 @@ static haul_status update(haul_optimizer *o, const haul__update *updates, int co
 
 static const haul__optimizer_kind kind = {
     .name = "sgd",
+    .settings = {{"lr", 0, INFINITY, false},
+                 {"momentum", 0, INFINITY, false},
+                 {"dampening", -INFINITY, INFINITY, false},
+                 {"weight_decay", 0, INFINITY, false},
+                 {"nesterov", 0, 2, true}},
+    .momentum = MOMENTUM,
     .state_count = 1,
     .state_names = {"momentum"},
-    .has_state = has_state,
-    .prepare = prepare,
+    .states = states,
+    .check = check,
+    .kernel = kernel,
     .update = update,
 };
 
-haul_optimizer *haul_sgd_with(const haul_sgd_options *options)
+haul_optimizer *haul_sgd_with(const haul_sgd_options *o)
 {
     static const char operation[] = "haul_sgd";
 
-    if (!options) {
+    if (!o) {
         haul__fail_null(operation, "options");
         return NULL;
     }
-    if (haul__optimizer_number(options->lr, 0, INFINITY, operation, "lr") ||
-        haul__optimizer_number(options->momentum, 0, INFINITY, operation, "momentum") ||
-        haul__optimizer_number(options->dampening, -INFINITY, INFINITY, operation, "dampening") ||
-        haul__optimizer_number(options->weight_decay, 0, INFINITY, operation, "weight_decay"))
-        return NULL;
-    if (options->nesterov && (options->momentum == 0 || options->dampening != 0)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "nesterov", "nesterov needs a momentum above 0 and no dampening");
-        return NULL;
-    }
-    sgd_settings s = {.momentum = options->momentum,
-                      .dampening = options->dampening,
-                      .weight_decay = options->weight_decay,
-                      .nesterov = options->nesterov};
-    return haul__optimizer_new(&kind, options->module, options->lr, &s, sizeof s, operation);
+    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
+                                               [MOMENTUM] = o->momentum,
+                                               [DAMPENING] = o->dampening,
+                                               [WEIGHT_DECAY] = o->weight_decay,
+                                               [NESTEROV] = o->nesterov};
+    return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }

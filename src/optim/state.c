@@ -62,13 +62,13 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
     const haul__optimizer_kind *kind = optimizer->kind;
     for (int i = 0; i < optimizer->count; i++) {
         haul__optimizer_entry *e = &optimizer->entries[i];
-        for (int k = 0; k < saved_count(kind) && e->states[0]; k++, count++) {
-            if (count >= capacity)
+        for (int k = 0; k < saved_count(kind); k++) {
+            if (!(k < kind->state_count ? e->states[k] : e->states[0]) || count++ >= capacity)
                 continue;
             if (k == kind->state_count && refresh_steps(e))
                 return -1;
             haul_tensor *t = k < kind->state_count ? e->states[k] : e->steps_tensor;
-            out[count] = (haul_named_tensor){e->state_names[k], t, true};
+            out[count - 1] = (haul_named_tensor){e->state_names[k], t, true};
         }
     }
     if (optimizer->scaler) {
@@ -103,14 +103,20 @@ static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
     return HAUL_OK;
 }
 
-static haul_status take_state(const haul_optimizer *o, const haul__optimizer_entry *e, const haul_named_tensor *t,
-                              haul_tensor **out)
+/* Is this one of the tensors that are saved of the parameter, with its settings? */
+static bool uses(const haul_optimizer *o, const haul__optimizer_entry *e, int k)
+{
+    return k == o->kind->state_count || o->kind->states(o->groups[e->group].values) & 1u << k;
+}
+
+static haul_status take_state(const haul_optimizer *o, const haul__optimizer_entry *e, int k,
+                              const haul_named_tensor *t, haul_tensor **out)
 {
     static const char  operation[] = "haul_optimizer_load_state";
     const haul_tensor *p = e->parameter;
     char               have[160], want[160];
 
-    if (!o->kind->has_state(o))
+    if (!uses(o, e, k))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
                           "'%s' is state that this optimizer (%s) does not use with its settings; make the "
                           "optimizer with the settings that the state was written with, such as the same .momentum",
@@ -166,14 +172,14 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
             if (in[i].found & 1 << k)
                 return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
             in[i].found |= 1 << k;
-            return k < kind->state_count ? take_state(o, e, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
+            return k < kind->state_count ? take_state(o, e, k, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
         }
     }
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is no state of this optimizer (%s)", t->name,
                       kind->name);
 }
 
-/* Of each parameter either all is there or nothing. */
+/* Of each parameter either all that its settings use is there or nothing. */
 static haul_status check_complete(const haul_optimizer *o, const incoming *in, haul_tensor *const *scaler)
 {
     if (!scaler[0] != !scaler[1])
@@ -181,7 +187,7 @@ static haul_status check_complete(const haul_optimizer *o, const incoming *in, h
                           scaler_names[scaler[0] ? 1 : 0]);
     for (int i = 0; i < o->count; i++)
         for (int k = 0; k < saved_count(o->kind); k++)
-            if (in[i].found && !(in[i].found & 1 << k))
+            if (in[i].found && uses(o, &o->entries[i], k) && !(in[i].found & 1 << k))
                 return haul__fail(HAUL_INVALID_ARGUMENT, "haul_optimizer_load_state", "tensors", "'%s' is missing",
                                   o->entries[i].state_names[k]);
     return HAUL_OK;

@@ -14,7 +14,7 @@
 #include "count.h"
 
 /* Kinds of objects: the pool has a row of each. */
-enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCALER, GENERATOR, SAFETENSORS, KINDS };
+enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCHEDULE, SCALER, GENERATOR, SAFETENSORS, KINDS };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
 
 typedef struct run {
@@ -26,10 +26,12 @@ typedef struct run {
     int               kept_count;
     haul_tensor      *tensors[LIST], *outs[LIST];
     haul_module      *modules[LIST];
+    haul_schedule    *schedules[LIST];
     haul_named_tensor named[LIST];
     haul_named_module children[LIST];
     haul_text_pair    pairs[LIST];
     int               axes[LIST];
+    int64_t           numbers[LIST];
     const char       *texts[LIST];
     long long         calls, failures;
     bool              done[CALLS];              /* which functions succeeded */
@@ -153,10 +155,12 @@ static void fill_lists(run *r)
     for (int i = 0; i < LIST; i++) {
         r->tensors[i] = tensor(r);
         r->modules[i] = object(r, MODULE);
+        r->schedules[i] = object(r, SCHEDULE);
         r->named[i] = (haul_named_tensor){.name = text(r), .tensor = tensor(r)};
         r->children[i] = (haul_named_module){.name = text(r), .module = object(r, MODULE)};
         r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
         r->axes[i] = (int)integer(r);
+        r->numbers[i] = integer(r) + 2 * i;
     }
 }
 
@@ -277,6 +281,7 @@ static void restock(run *r)
     hold(r, OPTIMIZER, haul_sgd(net, 0.1, .momentum = 0.9));
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
     hold(r, GENERATOR, haul_generator_new(next(r)));
+    hold(r, SCHEDULE, haul_schedule_cosine(r->pool[OPTIMIZER][next(r) % ROW], 10));
     hold(r, DATASET, haul_blobs(6));
     hold(r, LOADER, haul_loader_new(r->pool[DATASET][next(r) % ROW], .batch = 2, .workers = one_in(r, 4)));
     hold(r, SAFETENSORS, haul_open_safetensors("x.safetensors"));

@@ -37,7 +37,7 @@ static inline haul_optimizer *new_adam(haul_module *net)
 
 static inline haul_optimizer *new_adamw(haul_module *net)
 {
-    return haul_adam(net, 0.125, .weight_decay = 0.25, .decoupled = true);
+    return haul_adamw(net, 0.125, .weight_decay = 0.25);
 }
 
 static inline haul_tensor *parameter(haul_device *device, int64_t count, unsigned seed)

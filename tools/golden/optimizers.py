@@ -18,6 +18,12 @@ CASES = {
     "adam betas": (torch.optim.Adam, dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4)),
     "adam decay": (torch.optim.Adam, dict(lr=0.01, weight_decay=0.1)),
     "adamw": (torch.optim.AdamW, dict(lr=0.01, weight_decay=0.1)),
+    "adamw default": (torch.optim.AdamW, dict(lr=0.01)),
+    "rmsprop": (torch.optim.RMSprop, dict(lr=0.01)),
+    "rmsprop alpha": (torch.optim.RMSprop, dict(lr=0.01, alpha=0.9, eps=1e-4)),
+    "rmsprop momentum": (torch.optim.RMSprop, dict(lr=0.01, momentum=0.9)),
+    "rmsprop centered": (torch.optim.RMSprop, dict(lr=0.01, centered=True)),
+    "rmsprop all": (torch.optim.RMSprop, dict(lr=0.01, alpha=0.95, momentum=0.5, centered=True, weight_decay=0.1)),
 }
 
 

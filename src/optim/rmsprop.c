@@ -1,0 +1,199 @@
+/* RMSprop (Tieleman, Hinton 2012), centered (Graves 2013) and with momentum. The order of roundings is that of
+ * torch.optim.RMSprop:
+ *   s = alpha s + (1 - alpha) g g;  centered: a = alpha a + (1 - alpha) g, d = sqrt(s - a a) + eps; else sqrt(s) + eps
+ *   momentum: b = momentum b + g / d, p -= lr b; else p -= lr g / d */
+#include <math.h>
+
+#include "core/error.h"
+#include "core/option.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "optim/optimizer.h"
+
+// clang-format off
+/* kernel text begins */
+/* Scalars are bits of type A; rest is 1 - alpha. Offsets of states that are not there are -1. */
+typedef struct rmsprop_params {
+    I64 items;
+    I64 p_at, s_at, a_at, b_at, g_at;
+    I64 found_at; /* of the guarded form */
+    U64 lr, alpha, rest, eps, momentum, decay;
+} rmsprop_params;
+
+#ifdef HAUL_KERNEL
+#if IS_FLOAT
+TEMPLATE(rmsprop_steps)
+    const A lr = SCALAR(p.lr), alpha = SCALAR(p.alpha), rest = SCALAR(p.rest), eps = SCALAR(p.eps);
+    const A momentum = SCALAR(p.momentum), decay = SCALAR(p.decay);
+    FOR_ITEMS(i) {
+        const A w = LOAD(value, p.p_at + i);
+        A g = LOAD(grad, p.g_at + i);
+        if (decay != 0) g = g + decay * w;
+        const A s = alpha * LOAD(square_avg, p.s_at + i) + rest * g * g;
+        A spread = s;
+        STORE(square_avg, p.s_at + i, s);
+        if (p.a_at >= 0) {
+            const A a = alpha * LOAD(grad_avg, p.a_at + i) + rest * g;
+            STORE(grad_avg, p.a_at + i, a);
+            spread = s - a * a;
+        }
+        A step = (p.b_at >= 0 ? g : lr * g) / (M_SQRT(spread) + eps);
+        if (p.b_at >= 0) {
+            const A b = momentum * LOAD(buffer, p.b_at + i) + step;
+            STORE(buffer, p.b_at + i, b);
+            step = lr * b;
+        }
+        STORE(value, p.p_at + i, w - step);
+    }
+END_TEMPLATE
+
+KERNEL5(rmsprop, rmsprop_params, T, value, T, square_avg, T, grad_avg, T, buffer, const T, grad)
+{
+    EXPAND(rmsprop_steps)
+}
+
+KERNEL6(rmsprop_guarded, rmsprop_params, T, value, T, square_avg, T, grad_avg, T, buffer, const T, grad,
+        const F32, found)
+{
+    if (found[p.found_at] == 0) {
+        EXPAND(rmsprop_steps)
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+typedef struct rmsprop_settings {
+    double lr, alpha, eps, momentum, weight_decay;
+} rmsprop_settings;
+
+/* ---- a step ---- */
+
+enum { PARAMETER, SQUARE_AVG, GRAD_AVG, BUFFER, GRAD, FOUND, OPERANDS };
+_Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
+
+static rmsprop_params params_of(const rmsprop_settings *s, haul_dtype dtype)
+{
+    return (rmsprop_params){.lr = haul__scalar_bits(dtype, s->lr),
+                            .alpha = haul__scalar_bits(dtype, s->alpha),
+                            .rest = haul__scalar_bits(dtype, 1 - s->alpha),
+                            .eps = haul__scalar_bits(dtype, s->eps),
+                            .momentum = haul__scalar_bits(dtype, s->momentum),
+                            .decay = haul__scalar_bits(dtype, s->weight_decay)};
+}
+
+static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
+{
+    rmsprop_params      *params = of_all;
+    haul_dtype           dtype = in[PARAMETER]->dtype;
+    bool                 guarded = !haul__is_none(in[FOUND]), centered = !haul__is_none(in[GRAD_AVG]);
+    bool                 momentum = !haul__is_none(in[BUFFER]);
+    haul_tensor         *any = in[SQUARE_AVG]; /* in the place of what is not there */
+    haul_tensor         *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
+    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, rmsprop_params, lr, dtype)};
+
+    params->items = in[PARAMETER]->count;
+    params->p_at = in[PARAMETER]->offset;
+    params->s_at = in[SQUARE_AVG]->offset;
+    params->a_at = centered ? in[GRAD_AVG]->offset : -1;
+    params->b_at = momentum ? in[BUFFER]->offset : -1;
+    params->g_at = in[GRAD]->offset;
+    params->found_at = guarded ? in[FOUND]->offset : 0;
+    return haul__launch_with_slots(c, guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop, dtype, outs, 4, in + GRAD,
+                                   1 + guarded, params, sizeof *params, slots, 1, params->items, 8192);
+}
+
+static haul_status compute(haul__call *c)
+{
+    rmsprop_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
+    return haul__step_each(c, step_one, &params);
+}
+
+/* A step of some parameters. grad_avg is there where the step is centered, momentum_buffer where it has a momentum. */
+HAUL__OPERATION(rmsprop) = {
+    .name = "haul_rmsprop",
+    .operands = {{"parameter", .written = true},
+                 {"square_avg", .written = true},
+                 {"grad_avg", .written = true, .optional = true},
+                 {"momentum_buffer", .written = true, .optional = true},
+                 {"grad", .layout = HAUL__ANY_STRIDES},
+                 {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(rmsprop_settings),
+    .repeat = OPERANDS,
+    .infer = haul__infer_step,
+    .compute = compute,
+    .cost = haul__step_cost,
+    .flops = 12,
+};
+
+/* ---- the optimizer ---- */
+
+enum { LR, ALPHA, EPS, MOMENTUM, WEIGHT_DECAY, CENTERED };
+
+static unsigned states(const double *values)
+{
+    return 1u | (values[CENTERED] != 0 ? 2u : 0) | (values[MOMENTUM] != 0 ? 4u : 0);
+}
+
+static int kernel(const double *values, bool guarded)
+{
+    (void)values;
+    return guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop;
+}
+
+static haul_status update(const double *values, const haul__update *updates, int count)
+{
+    haul_tensor           *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
+    const unsigned         used = states(values);
+    const rmsprop_settings s = {.lr = values[LR],
+                                .alpha = values[ALPHA],
+                                .eps = values[EPS],
+                                .momentum = values[MOMENTUM],
+                                .weight_decay = values[WEIGHT_DECAY]};
+
+    for (int i = 0; i < count; i++, in += OPERANDS) {
+        const haul__update *u = &updates[i];
+        in[PARAMETER] = u->entry->parameter;
+        for (int k = 0; k < 3; k++)
+            in[SQUARE_AVG + k] = used & 1u << k ? u->entry->states[k] : HAUL_NONE;
+        in[GRAD] = u->grad;
+        in[FOUND] = u->guard.found ? u->guard.found : HAUL_NONE;
+    }
+    return haul__apply(&haul__operation_rmsprop, &s, operands, count * OPERANDS, NULL);
+}
+
+static const haul__optimizer_kind kind = {
+    .name = "rmsprop",
+    .settings = {{"lr", 0, INFINITY, false},
+                 {"alpha", 0, INFINITY, false},
+                 {"eps", 0, INFINITY, false},
+                 {"momentum", 0, INFINITY, false},
+                 {"weight_decay", 0, INFINITY, false},
+                 {"centered", 0, 2, true}},
+    .momentum = MOMENTUM,
+    .state_count = 3,
+    .state_names = {"square_avg", "grad_avg", "momentum_buffer"},
+    .states = states,
+    .kernel = kernel,
+    .update = update,
+};
+
+haul_optimizer *haul_rmsprop_with(const haul_rmsprop_options *o)
+{
+    static const char operation[] = "haul_rmsprop";
+
+    if (!o) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
+    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
+                                               [ALPHA] = haul__option(o->alpha, 0.99),
+                                               [EPS] = haul__option(o->eps, 1e-8),
+                                               [MOMENTUM] = o->momentum,
+                                               [WEIGHT_DECAY] = o->weight_decay,
+                                               [CENTERED] = o->centered};
+    return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
+}

@@ -1,0 +1,59 @@
+/* What all schedules share. */
+#ifndef HAUL_OPTIM_SCHEDULE_H
+#define HAUL_OPTIM_SCHEDULE_H
+
+#include <haul/schedule.h>
+
+#include "core/object.h"
+
+enum { HAUL__SCHEDULE_NUMBERS = 8 };
+
+typedef struct haul__schedule_kind {
+    const char *name;
+    bool        needs_metric;
+    /* Set the rates of step s->count, which has just begun. */
+    haul_status (*apply)(haul_schedule *s);
+    /* Optional: what a step does in place of counting and `apply`. */
+    haul_status (*step)(haul_schedule *s, double metric);
+} haul__schedule_kind;
+
+struct haul_schedule {
+    haul__object               object;
+    const haul__schedule_kind *kind;
+    haul_optimizer            *optimizer; /* kept; NULL: it is a chain */
+    int                       *groups;
+    double                    *bases; /* of the groups */
+    int                        group_count;
+    int64_t                    count;                           /* steps made */
+    double                     numbers[HAUL__SCHEDULE_NUMBERS]; /* what it was made with, by the kind */
+
+    double  best;             /* of a plateau */
+    int64_t stalled, cooling; /* steps without a better metric; that do not count yet */
+
+    haul_schedule **children; /* of a chain; kept */
+    int64_t        *milestones;
+    int             child_count;
+};
+
+/* Which groups, of which optimizer. */
+typedef struct haul__schedule_target {
+    haul_optimizer *optimizer;
+    const int      *groups;
+    int             count;
+} haul__schedule_target;
+
+/* A schedule of these groups at step 0, which is applied; owned by the innermost scope. NULL on failure. */
+haul_schedule *haul__schedule_new(const haul__schedule_kind *kind, const haul__schedule_target *target,
+                                  const double *numbers, int count, const char *operation);
+
+/* Is the number a finite one of at least (or with `above`, above) `low` and at most `high`? */
+haul_status haul__schedule_number(double value, double low, bool above, double high, const char *operation,
+                                  const char *argument);
+
+/* Begin anew, at step 0. */
+haul_status haul__schedule_begin(haul_schedule *s);
+haul_status haul__schedule_advance(haul_schedule *s, double metric);
+haul_status haul__schedule_check(const haul_schedule *schedule, const char *operation);
+void        haul__schedule_set_rate(const haul_schedule *s, int k, double rate); /* of the k-th group */
+
+#endif

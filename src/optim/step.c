@@ -1,0 +1,293 @@
+/* A step of an optimizer is made in two passes: the first checks and allocates for every parameter, the second writes,
+ * so that a step that fails for want of memory or a wrong gradient changes nothing. */
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "engine/copy.h"
+#include "memory/dry_run.h"
+#include "optim/optimizer.h"
+
+/* ---- operations ---- */
+
+haul_status haul__infer_step(haul__call *c)
+{
+    const haul__operand *specs = c->operation->operands;
+    const int            each = c->operation->repeat;
+
+    for (int first = 0; first < c->count; first += each) {
+        const haul_tensor *p = c->operands[first];
+        for (int k = 1; k < each; k++) {
+            const haul_tensor *t = c->operands[first + k];
+            if (!haul__is_none(t) && !specs[k].accepts &&
+                (!haul__shape_equal(&t->shape, &p->shape) || !haul__tensor_same_layout(t, p)))
+                return haul__refuse_shape(c, first + k, "it must have the parameter's shape and layout");
+        }
+    }
+    return HAUL_OK;
+}
+
+haul__cost haul__step_cost(const haul__call *c)
+{
+    double elements = 0;
+
+    for (int i = 0; i < c->count; i += c->operation->repeat)
+        elements += (double)c->operands[i]->count;
+    return (haul__cost){.flops = c->operation->flops * elements, .bytes = haul__call_bytes(c)};
+}
+
+haul_status haul__step_each(haul__call *c,
+                            haul_status (*one)(const haul__call *c, haul_tensor *const *operands, void *params),
+                            void *params)
+{
+    const int   each = c->operation->repeat;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < c->count && !status; i += each) {
+        status = one(c, c->operands + i, params);
+        if (!status)
+            c->wrote |= c->writes & (((uint64_t)1 << each) - 1) << i;
+    }
+    return status;
+}
+
+/* ---- the first pass ---- */
+
+/* What it found for a parameter. */
+typedef struct prepared {
+    haul_tensor *grad;                     /* laid out as the parameter; NULL: the parameter is left alone */
+    haul_tensor *states[HAUL__MAX_STATES]; /* new or moved; NULL: those of the entry serve */
+    haul_tensor *found, *made;             /* where the step may be skipped: on the parameter's device; else NULL */
+} prepared;
+
+static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor *g)
+{
+    static const char  operation[] = "haul_optimizer_step";
+    const haul_tensor *p = e->parameter;
+    char               have[160], want[160];
+
+    if (!haul__shape_equal(&g->shape, &p->shape) || g->dtype != p->dtype)
+        return haul__fail(HAUL_SHAPE, operation, "gradient", "the gradient of '%s' is %s, the parameter %s", e->name,
+                          haul__tensor_text(g, have, sizeof have), haul__tensor_text(p, want, sizeof want));
+    if (g->storage->device != p->storage->device)
+        return haul__fail(HAUL_PLACEMENT, operation, "gradient",
+                          "the gradient of '%s' is on %s, the parameter on %s; move the module with haul_module_to",
+                          e->name, haul_device_name(g->storage->device), haul_device_name(p->storage->device));
+    if (!haul__tensor_is_gap_free(p))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameter",
+                          "the parameter '%s' is a view with gaps between its elements; add haul_clone(...) of it "
+                          "instead",
+                          e->name);
+    return HAUL_OK;
+}
+
+static const double *values_of(const haul_optimizer *o, const haul__optimizer_entry *e)
+{
+    return o->groups[e->group].values;
+}
+
+/* State lies where the parameter lies, as it lies and in its dtype, also after the module was moved or cast, or its
+ * memory format changed. */
+static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
+{
+    haul_tensor *p = e->parameter;
+    haul_device *device = p->storage->device;
+
+    unsigned used = o->kind->states(values_of(o, e));
+    for (int i = 0; i < o->kind->state_count; i++) {
+        haul_tensor *s = e->states[i];
+        if (!(used & 1u << i))
+            continue;
+        if (s && s->storage->device == device && s->dtype == p->dtype && haul__tensor_same_layout(s, p))
+            continue;
+        s = s ? haul_to(s, device, .dtype = p->dtype) : haul_zeros_like(p);
+        out->states[i] = haul__failed(s) ? NULL : haul__to_order_of(s, p);
+        if (haul__failed(out->states[i]))
+            return haul_error_status();
+    }
+    return HAUL_OK;
+}
+
+/* Steps that are made in any case go by the device's count too once there is one, with nothing found. */
+static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
+{
+    haul_device *device = e->parameter->storage->device;
+
+    if (!found && !e->made)
+        return HAUL_OK;
+    if (haul_set_device(device)) /* the scope restores it */
+        return haul_error_status();
+    out->made = e->made ? haul_to(e->made, device) : haul_full(HAUL_I64, HAUL_SHAPE(2), (double)e->steps);
+    out->found = found ? haul_to(found, device) : haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
+    return haul__failed(out->made) ? haul_error_status() : haul__status_of(out->found);
+}
+
+static haul_status prepare_kernel(const haul_optimizer *o, const haul__optimizer_entry *e, bool guarded)
+{
+    haul_device *device = e->parameter->storage->device;
+    if (!haul__device_computes(device))
+        return HAUL_OK;
+    return haul__kernel_for(device, o->kind->kernel(values_of(o, e), guarded), e->parameter->dtype)
+               ? HAUL_OK
+               : haul_error_status();
+}
+
+static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *found, prepared *out)
+{
+    haul_tensor *g = e->parameter->grad;
+
+    if (!g)
+        return HAUL_OK;
+    haul_status status = check_grad(e, g);
+    if (!status)
+        status = prepare_states(o, e, out);
+    if (!status)
+        status = prepare_guard(e, found, out);
+    if (!status)
+        status = prepare_kernel(o, e, out->made != NULL);
+    if (status)
+        return status;
+    out->grad = haul__tensor_same_layout(g, e->parameter) ? g : haul__to_order_of(g, e->parameter);
+    return haul__status_of(out->grad);
+}
+
+/* A dry run leaves the state of an optimizer that existed before as it was. */
+static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
+{
+    static const char operation[] = "haul_optimizer_step";
+    if (!haul__is_dry() || e->parameter->storage->planned)
+        return HAUL_OK;
+    haul_status status = haul__dry_run_keep_integer(o, &o->steps, operation);
+    if (!status)
+        status = haul__dry_run_keep_integer(o, &e->steps, operation);
+    if (!status)
+        status = haul__dry_run_keep_tensor(o, &e->made, operation);
+    for (int i = 0; i < o->kind->state_count && !status; i++)
+        status = haul__dry_run_keep_tensor(o, &e->states[i], operation);
+    return status;
+}
+
+/* ---- the second pass ---- */
+
+static void adopt(haul_tensor **place, haul_tensor *t)
+{
+    if (!t || t == *place)
+        return;
+    haul__object_keep(t);
+    haul__object_release(*place);
+    *place = t;
+}
+
+/* Does its state begin with this step? */
+static bool is_first(const haul_optimizer *o, const haul__optimizer_entry *e)
+{
+    return o->kind->state_count && !e->states[0];
+}
+
+/* The entry takes over what was prepared, and counts the step. */
+static haul__update take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
+{
+    haul__update u = {.entry = e,
+                      .grad = found->grad,
+                      .first = is_first(o, e),
+                      .guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)}};
+
+    for (int i = 0; i < o->kind->state_count; i++)
+        adopt(&e->states[i], found->states[i]);
+    adopt(&e->made, found->made);
+    e->steps++;
+    return u;
+}
+
+static bool is_alike(const haul_optimizer *o, const haul__update *u, const haul__optimizer_entry *e,
+                     const prepared *found)
+{
+    const haul_tensor *a = u->entry->parameter, *b = e->parameter;
+
+    return found->grad && a->storage->device == b->storage->device && a->dtype == b->dtype &&
+           u->entry->steps == e->steps + 1 && u->first == is_first(o, e) && u->entry->group == e->group &&
+           !u->guard.found == !found->found;
+}
+
+/* The entries from the first on that one operation can change; returns how many these are. */
+static int update(haul_optimizer *o, int first, const prepared *found, haul_status *status)
+{
+    haul__update updates[HAUL__MAX_UPDATES];
+    int          count = 0;
+
+    for (int i = first; i < o->count && count < HAUL__MAX_UPDATES; i++, count++) {
+        if (count && !is_alike(o, updates, &o->entries[i], &found[i]))
+            break;
+        updates[count] = take(o, &o->entries[i], &found[i]);
+    }
+    *status = o->kind->update(values_of(o, &o->entries[first]), updates, count);
+    return count;
+}
+
+static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
+{
+    haul_status  status = HAUL_OK;
+    const size_t bytes = (size_t)o->count * sizeof(prepared);
+    prepared    *found = haul__small_alloc(bytes);
+
+    if (!found)
+        return haul__fail_memory("haul_optimizer_step", bytes);
+    memset(found, 0, bytes);
+    for (int i = 0; i < o->count && !status; i++)
+        status = prepare(o, &o->entries[i], may_skip, &found[i]);
+    for (int i = 0; i < o->count && !status; i++)
+        status = keep_in_dry_run(o, &o->entries[i]);
+    if (!status)
+        o->steps++;
+    for (int i = 0; i < o->count && !status;)
+        i += found[i].grad ? update(o, i, found, &status) : 1;
+    haul__small_free(found, bytes);
+    return status;
+}
+
+haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_status status = step(optimizer, found);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul_optimizer_step(haul_optimizer *optimizer)
+{
+    if (haul__check_optimizer(optimizer, "haul_optimizer_step"))
+        return haul_error_status();
+    return haul__optimizer_guarded_step(optimizer, NULL);
+}
+
+haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
+{
+    if (haul__check_optimizer(optimizer, "haul_optimizer_zero_grad"))
+        return haul_error_status();
+    for (int i = 0; i < optimizer->count; i++) {
+        haul_status status = haul_set_grad(optimizer->entries[i].parameter, HAUL_NONE);
+        if (status)
+            return status;
+    }
+    return HAUL_OK;
+}
+
+/* ---- how many ---- */
+
+int64_t haul_optimizer_steps(const haul_optimizer *optimizer)
+{
+    if (haul__check_optimizer(optimizer, "haul_optimizer_steps"))
+        return -1;
+    if (!optimizer->skipped)
+        return optimizer->steps;
+    int64_t skipped;
+    return haul_read(optimizer->skipped, &skipped, sizeof skipped) ? -1 : optimizer->steps - skipped;
+}
