@@ -6,6 +6,7 @@ before a block changes that:
     <!-- snippet: continues -->   a piece that goes on from the one before it
     <!-- snippet: compile -->     is compiled and not run
     <!-- snippet: no -->          is neither; for what is not meant as a program
+    <!-- snippet: is FILE -->     is neither, and must be what FILE contains after its first comment
     <!-- snippet: prints -->      must print what the block of text after it shows; also "continues prints"
     <!-- snippet: stale prints --> the same, and uses an object that is gone, which sanitizers would report:
                                   with one it is compiled and not run
@@ -103,6 +104,14 @@ def check(name, path, start, code, only_compile, wanted):
     return True
 
 
+def is_file(path, start, code, name):
+    with open(os.path.join(source, name), encoding="utf-8") as file:
+        wanted = re.sub(r"\A/\*.*?\*/\n", "", file.read(), flags=re.DOTALL)
+    if code + "\n" != wanted:
+        print(f"{path}:{start}: differs from {name}")
+    return code + "\n" == wanted
+
+
 def main():
     failed = total = left = 0
     for path in ["README.md"] + sorted(glob.glob("docs/*.md", root_dir=source)):
@@ -110,6 +119,10 @@ def main():
         for start, words, lines, text in blocks(os.path.join(source, path)):
             if "no" in words:
                 left += 1
+                continue
+            if "is" in words:
+                total += 1
+                failed += not is_file(path, start, "\n".join(lines), words[-1])
                 continue
             if any(re.search(r"\bmain\(", line) for line in lines):
                 code = f'#line {start + 1} "{path}"\n' + "\n".join(lines)
