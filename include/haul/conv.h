@@ -103,6 +103,54 @@ HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_opt
 HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
+/* The same in one dimension. */
+typedef struct HAUL__DESIGNATED haul_pool1d_options {
+    int64_t size; /* of the window; positional */
+    HAUL__GUARD
+    int64_t stride, padding; /* as in haul_pool2d_options */
+    bool    exclude_padding;
+} haul_pool1d_options;
+#define haul_max_pool1d(x, ...) haul_max_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_avg_pool1d(x, ...) haul_avg_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+HAUL_API haul_tensor *haul_max_pool1d_with(haul_tensor *x, const haul_pool1d_options *options);
+HAUL_API haul_tensor *haul_avg_pool1d_with(haul_tensor *x, const haul_pool1d_options *options);
+#define haul_max_pool1d_into(out, x, ...)                                                                              \
+    haul_max_pool1d_into_with(out, x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_avg_pool1d_into(out, x, ...)                                                                              \
+    haul_avg_pool1d_into_with(out, x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+HAUL_API haul_status haul_max_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
+HAUL_API haul_status haul_avg_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
+
+/* Pooling to `height` x `width`, whatever x's size: row i of the result is of x's rows floor(i H / height) to
+ * ceil((i + 1) H / height) - 1, and so are columns. */
+HAUL_API haul_tensor *haul_adaptive_max_pool2d(haul_tensor *x, int64_t height, int64_t width);
+HAUL_API haul_tensor *haul_adaptive_avg_pool2d(haul_tensor *x, int64_t height, int64_t width);
+HAUL_API haul_status  haul_adaptive_max_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
+HAUL_API haul_status  haul_adaptive_avg_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
+
+typedef enum haul_interpolation { HAUL_NEAREST, HAUL_BILINEAR } haul_interpolation;
+
+/* haul_interpolate(x, .scale = {2, 2}), haul_interpolate(x, .size = {32, 32}, .mode = HAUL_BILINEAR): x, which has a
+ * floating dtype, with planes of another size; one of size and scale is given. With n elements of an axis of x, m of
+ * the result and r = n / m, or 1 / scale if scale is given, element i comes from x's element
+ *   floor(i r), at most n - 1              (HAUL_NEAREST);
+ *   (i + 1/2) r - 1/2, at least 0          (HAUL_BILINEAR), as a mean of the neighbours in both directions;
+ *   i (n - 1) / (m - 1)                    (HAUL_BILINEAR with align_corners). */
+typedef struct HAUL__DESIGNATED haul_interpolate_options {
+    haul_tensor *x; /* positional */
+    HAUL__GUARD
+    int64_t            size[2];  /* {rows, columns} of the result */
+    double             scale[2]; /* the result has floor(rows scale[0]) rows and floor(columns scale[1]) columns */
+    haul_interpolation mode;     /* default HAUL_NEAREST */
+    bool               align_corners;
+} haul_interpolate_options;
+#define haul_interpolate(...) haul_interpolate_with(HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *options);
+/* The same into `out`: haul_interpolate_into(out, x, .size = {32, 32}). */
+#define haul_interpolate_into(out, ...)                                                                                \
+    haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
+HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);
+
 HAUL_END
 
 #endif

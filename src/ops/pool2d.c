@@ -1,282 +1,8 @@
-/* Pooling over windows of the last two axes. The maximum keeps where it found each element, so that its gradient is a
- * gather: an element of x looks at the windows it is in. Nothing is added up across work items, on any device. */
+/* Pooling over windows of the last two axes, and its gradients. pool2d_run.c computes them. */
+#include "ops/pool2d.h"
+
 #include "core/option.h"
-#include "engine/operation.h"
 #include "kernels/kernels.h"
-#include "kernels/types.h"
-
-// clang-format off
-/* kernel text begins */
-/* x: [planes, h, w]; y: [planes, out_h, out_w]; index (I32): where in the plane of x an element of y comes from. In the
- * kernels ..._columns all three are channels-last: [n, h, w, channels]. */
-typedef struct pool2d_params {
-    I64 items;
-    I64 h, w, out_h, out_w, channels;
-    I64 size_h, size_w, stride_h, stride_w, padding_h, padding_w;
-    I64 x_offset, y_offset, index_offset;
-    I32 exclude_padding, reserved;
-} pool2d_params;
-
-#define POOL_WIDTH 64 /* channels that are taken side by side */
-
-#if defined(HAUL_KERNEL) && IS_FLOAT
-/* The part of window `o` of an axis that is inside it: [TOP, BOTTOM) of rows, [LEFT, RIGHT) of columns. */
-#define POOL_TOP(o)    M_MAX_OF((o) * p.stride_h - p.padding_h, (I64)0)
-#define POOL_BOTTOM(o) M_MIN_OF((o) * p.stride_h - p.padding_h + p.size_h, p.h)
-#define POOL_LEFT(o)   M_MAX_OF((o) * p.stride_w - p.padding_w, (I64)0)
-#define POOL_RIGHT(o)  M_MIN_OF((o) * p.stride_w - p.padding_w + p.size_w, p.w)
-/* The windows that element `i` of an axis is in: [FROM, TO] of rows or columns. */
-#define POOL_FROM(i, stride, padding, window)                                                                          \
-    ((i) + (padding) < (window) ? (I64)0 : QUOTIENT((i) + (padding) - (window), stride) + 1)
-#define POOL_TO(i, stride, padding, count) least(QUOTIENT((i) + (padding), stride), (count) - 1)
-#define POOL_ROW_FROM(i)    POOL_FROM(i, p.stride_h, p.padding_h, p.size_h)
-#define POOL_ROW_TO(i)      POOL_TO(i, p.stride_h, p.padding_h, p.out_h)
-#define POOL_COLUMN_FROM(i) POOL_FROM(i, p.stride_w, p.padding_w, p.size_w)
-#define POOL_COLUMN_TO(i)   POOL_TO(i, p.stride_w, p.padding_w, p.out_w)
-
-/* A row of y a work item. */
-KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
-{
-    FOR_ITEMS(i) {
-        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
-        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
-        GLOBAL T *y = out + i * p.out_w;
-        GLOBAL I32 *found = index + i * p.out_w;
-        if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
-            const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
-            GLOBAL const T *upper = x + at, *lower = upper + width;
-            const I64 count = p.out_w;
-            VECTOR_LOOP for (I64 o = 0; o < count; o++) {
-                const A a = LOAD(upper, 2 * o), b = LOAD(upper, 2 * o + 1);
-                const A c = LOAD(lower, 2 * o), d = LOAD(lower, 2 * o + 1);
-                /* NaN wins; two selects each, which compilers vectorise. */
-                I32 right = b > a ? 1 : 0, low_right = d > c ? 1 : 0;
-                right = b != b ? 1 : right;
-                low_right = d != d ? 1 : low_right;
-                const A top = right ? b : a, bottom = low_right ? d : c;
-                I32 below = bottom > top ? 1 : 0;
-                below = bottom != bottom ? 1 : below;
-                STORE(y, o, below ? bottom : top);
-                found[o] = at + (I32)(2 * o) + (below ? width + low_right : right);
-            }
-        } else {
-            const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
-            for (I64 o = 0; o < p.out_w; o++) {
-                const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
-                I64 best = y0 * p.w + x0;
-                for (I64 r = y0; r < y1; r++)
-                    for (I64 c = x0; c < x1; c++) {
-                        const A v = LOAD(x, r * p.w + c);
-                        best = v > LOAD(x, best) || v != v ? r * p.w + c : best;
-                    }
-                y[o] = x[best];
-                found[o] = (I32)best;
-            }
-        }
-    }
-}
-
-/* dx from dy: a row of x a work item. */
-KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index)
-{
-    FOR_ITEMS(i) {
-        const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
-        GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
-        GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
-        GLOBAL T *dx = out + i * p.w;
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
-        if (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w == 0) {
-            /* The last of an odd number of rows or columns is in no window. */
-            const I32 at = (I32)(r * p.w);
-            const I64 count = o0 <= o1 ? p.out_w : 0;
-            GLOBAL const T *g = dy + o0 * p.out_w;
-            GLOBAL const I32 *from = found + o0 * p.out_w;
-            VECTOR_LOOP for (I64 o = 0; o < count; o++) {
-                const I32 place = from[o] - at - (I32)(2 * o);
-                const T v = g[o];
-                dx[2 * o] = place == 0 ? v : (T)0;
-                dx[2 * o + 1] = place == 1 ? v : (T)0;
-            }
-            for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
-        } else {
-            for (I64 c = 0; c < p.w; c++) {
-                const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
-                A sum = 0;
-                for (I64 o = o0; o <= o1; o++)
-                    for (I64 q = q0; q <= q1; q++)
-                        if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += LOAD(dy, o * p.out_w + q);
-                STORE(dx, c, sum);
-            }
-        }
-    }
-}
-
-KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
-{
-    FOR_ITEMS(i) {
-        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
-        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
-        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
-        for (I64 o = 0; o < p.out_w; o++) {
-            const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
-            A sum = 0;
-            for (I64 r = y0; r < y1; r++)
-                for (I64 c = x0; c < x1; c++) sum += LOAD(x, r * p.w + c);
-            STORE(out, i * p.out_w + o, sum / (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w));
-        }
-    }
-}
-
-KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
-{
-    FOR_ITEMS(i) {
-        const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
-        GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
-        for (I64 c = 0; c < p.w; c++) {
-            const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
-            A sum = 0;
-            for (I64 o = o0; o <= o1; o++)
-                for (I64 q = q0; q <= q1; q++) {
-                    const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
-                    sum += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
-                }
-            STORE(out, i * p.w + c, sum);
-        }
-    }
-}
-
-/* The pixel (row, column) of image n that element i belongs to, channels-last, and its channel k. */
-typedef struct pool_place {
-    I64 n, row, column, k;
-} pool_place;
-FUNC pool_place pool_place_of(I64 i, I64 rows, I64 columns, I64 channels)
-{
-    const I64 pixel = QUOTIENT(i, channels), line = QUOTIENT(pixel, columns), n = QUOTIENT(line, rows);
-    const pool_place at = {n, line - n * rows, pixel - line * columns, i - pixel * channels};
-    return at;
-}
-
-/* Channels-last, an element of the result is a work item; `width` channels of a pixel are taken side by side. All are
- * added in the order of the kernels above. */
-KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
-{
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
-        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
-        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
-        const I64 first = y0 * p.w + x0;
-        A best[CHUNKED ? POOL_WIDTH : 1];
-        I32 from[CHUNKED ? POOL_WIDTH : 1];
-        for (int l = 0; l < width; l++) best[l] = LOAD(x, first * p.channels + l);
-        for (int l = 0; l < width; l++) from[l] = (I32)first;
-        for (I64 r = y0; r < y1; r++)
-            for (I64 c = x0; c < x1; c++) {
-                const I32 here = (I32)(r * p.w + c);
-                GLOBAL const T *v = x + here * p.channels;
-                VECTOR_LOOP for (int l = 0; l < width; l++) {
-                    const A value = LOAD(v, l);
-                    I32 take = value > best[l] ? 1 : 0;
-                    take = value != value ? 1 : take;
-                    best[l] = take ? value : best[l];
-                    from[l] = take ? here : from[l];
-                }
-            }
-        for (int l = 0; l < width; l++) STORE(out, i + l, best[l]);
-        for (int l = 0; l < width; l++) index[i + l] = from[l];
-        i += ITEMS_STEP(width);
-    }
-}
-
-KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I32, index)
-{
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
-        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
-        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
-        const I32 here = (I32)(at.row * p.w + at.column);
-        A sum[CHUNKED ? POOL_WIDTH : 1];
-        for (int l = 0; l < width; l++) sum[l] = 0;
-        for (I64 o = o0; o <= o1; o++)
-            for (I64 q = q0; q <= q1; q++) {
-                const I64 user = ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
-                GLOBAL const T *g = in0 + p.y_offset + user;
-                GLOBAL const I32 *from = index + p.index_offset + user;
-                VECTOR_LOOP for (int l = 0; l < width; l++) {
-                    const A value = LOAD(g, l);
-                    sum[l] += from[l] == here ? value : LIT(0.0);
-                }
-            }
-        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
-        i += ITEMS_STEP(width);
-    }
-}
-
-/* The elements of x that the maxima came from: an element of y a work item. Row-major, p.channels is 1. */
-KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
-{
-    FOR_ITEMS(i) {
-        const I64 pixel = QUOTIENT(i, p.channels), n = QUOTIENT(pixel, p.out_h * p.out_w);
-        out[i] = in0[p.x_offset + (n * p.h * p.w + index[p.index_offset + i] - pixel) * p.channels + i];
-    }
-}
-
-KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
-{
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
-        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
-        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
-        const A divisor = (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
-        A sum[CHUNKED ? POOL_WIDTH : 1];
-        for (int l = 0; l < width; l++) sum[l] = 0;
-        for (I64 r = y0; r < y1; r++)
-            for (I64 c = x0; c < x1; c++) {
-                GLOBAL const T *v = x + (r * p.w + c) * p.channels;
-                VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(v, l);
-            }
-        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l] / divisor);
-        i += ITEMS_STEP(width);
-    }
-}
-
-KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
-{
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
-        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
-        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
-        A sum[CHUNKED ? POOL_WIDTH : 1];
-        for (int l = 0; l < width; l++) sum[l] = 0;
-        for (I64 o = o0; o <= o1; o++)
-            for (I64 q = q0; q <= q1; q++) {
-                const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
-                const A divisor = (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
-                GLOBAL const T *g = in0 + p.y_offset + ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
-                VECTOR_LOOP for (int l = 0; l < width; l++) sum[l] += LOAD(g, l) / divisor;
-            }
-        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
-        i += ITEMS_STEP(width);
-    }
-}
-#endif
-/* kernel text ends */
-// clang-format on
-
-/* Elements whose work is worth a share of its own. */
-#define GRAIN 8192
-
-/* The window and the planes of x and y, which infer completes from x and gradients take over. */
-typedef struct pool2d_attributes {
-    pool2d_params p;
-    int64_t       stride[2], padding[2];
-    bool          given; /* these two, by the user: they are not in p yet */
-    bool          channels_last;
-} pool2d_attributes;
 
 /* ---- infer ---- */
 
@@ -301,129 +27,69 @@ static haul_status output_size(const haul__call *c, const char *what, int64_t si
 }
 
 /* A result with planes of this size. */
-static haul_status describe(haul__call *c, int i, haul_dtype dtype, int64_t rows, int64_t columns)
+static haul_status describe(haul__call *c, int i, haul_dtype dtype, const int64_t *size)
 {
-    const pool2d_attributes *a = haul__attributes(c);
-    haul_shape               shape = c->operands[0]->shape;
-    shape.dims[2] = rows;
-    shape.dims[3] = columns;
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    haul_shape                     shape = c->operands[0]->shape;
+    shape.dims[2] = size[0];
+    shape.dims[3] = size[1];
     return haul__describe_format(c, i, dtype, &shape, a->channels_last);
+}
+
+/* The windows of an axis: how many there are. */
+static haul_status complete(const haul__call *c, haul__pool2d_attributes *a, int axis)
+{
+    if (!a->adaptive)
+        return output_size(c, axis ? "columns" : "rows", a->in[axis], a->size[axis], a->stride[axis], a->padding[axis],
+                           &a->out[axis]);
+    a->size[axis] = haul__ceil_div(a->in[axis], a->out[axis]); /* for the cost */
+    return HAUL_OK;
 }
 
 static haul_status infer(haul__call *c)
 {
-    const haul_tensor *x = c->operands[0];
-    pool2d_attributes *a = haul__attributes(c);
-    pool2d_params     *p = &a->p;
-    int64_t            plane;
+    const haul_tensor       *x = c->operands[0];
+    haul__pool2d_attributes *a = haul__attributes(c);
+    int64_t                  plane;
     if (x->shape.ndim != 4)
         return haul__refuse_shape(c, 0, "it must be [N, C, H, W]");
     if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
         return haul__refuse_shape(c, 0, "a plane of it must have less than 2^31 elements");
-    if (a->given &&
-        (haul__option_pair(c->operation->name, "stride", a->stride, (const int64_t[2]){p->size_h, p->size_w}, 1) ||
-         haul__option_pair(c->operation->name, "padding", a->padding, (const int64_t[2]){0, 0}, 0)))
+    if (a->given && (haul__option_pair(c->operation->name, "stride", a->stride, a->size, 1) ||
+                     haul__option_pair(c->operation->name, "padding", a->padding, (const int64_t[2]){0, 0}, 0)))
         return haul_error_status();
     a->given = false;
-    p->stride_h = a->stride[0], p->stride_w = a->stride[1];
-    p->padding_h = a->padding[0], p->padding_w = a->padding[1];
     a->channels_last = haul__wants_channels_last(x);
-    p->channels = x->shape.dims[1];
-    p->h = x->shape.dims[2];
-    p->w = x->shape.dims[3];
-    haul_status status = output_size(c, "rows", p->h, p->size_h, p->stride_h, p->padding_h, &p->out_h);
+    a->channels = x->shape.dims[1];
+    a->in[0] = x->shape.dims[2];
+    a->in[1] = x->shape.dims[3];
+    haul_status status = complete(c, a, 0);
     if (!status)
-        status = output_size(c, "columns", p->w, p->size_w, p->stride_w, p->padding_w, &p->out_w);
+        status = complete(c, a, 1);
     if (!status)
-        status = describe(c, 0, x->dtype, p->out_h, p->out_w);
-    return status || c->result_count == 1 ? status : describe(c, 1, HAUL_I32, p->out_h, p->out_w);
+        status = describe(c, 0, x->dtype, a->out);
+    return status || c->result_count == 1 ? status : describe(c, 1, HAUL_I32, a->out);
 }
 
 static haul_status infer_like_x(haul__call *c)
 {
-    const pool2d_attributes *a = haul__attributes(c);
-    return describe(c, 0, c->operands[0]->dtype, a->p.h, a->p.w);
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    return describe(c, 0, c->operands[0]->dtype, a->in);
 }
 
 static haul_status infer_like_y(haul__call *c)
 {
-    const pool2d_attributes *a = haul__attributes(c);
-    return describe(c, 0, c->operands[0]->dtype, a->p.out_h, a->p.out_w);
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    return describe(c, 0, c->operands[0]->dtype, a->out);
 }
 
 /* Every element of every window once. */
 static haul__cost cost(const haul__call *c)
 {
-    const pool2d_params *p = &((const pool2d_attributes *)haul__attributes_of(c))->p;
-    int64_t              planes = c->operands[0]->shape.dims[0] * p->channels;
-    return (haul__cost){.flops = (double)(planes * p->out_h * p->out_w) * (double)p->size_h * (double)p->size_w,
+    const haul__pool2d_attributes *a = haul__attributes_of(c);
+    double                         planes = (double)(c->operands[0]->shape.dims[0] * a->channels);
+    return (haul__cost){.flops = planes * (double)(a->out[0] * a->out[1]) * (double)a->size[0] * (double)a->size[1],
                         .bytes = haul__call_bytes(c)};
-}
-
-/* ---- compute ---- */
-
-/* Row-major, a work item is a row of the result; channels-last, an element. */
-static haul_status launch(const haul__call *c, const pool2d_attributes *a, haul_tensor *const *outs, int out_count,
-                          haul_tensor *const *ins, int in_count, pool2d_params *p)
-{
-    int     kernel = c->operation->kernel;
-    int64_t row = a->channels_last ? 1 : outs[0]->shape.dims[3];
-    int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
-    p->items = outs[0]->count / row;
-    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype, outs,
-                               out_count, ins, in_count, p, sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
-}
-
-static haul_status compute_max(haul__call *c)
-{
-    const pool2d_attributes *a = haul__attributes(c);
-    haul_tensor             *y = c->results[0], *index = c->results[1];
-    pool2d_params            p = a->p;
-    if (!index) /* the kernel finds it in any case */
-        index = haul__temporary_strided(c, HAUL_I32, &y->shape, y->strides);
-    if (!index)
-        return haul_error_status();
-    p.x_offset = c->operands[0]->offset;
-    return launch(c, a, (haul_tensor *[]){y, index}, 2, c->operands, 1, &p);
-}
-
-static haul_status compute_avg(haul__call *c)
-{
-    const pool2d_attributes *a = haul__attributes(c);
-    pool2d_params            p = a->p;
-    p.x_offset = c->operands[0]->offset;
-    return launch(c, a, c->results, 1, c->operands, 1, &p);
-}
-
-/* Gradients, of which that of the maximum reads the index. */
-static haul_status compute_backward(haul__call *c)
-{
-    const pool2d_attributes *a = haul__attributes(c);
-    haul_tensor             *g = haul__as_format(c, c->operands[0], a->channels_last);
-    pool2d_params            p = a->p;
-    if (!g)
-        return haul_error_status();
-    p.y_offset = g->offset;
-    if (c->count == 1)
-        return launch(c, a, c->results, 1, &g, 1, &p);
-    p.index_offset = c->operands[1]->offset;
-    return launch(c, a, c->results, 1, (haul_tensor *[]){g, c->operands[1]}, 2, &p);
-}
-
-static haul_status compute_pick(haul__call *c)
-{
-    const pool2d_attributes *a = haul__attributes(c);
-    haul_tensor             *y = c->results[0], *index = c->operands[1];
-    haul_tensor             *x = haul__as_format(c, c->operands[0], a->channels_last);
-    pool2d_params            p = a->p;
-    if (!x)
-        return haul_error_status();
-    p.items = y->count;
-    p.channels = a->channels_last ? p.channels : 1;
-    p.x_offset = x->offset;
-    p.index_offset = index->offset;
-    return haul__launch_kernel(c, c->operation->kernel, y->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p, sizeof p,
-                               p.items, GRAIN);
 }
 
 /* ---- maximum ---- */
@@ -437,10 +103,10 @@ HAUL__OPERATION(max_pool2d) = {
     .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}, {"index", .hidden = true, .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_max_pool2d,
     .infer = infer,
-    .compute = compute_max,
+    .compute = haul__pool2d_max,
     .gradient = max_gradient,
     .cost = cost,
 };
@@ -452,10 +118,10 @@ HAUL__OPERATION(max_pool2d_backward) = {
                  {"index", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_I32), .saved_for = HAUL__FOR_0}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_max_pool2d_spread,
     .infer = infer_like_x,
-    .compute = compute_backward,
+    .compute = haul__pool2d_backward,
     .gradient = spread_gradient,
     .cost = cost,
 };
@@ -466,10 +132,10 @@ HAUL__OPERATION(max_pool2d_pick) = {
                  {"index", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_I32), .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_max_pool2d_pick,
     .infer = infer_like_y,
-    .compute = compute_pick,
+    .compute = haul__pool2d_pick,
     .gradient = pick_gradient,
 };
 
@@ -498,10 +164,10 @@ HAUL__OPERATION(avg_pool2d) = {
     .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_avg_pool2d,
     .infer = infer,
-    .compute = compute_avg,
+    .compute = haul__pool2d_avg,
     .gradient = avg_gradient,
     .cost = cost,
 };
@@ -511,10 +177,10 @@ HAUL__OPERATION(avg_pool2d_backward) = {
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pool2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_avg_pool2d_backward,
     .infer = infer_like_x,
-    .compute = compute_backward,
+    .compute = haul__pool2d_backward,
     .gradient = avg_second,
     .cost = cost,
 };
@@ -532,20 +198,20 @@ static void avg_second(haul__gradient *g)
 
 /* ---- the functions ---- */
 
-static pool2d_attributes attributes_of(const haul_pool2d_options *o)
+static haul__pool2d_attributes attributes_of(const haul_pool2d_options *o)
 {
-    return (pool2d_attributes){
-        .p = {.size_h = o->size, .size_w = o->size_w ? o->size_w : o->size, .exclude_padding = o->exclude_padding},
-        .stride = {o->stride[0], o->stride[1]},
-        .padding = {o->padding[0], o->padding[1]},
-        .given = true};
+    return (haul__pool2d_attributes){.size = {o->size, o->size_w ? o->size_w : o->size},
+                                     .stride = {o->stride[0], o->stride[1]},
+                                     .padding = {o->padding[0], o->padding[1]},
+                                     .exclude_padding = o->exclude_padding,
+                                     .given = true};
 }
 
 static haul_tensor *pool(const haul__operation *operation, haul_tensor *x, const haul_pool2d_options *o)
 {
     if (!o)
         return haul__no_options(operation);
-    pool2d_attributes a = attributes_of(o);
+    haul__pool2d_attributes a = attributes_of(o);
     return haul__apply1(operation, &a, &x, 1);
 }
 
@@ -554,7 +220,7 @@ static haul_status pool_into(haul_tensor *out, const haul__operation *operation,
 {
     if (!options)
         return haul__fail_null(operation->name, "options");
-    pool2d_attributes a = attributes_of(options);
+    haul__pool2d_attributes a = attributes_of(options);
     return haul__apply_into(&out, operation, &a, &x, 1);
 }
 

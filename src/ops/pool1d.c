@@ -1,0 +1,83 @@
+/* 1-d pooling: 2-d pooling of pictures with one row, whose shapes are views. */
+#include "core/option.h"
+#include "engine/operation.h"
+
+typedef struct pool1d_attributes {
+    int64_t size, stride, padding;
+    bool    exclude_padding;
+} pool1d_attributes;
+
+/* The options as those of a window of one row. */
+static haul_status check(haul__call *c, haul_pool2d_options *o)
+{
+    const pool1d_attributes *a = haul__attributes(c);
+    int64_t padding = a->padding == HAUL_ZERO ? 0 : a->padding, stride = a->stride ? a->stride : a->size;
+    if (c->operands[0]->shape.ndim != 3)
+        return haul__refuse_shape(c, 0, "it must be [N, C, L]");
+    if (a->size < 1 || stride < 1 || a->size > INT32_MAX || stride > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, a->size < 1 ? "size" : "stride",
+                          "a window of %lld with stride %lld is not possible; both must be from 1 to 2^31 - 1",
+                          (long long)a->size, (long long)(stride == HAUL_ZERO ? 0 : stride));
+    if (padding < 0 || padding > a->size / 2)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "padding",
+                          "padding %lld is not possible; it can be from 0 to half the window, which is %lld",
+                          (long long)padding, (long long)a->size);
+    if (c->operands[0]->shape.dims[2] + 2 * padding < a->size)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "x",
+                          "the window is %lld, but x has %lld with its padding; use a smaller window",
+                          (long long)a->size, (long long)(c->operands[0]->shape.dims[2] + 2 * padding));
+    *o = (haul_pool2d_options){.size = 1,
+                               .size_w = a->size,
+                               .stride = {1, stride},
+                               .padding = {HAUL_ZERO, padding ? padding : HAUL_ZERO},
+                               .exclude_padding = a->exclude_padding};
+    return HAUL_OK;
+}
+
+#define POOLING(name, name_2d)                                                                                         \
+    static haul_status name(haul__call *c)                                                                             \
+    {                                                                                                                  \
+        haul_pool2d_options o;                                                                                         \
+        if (check(c, &o))                                                                                              \
+            return haul_error_status();                                                                                \
+        c->results[0] = haul_squeeze(haul_##name_2d##_with(haul_unsqueeze(c->operands[0], 2), &o), 2);                 \
+        return HAUL_OK;                                                                                                \
+    }
+
+POOLING(max_pool1d, max_pool2d)
+POOLING(avg_pool1d, avg_pool2d)
+
+HAUL__OPERATION(max_pool1d) = {
+    .name = "haul_max_pool1d",
+    .operands = {{"x"}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool1d_attributes),
+    .compose = max_pool1d,
+};
+
+HAUL__OPERATION(avg_pool1d) = {
+    .name = "haul_avg_pool1d",
+    .operands = {{"x"}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(pool1d_attributes),
+    .compose = avg_pool1d,
+};
+
+#define FUNCTIONS(name)                                                                                                \
+    haul_tensor *haul_##name##_with(haul_tensor *x, const haul_pool1d_options *o)                                      \
+    {                                                                                                                  \
+        return o ? HAUL__APPLY(name, (&(pool1d_attributes){o->size, o->stride, o->padding, o->exclude_padding}), x)    \
+                 : haul__no_options(&haul__operation_##name);                                                          \
+    }                                                                                                                  \
+    haul_status haul_##name##_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *o)                \
+    {                                                                                                                  \
+        if (!o)                                                                                                        \
+            return haul__fail_null("haul_" #name, "options");                                                          \
+        pool1d_attributes a = {o->size, o->stride, o->padding, o->exclude_padding};                                    \
+        return HAUL__APPLY_INTO(out, name, &a, x);                                                                     \
+    }
+
+FUNCTIONS(max_pool1d)
+FUNCTIONS(avg_pool1d)

@@ -1,0 +1,183 @@
+/* Interpolation against plain loops in double: long rows, both formats, and the gradient as the transpose.
+ *
+ * ctest: cuda; timeout=300 */
+#include "support/failure.h"
+#include "support/into.h"
+#include "support/linalg.h"
+
+typedef struct settings {
+    int64_t h, w, size[2];
+    double  scale[2];
+    bool    bilinear, align_corners;
+} settings;
+
+static const settings all[] = {
+    {5, 70, {10, 140}, {0}, false, false}, {5, 70, {0}, {2, 2}, true, false},
+    {5, 70, {3, 301}, {0}, false, false},  {5, 70, {3, 301}, {0}, true, false},
+    {5, 70, {9, 201}, {0}, true, true},    {9, 200, {4, 13}, {0}, true, false},
+    {9, 200, {4, 13}, {0}, true, true},    {9, 200, {4, 13}, {0}, false, false},
+    {1, 1, {7, 90}, {0}, true, false},     {6, 90, {1, 1}, {0}, true, true},
+    {7, 33, {0}, {1.3, 2.6}, true, false}, {7, 33, {0}, {0.7, 2.6}, false, false},
+    {4, 65, {4, 65}, {0}, true, false},
+};
+
+static haul_tensor *interpolate(haul_tensor *x, const settings *s)
+{
+    const haul_interpolate_options o = {.x = x,
+                                        .size = {s->size[0], s->size[1]},
+                                        .scale = {s->scale[0], s->scale[1]},
+                                        .mode = s->bilinear ? HAUL_BILINEAR : HAUL_NEAREST,
+                                        .align_corners = s->align_corners};
+    return haul_interpolate_with(&o);
+}
+
+static int64_t size_of(const settings *s, int axis)
+{
+    int64_t in = axis ? s->w : s->h;
+    return s->scale[axis] > 0 ? (int64_t)floor((double)in * s->scale[axis] + 1e-9) : s->size[axis];
+}
+
+/* Where element i of an axis comes from. */
+static void find(const settings *s, int axis, int64_t i, int64_t *first, int64_t *second, double *share)
+{
+    int64_t in = axis ? s->w : s->h, out = size_of(s, axis);
+    double  ratio = s->scale[axis] > 0 ? 1 / s->scale[axis] : (double)in / (double)out, at;
+    if (s->align_corners)
+        at = out > 1 ? (double)i * (double)(in - 1) / (double)(out - 1) : 0;
+    else
+        at = s->bilinear ? ((double)i + 0.5) * ratio - 0.5 : (double)i * ratio;
+    at = at < 0 ? 0 : at;
+    *first = (int64_t)floor(at + 1e-9);
+    *first = *first < in - 1 ? *first : in - 1;
+    *second = *first < in - 1 ? *first + 1 : *first;
+    *share = s->bilinear ? at - (double)*first : 0;
+}
+
+static void compare(haul_device *device, haul_dtype dtype, const settings *s, int index, bool channels_last)
+{
+    enum { N = 2, C = 3 };
+    haul_scope  *scope = haul_scope_push();
+    int64_t      oh = size_of(s, 0), ow = size_of(s, 1), nx = N * C * s->h * s->w, ny = N * C * oh * ow;
+    double      *vx, *vg, *y = calloc((size_t)ny, sizeof *y), *dx = calloc((size_t)nx, sizeof *dx);
+    haul_tensor *x = sample_tensor(device, dtype, HAUL_SHAPE(N, C, s->h, s->w), 1, &vx);
+    haul_tensor *g = sample_tensor(device, dtype, HAUL_SHAPE(N, C, oh, ow), 2, &vg), *gradient;
+    assert_true(y && dx);
+    for (int64_t i = 0; i < ny; i++) {
+        int64_t plane = i / (oh * ow) * s->h * s->w, r[2], c[2];
+        double  low, right;
+        find(s, 0, i / ow % oh, &r[0], &r[1], &low);
+        find(s, 1, i % ow, &c[0], &c[1], &right);
+        for (int k = 0; k < 4; k++) {
+            double  weight = (k / 2 ? low : 1 - low) * (k % 2 ? right : 1 - right);
+            int64_t at = plane + r[k / 2] * s->w + c[k % 2];
+            y[i] += weight * vx[at];
+            dx[at] += weight * vg[i];
+        }
+    }
+    if (channels_last)
+        x = haul_to_memory_format(x, HAUL_CHANNELS_LAST);
+    haul_tensor *leaf = haul_set_requires_grad(haul_detach(x), true), *result = interpolate(leaf, s);
+    char         what[80];
+    double       unit = dtype == HAUL_F32 ? 1e-5 : 1e-13;
+    snprintf(what, sizeof what, "settings %d, %s on %s%s", index, haul_dtype_name(dtype), haul_device_name(device),
+             channels_last ? ", channels-last" : "");
+    assert_close(result, y, ny, unit, what);
+    assert_int_equal(haul_tensor_dim(result, 2), oh);
+    assert_true(!channels_last || s->h * s->w == 1 || oh * ow == 1 || haul_tensor_stride(result, 1) == 1);
+    assert_int_equal(haul_grad(result, &leaf, 1, &gradient, .seed = g), HAUL_OK);
+    assert_close(gradient, dx, nx, unit * 100, what);
+    double *memory[] = {vx, vg, y, dx};
+    for (int i = 0; i < 4; i++)
+        free(memory[i]);
+    haul_scope_pop(scope);
+}
+
+static void compare_all(haul_device *device)
+{
+    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++) {
+        compare(device, HAUL_F32, &all[i], i, false);
+        compare(device, HAUL_F32, &all[i], i, true);
+        compare(device, HAUL_F64, &all[i], i, false);
+    }
+}
+
+static void test_interpolate__by_definition(void **state)
+{
+    (void)state;
+    on_devices(compare_all);
+}
+
+static haul_tensor *compute(void *context)
+{
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(3, 5, 37, 41), 1, NULL), *gradient;
+    haul_tensor *leaf = haul_set_requires_grad(haul_detach(x), true);
+    haul_tensor *y = haul_interpolate(leaf, .scale = {2.5, 3}, .mode = HAUL_BILINEAR);
+    if (*(const bool *)context)
+        return haul_detach(y);
+    return haul_grad(y, &leaf, 1, &gradient, .seed = haul_detach(y)) ? NULL : gradient;
+}
+
+static void test_interpolate__threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    assert_same_for_threads(compute, &(bool){true});
+    assert_same_for_threads(compute, &(bool){false});
+}
+
+static void into_given(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 3, 4, 4), 1, NULL);
+    haul_set_device(device);
+    haul_tensor *out = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 8, 6));
+    haul_tensor *last = haul_to_memory_format(haul_zeros_like(out), HAUL_CHANNELS_LAST);
+    haul_tensor *want = haul_interpolate(x, .size = {8, 6}, .mode = HAUL_BILINEAR);
+    assert_succeeded(haul_interpolate_into(out, x, .size = {8, 6}, .mode = HAUL_BILINEAR), "row-major");
+    assert_equal_bits(out, want, "row-major");
+    assert_succeeded(haul_interpolate_into(last, x, .size = {8, 6}, .mode = HAUL_BILINEAR), "channels-last");
+    assert_equal_bits(last, want, "channels-last");
+    assert_int_equal(haul_interpolate_into(out, x, .size = {8, 8}), HAUL_SHAPE);
+    haul_error_clear();
+    assert_succeeded(haul_interpolate_into(x, x, .size = {4, 4}), "itself");
+    haul_tensor *none = haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3, 4, 4));
+    assert_int_equal(haul_tensor_dim(haul_interpolate(none, .scale = {2, 2}), 3), 8);
+}
+
+static void test_interpolate__into_given_tensors(void **state)
+{
+    (void)state;
+    on_devices(into_given);
+}
+
+static void test_interpolate__errors(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 4, 4));
+    assert_refused(haul_interpolate(haul_flatten(x, 1), .scale = {2, 2}), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_interpolate(x), HAUL_INVALID_ARGUMENT, "neither size nor scale");
+    assert_refused(haul_interpolate(x, .scale = {2, 2}, .size = {8, 8}), HAUL_INVALID_ARGUMENT, "both given");
+    assert_refused(haul_interpolate(x, .size = {8, 0}), HAUL_INVALID_ARGUMENT, "size is {8, 0}");
+    assert_refused(haul_interpolate(x, .size = {-8, 8}), HAUL_INVALID_ARGUMENT, "size is {-8, 8}");
+    assert_refused(haul_interpolate(x, .scale = {2, -1}), HAUL_INVALID_ARGUMENT, "scale is {2, -1}");
+    assert_refused(haul_interpolate(x, .scale = {2, 0.1}), HAUL_INVALID_ARGUMENT, "scale is {2, 0.1}");
+    assert_refused(haul_interpolate(x, .scale = {2, NAN}), HAUL_INVALID_ARGUMENT, "scale is {2, nan}");
+    assert_refused(haul_interpolate(x, .scale = {2, 1e300}), HAUL_INVALID_ARGUMENT, "scale is {2, 1e+300}");
+    assert_refused(haul_interpolate(x, .scale = {2, 2}, .align_corners = true), HAUL_INVALID_ARGUMENT, "HAUL_BILINEAR");
+    assert_refused(haul_interpolate(x, .scale = {2, 2}, .mode = (haul_interpolation)7), HAUL_INVALID_ARGUMENT,
+                   "mode is 7");
+    assert_refused(haul_interpolate(haul_cast(x, HAUL_I32), .scale = {2, 2}), HAUL_DTYPE, "i32");
+    assert_refused(haul_interpolate(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 0, 4)), .size = {2, 2}), HAUL_SHAPE, "plane");
+    assert_refused(haul_interpolate_with(NULL), HAUL_INVALID_ARGUMENT, "options");
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interpolate__by_definition),
+        cmocka_unit_test(test_interpolate__threads_do_not_change_bits),
+        cmocka_unit_test(test_interpolate__into_given_tensors),
+        cmocka_unit_test(test_interpolate__errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
