@@ -1,4 +1,5 @@
-/* gather, scatter_add and embedding: what they compute, order of additions, edges, targets, errors.
+/* gather, scatter_add, embedding, one_hot, extremes with indices: what they compute, order of additions, edges,
+ * targets, errors.
  *
  * ctest: cuda */
 #include "support/failure.h"
@@ -126,6 +127,80 @@ static void test_indexing__embedding(void **state)
 {
     (void)state;
     on_devices(embedding);
+}
+
+/* ---- one_hot ---- */
+
+static void one_hot(haul_device *device)
+{
+    haul_tensor *index = indices(device, HAUL_SHAPE(2, 1), (int64_t[]){2, 0}), *y = haul_one_hot(index, 3);
+    assert_int_equal(haul_tensor_ndim(y), 3);
+    assert_int_equal(haul_tensor_dtype(y), HAUL_I64);
+    assert_close(y, (double[]){0, 0, 1, 1, 0, 0}, 6, 0, "rows");
+    assert_close(haul_one_hot(haul_cast(haul_select(haul_flatten(index, 0), 0, 0), HAUL_U8), 4), (double[]){0, 0, 1, 0},
+                 4, 0, "one");
+    assert_close(haul_one_hot(haul_slice(index, 0, 0, 0, 1), 3), NULL, 0, 0, "none");
+    haul_tensor *out = haul_full_like(y, 7);
+    assert_succeeded(haul_one_hot_into(out, index, 3), "into");
+    assert_equal_bits(out, y, "into");
+    assert_refused(haul_one_hot(index, 0), HAUL_INVALID_ARGUMENT, "classes is 0; at least 1 is expected");
+    haul_error_clear();
+    y = haul_one_hot(index, 2);
+    if (device != haul_cpu())
+        assert_int_equal(haul_device_sync(device), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_message(), "haul_one_hot: index[0] is 2, but there are 2 classes");
+    haul_error_clear();
+    if (device != haul_cpu())
+        assert_close(y, (double[]){0, 0, 1, 0}, 4, 0, "a class out of range");
+}
+
+static void test_indexing__one_hot(void **state)
+{
+    (void)state;
+    on_devices(one_hot);
+}
+
+/* ---- extremes with indices ---- */
+
+static void extremes(haul_device *device)
+{
+    static const float v[] = {3, NAN, 2, 3, 1, 2, 5, 5, -1, NAN, NAN, 0};
+    haul_tensor       *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(4, 3), v), device), *values, *at, *g;
+    assert_succeeded(haul_max_with_indices(x, 1, false, &values, &at), "max");
+    assert_int_equal(haul_tensor_ndim(values), 1);
+    assert_close(at, (double[]){1, 0, 0, 0}, 4, 0, "the first of equals; NaN");
+    assert_true(isnan(haul_item(haul_select(values, 0, 0))) && haul_item(haul_select(values, 0, 2)) == 5);
+    assert_succeeded(haul_min_with_indices(haul_transpose(x, 0, 1), 0, true, &values, &at), "min");
+    assert_int_equal(haul_tensor_ndim(at), 2);
+    assert_close(at, (double[]){1, 1, 2, 0}, 4, 0, "the first of the smallest; NaN");
+    haul_tensor *one = haul_select(haul_flatten(x, 0), 0, 6);
+    assert_succeeded(haul_max_with_indices(one, -1, false, &values, &at), "0-d");
+    assert_close(values, (double[]){5}, 1, 0, "0-d");
+    assert_close(at, (double[]){0}, 1, 0, "0-d");
+    x = haul_set_requires_grad(haul_clone(x), true);
+    assert_succeeded(haul_max_with_indices(x, 1, false, &values, &at), "max");
+    assert_false(haul_requires_grad(at));
+    assert_succeeded(haul_grad(haul_sum(values), &x, 1, &g), "gradient");
+    assert_close(g, (double[]){0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0}, 12, 0, "not shared");
+    x = haul_detach(x);
+    haul_tensor *out = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), device), *where = haul_cast(out, HAUL_I64);
+    assert_succeeded(haul_min_with_indices_into(out, where, haul_slice(x, 0, 1, 3, 1), 0, false), "into");
+    assert_close(out, (double[]){3, 1, -1}, 3, 0, "values into");
+    assert_close(where, (double[]){0, 0, 1}, 3, 0, "indices into");
+    assert_int_equal(haul_max_with_indices(x, 2, false, &values, &at), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_operation(), "haul_max_with_indices");
+    assert_int_equal(haul_min_with_indices(haul_slice(x, 0, 0, 0, 1), 0, false, &values, &at), HAUL_SHAPE);
+    assert_string_equal(haul_error_operation(), "haul_min_with_indices");
+    haul_error_clear();
+    assert_int_equal(haul_max_with_indices(x, 0, false, NULL, &at), HAUL_INVALID_ARGUMENT);
+    assert_failed(at);
+    haul_error_clear();
+}
+
+static void test_indexing__extremes_with_indices(void **state)
+{
+    (void)state;
+    on_devices(extremes);
 }
 
 /* ---- second order, where the gradient of a gradient depends on the indices ---- */
@@ -280,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_indexing__scatter_add),
         cmocka_unit_test(test_indexing__order_of_additions),
         cmocka_unit_test(test_indexing__embedding),
+        cmocka_unit_test(test_indexing__one_hot),
+        cmocka_unit_test(test_indexing__extremes_with_indices),
         cmocka_unit_test(test_indexing__second_order),
         cmocka_unit_test(test_indexing__into),
         cmocka_unit_test(test_indexing__shapes_are_checked),

@@ -50,7 +50,26 @@ HAUL_API haul_tensor *haul_embedding_with(haul_tensor *weight, const haul_embedd
 HAUL_API haul_status  haul_embedding_into_with(haul_tensor *out, haul_tensor *weight,
                                                const haul_embedding_options *options);
 
+/* A row of zeros with a 1 where the index points, for each index: i64 of the shape of index and `classes` as one more,
+ * last dimension. Not differentiable. */
+HAUL_API haul_tensor *haul_one_hot(haul_tensor *index, int64_t classes);
+/* The same into out. */
+HAUL_API haul_status haul_one_hot_into(haul_tensor *out, haul_tensor *index, int64_t classes);
+
 /* ---- order ---- */
+
+/* The largest or smallest element along an axis and its index (i64), the first of equals. NaN counts as the largest in
+ * the first and as the smallest in the second. Gradients flow through *values, to the elements at the indices: haul_max
+ * and haul_min share them among equals instead. */
+HAUL_API haul_status haul_max_with_indices(haul_tensor *x, int axis, bool keepdim, haul_tensor **values,
+                                           haul_tensor **indices);
+HAUL_API haul_status haul_min_with_indices(haul_tensor *x, int axis, bool keepdim, haul_tensor **values,
+                                           haul_tensor **indices);
+/* The same into two targets. */
+HAUL_API haul_status haul_max_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
+                                                bool keepdim);
+HAUL_API haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
+                                                bool keepdim);
 
 /* The k largest elements along an axis, or the k smallest, best first, and their indices (i64); of equal ones the first
  * comes first. NaN counts as the largest. k is 0 to the axis' length. Gradients flow through *values. */

@@ -161,6 +161,13 @@ HAUL_API haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 HAUL_API haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim);
 
+/* Running sums along an axis: element i of a line is the sum of its elements up to i. Sums of bool and integers are
+ * i64. Lines of more than 1024 elements are summed in blocks of so many, and each block then gets the sum of those
+ * before it: the order of additions depends on the shape only. */
+HAUL_API haul_tensor *haul_cumsum(haul_tensor *x, int axis);
+/* The same into out. */
+HAUL_API haul_status haul_cumsum_into(haul_tensor *out, haul_tensor *x, int axis);
+
 /* ---- shape ---- */
 HAUL_API haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape); /* one dim may be -1; a view where possible */
 HAUL_API haul_tensor *haul_view(haul_tensor *x, haul_shape shape);  /* never copies: refuses what strides cannot say */

@@ -46,7 +46,7 @@ KERNEL2(index_check, index_params, const I64, index, U32, fault)
 
 #if IS_FLOAT
 /* links[row] becomes the first i with index[i] == row, links[size + i] the next one after i; -1 ends a list. An index
- * out of range or to be skipped is in none. */
+ * out of range is in none. */
 KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
 {
     FOR_ITEMS(only)
@@ -55,7 +55,7 @@ KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
         for (I64 r = only; r < p.size; r++) head[r] = -1;
         for (I64 i = p.count - 1; i >= 0; i--) {
             const I64 r = CHECKED_INDEX(fault, p.check, i, index[p.offsets[1] + i], p.size);
-            if (r < 0 || r == p.skip) continue;
+            if (r < 0) continue;
             head[p.size + i] = head[r];
             head[r] = i;
         }
@@ -63,7 +63,7 @@ KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
 }
 
 #define INDEX_WIDTH (CHUNKED ? 256 : 1)
-/* out[o, r, k] = the sum of g[o, i, k] over the list of r */
+/* out[o, r, k] = the sum of g[o, i, k] over the list of r, or 0 for the one to be skipped */
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
@@ -74,7 +74,7 @@ KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
         GLOBAL T *y = out + p.offsets[0] + i;
         A s[INDEX_WIDTH];
         for (int j = 0; j < row; j++) s[j] = 0;
-        for (I64 at = head[r - o * p.size]; at >= 0; at = head[p.size + at]) {
+        for (I64 at = r - o * p.size == p.skip ? -1 : head[r - o * p.size]; at >= 0; at = head[p.size + at]) {
             GLOBAL const T *v = g + p.offsets[1] + (o * p.count + at) * p.inner + k;
             for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
         }
@@ -267,4 +267,17 @@ haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *
 {
     index_attributes a = {.axis = axis, .size = size, .skip = skip};
     return HAUL__APPLY(index_select_backward, &a, g, index);
+}
+
+haul_status haul__apply_pair(const haul__operation *operation, const void *attributes, haul_tensor *x,
+                             haul_tensor **values, haul_tensor **indices)
+{
+    haul_tensor *made[HAUL__MAX_RESULTS];
+    haul_status  status = values && indices ? haul__apply(operation, attributes, HAUL__OPERANDS(x), made)
+                                            : haul__fail_null(operation->name, values ? "indices" : "values");
+    if (values)
+        *values = status ? haul__failed_tensor() : made[0];
+    if (indices)
+        *indices = status ? haul__failed_tensor() : made[1];
+    return status;
 }

@@ -1,4 +1,4 @@
-/* What operations that read indices share. */
+/* What operations that read and give indices share. */
 #ifndef HAUL_OPS_INDEX_H
 #define HAUL_OPS_INDEX_H
 
@@ -21,5 +21,9 @@ haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *
  * line along the axis are equal. haul__gather_unique is haul_gather for those. */
 haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique);
 haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index);
+
+/* Apply an operation on x that gives values and indices, for a public function: on failure both are failed tensors. */
+haul_status haul__apply_pair(const haul__operation *operation, const void *attributes, haul_tensor *x,
+                             haul_tensor **values, haul_tensor **indices);
 
 #endif

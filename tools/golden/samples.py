@@ -136,6 +136,15 @@ EXPRESSIONS = {
     "layer_norm_plain": lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
     "topk_values": lambda x: x.sort(dim=1, descending=True, stable=True)[0][:, :3],
     "topk_indices": lambda x: x.sort(dim=-1, stable=True)[1][..., :2],
+    "max_with_indices_values": lambda x: x.max(1)[0],
+    "max_with_indices_at": lambda x: x.max(-1, keepdim=True)[1],
+    "min_with_indices_values": lambda x: x.min(0, keepdim=True)[0],
+    "min_with_indices_at": lambda x: x.min(1)[1],
+    "one_hot": lambda i: F.one_hot(i, 5),
+    "cumsum_last": lambda x: x.cumsum(-1),
+    "cumsum_axis_0": lambda x: x.cumsum(0),
+    "cumsum_long": lambda x: x.cumsum(1),
+    "cumsum_long_columns": lambda x: x.cumsum(0),
 }
 
 KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
