@@ -65,6 +65,7 @@ LINES = [
     ("haul_conv_transpose1d(s->x, s->w, s->b, 2)", "haul_conv_transpose1d(s->x, s->w, s->b, .stride = 2)"),
     ("haul_batch_norm(s->x, s->w, s->b)", "haul_batch_norm(s->x, s->w, .bias = s->b)"),
     ("haul_layer_norm(s->x, s->w, s->b)", "haul_layer_norm(s->x, s->w, .bias = s->b)"),
+    ("haul_nn_embedding(9, 4, 0)", "haul_nn_embedding(9, 4, .padding_idx = HAUL_ZERO)"),
     ("haul_embedding(s->w, s->x, 0)", "haul_embedding(s->w, s->x, .padding_idx = HAUL_ZERO)"),
     ("haul_to(s->x, s->device, HAUL_F32)", "haul_to(s->x, s->device, .dtype = HAUL_F32)"),
     ("haul_grad(s->x, s->all, 1, s->all, s->w)", "haul_grad(s->x, s->all, 1, s->all, .seed = s->w)"),

@@ -71,6 +71,16 @@ HAUL_API haul_status haul_max_with_indices_into(haul_tensor *values, haul_tensor
 HAUL_API haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
                                                 bool keepdim);
 
+/* The elements along an axis in order, from the smallest or, descending, from the largest, and their indices (i64).
+ * Equal ones keep their order; NaN counts as the largest. Gradients flow through *values. */
+HAUL_API haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **values, haul_tensor **indices);
+/* The same into two targets. */
+HAUL_API haul_status haul_sort_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
+                                    bool descending);
+/* The indices alone. */
+HAUL_API haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending);
+HAUL_API haul_status  haul_argsort_into(haul_tensor *out, haul_tensor *x, int axis, bool descending);
+
 /* The k largest elements along an axis, or the k smallest, best first, and their indices (i64); of equal ones the first
  * comes first. NaN counts as the largest. k is 0 to the axis' length. Gradients flow through *values. */
 HAUL_API haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values,

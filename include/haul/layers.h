@@ -85,6 +85,17 @@ HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recur
 #define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
 
+/* haul_nn_embedding(count, size, .padding_idx = HAUL_ZERO): weight [count, size], of normal values as in PyTorch; x is
+ * of any shape and an integer dtype. */
+typedef struct HAUL__DESIGNATED haul_nn_embedding_options {
+    int64_t size; /* of a row; positional */
+    HAUL__GUARD
+    int64_t padding_idx; /* a row that begins as zeros and gets no gradient; as in haul_embedding_options */
+} haul_nn_embedding_options;
+#define haul_nn_embedding(count, ...)                                                                                  \
+    haul_nn_embedding_with(count, HAUL__OPTIONS(haul_nn_embedding_options, .size = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_options *options);
+
 HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
