@@ -59,6 +59,32 @@ static haul_module *gru_deep(void)
     return haul_nn_gru(3, 4, .layers = 2, .bidirectional = true, .no_bias = true);
 }
 
+static haul_module *conv1d(void)
+{
+    return haul_nn_conv1d(4, 6, 3, .stride = 2, .padding = 1, .groups = 2);
+}
+
+static haul_module *conv_transpose2d(void)
+{
+    return haul_nn_conv_transpose2d(4, 6, 3, .kernel_w = 2, .stride = {2, 2}, .padding = {1, HAUL_ZERO},
+                                    .output_padding = {1, 1}, .groups = 2);
+}
+
+static haul_module *upsample(void)
+{
+    return haul_nn_upsample(.scale = {2, 1.5}, .mode = HAUL_BILINEAR);
+}
+
+static haul_module *adaptive_avg_pool2d(void)
+{
+    return haul_nn_adaptive_avg_pool2d(2, 3);
+}
+
+static haul_module *adaptive_max_pool2d(void)
+{
+    return haul_nn_adaptive_max_pool2d(2, 3);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -72,6 +98,11 @@ static const struct {
     {"lstm_deep", lstm_deep},
     {"gru", gru},
     {"gru_deep", gru_deep},
+    {"conv1d", conv1d},
+    {"conv_transpose2d", conv_transpose2d},
+    {"upsample", upsample},
+    {"adaptive_avg_pool2d", adaptive_avg_pool2d},
+    {"adaptive_max_pool2d", adaptive_max_pool2d},
 };
 
 static haul_safetensors *file;
@@ -124,7 +155,7 @@ static void check(const char *name, haul_module *net, haul_device *device)
     haul_module_cast(net, HAUL_F64);
     snprintf(prefix, sizeof prefix, "%s/weight.", name);
     haul_weights_report report;
-    if (haul_load_weights(GOLDEN, net, .prefix = prefix, .report = &report))
+    if (haul_module_parameter_count(net) && haul_load_weights(GOLDEN, net, .prefix = prefix, .report = &report))
         fail_msg("%s: %s", name, haul_error_message());
     assert_int_equal(haul_module_place(net, device), HAUL_OK);
     for (haul_tensor *x; inputs < MOST && (x = load(name, "in", inputs, device)); inputs++)
@@ -187,6 +218,18 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("haul_nn_lstm: in_features is 0"));
     assert_null(haul_nn_gru(3, 4, .dropout = 2));
     assert_true(says("dropout is 2"));
+    assert_null(haul_nn_conv1d(3, 4, 0));
+    assert_true(says("haul_nn_conv1d: kernel is 0"));
+    assert_null(haul_nn_conv1d(3, 4, 3, .stride = -1));
+    assert_true(says("stride is -1"));
+    assert_null(haul_nn_conv_transpose2d(3, 4, 3, .groups = 2));
+    assert_true(says("3 channels in and 4 out cannot be cut into 2 groups"));
+    assert_null(haul_nn_conv_transpose2d(3, 4, 3, .output_padding = {1, -1}));
+    assert_true(says("output_padding is {1, -1}"));
+    assert_null(haul_nn_upsample(.mode = HAUL_BILINEAR));
+    assert_true(says("one of the two pairs must be given"));
+    assert_null(haul_nn_adaptive_avg_pool2d(2, 0));
+    assert_true(says("haul_nn_adaptive_avg_pool2d: width is 0"));
     haul_module *m = haul_nn_lstm(3, 4);
     assert_failed(haul_call(m, haul_zeros(HAUL_F32, HAUL_SHAPE(2, 5, 2))));
     assert_true(says("x is f32[2,5,2] on cpu; [N, T, 3] is expected"));
@@ -232,11 +275,28 @@ static void test_layers__dropout_is_for_training(void **state)
     haul_scope_pop(scope);
 }
 
+/* A window's weights are uniform in +-1 / sqrt(of those behind the first axis), as are biases. */
+static void test_layers__convolutions_begin_as_in_pytorch(void **state)
+{
+    haul_scope        *scope = haul_scope_push();
+    haul_module *const made[] = {haul_nn_conv1d(20, 64, 5, .groups = 2), haul_nn_conv_transpose2d(64, 20, 3)};
+    const double       bounds[] = {1 / sqrt(10 * 5), 1 / sqrt(20 * 3 * 3)};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        double weight = haul_item(haul_max(haul_abs(haul_detach(haul_module_parameter(made[i], "weight")))));
+        double bias = haul_item(haul_max(haul_abs(haul_detach(haul_module_parameter(made[i], "bias")))));
+        assert_true(weight <= bounds[i] && weight > 0.95 * bounds[i]);
+        assert_true(bias <= bounds[i] && bias > 0.5 * bounds[i]);
+    }
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers__results_and_gradients_are_those_of_pytorch),
         cmocka_unit_test(test_layers__wrong_shapes_are_named),
+        cmocka_unit_test(test_layers__convolutions_begin_as_in_pytorch),
         cmocka_unit_test(test_layers__state_carries_a_sequence_on),
         cmocka_unit_test(test_layers__dropout_is_for_training),
     };

@@ -36,6 +36,33 @@ typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
 HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                                           const haul_nn_conv2d_options *options);
 
+/* haul_nn_conv1d(in, out, kernel, .padding = 1): weight [out, in / groups, K] and bias [out]; x is [N, in, L]. */
+typedef struct HAUL__DESIGNATED haul_nn_conv1d_options {
+    int64_t kernel; /* size of the window; positional */
+    HAUL__GUARD
+    int64_t stride, padding, dilation, groups; /* as in haul_conv1d */
+    bool    no_bias;
+    bool    relu; /* as in haul_linear_options */
+} haul_nn_conv1d_options;
+#define haul_nn_conv1d(in, out, ...)                                                                                   \
+    haul_nn_conv1d_with(in, out, HAUL__OPTIONS(haul_nn_conv1d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv1d_with(int64_t in_channels, int64_t out_channels,
+                                          const haul_nn_conv1d_options *options);
+
+/* haul_nn_conv_transpose2d(in, out, kernel, .stride = {2, 2}): weight [in, out / groups, KH, KW] and bias [out]; x is
+ * [N, in, H, W]. */
+typedef struct HAUL__DESIGNATED haul_nn_conv_transpose2d_options {
+    int64_t kernel; /* size of a square window, else its height; positional */
+    HAUL__GUARD
+    int64_t kernel_w;                                                      /* width of a window that is not square */
+    int64_t stride[2], padding[2], output_padding[2], dilation[2], groups; /* as in haul_conv_transpose2d */
+    bool    no_bias;
+} haul_nn_conv_transpose2d_options;
+#define haul_nn_conv_transpose2d(in, out, ...)                                                                         \
+    haul_nn_conv_transpose2d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose2d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
+                                                    const haul_nn_conv_transpose2d_options *options);
+
 /* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var [channels] and
  * num_batches_tracked (i64, 0-d), as in PyTorch; x is [N, channels, ...]. */
 typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
@@ -108,6 +135,20 @@ HAUL_API haul_module *haul_nn_flatten(int first_axis);
 #define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
 HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
+/* haul_nn_adaptive_avg_pool2d(7, 7), as haul_adaptive_avg_pool2d. */
+HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
+HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
+
+/* haul_nn_upsample(.scale = {2, 2}, .mode = HAUL_BILINEAR), with the options of haul_interpolate. */
+typedef struct HAUL__DESIGNATED haul_nn_upsample_options {
+    HAUL__GUARD
+    int64_t            size[2];
+    double             scale[2];
+    haul_interpolation mode;
+    bool               align_corners;
+} haul_nn_upsample_options;
+#define haul_nn_upsample(...) haul_nn_upsample_with(HAUL__OPTIONS(haul_nn_upsample_options, __VA_ARGS__))
+HAUL_API haul_module *haul_nn_upsample_with(const haul_nn_upsample_options *options);
 
 /* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. More can be
  * added by haul_module_add, under any name. */

@@ -1,4 +1,4 @@
-/* The convolution layer, weight [out, in / groups, height, width]. */
+/* The convolution layer, weight [out, in / groups, height, width], and what others of its kind share. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/option.h"
 #include "core/shape.h"
-#include "nn/module.h"
+#include "nn/conv.h"
 
 typedef struct conv2d {
     haul_conv2d_options options;
@@ -24,34 +24,43 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
     return haul_conv2d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
 }
 
-static haul_status check(int64_t in, int64_t out, int64_t height, int64_t width, int64_t groups, int64_t *fan_in)
+haul_status haul__conv_check(const char *of, int64_t in, int64_t out, int64_t height, int64_t width, int64_t groups,
+                             int64_t second, int64_t *fan_in)
 {
-    if (haul__module_size(in, operation, "in_channels") || haul__module_size(out, operation, "out_channels") ||
-        haul__module_size(height, operation, "kernel") || haul__module_size(width, operation, "kernel_w") ||
-        haul__module_size(groups, operation, "groups"))
+    if (haul__module_size(in, of, "in_channels") || haul__module_size(out, of, "out_channels") ||
+        haul__module_size(height, of, "kernel") || haul__module_size(width, of, "kernel_w") ||
+        haul__module_size(groups, of, "groups"))
         return haul_error_status();
     if (in % groups || out % groups)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "groups",
+        return haul__fail(HAUL_INVALID_ARGUMENT, of, "groups",
                           "%lld channels in and %lld out cannot be cut into %lld groups", (long long)in, (long long)out,
                           (long long)groups);
-    if (!haul__mul_size(in / groups, height, fan_in) || !haul__mul_size(*fan_in, width, fan_in))
-        return haul__fail(HAUL_SHAPE, operation, "kernel", "the weight's size overflows");
+    if (!haul__mul_size(second / groups, height, fan_in) || !haul__mul_size(*fan_in, width, fan_in))
+        return haul__fail(HAUL_SHAPE, of, "kernel", "the weight's size overflows");
     return HAUL_OK;
 }
 
-/* The pairs, which the operation completes at each call. */
-static haul_status check_pairs(const haul_nn_conv2d_options *options)
+haul_status haul__conv_check_pairs(const char *of, const int64_t stride[2], const int64_t padding[2],
+                                   const int64_t dilation[2])
 {
     static const int64_t ones[2] = {1, 1}, zeros[2];
-    int64_t              stride[2], padding[2], dilation[2];
+    int64_t              pairs[3][2] = {{stride[0], stride[1]}, {padding[0], padding[1]}, {dilation[0], dilation[1]}};
 
-    memcpy(stride, options->stride, sizeof stride);
-    memcpy(padding, options->padding, sizeof padding);
-    memcpy(dilation, options->dilation, sizeof dilation);
-    haul_status status = haul__option_pair(operation, "stride", stride, ones, 1);
+    haul_status status = haul__option_pair(of, "stride", pairs[0], ones, 1);
     if (!status)
-        status = haul__option_pair(operation, "padding", padding, zeros, 0);
-    return status ? status : haul__option_pair(operation, "dilation", dilation, ones, 1);
+        status = haul__option_pair(of, "padding", pairs[1], zeros, 0);
+    return status ? status : haul__option_pair(of, "dilation", pairs[2], ones, 1);
+}
+
+haul_module *haul__conv_built(haul_module *m, haul_shape weight, int64_t out, int64_t fan_in, const char *of)
+{
+    haul_scope *scope = m ? haul_scope_push() : NULL;
+    if (!scope)
+        return NULL;
+    haul_status status = haul__module_draw_parameter(m, "weight", weight, fan_in);
+    if (!status && out)
+        status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out), fan_in);
+    return haul__module_built(m, scope, status, of);
 }
 
 haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, const haul_nn_conv2d_options *options)
@@ -63,22 +72,19 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
     int64_t height = options->kernel, width = options->kernel_w ? options->kernel_w : options->kernel;
     int64_t groups = options->groups ? options->groups : 1, fan_in = 0;
 
-    if (check(in_channels, out_channels, height, width, groups, &fan_in) || check_pairs(options))
+    if (haul__conv_check(operation, in_channels, out_channels, height, width, groups, in_channels, &fan_in) ||
+        haul__conv_check_pairs(operation, options->stride, options->padding, options->dilation))
         return NULL;
     haul_module *m = haul_module_new("conv2d", forward, .state_bytes = sizeof(conv2d));
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
-    if (!scope)
-        return NULL;
-    conv2d *s = haul_module_state(m);
-    s->has_bias = !options->no_bias;
-    s->options.groups = groups;
-    s->options.relu = options->relu;
-    memcpy(s->options.stride, options->stride, sizeof s->options.stride);
-    memcpy(s->options.padding, options->padding, sizeof s->options.padding);
-    memcpy(s->options.dilation, options->dilation, sizeof s->options.dilation);
-    haul_status status =
-        haul__module_draw_parameter(m, "weight", HAUL_SHAPE(out_channels, in_channels / groups, height, width), fan_in);
-    if (!status && s->has_bias)
-        status = haul__module_draw_parameter(m, "bias", HAUL_SHAPE(out_channels), fan_in);
-    return haul__module_built(m, scope, status, "haul_nn_conv2d");
+    if (m) {
+        conv2d *s = haul_module_state(m);
+        s->has_bias = !options->no_bias;
+        s->options.groups = groups;
+        s->options.relu = options->relu;
+        memcpy(s->options.stride, options->stride, sizeof s->options.stride);
+        memcpy(s->options.padding, options->padding, sizeof s->options.padding);
+        memcpy(s->options.dilation, options->dilation, sizeof s->options.dilation);
+    }
+    return haul__conv_built(m, HAUL_SHAPE(out_channels, in_channels / groups, height, width),
+                            options->no_bias ? 0 : out_channels, fan_in, operation);
 }

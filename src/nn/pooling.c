@@ -35,3 +35,31 @@ static haul_module *pooling_new(const char *kind, const char *operation, haul_fo
 
 POOLING(max_pool2d)
 POOLING(avg_pool2d)
+
+#define ADAPTIVE(name)                                                                                                 \
+    static haul_tensor *name##_forward(haul_module *m, haul_args *args)                                                \
+    {                                                                                                                  \
+        const int64_t *size = haul_module_state(m);                                                                    \
+        return haul_##name(args->x[0], size[0], size[1]);                                                              \
+    }                                                                                                                  \
+    haul_module *haul_nn_##name(int64_t height, int64_t width)                                                         \
+    {                                                                                                                  \
+        return adaptive_new(#name, "haul_nn_" #name, name##_forward, height, width);                                   \
+    }
+
+static haul_module *adaptive_new(const char *kind, const char *operation, haul_forward *forward, int64_t height,
+                                 int64_t width)
+{
+    if (haul__module_size(height, operation, "height") || haul__module_size(width, operation, "width"))
+        return NULL;
+    haul_module *m = haul_module_new(kind, forward, .state_bytes = 2 * sizeof(int64_t));
+    if (m) {
+        int64_t *size = haul_module_state(m);
+        size[0] = height;
+        size[1] = width;
+    }
+    return m;
+}
+
+ADAPTIVE(adaptive_max_pool2d)
+ADAPTIVE(adaptive_avg_pool2d)

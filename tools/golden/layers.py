@@ -68,6 +68,12 @@ CASES = [
      [normal(2, 4, 3), normal(4, 2, 4), normal(4, 2, 4)]),
     ("gru", Recurrent(nn.GRU, 3, 4), [normal(2, 5, 3)]),
     ("gru_deep", Recurrent(nn.GRU, 3, 4, num_layers=2, bidirectional=True, bias=False), [normal(2, 4, 3), normal(4, 2, 4)]),
+    ("conv1d", nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2), [normal(2, 4, 9)]),
+    ("conv_transpose2d", nn.ConvTranspose2d(4, 6, (3, 2), stride=2, padding=(1, 0), output_padding=1, groups=2),
+     [normal(2, 4, 3, 4)]),
+    ("upsample", nn.Upsample(scale_factor=(2, 1.5), mode="bilinear"), [normal(2, 3, 4, 6)]),
+    ("adaptive_avg_pool2d", nn.AdaptiveAvgPool2d((2, 3)), [normal(2, 3, 5, 7)]),
+    ("adaptive_max_pool2d", nn.AdaptiveMaxPool2d((2, 3)), [normal(2, 3, 5, 7)]),
 ]
 
 
