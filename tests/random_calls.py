@@ -37,6 +37,7 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "haul_schedule *const *": "one_in(r, 40) ? NULL : r->schedules",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
+          "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
           "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
 LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver

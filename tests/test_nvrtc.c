@@ -25,6 +25,9 @@
 #include "kernels/kernels.h"
 #include "ops/pointwise.h"
 
+/* behind the library's headers: its words are macros */
+#include "support/custom_ops.h"
+
 enum { MAX_THREADS = 4, MAX_JOBS = 4096 };
 
 static const int        architectures[] = {75, 80, 90, 100};
@@ -353,9 +356,39 @@ static void test_nvrtc__pointwise_kernels_load_and_store_vectors(void **unused)
     }
 }
 
+/* Kernels that a program adds are units as the library's are. */
+static void test_nvrtc__kernels_of_programs_compile(void **unused)
+{
+    const haul_kernel *const added[] = {&swish_kernel, &rms_kernel};
+
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        int id;
+
+        assert_int_equal(haul__kernel_add(added[i], "test", &id), HAUL_OK);
+        assert_int_equal(haul__kernel_info_of(id)->lanes, i);
+        for (haul_dtype dtype = HAUL_F16; dtype <= HAUL_F64; dtype++) {
+            const haul__kernel_info *info = haul__kernel_info_of(id);
+            char                    *text = haul__kernel_unit_text(id), *source, entry[64];
+            haul__unit               unit = {.name = info->unit, .text = text, .kernel = info->kernel, .dtype = dtype};
+            haul__cuda_code          code;
+
+            source = haul__cuda_program_text(&unit);
+            snprintf(entry, sizeof entry, "k_%s_%s", info->kernel, haul_dtype_name(dtype));
+            if (haul__cuda_compile_text("test", info->kernel, source, "--gpu-architecture=compute_90", NULL, &code))
+                fail_msg("%s", haul_error_message());
+            assert_non_null(strstr(code.image, entry));
+            haul__free(code.image);
+            haul__free(source);
+            haul__free(text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nvrtc__kernels_of_programs_compile),
         cmocka_unit_test(test_nvrtc__a_spill_is_seen),
         cmocka_unit_test(test_nvrtc__pointwise_kernels_load_and_store_vectors),
         cmocka_unit_test(test_nvrtc__every_kernel_compiles_and_stays_in_registers),

@@ -116,6 +116,8 @@ ONLY_C = [
     ("haul_optimizer_add_group(s->optimizer, s->net)",
      "haul_optimizer_add_group(s->optimizer, .module = s->net, .lr = 0.1)"),
     ("haul_sum(s->x, .haul__axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
+    ('(haul_custom_operand){"x", true}', '(haul_custom_operand){"x", .saved = true}'),
+    ('(haul_custom_result){"y", true}', '(haul_custom_result){"y", .saved = true}'),
 ]
 EVERYTHING = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]
 

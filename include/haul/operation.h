@@ -7,8 +7,11 @@
  *     }
  *
  * The list has the operations that programs call, and those that only gradients use, "haul_softmax_backward". Functions
- * that take options appear under the name of their macro: haul_linear_with is "haul_linear". The list is the same in
- * every run of one version of the library. Any thread may ask at any time. */
+ * that take options appear under the name of their macro: haul_linear_with is "haul_linear". The library's own
+ * are the same in every run of one version of it. Behind them come the operations that the program registered
+ * (custom.h), in the order in which it did: the list grows then, by one operation at its end, and no index that was
+ * valid before changes its meaning. Any thread may ask at any time, also while another one registers: a count is what
+ * it was at some moment of the call. */
 #ifndef HAUL_OPERATION_H
 #define HAUL_OPERATION_H
 
@@ -48,7 +51,8 @@ typedef struct haul_operation_info {
 /* How many operations there are. */
 HAUL_API int haul_operation_count(void);
 
-/* Describes operation `index`, 0 to haul_operation_count() - 1, in the order of names. Refuses any other index with
+/* Describes operation `index`, 0 to haul_operation_count() - 1: the library's in the order of their names, then those
+ * that the program registered. Refuses any other index with
  * HAUL_INVALID_ARGUMENT, and leaves *out alone then. */
 HAUL_API haul_status haul_operation_describe(int index, haul_operation_info *out);
 
@@ -63,6 +67,8 @@ HAUL_API int haul_operation_find(const char *name);
  *   - Matrix products and convolutions have "onednn", "direct", "tiles", "cublaslt", "cudnn", "kernel_teams",
  *     "kernel_tiles", as far as the device and its libraries have them, and "kernel", the reference, last. Those that
  *     the environment variable HAUL_WITHOUT names are not listed.
+ *   - Those that the program registered have "kernel" or "operations", or "host" for a function over host memory, which
+ *     devices other than the CPU do not have.
  *   - Other operations have one: "kernel", or "view" where results share memory with operands and nothing is computed,
  *     or "operations" where the operation calls others. Operations that copy between devices are "kernel", too.
  *   - The device "meta" computes nothing and has none. */

@@ -7,6 +7,8 @@
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 
+#include <haul/custom.h>
+
 #include "backends/slot.h"
 #include "core/device.h"
 #include "core/tensor.h"
@@ -29,6 +31,8 @@ typedef struct haul__unit {
     const char *text;   /* kernel text without preludes; NULL for backends that bring their kernels along */
     const char *kernel; /* "max_pool2d": the entry is k_max_pool2d_f32 */
     haul_dtype  dtype;
+    haul_kernel_function *const *functions; /* of a kernel that the program added: it has been compiled for the CPU, and
+                                               here is what it became for each dtype; NULL for others */
 } haul__unit;
 
 /* A way of the backend's own to compute a matrix product or a convolution; backends/implementation.h. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/custom.h"
 #include "engine/implementation.h"
 
 _Static_assert((int)HAUL__MAX_OPERANDS <= (int)HAUL_OPERATION_MAX_OPERANDS, "a description has room for all operands");
@@ -59,30 +60,43 @@ static void list_dtypes(const haul__operation *operation, haul_operation_info *o
             out->dtypes[out->dtype_count++] = (haul_dtype)d;
 }
 
+/* ---- with those that the program registered, which come behind ours ---- */
+
 int haul_operation_count(void)
 {
-    return haul__catalog_count;
+    int count = haul__catalog_count;
+    for (haul__custom *custom = haul__custom_first(); custom; custom = haul__custom_next(custom))
+        count++;
+    return count;
 }
 
-static haul_status check_index(const char *function, int index)
+/* False, with the error recorded, for an index that no operation has. */
+static bool entry_at(const char *function, int index, haul__catalog_entry *out)
 {
-    if (index >= 0 && index < haul__catalog_count)
-        return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, function, "index",
-                      "there is no operation %d; they are numbered from 0 to %d", index, haul__catalog_count - 1);
+    int at = haul__catalog_count;
+    if (index >= 0 && index < haul__catalog_count) {
+        *out = haul__catalog[index];
+        return true;
+    }
+    for (haul__custom *custom = haul__custom_first(); custom; custom = haul__custom_next(custom), at++)
+        if (at == index) {
+            *out = (haul__catalog_entry){&custom->operation, custom->result_count == 1};
+            return true;
+        }
+    haul__fail(HAUL_INVALID_ARGUMENT, function, "index", "there is no operation %d; they are numbered from 0 to %d",
+               index, at - 1);
+    return false;
 }
 
 haul_status haul_operation_describe(int index, haul_operation_info *out)
 {
     if (!out)
         return haul__fail_null("haul_operation_describe", "out");
-    haul_status status = check_index("haul_operation_describe", index);
-    if (status)
-        return status;
-    const haul__catalog_entry *entry = &haul__catalog[index];
-    const haul__operation     *operation = entry->operation;
-    haul_operation_info        info = {
-               .name = operation->name, .variadic = operation->repeat > 0, .has_into = entry->has_into};
+    haul__catalog_entry entry;
+    if (!entry_at("haul_operation_describe", index, &entry))
+        return haul_error_status();
+    const haul__operation *operation = entry.operation;
+    haul_operation_info info = {.name = operation->name, .variadic = operation->repeat > 0, .has_into = entry.has_into};
     list_operands(operation, &info);
     list_results(operation, &info);
     list_dtypes(operation, &info);
@@ -95,12 +109,13 @@ haul_status haul_operation_describe(int index, haul_operation_info *out)
 
 int haul_operation_implementations(int index, haul_device *device, const char **names, int capacity)
 {
-    static const char function[] = "haul_operation_implementations";
-    uint32_t          without;
-    if (check_index(function, index) || haul__device_check(device, function, "device") ||
+    static const char   function[] = "haul_operation_implementations";
+    uint32_t            without;
+    haul__catalog_entry entry;
+    if (!entry_at(function, index, &entry) || haul__device_check(device, function, "device") ||
         haul__implementations_without(&without))
         return -1;
-    return haul__list_implementations(haul__catalog[index].operation, device, names, names ? capacity : 0);
+    return haul__list_implementations(entry.operation, device, names, names ? capacity : 0);
 }
 
 static int by_name(const void *name, const void *entry)
@@ -112,5 +127,11 @@ int haul_operation_find(const char *name)
 {
     const haul__catalog_entry *found =
         name ? bsearch(name, haul__catalog, (size_t)haul__catalog_count, sizeof *haul__catalog, by_name) : NULL;
-    return found ? (int)(found - haul__catalog) : -1;
+    if (found || !name)
+        return found ? (int)(found - haul__catalog) : -1;
+    int at = haul__catalog_count;
+    for (haul__custom *custom = haul__custom_first(); custom; custom = haul__custom_next(custom), at++)
+        if (strcmp(custom->operation.name, name) == 0)
+            return at;
+    return -1;
 }

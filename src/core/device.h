@@ -48,7 +48,7 @@ struct haul_device {
     haul__stream                        *compute, *upload, *download; /* may be one and the same */
     _Atomic(struct haul__allocator *)    allocator; /* the memory layer's, made with the first tensor */
     _Atomic(struct haul__allocator *)    pinned;    /* of host memory pinned for this device */
-    _Atomic(struct haul__kernel *)      *kernels;   /* [HAUL__KERNEL_COUNT][HAUL_DTYPE_END], filled as needed */
+    _Atomic(struct haul__kernel *)      *kernels;   /* [by id][HAUL_DTYPE_END], filled as needed */
     pthread_mutex_t                      kernels_lock;
     _Atomic(struct haul__index_faults *) index_faults; /* made with the first kernel that checks indices */
     atomic_int                           lost; /* 1: a fault is being noted, 2: noted in why and why_status; final */

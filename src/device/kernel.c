@@ -19,11 +19,12 @@ static void compiled(const haul_device *device, const char *kernel, haul_dtype d
 /* Compile and publish; the device's kernels_lock is held. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
 {
-    const haul__kernel_info *info = &haul__kernel_infos[id];
-    haul__unit               unit = {.name = info->unit, .kernel = info->kernel, .dtype = dtype};
-    char                    *text = NULL;
-    haul__kernel            *kernel = haul__calloc(1, sizeof *kernel);
-    haul_status              status = HAUL_OK;
+    const haul__kernel_info *info = haul__kernel_info_of(id);
+    haul__unit               unit = {
+                      .name = info->unit, .kernel = info->kernel, .dtype = dtype, .functions = haul__kernel_functions(id)};
+    char         *text = NULL;
+    haul__kernel *kernel = haul__calloc(1, sizeof *kernel);
+    haul_status   status = HAUL_OK;
     if (!kernel) {
         haul__fail_memory(info->kernel, sizeof *kernel);
         return NULL;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/custom.h"
 #include "events/events.h"
 
 enum { TEXT = 160, REFUSED = 640 };
@@ -120,10 +121,13 @@ int haul__list_implementations(const haul__operation *operation, haul_device *de
     if (device->properties.kind == HAUL_KIND_META)
         return 0;
     if (!operation->implementations) {
-        const char *name = operation->compute ? "kernel" : operation->compose ? "operations" : "view";
-        if (capacity > 0)
+        const char *name = haul__custom_of(operation) ? haul__custom_way(haul__custom_of(operation), device)
+                           : operation->compute       ? "kernel"
+                           : operation->compose       ? "operations"
+                                                      : "view";
+        if (capacity > 0 && name)
             names[0] = name;
-        return 1;
+        return name != NULL;
     }
     for (walk w = walk_of(operation, device); (entry = next(&w));) {
         if (haul__implementation_left_out(entry->id) || entry->refuses(device, NULL))

@@ -82,7 +82,7 @@ static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype, 
     command.grain = grain;
     command.checks = checks;
     command.record = record;
-    command.lanes = haul__kernel_infos[id].lanes;
+    command.lanes = haul__kernel_info_of(id)->lanes;
     return haul__submit(&command);
 }
 

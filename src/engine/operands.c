@@ -14,7 +14,8 @@ static bool autocasts(const haul__call *c)
     return haul__autocast_begun() && !c->into;
 }
 
-static const char *wanted_text(uint32_t dtypes)
+/* Sets that only a program's own operation has are written out, in `room`. */
+static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
 {
     if (dtypes == HAUL__FLOATS)
         return "a floating dtype is expected; convert it with haul_cast";
@@ -22,14 +23,23 @@ static const char *wanted_text(uint32_t dtypes)
         return "indices are integers: i64, i32 or u8";
     if (dtypes == HAUL__ONLY(HAUL_BOOL))
         return "a bool is expected, as comparisons give";
-    return "numbers are expected; convert it with haul_cast";
+    if (dtypes == HAUL__NUMBERS)
+        return "numbers are expected; convert it with haul_cast";
+    size_t at = 0;
+    for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END && at < size; d++)
+        if (dtypes & HAUL__ONLY(d))
+            at += (size_t)snprintf(room + at, size - at, "%s%s", at ? " or " : "", haul_dtype_name((haul_dtype)d));
+    if (at < size)
+        snprintf(room + at, size - at, " is expected; convert it with haul_cast");
+    return room;
 }
 
 static haul_status check_accepted(const haul__call *c, int i, uint32_t dtypes)
 {
     if (!dtypes || (dtypes >> c->operands[i]->dtype & 1))
         return HAUL_OK;
-    return haul__refuse_dtype(c, i, wanted_text(dtypes));
+    char room[120];
+    return haul__refuse_dtype(c, i, wanted_text(dtypes, room, sizeof room));
 }
 
 /* Operands outside the rule. */
@@ -199,7 +209,8 @@ static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *fo
     }
     c->device = device;
     c->fits = packed;
-    *found = (look){.mixed = mixed, .casts = c->count && (!same_dtype || !shared || autocasts(c))};
+    same_dtype = same_dtype && shared && (!operation->dtypes || operation->dtypes >> shared & 1);
+    *found = (look){.mixed = mixed, .casts = c->count && (!same_dtype || autocasts(c))};
     return HAUL_OK;
 }
 

@@ -23,6 +23,8 @@ const char *haul__kernel_header(const char *name)
 
 char *haul__kernel_unit_text(int id)
 {
+    if (id >= HAUL__KERNEL_COUNT)
+        return haul__kernel_text_added(id);
     /* Kernels of several operands use the loop of pointwise rows, so every unit gets it. */
     return haul__format("%s\n%s", haul__kernel_header("pointwise"), haul__kernel_header(haul__kernel_infos[id].unit));
 }

@@ -3,6 +3,7 @@
 #ifndef HAUL_KERNELS_KERNELS_H
 #define HAUL_KERNELS_KERNELS_H
 
+#include <haul/custom.h>
 #include <stdbool.h>
 
 enum haul__kernel_id {
@@ -23,6 +24,23 @@ typedef struct haul__kernel_info {
 
 extern const haul__kernel_info haul__kernel_infos[]; /* by id */
 extern const int               haul__kernel_count;
+
+/* The kernels that the program adds (added.c) have the ids behind these; there is room for so many. */
+enum { HAUL__KERNELS_ADDED = 1024 };
+/* Its text is that of the kernel; `operation` names errors. */
+haul_status haul__kernel_add(const haul_kernel *kernel, const char *operation, int *id);
+
+/* What any id stands for. */
+const haul__kernel_info               *haul__kernel_info_added(int id);
+static inline const haul__kernel_info *haul__kernel_info_of(int id)
+{
+    return id < HAUL__KERNEL_COUNT ? &haul__kernel_infos[id] : haul__kernel_info_added(id);
+}
+
+/* The functions of an added kernel for the CPU, by dtype; NULL for those that the CPU backend has in its table. */
+haul_kernel_function *const *haul__kernel_functions(int id);
+/* The text of one, as haul__kernel_unit_text gives it. */
+char *haul__kernel_text_added(int id);
 
 /* The text of a kernel's unit, without preludes. NULL if memory is exhausted. The result is freed with haul__free. */
 char *haul__kernel_unit_text(int id);

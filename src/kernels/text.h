@@ -2,9 +2,9 @@
  *
  * tools/embed.c collects it at build time. A C file with kernels gives the lines between the two marker lines "kernel
  * text begins" and "kernel text ends" (each a comment of its own, inside #if 0 where the host compiler must not see the
- * text). The headers of all kernels (constants.h, common.h, pointwise.h, and each backend's prelude.h and text/NAME.h)
- * are taken whole. Rows of pointwise.def are texts too. Templates are expanded. Texts are C strings, sorted by name,
- * and carry #line directives, so that a compiler's message names our source. */
+ * text). The headers of all kernels (constants.h, common.h, custom.h, pointwise.h, and each backend's prelude.h and
+ * text/NAME.h) are taken whole. Rows of pointwise.def are texts too. Templates are expanded. Texts are C strings,
+ * sorted by name, and carry #line directives, so that a compiler's message names our source. */
 #ifndef HAUL_KERNELS_TEXT_H
 #define HAUL_KERNELS_TEXT_H
 

@@ -196,6 +196,57 @@ static haul_status read_example(void *context, int64_t index, void *input, void 
 static const haul_dataset_source source = {
     .spec = {.input_dtype = HAUL_F32, .target_dtype = HAUL_F32}, .count = 6, .name = "numbers", .read = read_example};
 
+/* ---- operations of the program's own ---- */
+
+static haul_status compose(const haul_custom_call *c, haul_tensor *const *x, haul_tensor **y)
+{
+    y[0] = c->operands[0].count % 2 ? x[0] : haul_mul_scalar(x[0], *(const double *)c->attributes);
+    return haul_tensor_check(y[0]);
+}
+
+static haul_status infer(haul_custom_call *c)
+{
+    c->results[0].dtype = c->operands[0].dtype;
+    c->results[0].shape = HAUL_SHAPE(c->operands[0].count);
+    c->results[1] = c->results[0];
+    return HAUL_OK;
+}
+
+static haul_status host(const haul_custom_call *c)
+{
+    const float *x = c->operands[0].data;
+    float       *y = c->results[0].data, *z = c->results[1].data;
+    for (int64_t i = 0; i < c->operands[0].count; i++)
+        y[i] = z[i] = x[i] + (float)c->operands[1].count;
+    return HAUL_OK;
+}
+
+static void gradient(haul_custom_gradient *g)
+{
+    g->operands[0] = haul_reshape(g->results[0], g->shapes[0]);
+}
+
+static haul_custom_operation operations[] = {
+    {.name = "random_compose",
+     .operands = {{"x"}},
+     .results = {{"y"}},
+     .attributes_size = sizeof(double),
+     .compose = compose},
+    {.name = "random_host",
+     .operands = {{"x"}, {"other", .optional = true, .dtypes = HAUL_FLOATING_DTYPES}},
+     .results = {{"y"}, {"z"}},
+     .dtypes = HAUL_DTYPE_BIT(HAUL_F32),
+     .infer = infer,
+     .host = host,
+     .gradient = gradient},
+    {.name = "random_nothing", .operands = {{"x"}}, .results = {{"y"}}},
+};
+
+static haul_custom_operation *operation(run *r)
+{
+    return &operations[next(r) % 3];
+}
+
 #include "calls.h"
 
 /* ---- lifetimes, which have rules of their own ---- */

@@ -332,7 +332,8 @@ static haul_device *new_device(int index)
     snprintf(device->name, sizeof device->name, "late:%d", index);
     device->properties.name = device->name;
     device->properties.kind = HAUL_KIND_ACCELERATOR;
-    device->kernels = calloc((size_t)haul__kernel_count * HAUL_DTYPE_END, sizeof *device->kernels);
+    device->kernels =
+        calloc((size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END, sizeof *device->kernels);
     pthread_mutex_init(&device->kernels_lock, NULL);
     if (!device->kernels || haul__streams_open(device))
         abort();

@@ -6,10 +6,10 @@
 // clang-format off
 #include <math.h>
 #include <string.h>
-
+#ifndef HAUL_KERNEL_H /* haul/kernel.h includes its own */
 #include "kernels/constants.h"
 #include "kernels/types.h"
-
+#endif
 #define GLOBAL
 #define CONSTANT   static const
 #define FUNC       static inline

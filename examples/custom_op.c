@@ -1,0 +1,53 @@
+/* An operation of one's own: swish, x sigmoid(beta x), with a kernel for all devices and a gradient.
+ *
+ *     custom_op [DEVICE] */
+#include <haul/haul.h>
+#include <haul/kernel.h>
+#include <stdio.h>
+
+// clang-format off
+HAUL_KERNEL2(swish_kernel, T, y, const T, x, {
+    FOR_ITEMS(i) {
+        const A v = LOAD(x, i);
+        STORE(y, i, v * M_SIGMOID(NUMBER(0) * v));
+    }
+});
+// clang-format on
+
+static void gradient(haul_custom_gradient *g)
+{
+    haul_tensor *x = haul_mul_scalar(g->saved[0], *(const double *)g->attributes), *s = haul_sigmoid(x);
+    haul_tensor *slope = haul_mul(haul_mul(x, s), haul_sigmoid(haul_neg(x))); /* beta x s (1 - s) */
+    g->operands[0] = haul_mul(g->results[0], haul_add(s, slope));
+}
+
+static haul_custom_operation operation = {
+    .name = "swish",
+    .operands = {{"x", .saved = true}},
+    .results = {{"y"}},
+    .attributes_size = sizeof(double),
+    .kernel = &swish_kernel,
+    .numbers = 1, /* the attributes are NUMBER(0) */
+    .gradient = gradient,
+};
+
+static haul_tensor *swish(haul_tensor *const *x, int count, void *beta)
+{
+    return count == 1 ? haul_apply(&operation, beta, x[0]) : HAUL_NONE;
+}
+
+int main(int argc, char **argv)
+{
+    double       beta = 1.5;
+    haul_scope  *scope = haul_scope_push();
+    haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
+    haul_tensor *x = haul_set_requires_grad(haul_to(haul_arange(HAUL_F64, -2, 3, 1), device), true);
+    haul_tensor *y = swish(&x, 1, &beta);
+    haul_backward(haul_sum(y), HAUL_NONE);
+    haul_print(y);
+    haul_print(haul_tensor_grad(x));
+    haul_status status = haul_grad_check(swish, &x, 1, &beta);
+    printf("%s\n", status ? haul_error_message() : "the gradient is right");
+    haul_scope_pop(scope);
+    return status != HAUL_OK;
+}

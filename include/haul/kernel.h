@@ -1,0 +1,282 @@
+/* Kernels of your own: one text for the CPU, OpenCL and CUDA. For C files that define kernels; haul.h does not include
+ * it, because its words are short names without a prefix.
+ *
+ *     HAUL_KERNEL2(my_swish, T, y, const T, x, {
+ *         const A beta = NUMBER(0);
+ *         FOR_ITEMS(i) {
+ *             const A v = LOAD(x, i);
+ *             STORE(y, i, v / (LIT(1.0) + M_EXP(-beta * v)));
+ *         }
+ *     });
+ *
+ * HAUL_KERNELn(name, type, buffer, ... n times, { text }) defines `static const haul_kernel name`, for .kernel of a
+ * descriptor (custom.h). Buffers are the operation's results and then its operands, row-major and without gaps. The
+ * text is compiled by the program's compiler for each floating dtype, and kept as a string, which the compilers of
+ * OpenCL and CUDA get at run time. Their message is in the error of a call if it does not compile there. The text is C
+ * in the subset that all of them read: no library calls, no doubles but F64, no recursion, no function pointers, no
+ * preprocessor directives, and no macros of the program's, which those compilers do not see. */
+// clang-format off
+/* Words of kernel text:
+ *
+ *   T, A, ACC           the type of an element; the type to compute in, and that of sums: F32 for f16, bf16 and f32, F64
+ *                       for f64
+ *   LOAD(x, i)          element i of a buffer of T, as an A
+ *   STORE(y, i, v)      set it, rounded once; a statement
+ *   LIT(0.5)            a literal of type A
+ *   NUMBER(k), SIZE(k)  number k, an A, and size k, an I64, as the descriptor's function `launch` gave them
+ *   GIVEN(x)            is the optional operand x there? Its buffer must not be read where it is not
+ *   FOR_ITEMS(i) { }    runs over the work items that are this call's. Each item is done once, by one thread, in any
+ *                       order: it writes elements that no other item writes, and reads none that another one writes
+ *   U8, I8 ... I64, F32, F64, GLOBAL (before pointers to elements: GLOBAL const T *row = x + i * n)
+ *   M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR M_CEIL
+ *   M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV, functions of A: in f32 exp, log, tanh, erf and what is made of
+ *                       them give the same bits on every device
+ *
+ * A kernel whose items are rows runs over them with FOR_ROWS, and says what its SUM_LANES lanes do: on CUDA each is a
+ * thread, elsewhere a loop, and sums are the same.
+ *
+ *   FOR_ROWS(i) { }     FOR_ITEMS for such a kernel
+ *   EACH_OF_ROW(j, n) { }       runs over the elements of a row, in any order
+ *   LANE_VALUES(A, s)           declares a value for each lane: OF_LANE(s, l)
+ *   EACH_LANE(l, n) { }         runs over lanes below n <= SUM_LANES
+ *   LANE_TREE(A, s, SUM_OF)     adds up all lanes' values, in pairs; M_MAX and M_MIN in the place of SUM_OF work too.
+ *                               OF_FIRST_LANE(s) is the result then
+ *   IS_FIRST_LANE               around what is done once for a row
+ *
+ * The program's compiler makes the CPU's form, so its flags decide the speed there. The library's own kernels have -O3
+ * -fno-math-errno -fno-trapping-math, without which compilers leave loops over M_EXP and others unvectorised, and
+ * -march=x86-64-v3 -ffp-contract=off for processors with AVX2. With -ffp-contract=off and without -ffast-math, bits are
+ * those of other devices. */
+#ifndef HAUL_KERNEL_H
+#define HAUL_KERNEL_H
+
+#include <haul/custom.h>
+
+/* Kernels are C. C++ takes them from a C file: extern "C" const haul_kernel *swish_kernel(void). */
+#ifndef __cplusplus
+#ifdef __GNUC__
+#pragma GCC system_header
+#endif
+
+/* ---- the library's own texts, once with A as F32 and once as F64 ---- */
+
+/* Names that have both forms; what HAUL__FORM gives changes on the way. */
+#define HAUL__FORM(name) haul__f32_##name
+#define T                HAUL__FORM(T)
+#define A                HAUL__FORM(A)
+#define ACC              HAUL__FORM(ACC)
+#define V                HAUL__FORM(V)
+#define F16_TO_F32       HAUL__FORM(F16_TO_F32)
+#define F32_TO_F16       HAUL__FORM(F32_TO_F16)
+#define BF16_TO_F32      HAUL__FORM(BF16_TO_F32)
+#define F32_TO_BF16      HAUL__FORM(F32_TO_BF16)
+#define M_MAX            HAUL__FORM(M_MAX)
+#define M_MIN            HAUL__FORM(M_MIN)
+#define M_SIGN           HAUL__FORM(M_SIGN)
+#define M_EXP            HAUL__FORM(M_EXP)
+#define M_LOG            HAUL__FORM(M_LOG)
+#define M_TANH           HAUL__FORM(M_TANH)
+#define M_ERF            HAUL__FORM(M_ERF)
+#define M_SIGMOID        HAUL__FORM(M_SIGMOID)
+#define M_SOFTPLUS       HAUL__FORM(M_SOFTPLUS)
+#define M_SILU_BACKWARD  HAUL__FORM(M_SILU_BACKWARD)
+#define M_GELU           HAUL__FORM(M_GELU)
+#define M_GELU_BACKWARD  HAUL__FORM(M_GELU_BACKWARD)
+#define M_BCE            HAUL__FORM(M_BCE)
+#define M_FMOD           HAUL__FORM(M_FMOD)
+#define M_MOD            HAUL__FORM(M_MOD)
+#define M_FLOOR_DIV      HAUL__FORM(M_FLOOR_DIV)
+#define least            HAUL__FORM(least)
+#define NEIGHBOURS       HAUL__FORM(NEIGHBOURS)
+#define PUT_I64          HAUL__FORM(PUT_I64)
+#define CHECKED_INDEX    HAUL__FORM(CHECKED_INDEX)
+#define ROW_MAX          HAUL__FORM(ROW_MAX)
+#define ROW_EXP_SUM      HAUL__FORM(ROW_EXP_SUM)
+#define philox           HAUL__FORM(philox)
+
+#define HAUL_KERNEL_DTYPE_f32 1
+#include "kernel/constants.h"
+#include "kernel/types.h"
+/* after the types */
+#include "kernel/prelude.h"
+/* after the prelude */
+#include "kernel/common.h"
+
+#undef HAUL_KERNEL_DTYPE_f32
+#undef HAUL__FORM
+#undef M1
+#undef IS_HALF
+#undef IS_FLOAT
+#undef A_IS_F32
+#undef LIT
+#undef SCALAR
+#undef LOAD
+#undef STORE
+#undef NARROW
+#undef M_EXP
+#undef M_LOG
+#undef M_TANH
+#undef M_ERF
+#undef M_FMOD
+#define HAUL__FORM(name)      haul__f64_##name
+#define M1(function)          function
+#define HAUL_KERNEL_DTYPE_f64 1
+#include "kernel/common.h"
+
+/* In f64 these are the library's of C. */
+static inline F64 haul__f64_M_EXP(F64 x)
+{
+    return exp(x);
+}
+static inline F64 haul__f64_M_LOG(F64 x)
+{
+    return log(x);
+}
+static inline F64 haul__f64_M_TANH(F64 x)
+{
+    return tanh(x);
+}
+static inline F64 haul__f64_M_ERF(F64 x)
+{
+    return erf(x);
+}
+static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
+{
+    return fmod(x, y);
+}
+
+/* ---- the words of a kernel, in which A is a type of its function's ---- */
+
+#undef HAUL_KERNEL_DTYPE_f64
+#undef HAUL__FORM
+#undef T
+#undef A
+#undef ACC
+#undef V
+#undef F16_TO_F32
+#undef BF16_TO_F32
+#undef F32_TO_F16
+#undef F32_TO_BF16
+#undef least
+#undef NEIGHBOURS
+#undef PUT_I64
+#undef CHECKED_INDEX
+#undef ROW_MAX
+#undef ROW_EXP_SUM
+#undef philox
+#undef M1
+#undef IS_HALF
+#undef IS_FLOAT
+#undef A_IS_F32
+#undef LIT
+#undef SCALAR
+#undef LOAD
+#undef STORE
+#undef NARROW
+#undef M_EXP
+#undef M_LOG
+#undef M_TANH
+#undef M_ERF
+#undef M_FMOD
+#define HAUL__OF(f32_form, f64_form) _Generic((A)0, F32 : f32_form, F64 : f64_form)
+#define HAUL__FORM(name)             HAUL__OF(haul__f32_##name, haul__f64_##name)
+#define M_EXP                        HAUL__FORM(M_EXP)
+#define M_LOG                        HAUL__FORM(M_LOG)
+#define M_TANH                       HAUL__FORM(M_TANH)
+#define M_ERF                        HAUL__FORM(M_ERF)
+#define M_FMOD                       HAUL__FORM(M_FMOD)
+#define M1(function)                 HAUL__OF(function##f, function)
+#define LIT(x)                       HAUL__OF(x##f, x)
+#define SCALAR(bits)                 HAUL__OF(BITS_F32((U32)(bits)), BITS_F64(bits))
+#include "kernel/custom.h"
+
+/* Elements of f16 and bf16 are U16: haul_half says which. */
+#define HAUL__HALF_LOAD(x)  (haul_half == 1 ? haul__f32_F16_TO_F32((U16)(x)) : haul__f32_BF16_TO_F32((U16)(x)))
+#define HAUL__HALF_STORE(v) (haul_half == 1 ? haul__f32_F32_TO_F16((F32)(v)) : haul__f32_F32_TO_BF16((F32)(v)))
+#define LOAD(x, i)          (haul_half ? (A)HAUL__HALF_LOAD((x)[i]) : (A)(x)[i])
+#define STORE(y, i, v)                                                                                                 \
+    do {                                                                                                               \
+        if (haul_half)                                                                                                 \
+            (y)[i] = (T)HAUL__HALF_STORE(v);                                                                           \
+        else                                                                                                           \
+            (y)[i] = (T)(v);                                                                                           \
+    } while (0)
+
+/* ---- the macros that define kernels ---- */
+
+#undef FOR_ITEMS
+#undef VECTOR_LOOP
+#undef KERNEL1
+#undef KERNEL2
+#undef KERNEL3
+#undef KERNEL4
+#undef KERNEL5
+#undef KERNEL6
+#undef CAT
+#undef CAT_
+#undef NAME
+#undef BUFFER
+#undef COMMA
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTOR_LOOP _Pragma("GCC ivdep")
+#else
+#define VECTOR_LOOP
+#endif
+#define FOR_ITEMS(i) VECTOR_LOOP for (I64 i = haul_first; i < haul_last; i++)
+
+#define HAUL__UNUSED    __attribute__((unused))
+#define HAUL__LIST(...) {__VA_ARGS__}
+#define HAUL__TAKE(k, type, b)                                                                                         \
+    enum { haul_at_##b = k };                                                                                          \
+    type *b HAUL__UNUSED = (type *)haul_buffers[k] + HAUL_AT(k);
+
+/* The kernel's function for one dtype. */
+#define HAUL__COMPILE(name, dtype, element, sum, half, take, ...)                                                      \
+    static void haul__##name##_##dtype(void *const *haul_buffers, const void *haul_params, I64 haul_first,             \
+                                       I64 haul_last)                                                                  \
+    {                                                                                                                  \
+        typedef element T HAUL__UNUSED;                                                                                \
+        typedef sum A     HAUL__UNUSED;                                                                                \
+        typedef sum ACC   HAUL__UNUSED;                                                                                \
+        enum { haul_half = half };                                                                                     \
+        const haul_kernel_params p = *(const haul_kernel_params *)haul_params;                                         \
+        take __VA_ARGS__                                                                                               \
+    }
+#define HAUL__KERNEL(kernel, count, buffers, take, string, ...)                                                        \
+    HAUL__COMPILE(kernel, f16, U16, F32, 1, take, __VA_ARGS__)                                                         \
+    HAUL__COMPILE(kernel, bf16, U16, F32, 2, take, __VA_ARGS__)                                                        \
+    HAUL__COMPILE(kernel, f32, F32, F32, 0, take, __VA_ARGS__)                                                         \
+    HAUL__COMPILE(kernel, f64, F64, F64, 0, take, __VA_ARGS__)                                                         \
+    static const haul_kernel kernel HAUL__UNUSED = {                                                                   \
+        #kernel, __FILE__, __LINE__, count, HAUL__LIST buffers, string,                                                \
+        haul__##kernel##_f16, haul__##kernel##_bf16, haul__##kernel##_f32, haul__##kernel##_f64}
+
+#define HAUL_KERNEL1(name, T0, b0, ...)                                                                                \
+    HAUL__KERNEL(name, 1, ({#T0, #b0}),                                                                                \
+                 HAUL__TAKE(0, T0, b0),                                                                                \
+                 #__VA_ARGS__, __VA_ARGS__)
+#define HAUL_KERNEL2(name, T0, b0, T1, b1, ...)                                                                        \
+    HAUL__KERNEL(name, 2, ({#T0, #b0}, {#T1, #b1}),                                                                    \
+                 HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1),                                                          \
+                 #__VA_ARGS__, __VA_ARGS__)
+#define HAUL_KERNEL3(name, T0, b0, T1, b1, T2, b2, ...)                                                                \
+    HAUL__KERNEL(name, 3, ({#T0, #b0}, {#T1, #b1}, {#T2, #b2}),                                                        \
+                 HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1) HAUL__TAKE(2, T2, b2),                                    \
+                 #__VA_ARGS__, __VA_ARGS__)
+#define HAUL_KERNEL4(name, T0, b0, T1, b1, T2, b2, T3, b3, ...)                                                        \
+    HAUL__KERNEL(name, 4, ({#T0, #b0}, {#T1, #b1}, {#T2, #b2}, {#T3, #b3}),                                            \
+                 HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1) HAUL__TAKE(2, T2, b2) HAUL__TAKE(3, T3, b3),              \
+                 #__VA_ARGS__, __VA_ARGS__)
+#define HAUL_KERNEL5(name, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, ...)                                                \
+    HAUL__KERNEL(name, 5, ({#T0, #b0}, {#T1, #b1}, {#T2, #b2}, {#T3, #b3}, {#T4, #b4}),                                \
+                 HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1) HAUL__TAKE(2, T2, b2) HAUL__TAKE(3, T3, b3)               \
+                 HAUL__TAKE(4, T4, b4),                                                                                \
+                 #__VA_ARGS__, __VA_ARGS__)
+#define HAUL_KERNEL6(name, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, ...)                                        \
+    HAUL__KERNEL(name, 6, ({#T0, #b0}, {#T1, #b1}, {#T2, #b2}, {#T3, #b3}, {#T4, #b4}, {#T5, #b5}),                    \
+                 HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1) HAUL__TAKE(2, T2, b2) HAUL__TAKE(3, T3, b3)               \
+                 HAUL__TAKE(4, T4, b4) HAUL__TAKE(5, T5, b5),                                                          \
+                 #__VA_ARGS__, __VA_ARGS__)
+
+#endif
+#endif

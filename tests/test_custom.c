@@ -1,0 +1,670 @@
+/* Operations of a program's own: kernels, host functions and compositions on all devices, dtypes and layouts, their
+ * gradients, and that the rest of the library knows them. Descriptors that cannot work: test_custom_errors.c.
+ *
+ * ctest: cuda; labels=no-tsan */
+#include "support/failure.h"
+#include "support/into.h"
+
+#include <pthread.h>
+
+/* behind the library's headers: its words are macros */
+#include "support/custom_ops.h"
+
+static double tolerance(haul_dtype dtype)
+{
+    return dtype == HAUL_F64 ? 1e-12 : dtype == HAUL_F32 ? 2e-6 : dtype == HAUL_F16 ? 4e-3 : 3e-2;
+}
+
+static void compare(haul_tensor *got, haul_tensor *want, double error, const char *what)
+{
+    int64_t count = haul_tensor_count(want);
+    double *v = calloc((size_t)count + 1, sizeof *v);
+    assert_non_null(v);
+    assert_int_equal(read_values(want, v, count), HAUL_OK);
+    assert_close(got, v, count, error, what);
+    free(v);
+}
+
+static haul_tensor *swish_formula(haul_tensor *x, double beta)
+{
+    return haul_mul(x, haul_sigmoid(haul_mul_scalar(x, beta)));
+}
+
+static haul_tensor *rms_formula(haul_tensor *x, haul_tensor *weight, double eps)
+{
+    haul_tensor *y = haul_mul(x, haul_rsqrt(haul_add_scalar(ROWS_MEAN(haul_square(x)), eps)));
+    return weight == HAUL_NONE ? y : haul_mul(y, weight);
+}
+
+/* ---- kernels ---- */
+
+static void swish_everywhere(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
+    for (int d = 0; d < 4; d++)
+        for (int how = LAYOUT_contiguous; how <= LAYOUT_broadcast; how++) {
+            double       values[3 * 5 * 7], error = tolerance(dtypes[d]);
+            haul_shape   shape = HAUL_SHAPE(3, 5, 7);
+            haul_scope  *scope = haul_scope_push();
+            haul_tensor *got, *want;
+            sample_values(values, 3 * 5 * 7, dtypes[d], -4, 4, 1);
+            haul_tensor *x = make_operand(device, dtypes[d], shape, (layout)how, values), *wide;
+            x = haul_set_requires_grad(haul_detach(x), true);
+            wide = haul_set_requires_grad(haul_cast(haul_detach(x), HAUL_F64), true);
+            haul_tensor *y = test_swish(x, 1.5), *exact = swish_formula(wide, 1.5);
+            assert_valid(y);
+            assert_int_equal(haul_tensor_dtype(y), dtypes[d]);
+            assert_ptr_equal(haul_tensor_device(y), device);
+            compare(y, exact, 2 * error, "swish");
+            assert_int_equal(haul_grad(haul_sum(y), &x, 1, &got), HAUL_OK);
+            assert_int_equal(haul_grad(haul_sum(exact), &wide, 1, &want), HAUL_OK);
+            compare(got, want, 4 * error, "the gradient of swish");
+            haul_scope_pop(scope);
+        }
+}
+
+static void test_custom__a_pointwise_kernel_computes_on_all_devices(void **state)
+{
+    (void)state;
+    on_devices(swish_everywhere);
+}
+
+static void rms_everywhere(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
+    static const int64_t    lengths[] = {1, 31, 32, 33, 300};
+    for (int d = 0; d < 4; d++)
+        for (int k = 0; k < 5; k++)
+            for (int weighted = 0; weighted < 2; weighted++) {
+                haul_scope  *scope = haul_scope_push();
+                double       error = 8 * tolerance(dtypes[d]);
+                haul_tensor *x = sample_tensor(device, dtypes[d], HAUL_SHAPE(2, 4, lengths[k]), 1, NULL);
+                haul_tensor *w =
+                    weighted ? sample_tensor(device, dtypes[d], HAUL_SHAPE(lengths[k]), 2, NULL) : HAUL_NONE;
+                haul_tensor *wide = weighted ? haul_cast(w, HAUL_F64) : HAUL_NONE;
+                /* rows of a part: the buffers do not begin where their memory does */
+                haul_tensor *part = haul_slice(x, 0, 1, 2, 1);
+                compare(test_rms(part, w, 1e-3), rms_formula(haul_cast(part, HAUL_F64), wide, 1e-3), error, "rms");
+                haul_scope_pop(scope);
+            }
+}
+
+static void test_custom__a_kernel_of_rows_computes_on_all_devices(void **state)
+{
+    (void)state;
+    on_devices(rms_everywhere);
+}
+
+/* One text: f32 is computed by the same steps everywhere. */
+static void same_bits(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(5, 70), 3, NULL);
+    haul_tensor *there = haul_to(x, device);
+    assert_equal_bits(test_swish(there, 0.7), test_swish(x, 0.7), "swish");
+    assert_equal_bits(test_rms(there, HAUL_NONE, 0.1), test_rms(x, HAUL_NONE, 0.1), "rms");
+}
+
+static void test_custom__bits_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    on_devices(same_bits);
+}
+
+/* More items than a piece has: several threads work on them. */
+static void test_custom__large_kernels_run_in_pieces(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(300000), 3, NULL);
+    compare(test_swish(x, 1), haul_silu(x), 1e-6, "a large swish");
+    x = haul_reshape(x, HAUL_SHAPE(3000, 100));
+    compare(test_rms(x, HAUL_NONE, 0.5), rms_formula(x, HAUL_NONE, 0.5), 1e-5, "a large rms");
+    haul_scope_pop(scope);
+}
+
+static void test_custom__of_nothing(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3)), true), *g;
+    haul_tensor *y = test_rms(x, HAUL_NONE, 1);
+    assert_int_equal(haul_tensor_count(y), 0);
+    assert_int_equal(haul_grad(haul_sum(y), &x, 1, &g), HAUL_OK);
+    assert_int_equal(haul_tensor_count(test_rms(haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), HAUL_NONE, 1)), 0);
+    haul_scope_pop(scope);
+}
+
+/* An operand with dtypes of its own, a result of another dtype than T, and items that are neither. */
+// clang-format off
+HAUL_KERNEL4(pick_kernel, T, y, I64, at, const T, x, const I64, index, {
+    const I64 n = SIZE(0);
+    FOR_ITEMS(i) {
+        const I64 k = index[i] < 0 ? 0 : index[i] < n ? index[i] : n - 1;
+        STORE(y, i, LOAD(x, i * n + k));
+        at[i] = k;
+    }
+});
+// clang-format on
+
+static haul_status pick_infer(haul_custom_call *c)
+{
+    for (int i = 0; i < 2; i++) {
+        c->results[i].dtype = i ? HAUL_I64 : c->operands[0].dtype;
+        c->results[i].shape = c->operands[1].shape;
+    }
+    return HAUL_OK;
+}
+
+static haul_status pick_launch(const haul_custom_call *c, haul_kernel_launch *l)
+{
+    l->sizes[0] = c->operands[0].shape.dims[1];
+    return HAUL_OK;
+}
+
+static haul_custom_operation pick = {
+    .name = "test_pick",
+    .operands = {{"x"}, {"index", .dtypes = HAUL_DTYPE_BIT(HAUL_I64)}},
+    .results = {{"y"}, {"at"}},
+    .infer = pick_infer,
+    .kernel = &pick_kernel,
+    .launch = pick_launch,
+};
+
+static void picks(haul_device *device)
+{
+    haul_tensor *x = haul_to(haul_reshape(haul_arange(HAUL_F32, 0, 6, 1), HAUL_SHAPE(2, 3)), device), *made[2];
+    haul_tensor *index = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(2), (int64_t[]){2, 9}), device);
+    haul_tensor *operands[] = {x, index};
+    assert_int_equal(haul_apply_all(&pick, NULL, operands, 2, made), HAUL_OK);
+    assert_close(made[0], (double[]){2, 5}, 2, 0, "what was picked");
+    assert_close(made[1], (double[]){2, 2}, 2, 0, "from where");
+    assert_int_equal(haul_tensor_dtype(made[1]), HAUL_I64);
+    assert_close(haul_apply(&pick, NULL, x, index), (double[]){2, 5}, 2, 0, "the first result alone");
+    operands[1] = x;
+    assert_int_equal(haul_apply_all(&pick, NULL, operands, 2, made), HAUL_DTYPE);
+    assert_non_null(strstr(haul_error_message(), "test_pick: index is f32, but i64 is expected"));
+    assert_failed(made[0]);
+    assert_failed(made[1]);
+    haul_error_clear();
+}
+
+static void test_custom__several_results_and_operands_of_other_dtypes(void **state)
+{
+    (void)state;
+    on_devices(picks);
+}
+
+/* ---- host functions ---- */
+
+/* Running sums and the largest, over all elements. */
+static haul_status running_infer(haul_custom_call *c)
+{
+    c->results[0].dtype = c->results[1].dtype = c->operands[0].dtype;
+    c->results[0].shape = c->operands[0].shape;
+    return HAUL_OK;
+}
+
+static haul_status running(const haul_custom_call *c)
+{
+    const double *x = c->operands[0].data;
+    double       *y = c->results[0].data, *most = c->results[1].data, sum = *(const double *)c->attributes;
+    *most = x[0];
+    for (int64_t i = 0; i < c->operands[0].count; i++) {
+        y[i] = sum += x[i];
+        *most = x[i] > *most ? x[i] : *most;
+    }
+    return sum > 1e6 ? haul_error_set(HAUL_STATE, c->name, "x", "the sum is too large") : HAUL_OK;
+}
+
+static void running_gradient(haul_custom_gradient *g)
+{
+    haul_tensor *dy = g->results[0];
+    if (dy == HAUL_NONE)
+        return;
+    haul_tensor *lower = haul_from_host(HAUL_F64, HAUL_SHAPE(3, 3), (double[]){1, 1, 1, 0, 1, 1, 0, 0, 1});
+    g->operands[0] = haul_reshape(haul_matmul(lower, haul_reshape(dy, HAUL_SHAPE(3, 1))), HAUL_SHAPE(3));
+}
+
+static haul_custom_operation sums = {
+    .name = "test_running",
+    .operands = {{"x"}},
+    .results = {{"y"}, {"most"}},
+    .attributes_size = sizeof(double),
+    .dtypes = HAUL_DTYPE_BIT(HAUL_F64),
+    .infer = running_infer,
+    .host = running,
+    .gradient = running_gradient,
+};
+
+static haul_tensor *running_sum(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    return haul_apply(&sums, context, in[0]);
+}
+
+static void test_custom__a_host_function_computes_on_the_cpu(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_from_host(HAUL_F64, HAUL_SHAPE(3, 2), (double[]){1, 10, 2, 20, 3, 30}), *y[2];
+    double       start = 100;
+    x = haul_select(x, 1, 0); /* every second element */
+    assert_int_equal(haul_apply_all(&sums, &start, &x, 1, y), HAUL_OK);
+    assert_close(y[0], (double[]){101, 103, 106}, 3, 0, "running sums");
+    assert_close(y[1], (double[]){3}, 1, 0, "the largest");
+    x = haul_set_requires_grad(haul_contiguous(x), true);
+    assert_int_equal(haul_grad_check(running_sum, &x, 1, &start), HAUL_OK);
+    start = 1e7;
+    assert_refused(haul_apply(&sums, &start, x), HAUL_STATE, "test_running: the sum is too large");
+    assert_refused(haul_apply(&sums, &start, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_DTYPE,
+                   "test_running: x is f32, but f64 is expected");
+    assert_int_equal(haul_tensor_ndim(haul_apply(&sums, &start, haul_to(x, haul_device_get("meta")))), 1);
+    haul_device *other = test_second_device();
+    if (other)
+        assert_refused(haul_apply(&sums, &start, haul_to(x, other)), HAUL_UNSUPPORTED,
+                       "test_running: it is computed by a function for host memory");
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+/* ---- compositions ---- */
+
+static haul_status compose_power(const haul_custom_call *c, haul_tensor *const *x, haul_tensor **y)
+{
+    y[0] = haul_pow_scalar(haul_abs(x[0]), *(const double *)c->attributes);
+    return haul_tensor_check(y[0]);
+}
+
+static haul_custom_operation power = {
+    .name = "test_power",
+    .operands = {{"x"}},
+    .results = {{"y"}},
+    .attributes_size = sizeof(double),
+    .compose = compose_power,
+};
+
+static haul_tensor *powered(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    return haul_apply(&power, context, in[0]);
+}
+
+static void composes(haul_device *device)
+{
+    double       exponent = 3;
+    haul_tensor *x = haul_to(haul_from_host(HAUL_F64, HAUL_SHAPE(3), (double[]){1, -2, 3}), device);
+    assert_close(haul_apply(&power, &exponent, x), (double[]){1, 8, 27}, 3, 1e-12, "a composed power");
+    x = haul_set_requires_grad(x, true);
+    assert_int_equal(haul_grad_check(powered, &x, 1, &exponent), HAUL_OK);
+}
+
+static void test_custom__a_composition_is_differentiated_through_its_operations(void **state)
+{
+    (void)state;
+    on_devices(composes);
+}
+
+/* It gives back its operand: the caller gets a handle of its own. */
+static haul_status compose_same(const haul_custom_call *c, haul_tensor *const *x, haul_tensor **y)
+{
+    (void)c;
+    y[0] = x[0];
+    return HAUL_OK;
+}
+
+static haul_custom_operation same = {.name = "test_same",
+                                     .operands = {{"x"}},
+                                     .results = {{"y"}},
+                                     .rule = HAUL_CUSTOM_AS_GIVEN,
+                                     .compose = compose_same};
+
+static void test_custom__a_composition_may_give_its_operand(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_arange(HAUL_I64, 0, 3, 1), *y = haul_apply(&same, NULL, x);
+    assert_ptr_not_equal(x, y);
+    haul_drop(x);
+    assert_close(y, (double[]){0, 1, 2}, 3, 0, "the operand");
+    haul_scope_pop(scope);
+}
+
+/* ---- gradients ---- */
+
+static haul_tensor *swished(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    return test_swish(in[0], 1.3);
+}
+
+static haul_tensor *normalised(haul_tensor *const *in, int count, void *context)
+{
+    (void)context;
+    return test_rms(in[0], count > 1 ? in[1] : HAUL_NONE, 0.1);
+}
+
+/* The gradient of f, which is checked itself: the second order. */
+static haul_tensor *gradient_of(haul_tensor *const *in, int count, void *f)
+{
+    haul_tensor *g[2];
+    haul_tensor *y = (*(haul_function **)f)(in, count, NULL);
+    if (haul_grad(haul_sum(haul_sin(y)), in, count, g, .create_graph = true))
+        return haul_tensor_fail(HAUL_GRAPH, NULL, NULL, "no gradient");
+    return count > 1 ? haul_add(haul_sum(haul_sin(g[0])), haul_sum(haul_sin(g[1]))) : haul_sin(g[0]);
+}
+
+static void check_gradients(haul_device *device)
+{
+    haul_function *functions[] = {swished, normalised, normalised};
+    for (int i = 0; i < 3; i++) {
+        haul_tensor *in[] = {sample_tensor(device, HAUL_F64, HAUL_SHAPE(3, 4), 1, NULL),
+                             sample_tensor(device, HAUL_F64, HAUL_SHAPE(4), 2, NULL)};
+        int          count = i == 2 ? 2 : 1;
+        for (int k = 0; k < count; k++)
+            in[k] = haul_set_requires_grad(in[k], true);
+        if (haul_grad_check(functions[i], in, count, NULL) || haul_grad_check(gradient_of, in, count, &functions[i]))
+            fail_msg("gradient %d: %s", i, haul_error_message());
+    }
+}
+
+static void test_custom__gradients_are_right_to_second_order(void **state)
+{
+    (void)state;
+    on_devices(check_gradients);
+}
+
+/* One that broadcasts: the gradient of its second operand is summed to its shape. */
+static haul_status scale_infer(haul_custom_call *c)
+{
+    c->results[0].dtype = c->operands[0].dtype;
+    c->results[0].shape = c->operands[0].shape;
+    return c->operands[1].count == 1 ? HAUL_OK : haul_error_set(HAUL_SHAPE, c->name, "s", "s has one element");
+}
+
+// clang-format off
+HAUL_KERNEL3(scale_kernel, T, y, const T, x, const T, s, { FOR_ITEMS(i) STORE(y, i, LOAD(x, i) * LOAD(s, 0)); });
+// clang-format on
+
+static int differentiated, wanted[2];
+
+static void scale_gradient(haul_custom_gradient *g)
+{
+    differentiated = g->differentiated;
+    wanted[0] = g->wanted[0];
+    wanted[1] = g->wanted[1];
+    if (g->wanted[0])
+        g->operands[0] = haul_mul(g->results[0], g->saved[1]);
+    g->operands[1] = haul_mul(g->results[0], g->saved[0]); /* of x's shape: Haul sums it up */
+    assert_int_equal(g->shapes[1].ndim, 1);
+}
+
+static haul_custom_operation scale = {.name = "test_scale",
+                                      .operands = {{"x", .saved = true}, {"s", .saved = true}},
+                                      .results = {{"y"}},
+                                      .infer = scale_infer,
+                                      .kernel = &scale_kernel,
+                                      .gradient = scale_gradient};
+
+static void test_custom__gradients_are_summed_to_what_was_broadcast(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_arange(HAUL_F32, 0, 4, 1), *s = haul_full(HAUL_F32, HAUL_SHAPE(1), 3), *g;
+    s = haul_set_requires_grad(s, true);
+    haul_tensor *y = haul_apply(&scale, NULL, x, s);
+    assert_close(y, (double[]){0, 3, 6, 9}, 4, 0, "a scaled tensor");
+    assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g), HAUL_OK);
+    assert_close(g, (double[]){6}, 1, 0, "the gradient of the scale");
+    assert_true(!wanted[0] && wanted[1] && !differentiated);
+    assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g, .create_graph = true), HAUL_OK);
+    assert_true(differentiated);
+    haul_scope_pop(scope);
+}
+
+/* ---- what the rest of the library knows ---- */
+
+static void test_custom__the_list_has_it(void **state)
+{
+    (void)state;
+    const char         *names[4];
+    haul_operation_info info;
+    assert_int_equal(haul_custom_register(&rms), HAUL_OK);
+    int count = haul_operation_count(), index = haul_operation_find("test_rms");
+    assert_int_equal(haul_custom_register(&rms), HAUL_OK);
+    assert_int_equal(haul_operation_count(), count);
+    assert_true(index > haul_operation_find("haul_where") && index < count);
+    assert_int_equal(haul_operation_describe(index, &info), HAUL_OK);
+    assert_string_equal(info.name, "test_rms");
+    assert_int_equal(info.operand_count, 2);
+    assert_string_equal(info.operands[1].name, "weight");
+    assert_true(!info.operands[0].optional && info.operands[1].optional && info.differentiable && info.has_into);
+    assert_int_equal(info.dtype_count, HAUL_DTYPE_END - 1); /* integers are cast to f32 */
+    assert_int_equal(haul_operation_implementations(index, haul_cpu(), names, 4), 1);
+    assert_string_equal(names[0], "kernel");
+    assert_int_equal(haul_custom_register(&sums), HAUL_OK);
+    index = haul_operation_find("test_running");
+    assert_int_equal(haul_operation_implementations(index, haul_cpu(), names, 4), 1);
+    assert_string_equal(names[0], "host");
+    assert_int_equal(haul_operation_implementations(index, haul_device_get("meta"), names, 4), 0);
+    assert_int_equal(haul_custom_register(&power), HAUL_OK);
+    index = haul_operation_find("test_power");
+    assert_int_equal(haul_operation_implementations(index, haul_cpu(), names, 4), 1);
+    assert_string_equal(names[0], "operations");
+    for (int i = 0; i < haul_operation_count(); i++) {
+        assert_int_equal(haul_operation_describe(i, &info), HAUL_OK);
+        assert_int_equal(haul_operation_find(info.name), i);
+    }
+    assert_int_equal(haul_operation_describe(haul_operation_count(), &info), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
+}
+
+typedef struct heard {
+    int operations, commands;
+} heard;
+
+static void listen(const haul_event *e, void *context)
+{
+    heard *h = context;
+    h->operations += e->kind == HAUL_EVENT_OPERATION_END && strcmp(e->operation, "test_swish") == 0;
+    h->commands += e->kind == HAUL_EVENT_COMMAND_SUBMITTED && strcmp(e->operation, "test_swish") == 0;
+}
+
+static void events(haul_device *device)
+{
+    heard        h = {0};
+    haul_tensor *x = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), device);
+    int64_t      id = haul_events_subscribe(listen, .kinds = HAUL_EVENT_OPERATION | HAUL_EVENT_COMMAND, .context = &h);
+    assert_valid(test_swish(x, 1));
+    assert_int_equal(haul_events_unsubscribe(id), HAUL_OK);
+    assert_int_equal(h.operations, 1);
+    assert_int_equal(h.commands, 1);
+}
+
+static void test_custom__events_name_it(void **state)
+{
+    (void)state;
+    on_devices(events);
+}
+
+static haul_custom_cost rms_cost(const haul_custom_call *c)
+{
+    return (haul_custom_cost){.flops = 1000 * (double)c->operands[0].count, .bytes = 77};
+}
+
+static haul_status estimated(void *context)
+{
+    haul_tensor           *x = haul_empty(HAUL_F32, HAUL_SHAPE(10, 20));
+    haul_custom_operation *costs = context;
+    haul_tensor           *y = test_swish(x, 2);
+    return haul_tensor_check(haul_apply(costs, &(rms_attributes){1}, y));
+}
+
+static void test_custom__estimates_count_it(void **state)
+{
+    (void)state;
+    static haul_custom_operation costs;
+    haul_estimate_result         r;
+    costs = rms;
+    costs.name = "test_costs";
+    costs.cost = rms_cost;
+    assert_int_equal(haul_estimate(estimated, &costs, &r), HAUL_OK);
+    assert_true(r.flops == 6 * 200 + 1000 * 200);
+    assert_true(r.bytes_touched == 2 * 800 + 77);
+    assert_int_equal(r.operation_count, 3);
+    assert_string_equal(r.operations[2].name, "test_costs");
+    haul_estimate_free(&r);
+}
+
+static void test_custom__meta_has_its_shapes(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_device *meta = haul_device_get("meta");
+    haul_tensor *x = haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(2, 3)), meta);
+    haul_tensor *y = test_rms(x, HAUL_NONE, 1);
+    assert_ptr_equal(haul_tensor_device(y), meta);
+    assert_int_equal(haul_tensor_dim(y, 1), 3);
+    assert_refused(test_rms(x, haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(2)), meta), 1), HAUL_SHAPE,
+                   "test_rms: weight has not the size");
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+static void test_custom__dtypes_and_autocast_follow_the_descriptor(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F16, HAUL_SHAPE(2, 3)), *whole = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3));
+    assert_int_equal(haul_tensor_dtype(test_swish(whole, 1)), HAUL_F32);
+    assert_int_equal(haul_tensor_dtype(test_rms(x, haul_ones(HAUL_F64, HAUL_SHAPE(3)), 1)), HAUL_F64);
+    assert_int_equal(haul_tensor_dtype(test_rms(x, HAUL_NONE, 1)), HAUL_F16);
+    haul_autocast_state before = haul_autocast_begin("cpu", HAUL_F16);
+    assert_int_equal(haul_tensor_dtype(test_rms(x, HAUL_NONE, 1)), HAUL_F32);
+    assert_int_equal(haul_tensor_dtype(test_swish(x, 1)), HAUL_F16);
+    static haul_custom_operation lower;
+    lower = swish;
+    lower.name = "test_lower";
+    lower.autocast = HAUL_CUSTOM_LOWER;
+    haul_tensor *y = haul_apply(&lower, (&(swish_attributes){1}), haul_ones(HAUL_F32, HAUL_SHAPE(2)));
+    assert_int_equal(haul_tensor_dtype(y), HAUL_F16);
+    haul_autocast_end(before);
+    haul_scope_pop(scope);
+}
+
+static void test_custom__operands_on_two_devices_are_moved_or_refused(void **state)
+{
+    (void)state;
+    haul_device *other = test_second_device();
+    if (!other)
+        skip();
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *w = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), other);
+    assert_refused(test_rms(x, w, 1), HAUL_PLACEMENT, "test_rms: ");
+    haul_set_placement_policy(HAUL_PLACE_MOVE);
+    assert_valid(test_rms(x, w, 1));
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+static haul_status into_rms(haul_tensor *out, haul_tensor *const *in)
+{
+    return haul_apply_into(out, &rms, (&(rms_attributes){0.1}), in[0], in[1]);
+}
+
+static void into(haul_device *device)
+{
+    haul_tensor *in[] = {sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL),
+                         sample_tensor(device, HAUL_F32, HAUL_SHAPE(5), 2, NULL)};
+    assert_into("rms", into_rms, test_rms(in[0], in[1], 0.1), in, 2, 0);
+}
+
+static void test_custom__it_writes_into_a_given_tensor(void **state)
+{
+    (void)state;
+    on_devices(into);
+}
+
+static void test_custom__a_change_in_place_is_seen(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true);
+    haul_tensor *t = haul_mul_scalar(x, 2), *y = test_swish(t, 1);
+    haul_set_grad_enabled(false);
+    assert_int_equal(haul_copy_into(t, haul_zeros(HAUL_F32, HAUL_SHAPE(3))), HAUL_OK);
+    haul_set_grad_enabled(true);
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_GRAPH);
+    assert_non_null(strstr(haul_error_message(), "test_swish: a tensor that the gradient needs was changed"));
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+/* ---- threads ---- */
+
+#define MANY 8
+static haul_custom_operation of_thread[MANY], shared;
+
+static void *registers(void *context)
+{
+    int64_t      i = (haul_custom_operation *)context - of_thread;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_full(HAUL_F32, HAUL_SHAPE(4), 2);
+    bool         fine = true;
+    for (int round = 0; round < 20 && fine; round++) {
+        fine = haul_tensor_is_valid(haul_apply(&shared, (&(swish_attributes){1}), x));
+        fine = fine && haul_tensor_is_valid(haul_apply(&of_thread[i], (&(swish_attributes){1}), x));
+        fine = fine && haul_operation_find(of_thread[i].name) >= 0;
+    }
+    haul_scope_pop(scope);
+    return fine ? context : NULL;
+}
+
+static void test_custom__threads_register_at_once(void **state)
+{
+    (void)state;
+    static char names[MANY][32];
+    pthread_t   threads[MANY];
+    void       *fine;
+    int         before = haul_operation_count();
+    shared = swish;
+    shared.name = "test_shared";
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "test_thread_%d", i);
+        of_thread[i] = swish;
+        of_thread[i].name = names[i];
+        assert_int_equal(pthread_create(&threads[i], NULL, registers, &of_thread[i]), 0);
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(pthread_join(threads[i], &fine), 0);
+        assert_non_null(fine);
+    }
+    assert_int_equal(haul_operation_count(), before + MANY + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_custom__a_pointwise_kernel_computes_on_all_devices),
+        cmocka_unit_test(test_custom__a_kernel_of_rows_computes_on_all_devices),
+        cmocka_unit_test(test_custom__bits_are_those_of_the_cpu),
+        cmocka_unit_test(test_custom__large_kernels_run_in_pieces),
+        cmocka_unit_test(test_custom__of_nothing),
+        cmocka_unit_test(test_custom__several_results_and_operands_of_other_dtypes),
+        cmocka_unit_test(test_custom__a_host_function_computes_on_the_cpu),
+        cmocka_unit_test(test_custom__a_composition_is_differentiated_through_its_operations),
+        cmocka_unit_test(test_custom__a_composition_may_give_its_operand),
+        cmocka_unit_test(test_custom__gradients_are_right_to_second_order),
+        cmocka_unit_test(test_custom__gradients_are_summed_to_what_was_broadcast),
+        cmocka_unit_test(test_custom__the_list_has_it),
+        cmocka_unit_test(test_custom__events_name_it),
+        cmocka_unit_test(test_custom__estimates_count_it),
+        cmocka_unit_test(test_custom__meta_has_its_shapes),
+        cmocka_unit_test(test_custom__dtypes_and_autocast_follow_the_descriptor),
+        cmocka_unit_test(test_custom__operands_on_two_devices_are_moved_or_refused),
+        cmocka_unit_test(test_custom__it_writes_into_a_given_tensor),
+        cmocka_unit_test(test_custom__a_change_in_place_is_seen),
+        cmocka_unit_test(test_custom__threads_register_at_once),
+    };
+    return cmocka_run_group_tests_name("custom", tests, NULL, NULL);
+}
