@@ -22,9 +22,11 @@ Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
 Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
                 prefetch=c.c_int, device=Object, normalise=c.c_double * 2, random_crop=c.c_int64, random_flip=c.c_bool)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
+Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 
-for name in "scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with bce_with_logits".split():
+for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "
+             "bce_with_logits_with").split():
     getattr(haul, "haul_" + name).restype = Object
 haul.haul_loader_next.restype = c.POINTER(Batch)
 haul.haul_loader_batches.restype = c.c_int64
@@ -37,7 +39,8 @@ def train(net, adam, loader, epoch):
     haul.haul_loader_start(loader, c.c_int64(epoch))
     while batch := haul.haul_loader_next(loader):
         scope = haul.haul_scope_push()
-        loss = haul.haul_bce_with_logits(haul.haul_call_with(net, c.byref(Call((batch[0].x,)))), batch[0].y)
+        logits = haul.haul_call_with(net, c.byref(Call((batch[0].x,))))
+        loss = haul.haul_bce_with_logits_with(logits, c.byref(Loss(batch[0].y)))
         haul.haul_optimizer_zero_grad(adam)
         haul.haul_backward(loss, NONE)
         haul.haul_optimizer_step(adam)

@@ -33,14 +33,19 @@ class Linear(ctypes.Structure):
     _fields_ = [("bias", ctypes.c_void_p), ("relu", ctypes.c_bool)]
 
 
+class Loss(ctypes.Structure):
+    """The options of every loss begin so; the others are not given."""
+    _fields_ = [("target", ctypes.c_void_p), ("rest", ctypes.c_int64 * 8)]
+
+
 haul = ctypes.CDLL(os.path.join(os.environ["HAUL_BUILD"], "libhaul.so"))
 P, S, I = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 for name, result, arguments in [
         ("haul_scope_push", P, []), ("haul_error_message", S, []), ("haul_dtype_name", S, [I]),
         ("haul_from_host", P, [I, Shape, P]), ("haul_tensor_dtype", I, [P]), ("haul_autocast_begin", ctypes.c_uint32, [S, I]),
         ("haul_linear_with", P, [P, P, P]), ("haul_matmul", P, [P, P]), ("haul_conv2d_with", P, [P, P, P]),
-        ("haul_mse_loss", P, [P, P]), ("haul_cross_entropy", P, [P, P]), ("haul_nll_loss", P, [P, P]),
-        ("haul_bce_with_logits", P, [P, P]), ("haul_add", P, [P, P]), ("haul_mul", P, [P, P]), ("haul_relu", P, [P]),
+        ("haul_mse_loss_with", P, [P, P]), ("haul_cross_entropy_with", P, [P, P]), ("haul_nll_loss_with", P, [P, P]),
+        ("haul_bce_with_logits_with", P, [P, P]), ("haul_add", P, [P, P]), ("haul_mul", P, [P, P]), ("haul_relu", P, [P]),
         ("haul_cat", P, [P, I, I]), ("haul_stack", P, [P, I, I]), ("haul_transpose", P, [P, I, I])]:
     getattr(haul, name).restype = result
     getattr(haul, name).argtypes = arguments
@@ -69,6 +74,10 @@ def convolve(a, k, b):
     return haul.haul_conv2d_with(of(a), of(k), ctypes.byref(Conv2d(bias=of(b))))
 
 
+def loss(function, a, target):
+    return function(of(a), ctypes.byref(Loss(target=of(target))))
+
+
 CASES = {
     "linear of f32": (lambda: F.linear(x, w, b), lambda: linear(x, w, b)),
     "linear of bf16 and f32": (lambda: F.linear(h, w, b), lambda: linear(h, w, b)),
@@ -77,10 +86,10 @@ CASES = {
     "matmul of f64": (lambda: x.double() @ w.double().t(),
                       lambda: haul.haul_matmul(of(x.double()), haul.haul_transpose(of(w.double()), 0, 1))),
     "conv2d of f32": (lambda: F.conv2d(picture, kernel, bias), lambda: convolve(picture, kernel, bias)),
-    "mse_loss": (lambda: F.mse_loss(h, y), lambda: haul.haul_mse_loss(of(h), of(y))),
-    "cross_entropy": (lambda: F.cross_entropy(h, labels), lambda: haul.haul_cross_entropy(of(h), of(labels))),
-    "nll_loss": (lambda: F.nll_loss(h, labels), lambda: haul.haul_nll_loss(of(h), of(labels))),
-    "bce": (lambda: F.binary_cross_entropy_with_logits(h, y), lambda: haul.haul_bce_with_logits(of(h), of(y))),
+    "mse_loss": (lambda: F.mse_loss(h, y), lambda: loss(haul.haul_mse_loss_with, h, y)),
+    "cross_entropy": (lambda: F.cross_entropy(h, labels), lambda: loss(haul.haul_cross_entropy_with, h, labels)),
+    "nll_loss": (lambda: F.nll_loss(h, labels), lambda: loss(haul.haul_nll_loss_with, h, labels)),
+    "bce": (lambda: F.binary_cross_entropy_with_logits(h, y), lambda: loss(haul.haul_bce_with_logits_with, h, y)),
     "add of bf16 and f32": (lambda: h + x, lambda: haul.haul_add(of(h), of(x))),
     "mul of bf16": (lambda: h * y, lambda: haul.haul_mul(of(h), of(y))),
     "relu of bf16": (lambda: h.relu(), lambda: haul.haul_relu(of(h))),

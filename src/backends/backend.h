@@ -22,7 +22,7 @@ typedef struct haul__kernel {
 /* What the backend is asked to do; backends/command.h. */
 typedef struct haul__command haul__command;
 
-/* Of a launch. Kernels have six at most (KERNEL6 of the preludes). */
+/* Of a launch. Kernels have seven at most (KERNEL7 of the preludes). */
 #define HAUL__MAX_BUFFERS 8
 
 /* What to compile: the kernels of one unit (the kernel text of one file) for one dtype. */

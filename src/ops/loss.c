@@ -1,317 +1,22 @@
-/* Losses: one number, the mean over the batch.
- *
- * cross_entropy is log_softmax and nll_loss in one pass each way: forward keeps the logarithm of each row's sum of
- * exponentials, backward is (softmax - onehot) g / N. mse_loss takes its squares in one pass, and its gradient in
- * another. Where a gradient is to be differentiated again it is composed of operations instead. The binary loss is
- * always composed. */
-#include "backends/index_check.h"
-#include "kernels/kernels.h"
-#include "kernels/types.h"
-#include "ops/reduce.h"
+/* What losses share, and those that are composed of operations: cross_entropy against probabilities, and binary
+ * cross-entropy of logits. */
+#include "ops/loss.h"
 
-// clang-format off
-/* kernel text begins */
-typedef struct loss_params {
-    I64 items; /* rows */
-    I64 classes;
-    I64 offsets[5]; /* of the buffers */
-    U32 check, unused; /* haul__index_check */
-} loss_params;
+#include "core/option.h"
+#include "engine/copy.h"
 
-typedef struct mse_params {
-    I64 items;
-    I64 offsets[4]; /* of the buffers */
-    U64 scale;      /* 1 / N, as a scalar of the dtype */
-} mse_params;
+/* ---- what losses share ---- */
 
-#ifdef HAUL_KERNEL
-#if IS_FLOAT
-/* In place of the element of a class that is out of range stands 0. */
-KERNEL4(nll_rows, loss_params, ACC, out, const T, log_p, const I64, y, U32, fault)
+haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction, bool batch)
 {
-    FOR_ITEMS(i) {
-        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[2] + i], p.classes);
-        const A own = LOAD(log_p, p.offsets[1] + i * p.classes + M_MAX_OF(c, 0));
-        out[p.offsets[0] + i] = c < 0 ? LIT(0.0) : -own;
-    }
+    if ((int)reduction >= 0 && reduction <= (batch ? HAUL_REDUCE_BATCH_MEAN : HAUL_REDUCE_NONE))
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "reduction",
+                      "reduction is %d; HAUL_REDUCE_MEAN, HAUL_REDUCE_SUM%s HAUL_REDUCE_NONE%s is expected",
+                      (int)reduction, batch ? "," : " or", batch ? " or HAUL_REDUCE_BATCH_MEAN" : "");
 }
 
-KERNEL4(nll_backward, loss_params, T, out, const T, g, const I64, y, U32, fault)
-{
-    const A each = -LOAD(g, p.offsets[1]) / (A)p.items;
-    FOR_ROWS(i) {
-        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[2] + i], p.classes);
-        GLOBAL T *o = out + p.offsets[0] + i * p.classes;
-        EACH_OF_ROW(j, p.classes) STORE(o, j, j == c ? each : LIT(0.0));
-    }
-}
-
-/* loss = log(sum(exp(x))) - x[y]; the first part is kept. */
-KERNEL5(cross_entropy, loss_params, ACC, out, ACC, log_sum, const T, x, const I64, y, U32, fault)
-{
-    FOR_ROWS(i) {
-        const I64 n = p.classes;
-        GLOBAL const T *v = x + p.offsets[2] + i * n;
-        const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
-        const I64 c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[3] + i], n);
-        const A own = c < 0 ? LIT(0.0) : LOAD(v, c);
-        if (IS_FIRST_LANE) {
-            out[p.offsets[0] + i] = log_s - (own - most);
-            log_sum[p.offsets[1] + i] = log_s + most;
-        }
-    }
-}
-
-KERNEL6(cross_entropy_backward, loss_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, g, U32, fault)
-{
-    const A each = LOAD(g, p.offsets[4]) / (A)p.items;
-    FOR_ROWS(i) {
-        const I64 n = p.classes, c = CHECKED_INDEX(fault, p.check, i, y[p.offsets[3] + i], n);
-        const A shift = log_sum[p.offsets[2] + i];
-        GLOBAL const T *v = x + p.offsets[1] + i * n;
-        GLOBAL T *o = out + p.offsets[0] + i * n;
-        EACH_OF_ROW(j, n) STORE(o, j, (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * each);
-    }
-}
-
-/* Each step is rounded to the dtype, as if it were an operation of its own. */
-KERNEL3(mse_squares, mse_params, T, out, const T, x, const T, target)
-{
-    GLOBAL T *o = out + p.offsets[0];
-    GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
-    VECTOR_LOOP FOR_ITEMS(i) {
-        const A d = NARROW(LOAD(v, i) - LOAD(w, i));
-        STORE(o, i, d * d);
-    }
-}
-
-/* 2 (x - target) g / N */
-KERNEL4(mse_backward, mse_params, T, out, const T, x, const T, target, const T, g)
-{
-    const A each = NARROW(LOAD(g, p.offsets[3]) * SCALAR(p.scale));
-    GLOBAL T *o = out + p.offsets[0];
-    GLOBAL const T *v = x + p.offsets[1], *w = target + p.offsets[2];
-    VECTOR_LOOP FOR_ITEMS(i) {
-        const A d = NARROW(LOAD(v, i) - LOAD(w, i));
-        STORE(o, i, each * NARROW(d * LIT(2.0)));
-    }
-}
-#endif
-#endif
-/* kernel text ends */
-// clang-format on
-
-/* A row's work is small: this many elements make a piece. */
-static int64_t grain(int64_t classes)
-{
-    return 1 + 8192 / (classes + 1);
-}
-
-/* ---- losses over classes ---- */
-
-/* Operand 0 is [N, C], operand 1 the class of each row; the loss is 0-d. */
-static haul_status infer_classes(haul__call *c)
-{
-    const haul_tensor *x = c->operands[0], *y = c->operands[1];
-    if (x->shape.ndim != 2 || x->shape.dims[1] == 0)
-        return haul__refuse_shape(c, 0, "[N, C] with at least one class is expected");
-    if (y->shape.ndim != 1 || y->shape.dims[0] != x->shape.dims[0])
-        return haul__fail(HAUL_SHAPE, c->operation->name, "y",
-                          "y has %d dimension(s) and %lld elements; [%lld] is expected, the class of each row of %s",
-                          y->shape.ndim, (long long)y->count, (long long)x->shape.dims[0],
-                          c->operation->operands[0].name);
-    return haul__describe(c, 0, x->dtype, &HAUL_SCALAR_SHAPE);
-}
-
-typedef struct class_attributes {
-    int64_t classes;
-} class_attributes;
-
-static haul_status nll_backward_infer(haul__call *c)
-{
-    const class_attributes *a = haul__attributes(c);
-    return haul__describe(c, 0, c->operands[0]->dtype, &HAUL_SHAPE(c->operands[1]->count, a->classes));
-}
-
-static haul_status nll_backward_compute(haul__call *c)
-{
-    haul_tensor *g = c->operands[0], *y = c->operands[1], *dx = c->results[0];
-    int64_t      classes = dx->shape.dims[1];
-    loss_params  p = {.items = y->count,
-                      .classes = classes,
-                      .offsets = {dx->offset, g->offset, y->offset},
-                      .check = haul__index_check(HAUL__CHECK_nll_loss_backward, 0)};
-    return haul__launch_checked(c, HAUL__K_nll_backward, g->dtype, c->results, 1, c->operands, 2, &p, sizeof p, p.items,
-                                grain(classes));
-}
-
-/* The mean of -u[i, y[i]]: the transpose of what was done. */
-static void nll_second(haul__gradient *c)
-{
-    c->operands[0] = haul_nll_loss(c->results[0], c->saved[1]);
-}
-
-/* [N, C]: -g / N at each row's class, zeros elsewhere. g is 0-d. */
-HAUL__OPERATION(nll_loss_backward) = {
-    .name = "haul_nll_loss_backward",
-    .operands = {{"g"}, {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
-    .results = {{"dx"}},
-    .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
-    .infer = nll_backward_infer,
-    .compute = nll_backward_compute,
-    .gradient = nll_second,
-};
-
-static haul_status nll_compute(haul__call *c)
-{
-    haul_tensor *log_p = c->operands[0], *y = c->operands[1];
-    haul_tensor *rows = haul__temporary(c, haul__sum_dtype(log_p->dtype), &y->shape);
-    if (!rows)
-        return haul_error_status();
-    loss_params p = {.items = y->count,
-                     .classes = log_p->shape.dims[1],
-                     .offsets = {rows->offset, log_p->offset, y->offset},
-                     .check = haul__index_check(HAUL__CHECK_nll_loss, 0)};
-    if (haul__launch_checked(c, HAUL__K_nll_rows, log_p->dtype, &rows, 1, c->operands, 2, &p, sizeof p, p.items, 4096))
-        return haul_error_status();
-    return haul__mean_of_all(c, c->results[0], rows);
-}
-
-/* One element of each row is read. */
-static haul__cost nll_cost(const haul__call *c)
-{
-    const haul_tensor *log_p = c->operands[0], *y = c->operands[1];
-    int64_t            row = (int64_t)(haul__dtype_size(log_p->dtype) + sizeof(int64_t));
-    return (haul__cost){(double)y->count, y->count * row};
-}
-
-static void nll_gradient(haul__gradient *c)
-{
-    class_attributes a = {haul__operand_shape(c, 0)->dims[1]};
-    c->operands[0] = HAUL__APPLY(nll_loss_backward, &a, c->results[0], c->saved[1]);
-}
-
-HAUL__OPERATION(nll_loss) = {
-    .name = "haul_nll_loss",
-    .operands = {{"log_p"}, {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
-    .results = {{"loss"}},
-    .dtypes = HAUL__FLOATS,
-    .autocast = HAUL__WIDE,
-    .infer = infer_classes,
-    .compute = nll_compute,
-    .gradient = nll_gradient,
-    .cost = nll_cost,
-};
-
-haul_tensor *haul_nll_loss(haul_tensor *log_p, haul_tensor *y)
-{
-    return HAUL__APPLY(nll_loss, NULL, log_p, y);
-}
-
-haul_status haul_nll_loss_into(haul_tensor *out, haul_tensor *log_p, haul_tensor *y)
-{
-    return HAUL__APPLY_INTO(out, nll_loss, NULL, log_p, y);
-}
-
-/* ---- cross_entropy ---- */
-
-static haul_status fused_infer(haul__call *c)
-{
-    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[0]->shape);
-}
-
-static haul_status fused_compute(haul__call *c)
-{
-    haul_tensor *x = c->operands[0], *dx = c->results[0];
-    loss_params  p = {.items = x->shape.dims[0],
-                      .classes = x->shape.dims[1],
-                      .offsets = {dx->offset},
-                      .check = haul__index_check(HAUL__CHECK_cross_entropy_backward, 0)};
-    for (int i = 0; i < c->count; i++)
-        p.offsets[1 + i] = c->operands[i]->offset;
-    return haul__launch_checked(c, HAUL__K_cross_entropy_backward, x->dtype, c->results, 1, c->operands, c->count, &p,
-                                sizeof p, p.items, grain(p.classes));
-}
-
-/* (softmax(x) - onehot(y)) g / N; log_sum is that of each row's exponentials. */
-HAUL__OPERATION(cross_entropy_backward) = {
-    .name = "haul_cross_entropy_backward",
-    .operands = {{"x"},
-                 {"log_sum", .accepts = HAUL__FLOATS},
-                 {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64},
-                 {"g"}},
-    .results = {{"dx"}},
-    .dtypes = HAUL__FLOATS,
-    .infer = fused_infer,
-    .compute = fused_compute,
-    .flops = 4,
-};
-
-static haul_status cross_entropy_infer(haul__call *c)
-{
-    if (infer_classes(c))
-        return haul_error_status();
-    return haul__describe(c, 1, haul__sum_dtype(c->operands[0]->dtype), &c->operands[1]->shape);
-}
-
-static haul_status cross_entropy_compute(haul__call *c)
-{
-    haul_tensor *x = c->operands[0], *y = c->operands[1];
-    haul_dtype   sums = haul__sum_dtype(x->dtype);
-    haul_tensor *rows = haul__temporary(c, sums, &y->shape);
-    haul_tensor *log_sum = c->results[1] ? c->results[1] : haul__temporary(c, sums, &y->shape);
-    if (!rows || !log_sum)
-        return haul_error_status();
-    loss_params p = {.items = y->count,
-                     .classes = x->shape.dims[1],
-                     .offsets = {rows->offset, log_sum->offset, x->offset, y->offset},
-                     .check = haul__index_check(HAUL__CHECK_cross_entropy, 0)};
-    if (haul__launch_checked(c, HAUL__K_cross_entropy, x->dtype, (haul_tensor *[]){rows, log_sum}, 2, c->operands, 2,
-                             &p, sizeof p, p.items, grain(p.classes)))
-        return haul_error_status();
-    return haul__mean_of_all(c, c->results[0], rows);
-}
-
-static void cross_entropy_gradient(haul__gradient *c)
-{
-    haul_tensor *g = c->results[0], *x = c->saved[0], *y = c->saved[1];
-    if (!haul__differentiated(c)) {
-        c->operands[0] = HAUL__APPLY(cross_entropy_backward, NULL, x, c->saved_results[1], y, g);
-        return;
-    }
-    class_attributes a = {x->shape.dims[1]};
-    haul_tensor     *each = haul_mul_scalar(g, 1.0 / (double)y->count);
-    haul_tensor     *picked = HAUL__APPLY(nll_loss_backward, &a, g, y);
-    c->operands[0] = haul_add(haul_mul(haul_softmax(x, 1), each), picked);
-}
-
-HAUL__OPERATION(cross_entropy) = {
-    .name = "haul_cross_entropy",
-    .operands = {{"logits", .saved_for = HAUL__FOR_0},
-                 {"y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
-    .results = {{"loss"}, {"log_sum", .hidden = true, .saved_for = HAUL__FOR_0}},
-    .dtypes = HAUL__FLOATS,
-    .autocast = HAUL__WIDE,
-    .infer = cross_entropy_infer,
-    .compute = cross_entropy_compute,
-    .gradient = cross_entropy_gradient,
-    .flops = 4,
-};
-
-haul_tensor *haul_cross_entropy(haul_tensor *logits, haul_tensor *y)
-{
-    return HAUL__APPLY(cross_entropy, NULL, logits, y);
-}
-
-haul_status haul_cross_entropy_into(haul_tensor *out, haul_tensor *logits, haul_tensor *y)
-{
-    return HAUL__APPLY_INTO(out, cross_entropy, NULL, logits, y);
-}
-
-/* ---- binary cross-entropy ---- */
-
-static haul_status check_pair(const haul__call *c)
+haul_status haul__check_pair(const haul__call *c)
 {
     char        have[96], want[96];
     const char *name = c->operation->operands[0].name;
@@ -322,126 +27,150 @@ static haul_status check_pair(const haul__call *c)
                       haul__shape_text(&c->operands[0]->shape, want, sizeof want));
 }
 
+haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, haul_tensor *losses)
+{
+    haul_tensor  *result = c->results[0];
+    const int64_t batch = losses->shape.ndim ? losses->shape.dims[0] : 1;
+    if (reduction == HAUL_REDUCE_MEAN || (reduction == HAUL_REDUCE_BATCH_MEAN && !batch))
+        return haul__mean_of_all(c, result, losses);
+    if (reduction == HAUL_REDUCE_NONE)
+        return result == losses ? HAUL_OK : haul__copy_elements(result, losses, c->operation->name);
+    return haul__sum_of_all(c, result, losses, reduction == HAUL_REDUCE_BATCH_MEAN ? (double)batch : 0);
+}
+
+/* The same for compose. */
+static haul_status give_reduced(haul__call *c, haul_reduction reduction, haul_tensor *losses)
+{
+    c->results[0] = reduction == HAUL_REDUCE_MEAN  ? haul_mean(losses)
+                    : reduction == HAUL_REDUCE_SUM ? haul_sum(losses)
+                                                   : losses;
+    return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
+}
+
+/* ---- cross_entropy against probabilities ---- */
+
+typedef struct probability_attributes {
+    haul_reduction reduction;
+    bool           ignores;
+    double         smoothing;
+} probability_attributes;
+
+/* The weights of classes, [C], as they broadcast to [N, C, ...]. */
+static haul_tensor *weights_along(haul_tensor *weight, int ndim, int axis, int64_t classes)
+{
+    haul_shape shape = {.ndim = ndim - axis};
+    for (int d = 1; d < shape.ndim; d++)
+        shape.dims[d] = 1;
+    shape.dims[0] = classes;
+    return haul_reshape(weight, shape);
+}
+
+/* -w y log_softmax(logits), summed over the classes. */
+static haul_status cross_entropy_probabilities(haul__call *c)
+{
+    const probability_attributes *a = haul__attributes(c);
+    haul_tensor                  *x = c->operands[0], *y = c->operands[1], *weight = c->operands[2];
+    const int                     ndim = x->shape.ndim, axis = ndim > 1;
+    if (haul__check_reduction(c, a->reduction, false))
+        return haul_error_status();
+    if (!ndim || x->shape.dims[axis] == 0)
+        return haul__refuse_shape(c, 0, "[C], [N, C] or [N, C, ...] with at least one class is expected");
+    const int64_t classes = x->shape.dims[axis];
+    if (a->ignores)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "ignore_index",
+                          "ignore_index is given, but y has probabilities of classes, not indices");
+    if (!(a->smoothing >= 0 && a->smoothing <= 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "label_smoothing",
+                          "label_smoothing is %g; 0 to 1 is expected", a->smoothing);
+    if (haul__has(c, 2) && !haul__shape_equal(&weight->shape, &HAUL_SHAPE(classes)))
+        return haul__refuse_shape(c, 2, "one dimension is expected, with an element for each class");
+    if (a->smoothing > 0)
+        y = haul_affine(y, 1 - a->smoothing, a->smoothing / (double)classes);
+    haul_tensor *losses = haul_mul(haul_log_softmax(x, axis), y);
+    if (haul__has(c, 2))
+        losses = haul_mul(losses, weights_along(weight, ndim, axis, classes));
+    return give_reduced(c, a->reduction, haul_neg(haul_sum(losses, HAUL_AXES(axis))));
+}
+
+HAUL__OPERATION(cross_entropy_probabilities) = {
+    .name = "haul_cross_entropy_probabilities",
+    .operands = {{"logits"}, {"y"}, {"weight", .optional = true}},
+    .results = {{"loss"}},
+    .dtypes = HAUL__FLOATS,
+    .rule = HAUL__PROMOTED,
+    .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(probability_attributes),
+    .compose = cross_entropy_probabilities,
+};
+
+#define PROBABILITY_ATTRIBUTES(o)                                                                                      \
+    (&(probability_attributes){(o)->reduction, (o)->ignore_index != 0, haul__option((o)->label_smoothing, 0)})
+
+haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const haul_cross_entropy_options *o)
+{
+    return HAUL__APPLY(cross_entropy_probabilities, PROBABILITY_ATTRIBUTES(o), logits, o->y, haul__optional(o->weight));
+}
+
+haul_status haul__cross_entropy_of_probabilities_into(haul_tensor *out, haul_tensor *logits,
+                                                      const haul_cross_entropy_options *o)
+{
+    return HAUL__APPLY_INTO(out, cross_entropy_probabilities, PROBABILITY_ATTRIBUTES(o), logits, o->y,
+                            haul__optional(o->weight));
+}
+
+/* ---- binary cross-entropy of logits ---- */
+
+enum { LOGITS, TARGET, WEIGHT, POS_WEIGHT };
+
+/* weight softplus(x), and 0 where the weight is 0, whatever x is. */
+static haul_tensor *weighted_softplus(haul_tensor *weight, haul_tensor *x)
+{
+    return haul_where(haul_eq_scalar(weight, 0), haul_zeros_like(weight), haul_mul(weight, haul_softplus(x)));
+}
+
+/* weight (pos_weight target softplus(-x) + (1 - target) softplus(x)). Without pos_weight the sum is one operation. */
 static haul_status bce_with_logits(haul__call *c)
 {
-    haul_tensor *x = c->operands[0], *target = c->operands[1];
-    if (check_pair(c))
+    const haul_reduction reduction = *(const haul_reduction *)haul__attributes(c);
+    haul_tensor         *x = c->operands[LOGITS], *target = c->operands[TARGET], *losses;
+    if (haul__check_reduction(c, reduction, false) || haul__check_pair(c))
         return haul_error_status();
-    c->results[0] = haul_mean(haul_bce_elements(x, target));
-    return c->results[0] ? HAUL_OK : haul_error_status();
+    for (int i = WEIGHT; i <= POS_WEIGHT; i++) {
+        haul_shape both = x->shape;
+        if (haul__has(c, i) && (haul__shape_broadcast(&x->shape, &c->operands[i]->shape, c->operation->name, &both) ||
+                                !haul__shape_equal(&both, &x->shape)))
+            return haul__refuse_shape(c, i, "a shape that broadcasts to that of logits is expected");
+    }
+    if (haul__has(c, POS_WEIGHT))
+        losses = haul_add(weighted_softplus(haul_mul(target, c->operands[POS_WEIGHT]), haul_neg(x)),
+                          weighted_softplus(haul_affine(target, -1, 1), x));
+    else
+        losses = haul_bce_elements(x, target);
+    if (haul__has(c, WEIGHT))
+        losses = haul_mul(losses, c->operands[WEIGHT]);
+    return give_reduced(c, reduction, losses);
 }
 
 HAUL__OPERATION(bce_with_logits) = {
     .name = "haul_bce_with_logits",
-    .operands = {{"logits"}, {"target"}},
+    .operands = {{"logits"}, {"target"}, {"weight", .optional = true}, {"pos_weight", .optional = true}},
     .results = {{"loss"}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(haul_reduction),
     .compose = bce_with_logits,
 };
 
-haul_tensor *haul_bce_with_logits(haul_tensor *logits, haul_tensor *target)
+#define BCE_INPUTS(o) (o)->target, haul__optional((o)->weight), haul__optional((o)->pos_weight)
+
+haul_tensor *haul_bce_with_logits_with(haul_tensor *logits, const haul_bce_with_logits_options *o)
 {
-    return HAUL__APPLY(bce_with_logits, NULL, logits, target);
+    return o ? HAUL__APPLY(bce_with_logits, &o->reduction, logits, BCE_INPUTS(o))
+             : haul__no_options(&haul__operation_bce_with_logits);
 }
 
-haul_status haul_bce_with_logits_into(haul_tensor *out, haul_tensor *logits, haul_tensor *target)
+haul_status haul_bce_with_logits_into_with(haul_tensor *out, haul_tensor *logits, const haul_bce_with_logits_options *o)
 {
-    return HAUL__APPLY_INTO(out, bce_with_logits, NULL, logits, target);
-}
-
-/* ---- mse_loss ---- */
-
-#define MSE_GRAIN 8192
-
-/* The factor of the loss's gradient. */
-static double mse_scale(const haul_tensor *x)
-{
-    return x->count > 1 ? 1.0 / (double)x->count : 1;
-}
-
-static mse_params mse_params_of(const haul__call *c, const haul_tensor *result)
-{
-    const haul_tensor *x = c->operands[0];
-    mse_params         p = {.items = x->count, .offsets = {result->offset}};
-    for (int i = 0; i < c->count; i++)
-        p.offsets[1 + i] = c->operands[i]->offset;
-    p.scale = haul__scalar_bits(x->dtype, mse_scale(x));
-    return p;
-}
-
-static haul_status mse_backward_infer(haul__call *c)
-{
-    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[0]->shape);
-}
-
-static haul_status mse_backward_compute(haul__call *c)
-{
-    mse_params p = mse_params_of(c, c->results[0]);
-    return haul__launch_kernel(c, HAUL__K_mse_backward, c->operands[0]->dtype, c->results, 1, c->operands, c->count, &p,
-                               sizeof p, p.items, MSE_GRAIN);
-}
-
-/* 2 (x - target) g / N; g is 0-d. */
-HAUL__OPERATION(mse_loss_backward) = {
-    .name = "haul_mse_loss_backward",
-    .operands = {{"x"}, {"target"}, {"g"}},
-    .results = {{"dx"}},
-    .dtypes = HAUL__FLOATS,
-    .infer = mse_backward_infer,
-    .compute = mse_backward_compute,
-    .flops = 3,
-};
-
-static haul_status mse_infer(haul__call *c)
-{
-    haul_status status = check_pair(c);
-    return status ? status : haul__describe(c, 0, c->operands[0]->dtype, &HAUL_SCALAR_SHAPE);
-}
-
-static haul_status mse_compute(haul__call *c)
-{
-    haul_tensor *x = c->operands[0], *squares = haul__temporary(c, x->dtype, &x->shape);
-    if (!squares)
-        return haul_error_status();
-    mse_params p = mse_params_of(c, squares);
-    if (haul__launch_kernel(c, HAUL__K_mse_squares, x->dtype, &squares, 1, c->operands, 2, &p, sizeof p, p.items,
-                            MSE_GRAIN))
-        return haul_error_status();
-    return haul__mean_of_all(c, c->results[0], squares);
-}
-
-static void mse_gradient(haul__gradient *c)
-{
-    haul_tensor *g = c->results[0], *x = c->saved[0], *target = c->saved[1], *dx;
-    if (haul__differentiated(c))
-        dx = haul_mul(haul_mul_scalar(g, mse_scale(x)), haul_mul_scalar(haul_sub(x, target), 2));
-    else
-        dx = HAUL__APPLY(mse_loss_backward, NULL, x, target, g);
-    c->operands[0] = dx;
-    if (haul__wanted(c, 1))
-        c->operands[1] = haul_neg(dx);
-}
-
-HAUL__OPERATION(mse_loss) = {
-    .name = "haul_mse_loss",
-    .operands = {{"x", .saved_for = HAUL__FOR_ALL}, {"target", .saved_for = HAUL__FOR_ALL}},
-    .results = {{"loss"}},
-    .dtypes = HAUL__FLOATS,
-    .rule = HAUL__FLOATED,
-    .autocast = HAUL__WIDE,
-    .infer = mse_infer,
-    .compute = mse_compute,
-    .gradient = mse_gradient,
-    .flops = 3,
-};
-
-haul_tensor *haul_mse_loss(haul_tensor *x, haul_tensor *target)
-{
-    return HAUL__APPLY(mse_loss, NULL, x, target);
-}
-
-haul_status haul_mse_loss_into(haul_tensor *out, haul_tensor *x, haul_tensor *target)
-{
-    return HAUL__APPLY_INTO(out, mse_loss, NULL, x, target);
+    return o ? HAUL__APPLY_INTO(out, bce_with_logits, &o->reduction, logits, BCE_INPUTS(o))
+             : haul__fail_null("haul_bce_with_logits", "options");
 }

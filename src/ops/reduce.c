@@ -296,14 +296,18 @@ static haul_status reduce_into(const haul__call *c, const reduction *how, haul_t
     return reduce_into(c, how, out, parts, rows ? (const bool[]){false, true} : (const bool[]){true, false}, divisor);
 }
 
+static const bool all_axes[HAUL_MAX_DIMS] = {true, true, true, true, true, true, true, true};
+
 haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x)
 {
     if (x->count == 0)
         return haul_fill_into(out, NAN);
-    bool all[HAUL_MAX_DIMS];
-    for (int d = 0; d < HAUL_MAX_DIMS; d++)
-        all[d] = true;
-    return reduce_into(c, &mean_reduction, out, x, all, (double)x->count);
+    return reduce_into(c, &mean_reduction, out, x, all_axes, (double)x->count);
+}
+
+haul_status haul__sum_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x, double divisor)
+{
+    return reduce_into(c, divisor != 0 ? &mean_reduction : &sum_reduction, out, x, all_axes, divisor);
 }
 
 haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x)

@@ -8,6 +8,9 @@
  * of no elements. */
 haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x);
 
+/* The same for their sum, divided by `divisor` unless that is 0; 0 of no elements. */
+haul_status haul__sum_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x, double divisor);
+
 /* For compute: out [n] becomes the sum of the rows of x [m, n]. */
 haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x);
 

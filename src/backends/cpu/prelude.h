@@ -92,6 +92,10 @@
     KERNEL_ENTRY(name, P,                                                                                              \
                  BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2) COMMA BUFFER(3) COMMA BUFFER(4) COMMA BUFFER(5), T0 *b0,      \
                  T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5)
+#define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
+    KERNEL_ENTRY(name, P,                                                                                              \
+                 BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2) COMMA BUFFER(3) COMMA BUFFER(4) COMMA BUFFER(5) COMMA BUFFER(6), \
+                 T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5, T6 *b6)
 
 static inline F32 BITS_F32(U32 bits) { F32 x; memcpy(&x, &bits, 4); return x; }
 static inline U32 F32_BITS(F32 x) { U32 bits; memcpy(&bits, &x, 4); return bits; }

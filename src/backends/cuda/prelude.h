@@ -72,6 +72,8 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
     HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, const P p)
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
     HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5, const P p)
+#define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
+    HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, T3 *b3, T4 *b4, T5 *b5, T6 *b6, const P p)
 
 /* Memory of a block's threads, and the point that all of them reach before one goes on. */
 #define SHARED        __shared__

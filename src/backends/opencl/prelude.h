@@ -76,6 +76,9 @@ typedef float  F32;
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
     __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
                              __global T5 *b5, const P p)
+#define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
+    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
+                             __global T5 *b5, __global T6 *b6, const P p)
 
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)
