@@ -15,14 +15,18 @@ static haul_dataset *data(void)
 
 static bool open_plain(const bench_case *c)
 {
-    loader = haul_loader_new(data(), .batch = BATCH, .shuffle = true, .workers = (int)c->size);
+    haul_dataset *normalised = haul_dataset_map(data(), haul_normalise("x"));
+
+    loader = haul_loader_new(normalised, .batch = BATCH, .shuffle = true, .workers = (int)c->size);
     return !haul_error_status();
 }
 
 static bool open_changing(const bench_case *c)
 {
-    loader = haul_loader_new(data(), .batch = BATCH, .shuffle = true, .workers = (int)c->size, .random_crop = 4,
-                             .random_flip = true);
+    haul_dataset *changing =
+        haul_dataset_map(data(), haul_random_crop("x", 4), haul_random_flip("x"), haul_normalise("x"));
+
+    loader = haul_loader_new(changing, .batch = BATCH, .shuffle = true, .workers = (int)c->size);
     return !haul_error_status();
 }
 

@@ -3,12 +3,20 @@
 #include <string.h>
 
 #include "cli.h"
+#include "source.h"
 
 static int count_of(const haul_dataset *data)
 {
-    haul_example_spec spec;
+    data_spec spec;
 
-    return haul_dataset_spec(data, &spec) ? 0 : spec.classes;
+    return source_spec(data, &spec) ? 0 : spec.y.classes;
+}
+
+static const char *name_of(const haul_dataset *data, int index)
+{
+    data_spec spec;
+
+    return source_spec(data, &spec) || index >= spec.y.classes ? NULL : spec.y.class_names[index];
 }
 
 cJSON *classes_to_json(const haul_dataset *data)
@@ -17,7 +25,7 @@ cJSON *classes_to_json(const haul_dataset *data)
     int    count = count_of(data);
 
     for (int i = 0; array && i < count; i++) {
-        cJSON *name = cJSON_CreateString(haul_dataset_class_name(data, i));
+        cJSON *name = cJSON_CreateString(name_of(data, i));
         if (!name || !cJSON_AddItemToArray(array, name)) {
             cJSON_Delete(name);
             cJSON_Delete(array);
@@ -32,7 +40,7 @@ bool classes_are_text(const haul_dataset *data)
     int count = count_of(data);
 
     for (int i = 0; i < count; i++) {
-        const char *name = haul_dataset_class_name(data, i);
+        const char *name = name_of(data, i);
         if (is_utf8(name))
             continue;
         complain("the name of class %d, '%s', is not UTF-8 and cannot be kept with the run; rename its folder", i,
@@ -53,7 +61,7 @@ static bool has_class(const haul_dataset *data, const char *name)
     int count = count_of(data);
 
     for (int i = 0; i < count; i++)
-        if (!strcmp(haul_dataset_class_name(data, i), name))
+        if (!strcmp(name_of(data, i), name))
             return true;
     return false;
 }
@@ -61,7 +69,7 @@ static bool has_class(const haul_dataset *data, const char *name)
 /* The first class at which two lists part: one that was renamed, that is missing, or that is new. */
 static void complain_different(const haul_dataset *data, const cJSON *stored, const char *whose, int at)
 {
-    const char *ours = haul_dataset_class_name(data, at), *theirs = classes_name(stored, at);
+    const char *ours = name_of(data, at), *theirs = classes_name(stored, at);
     const char *name = haul_dataset_name(data);
     int         count = count_of(data), stored_count = cJSON_GetArraySize(stored);
 
@@ -87,7 +95,7 @@ bool classes_agree(const haul_dataset *data, const cJSON *stored, const char *wh
 
     for (; name && at < count; name = name->next, at++) {
         text = cJSON_GetStringValue(name);
-        if (!text || strcmp(text, haul_dataset_class_name(data, at)) != 0)
+        if (!text || strcmp(text, name_of(data, at)) != 0)
             break;
     }
     if (!name && at == count)

@@ -1,42 +1,42 @@
 #include "network.h"
 
-const char *network_default(const haul_example_spec *spec)
+const char *network_default(const data_spec *spec)
 {
-    bool picture = spec->input.ndim == 3 && spec->input.dims[1] >= 16 && spec->input.dims[2] >= 16;
+    bool picture = spec->x.shape.ndim == 3 && spec->x.shape.dims[1] >= 16 && spec->x.shape.dims[2] >= 16;
 
-    return picture && spec->classes ? "simplecnn" : "dense";
+    return picture && spec->y.classes ? "simplecnn" : "dense";
 }
 
-haul_module *network_new(const char *model, const haul_example_spec *spec)
+haul_module *network_new(const char *model, const data_spec *spec)
 {
-    int64_t outputs = spec->classes;
+    int64_t outputs = spec->y.classes;
 
-    if (spec->target_dtype != HAUL_I64) {
+    if (spec->y.dtype != HAUL_I64) {
         outputs = 1;
-        for (int i = 0; i < spec->target.ndim; i++)
-            outputs *= spec->target.dims[i];
+        for (int i = 0; i < spec->y.shape.ndim; i++)
+            outputs *= spec->y.shape.dims[i];
     }
-    return haul_model_new(model, .input = spec->input, .outputs = outputs);
+    return haul_model_new(model, .input = spec->x.shape, .outputs = outputs);
 }
 
-haul_tensor *network_loss(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
     if (!haul_tensor_is_valid(logits)) /* it has no shape */
         return logits;
-    if (spec->target_dtype == HAUL_I64)
+    if (spec->y.dtype == HAUL_I64)
         return haul_cross_entropy(logits, y);
     return haul_bce_with_logits(logits, haul_reshape(y, haul_tensor_shape(logits)));
 }
 
-static haul_tensor *right(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+static haul_tensor *right(const data_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
-    if (spec->target_dtype == HAUL_I64)
+    if (spec->y.dtype == HAUL_I64)
         return haul_eq(haul_argmax(logits, 1, false), y);
     haul_tensor *target = haul_reshape(y, haul_tensor_shape(logits));
     return haul_eq(haul_gt_scalar(logits, 0), haul_gt_scalar(target, 0.5));
 }
 
-haul_tensor *network_hits(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y)
+haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
     haul_scope *scope = haul_scope_push();
 
@@ -49,8 +49,8 @@ int64_t network_answers(const haul_tensor *y)
     return haul_tensor_count(y);
 }
 
-static haul_status score_batch(haul_module *net, const haul_example_spec *spec, const haul_batch *batch,
-                               haul_tensor *loss, haul_tensor *hits)
+static haul_status score_batch(haul_module *net, const data_spec *spec, const haul_batch *batch, haul_tensor *loss,
+                               haul_tensor *hits)
 {
     haul_scope *scope = haul_scope_push();
 
@@ -65,7 +65,7 @@ static haul_status score_batch(haul_module *net, const haul_example_spec *spec, 
     return status;
 }
 
-static haul_status score_all(haul_module *net, const haul_example_spec *spec, haul_loader *loader, bool (*stop)(void),
+static haul_status score_all(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
                              network_score *out)
 {
     haul_tensor *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
@@ -90,7 +90,7 @@ static haul_status score_all(haul_module *net, const haul_example_spec *spec, ha
     return haul_error_status();
 }
 
-haul_status network_evaluate(haul_module *net, const haul_example_spec *spec, haul_loader *loader, bool (*stop)(void),
+haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
                              network_score *out)
 {
     bool        training = haul_module_is_training(net);

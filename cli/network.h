@@ -4,17 +4,19 @@
 
 #include <haul/haul.h>
 
+#include "source.h"
+
 /* "simplecnn" for pictures that are large enough, else "dense". */
-const char *network_default(const haul_example_spec *spec);
+const char *network_default(const data_spec *spec);
 
 /* The model fitted to the data's shape and number of classes. NULL with the library's error. */
-haul_module *network_new(const char *model, const haul_example_spec *spec);
+haul_module *network_new(const char *model, const data_spec *spec);
 
 /* Cross entropy for classes, binary cross entropy for other targets: the mean over the batch. */
-haul_tensor *network_loss(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y);
+haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
 
 /* How many of the predictions are right, i64; of network_answers(y) there are. Nothing is recorded for a gradient. */
-haul_tensor *network_hits(const haul_example_spec *spec, haul_tensor *logits, haul_tensor *y);
+haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
 int64_t      network_answers(const haul_tensor *y);
 
 /* Means over a dataset, in evaluation mode and without a graph. `stop`, if given, is asked after each batch. */
@@ -22,7 +24,7 @@ typedef struct network_score {
     double  loss, accuracy;
     int64_t answers;
 } network_score;
-haul_status network_evaluate(haul_module *net, const haul_example_spec *spec, haul_loader *loader, bool (*stop)(void),
+haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
                              network_score *out);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct predictor {
     cJSON                 *stored, *classes; /* the options of the training, and the names of its classes */
     haul_device           *device;
     haul_dataset          *data;
-    haul_example_spec      spec;
+    data_spec              spec;
     haul_module           *net;
 } predictor;
 
@@ -56,7 +56,7 @@ static bool open_data(predictor *p)
     p->data = source ? source_open(source, !strcmp(o->split, "test")) : NULL;
     if (!p->data || !classes_agree(p->data, p->classes, o->run))
         return false;
-    if (haul_dataset_spec(p->data, &p->spec)) {
+    if (source_spec(p->data, &p->spec)) {
         complain_error();
         return false;
     }
@@ -115,7 +115,7 @@ static haul_status read_answer(const predictor *p, haul_tensor *logits, haul_ten
 {
     haul_scope *scope = haul_scope_push();
 
-    if (p->spec.target_dtype == HAUL_I64) {
+    if (p->spec.y.dtype == HAUL_I64) {
         out->predicted = (int)haul_item_i64(haul_argmax(logits, 1, false));
         out->probability = haul_item(haul_select(haul_softmax(logits, 1), 1, out->predicted));
         out->wanted = (int)haul_item_i64(y);

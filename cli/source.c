@@ -87,6 +87,22 @@ static void complain_unknown(const char *text, size_t length)
         complain("--data %s: there is no source '%s'; there are cifar10:DIR, images:DIR, shapes, blobs", text, name);
 }
 
+haul_status source_spec(const haul_dataset *dataset, data_spec *out)
+{
+    haul_status status = haul_dataset_field(dataset, 0, &out->x);
+
+    return status ? status : haul_dataset_field(dataset, 1, &out->y);
+}
+
+static haul_dataset *normalised(haul_dataset *dataset)
+{
+    data_spec spec;
+
+    if (!dataset || source_spec(dataset, &spec))
+        return NULL;
+    return spec.x.dtype == HAUL_U8 ? haul_dataset_map(dataset, haul_normalise("x")) : dataset;
+}
+
 haul_dataset *source_open(const char *text, bool test)
 {
     size_t        length = strcspn(text, ":");
@@ -101,7 +117,7 @@ haul_dataset *source_open(const char *text, bool test)
         complain("--data %s: name the folder: %s:DIR", text, found->name);
         return NULL;
     }
-    haul_dataset *dataset = found->open(where, test);
+    haul_dataset *dataset = normalised(found->open(where, test));
     if (!dataset && haul_error_status())
         complain_error();
     return dataset;

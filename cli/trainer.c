@@ -55,7 +55,7 @@ bool trainer_open_data(trainer *t)
     t->test_data = t->train_data ? source_open(o->data, true) : NULL;
     if (!t->test_data)
         return false;
-    if (haul_dataset_spec(t->train_data, &t->spec)) {
+    if (source_spec(t->train_data, &t->spec)) {
         complain_error();
         return false;
     }
@@ -126,7 +126,7 @@ static bool tell_start(trainer *t)
                               .batch = o->batch,
                               .seed = o->seed,
                               .lr = o->lr,
-                              .classes = t->spec.classes,
+                              .classes = t->spec.y.classes,
                               .resumed = o->resume,
                               .stored_lr = t->stored_lr,
                               .epoch = t->position.epoch,

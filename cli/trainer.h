@@ -30,7 +30,7 @@ typedef struct trainer {
 
     haul_device      *device;
     haul_dataset     *train_data, *test_data;
-    haul_example_spec spec;
+    data_spec         spec;
     haul_module      *net;
     haul_optimizer   *optimizer;
     haul_dtype        lower;  /* what autocast computes in; HAUL_DTYPE_NONE: there is none */

@@ -41,7 +41,8 @@ int main(int argc, char **argv)
     haul_module_add(net, "fc3", haul_nn_linear(84, 10));
     haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
     haul_dataset   *data = argc > 1 ? haul_cifar10(argv[1]) : haul_shapes(12800, .seed = 1);
-    haul_loader    *loader = haul_loader_new(data, .batch = 64, .shuffle = true, .workers = 2);
+    haul_dataset   *normalised = haul_dataset_map(data, haul_normalise("x"));
+    haul_loader    *loader = haul_loader_new(normalised, .batch = 64, .shuffle = true, .workers = 2);
     haul_tensor    *running = haul_scalar(0);
     int             epochs = argc > 2 ? atoi(argv[2]) : 3;
     for (int epoch = 1; epoch <= epochs; epoch++) {

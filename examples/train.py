@@ -20,7 +20,7 @@ Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double
               parameters=c.c_void_p, count=c.c_int)
 Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
 Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
-                prefetch=c.c_int, device=Object, normalise=c.c_double * 2, random_crop=c.c_int64, random_flip=c.c_bool)
+                prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)

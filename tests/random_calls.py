@@ -21,11 +21,13 @@ LEFT_OUT = {
     "haul_scope_return": "in the driver", "haul_keep": "in the driver", "haul_take": "in the driver",
     "haul_release": "in the driver", "haul_drop": "in the driver", "haul_estimate": "in the driver",
     "haul_estimate_free": "in the driver", "haul_loader_next": "in the driver",
+    "haul_batch_tensor": "in the driver", "haul_batch_lengths": "in the driver",
+    "haul_example_field": "in the driver", "haul_example_resize": "in the driver",
     "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",
     "haul_unmap": "frees what the program still has a pointer to",
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
-         "haul_loader": "LOADER", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
+         "haul_loader": "LOADER", "haul_transform": "TRANSFORM", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
          "haul_schedule": "SCHEDULE", "haul_safetensors": "SAFETENSORS"}
 VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
@@ -38,6 +40,7 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
+          "haul_example_function *": "NULL", "haul_transform *const *": "one_in(r, 40) ? NULL : r->transforms",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
           "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
 LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver

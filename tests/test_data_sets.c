@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "data/image.h"
 #include "haul_config.h"
+#include "support/example.h"
 
 static void write_bytes(const char *path, const void *data, size_t size)
 {
@@ -31,6 +32,14 @@ static void expect(const char *what, haul_status status, const char *words)
     if (haul_error_status() != status || !strstr(haul_error_message(), words) || strchr(haul_error_message(), '\n'))
         fail_msg("%s: %s (expected: %s)", what, haul_error_message(), words);
     haul_error_clear();
+}
+
+/* The name of class `index`; NULL past the end. */
+static const char *class_name(const haul_dataset *d, int index)
+{
+    haul_field field;
+    assert_int_equal(haul_dataset_field(d, 1, &field), HAUL_OK);
+    return index >= 0 && index < field.classes ? field.class_names[index] : NULL;
 }
 
 /* ---- CIFAR-10 ---- */
@@ -67,10 +76,10 @@ static void write_cifar(const char *folder)
 static void test_cifar10__reads_both_splits(void **state)
 {
     (void)state;
-    haul_scope       *scope = haul_scope_push();
-    haul_example_spec spec;
-    uint8_t           picture[3072];
-    int64_t           label;
+    haul_scope *scope = haul_scope_push();
+    haul_field  spec;
+    uint8_t     picture[3072];
+    int64_t     label;
     mkdir("archive", 0777);
     write_cifar("archive/cifar-10-batches-bin");
     haul_dataset *train = haul_cifar10("archive"), *test = haul_cifar10("archive/cifar-10-batches-bin", .test = true);
@@ -80,17 +89,22 @@ static void test_cifar10__reads_both_splits(void **state)
     assert_int_equal(haul_dataset_count(test), 4);
     assert_string_equal(haul_dataset_name(train), "cifar10 (train)");
     assert_string_equal(haul_dataset_name(test), "cifar10 (test)");
-    assert_string_equal(haul_dataset_class_name(train, 9), "truck");
-    assert_null(haul_dataset_class_name(train, 10));
-    assert_null(haul_dataset_class_name(train, -1));
-    assert_int_equal(haul_dataset_spec(train, &spec), HAUL_OK);
+    assert_string_equal(class_name(train, 9), "truck");
+    assert_null(class_name(train, 10));
+    assert_null(class_name(train, -1));
+    assert_int_equal(haul_dataset_fields(train), 2);
+    assert_int_equal(haul_dataset_field(train, 1, &spec), HAUL_OK);
     assert_int_equal(spec.classes, 10);
-    assert_int_equal(spec.input.dims[0], 3);
+    assert_int_equal(haul_dataset_field(train, 0, &spec), HAUL_OK);
+    assert_int_equal(spec.shape.dims[0], 3);
+    assert_string_equal(spec.name, "x");
+    assert_int_equal(haul_dataset_field(train, 2, &spec), HAUL_INVALID_ARGUMENT);
+    haul_error_clear();
     /* the third record of the second file */
-    assert_int_equal(haul__dataset_read(train, 11 + 2, picture, &label), HAUL_OK);
+    assert_int_equal(read_example_of(train, 11 + 2, picture, &label), HAUL_OK);
     assert_int_equal(label, 2);
     assert_int_equal(picture[0], (uint8_t)(2 * 31 + 2 * 7 + 1));
-    assert_int_equal(haul__dataset_read(train, 64, picture, &label), HAUL_OK);
+    assert_int_equal(read_example_of(train, 64, picture, &label), HAUL_OK);
     assert_int_equal(picture[3071], (uint8_t)(5 * 31 + 14 * 7 + 3072));
     haul_scope_pop(scope);
 }
@@ -188,7 +202,7 @@ static void assert_planes(const haul_dataset *d, int64_t index, const uint8_t *p
 {
     uint8_t picture[3 * SIDE * SIDE];
     int64_t label;
-    assert_int_equal(haul__dataset_read(d, index, picture, &label), HAUL_OK);
+    assert_int_equal(read_example_of(d, index, picture, &label), HAUL_OK);
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < SIDE * SIDE; i++) {
             int expected = pixels[channels * i + (channels == 1 ? 0 : c)];
@@ -229,11 +243,11 @@ static void test_image_folder__reads_sorted_pictures(void **state)
     assert_int_equal(haul_dataset_count(d), 5);
     assert_int_equal(haul_dataset_count(flat), 5);
     assert_int_equal(haul_dataset_count(test), 1);
-    assert_string_equal(haul_dataset_class_name(d, 0), "a");
-    assert_string_equal(haul_dataset_class_name(d, 1), "b");
-    assert_null(haul_dataset_class_name(d, 2));
+    assert_string_equal(class_name(d, 0), "a");
+    assert_string_equal(class_name(d, 1), "b");
+    assert_null(class_name(d, 2));
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(haul__dataset_read(d, i, picture, &label), HAUL_OK);
+        assert_int_equal(read_example_of(d, i, picture, &label), HAUL_OK);
         assert_int_equal(label, labels[i]);
     }
     assert_planes(d, 0, rgb, 3, 12);
@@ -285,7 +299,7 @@ static int64_t label_of(const haul_dataset *d, int64_t index)
 {
     uint8_t picture[3 * SIDE * SIDE];
     int64_t label = -1;
-    assert_int_equal(haul__dataset_read(d, index, picture, &label), HAUL_OK);
+    assert_int_equal(read_example_of(d, index, picture, &label), HAUL_OK);
     return label;
 }
 
@@ -298,7 +312,7 @@ static void test_image_folder__classes_are_numbered_by_the_training_split(void *
     assert_int_equal(rename("set/test/a", "set/test/b"), 0);
     haul_dataset *test = haul_image_folder("set", .test = true);
     assert_non_null(test);
-    assert_string_equal(haul_dataset_class_name(test, 0), "a");
+    assert_string_equal(class_name(test, 0), "a");
     assert_int_equal(label_of(test, 0), 1);
     assert_int_equal(rename("set/test/b", "set/test/aa"), 0);
     assert_null(haul_image_folder("set", .test = true));
@@ -306,7 +320,7 @@ static void test_image_folder__classes_are_numbered_by_the_training_split(void *
     assert_int_equal(rename("set/train", "set/other"), 0); /* the test split alone numbers its own */
     test = haul_image_folder("set", .test = true);
     assert_non_null(test);
-    assert_string_equal(haul_dataset_class_name(test, 0), "aa");
+    assert_string_equal(class_name(test, 0), "aa");
     assert_int_equal(rename("set/other", "set/train"), 0);
     assert_int_equal(rename("set/test/aa", "set/test/a"), 0);
     haul_scope_pop(scope);
@@ -413,23 +427,23 @@ static void test_image__huge_pictures_are_refused_before_memory_is_taken(void **
 static void test_tensors__are_examples(void **state)
 {
     (void)state;
-    haul_scope       *scope = haul_scope_push();
-    haul_example_spec spec;
-    float             row[3];
-    int64_t           label;
-    haul_tensor      *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3, 2), (const float[]){0, 1, 2, 3, 4, 5});
-    haul_tensor      *y = haul_from_host(HAUL_I64, HAUL_SHAPE(2), (const int64_t[]){4, 0});
-    haul_dataset     *d = haul_dataset_from_tensors(haul_permute(x, (const int[]){1, 0}, 2), y);
+    haul_scope   *scope = haul_scope_push();
+    haul_field    spec;
+    float         row[3];
+    int64_t       label;
+    haul_tensor  *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3, 2), (const float[]){0, 1, 2, 3, 4, 5});
+    haul_tensor  *y = haul_from_host(HAUL_I64, HAUL_SHAPE(2), (const int64_t[]){4, 0});
+    haul_dataset *d = haul_dataset_from_tensors(haul_permute(x, (const int[]){1, 0}, 2), y);
     if (!d)
         fail_msg("%s", haul_error_message());
     haul_drop(x);
     haul_drop(y);
     assert_int_equal(haul_dataset_count(d), 2);
-    assert_int_equal(haul_dataset_spec(d, &spec), HAUL_OK);
+    assert_int_equal(haul_dataset_field(d, 1, &spec), HAUL_OK);
     assert_int_equal(spec.classes, 5);
-    assert_int_equal(spec.target.ndim, 0);
-    assert_string_equal(haul_dataset_class_name(d, 3), "3");
-    assert_int_equal(haul__dataset_read(d, 1, row, &label), HAUL_OK);
+    assert_int_equal(spec.shape.ndim, 0);
+    assert_string_equal(class_name(d, 3), "3");
+    assert_int_equal(read_example_of(d, 1, row, &label), HAUL_OK);
     assert_true(row[0] == 1 && row[1] == 3 && row[2] == 5 && label == 0);
     haul_scope_pop(scope);
 }
@@ -441,10 +455,13 @@ static void test_tensors__that_are_no_examples_are_refused(void **state)
     haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(3, 2)), *y = haul_zeros(HAUL_I64, HAUL_SHAPE(3));
     assert_null(haul_dataset_from_tensors(x, haul_zeros(HAUL_I64, HAUL_SHAPE(4))));
     expect("count", HAUL_SHAPE, "x has 3 examples, y has 4");
-    assert_null(haul_dataset_from_tensors(x, haul_zeros(HAUL_I32, HAUL_SHAPE(3))));
-    expect("dtype", HAUL_DTYPE, "y is i32");
-    assert_null(haul_dataset_from_tensors(haul_zeros(HAUL_F64, HAUL_SHAPE(3)), y));
-    expect("dtype", HAUL_DTYPE, "x is f64");
+    const haul_named_tensor twice[] = {{.name = "a", .tensor = x}, {.name = "a", .tensor = y}};
+    assert_null(haul_dataset_from_named(twice, 2));
+    expect("twice", HAUL_INVALID_ARGUMENT, "two fields are named \"a\"");
+    assert_null(haul_dataset_from_named(twice, 0));
+    expect("none", HAUL_INVALID_ARGUMENT, "0 tensors");
+    assert_null(haul_dataset_from_named(&(haul_named_tensor){.name = "a b", .tensor = x}, 1));
+    expect("blank", HAUL_INVALID_ARGUMENT, "neither commas nor blanks");
     assert_null(haul_dataset_from_tensors(haul_scalar(1), y));
     expect("0-d", HAUL_SHAPE, "x is 0-d");
     assert_null(haul_dataset_from_tensors(x, haul_full(HAUL_I64, HAUL_SHAPE(3), -1)));
@@ -466,9 +483,9 @@ static void count_closed(void *context)
     closed++;
 }
 
-static haul_status read_nothing(void *context, int64_t index, void *input, void *target)
+static haul_status read_nothing(void *context, haul_example *e)
 {
-    (void)context, (void)index, (void)input, (void)target;
+    (void)context, (void)e;
     return HAUL_OK;
 }
 
@@ -477,22 +494,27 @@ static void test_dataset__wrong_sources_are_refused_and_closed(void **state)
     (void)state;
     haul_scope               *scope = haul_scope_push();
     const haul_dataset_source good = {
-        .spec = {.input = HAUL_SHAPE(2), .input_dtype = HAUL_F32, .target_dtype = HAUL_I64, .classes = 2},
+        .fields = {{.name = "x", .dtype = HAUL_F32, .shape = HAUL_SHAPE(2)},
+                   {.name = "y", .dtype = HAUL_I64, .classes = 2}},
         .count = 1,
         .read = read_nothing,
         .close = count_closed,
     };
-    haul_dataset_source bad[7];
-    for (size_t i = 0; i < 7; i++)
+    haul_dataset_source bad[11];
+    for (int i = 0; i < 11; i++)
         bad[i] = good;
     bad[0].read = NULL;
-    bad[1].count = -1;
-    bad[2].spec.input_dtype = HAUL_F64;
-    bad[3].spec.target_dtype = HAUL_DTYPE_NONE;
-    bad[4].spec.classes = -1;
-    bad[5].spec.input.dims[0] = -1;
-    bad[6].spec.input = (haul_shape){8, {1, 1, 1, 1, 1, 1, 1, 1}};
-    for (int i = 0; i < 7; i++) {
+    bad[1].count = -2;
+    bad[2].fields[0].dtype = HAUL_DTYPE_END;
+    bad[3].fields[1].dtype = HAUL_DTYPE_NONE;
+    bad[4].fields[1].classes = -1;
+    bad[5].fields[0].shape.dims[0] = -2;
+    bad[6].fields[0].shape = (haul_shape){8, {1, 1, 1, 1, 1, 1, 1, 1}};
+    bad[7].fields[0].shape = (haul_shape){2, {-1, -1}};
+    bad[8].fields[0].name = NULL;
+    bad[9].fields[1].name = "x";
+    bad[10].fields[1].padding = 0.5;
+    for (int i = 0; i < 11; i++) {
         assert_null(haul_dataset_new(&bad[i]));
         assert_int_not_equal(haul_error_status(), HAUL_OK);
         assert_int_equal(closed, i + 1);
@@ -500,7 +522,7 @@ static void test_dataset__wrong_sources_are_refused_and_closed(void **state)
     }
     assert_string_equal(haul_dataset_name(haul_dataset_new(&good)), "dataset");
     haul_scope_pop(scope);
-    assert_int_equal(closed, 8);
+    assert_int_equal(closed, 12);
 }
 
 /* ---- drawn ---- */
@@ -518,24 +540,24 @@ static void test_shapes__examples_depend_on_seed_and_index_only(void **state)
         fail_msg("%s", haul_error_message());
     int counts[10] = {0};
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(haul__dataset_read(few, i, a, &la), HAUL_OK);
-        assert_int_equal(haul__dataset_read(many, i, b, &lb), HAUL_OK);
+        assert_int_equal(read_example_of(few, i, a, &la), HAUL_OK);
+        assert_int_equal(read_example_of(many, i, b, &lb), HAUL_OK);
         assert_int_equal(la, lb);
         assert_memory_equal(a, b, sizeof a);
-        assert_int_equal(haul__dataset_read(endless, i, b, &lb), HAUL_OK);
+        assert_int_equal(read_example_of(endless, i, b, &lb), HAUL_OK);
         assert_memory_equal(a, b, sizeof a);
-        assert_int_equal(haul__dataset_read(other, i, b, &lb), HAUL_OK);
+        assert_int_equal(read_example_of(other, i, b, &lb), HAUL_OK);
         assert_memory_not_equal(a, b, sizeof a);
-        assert_int_equal(haul__dataset_read(test, i, b, &lb), HAUL_OK);
+        assert_int_equal(read_example_of(test, i, b, &lb), HAUL_OK);
         assert_memory_not_equal(a, b, sizeof a);
     }
     for (int i = 0; i < 2000; i++) {
-        assert_int_equal(haul__dataset_read(many, i, a, &la), HAUL_OK);
+        assert_int_equal(read_example_of(many, i, a, &la), HAUL_OK);
         counts[la]++;
     }
     for (int i = 0; i < 10; i++)
         assert_in_range(counts[i], 140, 260);
-    assert_string_equal(haul_dataset_class_name(few, 4), "ring");
+    assert_string_equal(class_name(few, 4), "ring");
     assert_null(haul_shapes(-1));
     expect("negative", HAUL_INVALID_ARGUMENT, "-1 examples");
     haul_scope_pop(scope);
@@ -551,7 +573,7 @@ static void test_shapes__draws_what_it_always_drew(void **state)
     haul_scope    *scope = haul_scope_push();
     haul_dataset  *d = haul_shapes(50);
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(haul__dataset_read(d, i, picture, &label), HAUL_OK);
+        assert_int_equal(read_example_of(d, i, picture, &label), HAUL_OK);
         for (int k = 0; k < 3072; k++)
             sum = (sum ^ picture[k]) * 16777619u;
         sum = (sum ^ (uint32_t)label) * 16777619u;
@@ -569,7 +591,7 @@ static void test_blobs__are_two_clouds(void **state)
     haul_dataset *d = haul_blobs(2000, .seed = 1);
     for (int i = 0; i < 2000; i++) {
         float score = 0;
-        assert_int_equal(haul__dataset_read(d, i, row, &label), HAUL_OK);
+        assert_int_equal(read_example_of(d, i, row, &label), HAUL_OK);
         assert_true(label == 0 || label == 1);
         ones += label == 1;
         for (int k = 0; k < 10; k++)

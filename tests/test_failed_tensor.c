@@ -71,20 +71,17 @@ static void test_failed_tensor__a_null_module_tells_why_it_is_null(void **state)
     assert_non_null(strstr(haul_error_message(), "haul_nn_linear"));
 }
 
-static haul_status refuse_the_last(void *context, int64_t index, void *input, void *target)
+static haul_status refuse_the_last(void *context, haul_example *e)
 {
     (void)context;
-    *(float *)input = *(float *)target = 1;
-    return index == 3 ? haul_error_set(HAUL_IO, "reading", NULL, "example %d is damaged", (int)index) : HAUL_OK;
+    *(float *)e->fields[0].data = *(float *)e->fields[1].data = 1;
+    return e->index == 3 ? haul_error_set(HAUL_IO, "reading", NULL, "example %d is damaged", (int)e->index) : HAUL_OK;
 }
 
 static void test_failed_tensor__loops_that_fail_say_so(void **state)
 {
     (void)state;
-    haul_dataset_source source = {.spec = {.input = HAUL_SCALAR_SHAPE,
-                                           .input_dtype = HAUL_F32,
-                                           .target = HAUL_SCALAR_SHAPE,
-                                           .target_dtype = HAUL_F32},
+    haul_dataset_source source = {.fields = {{.name = "x", .dtype = HAUL_F32}, {.name = "y", .dtype = HAUL_F32}},
                                   .count = 4,
                                   .name = "damaged",
                                   .read = refuse_the_last};

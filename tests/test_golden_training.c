@@ -80,8 +80,9 @@ static int train(haul_device *device, const char *folder, double lr, int steps, 
     haul_module *net = haul_model_new("simplecnn");
     haul_load_weights(HAUL_SOURCE "/tests/golden/simplecnn.safetensors", net);
     haul_optimizer *sgd = haul_sgd(net, lr, .momentum = 0.9);
-    haul_loader    *loader = haul_loader_new(haul_cifar10(folder), .batch = 64, .workers = 1);
-    int             done = 0;
+    haul_loader    *loader =
+        haul_loader_new(haul_dataset_map(haul_cifar10(folder), haul_normalise("x")), .batch = 64, .workers = 1);
+    int done = 0;
     while (done < steps && haul_error_status() == HAUL_OK) {
         const haul_batch *batch;
         haul_loader_start(loader, 1);

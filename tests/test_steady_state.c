@@ -42,8 +42,8 @@ static void check_training(const char *name, int workers)
 
     assert_int_equal(haul_set_device(device), HAUL_OK);
     haul_memory_release_cached(device);
-    haul_loader *loader =
-        haul_loader_new(haul_shapes(STEPS / 2 * BATCH), .batch = BATCH, .shuffle = true, .workers = workers);
+    haul_loader    *loader = haul_loader_new(haul_dataset_map(haul_shapes(STEPS / 2 * BATCH), haul_normalise("x")),
+                                             .batch = BATCH, .shuffle = true, .workers = workers);
     haul_module    *net = haul_model_new("simplecnn");
     haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
     for (int epoch = 1; epoch <= 2; epoch++) {

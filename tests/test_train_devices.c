@@ -53,7 +53,8 @@ static void train(haul_device *const *devices, int count, maker *make, double *l
     haul_module *net = haul_model_new("simplecnn");
     for (int i = 0; i < LAYERS; i++)
         assert_int_equal(haul_module_place(haul_module_child(net, layers[i]), devices[i % count]), HAUL_OK);
-    haul_loader    *loader = haul_loader_new(haul_shapes(STEPS * BATCH), .batch = BATCH, .shuffle = true, .workers = 1);
+    haul_loader    *loader = haul_loader_new(haul_dataset_map(haul_shapes(STEPS * BATCH), haul_normalise("x")),
+                                             .batch = BATCH, .shuffle = true, .workers = 1);
     haul_optimizer *optimizer = make(net);
     assert_int_equal(haul_loader_start(loader, 1), HAUL_OK);
     int done = 0;

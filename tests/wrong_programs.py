@@ -18,6 +18,7 @@ struct state {
     haul_dataset *data;
     haul_optimizer *optimizer;
     haul_function *f;
+    haul_example_function *change;
     void (*hear)(const haul_event *, void *);
 };
 void line(struct state *s);
@@ -108,7 +109,9 @@ LINES = [
      "haul_schedule_one_cycle(s->optimizer, 0.5, 10, .rise = 0.25, .momentum = {0.8, 0.9})"),
     ("haul_schedule_plateau(s->optimizer, 0.5)", "haul_schedule_plateau(s->optimizer, .patience = HAUL_ZERO)"),
     ("haul_loader_new(s->data, 64)", "haul_loader_new(s->data, .batch = 64, .shuffle = true)"),
-    ("haul_loader_new(s->data, .mean = 0)", "haul_loader_new(s->data, .normalise = {HAUL_ZERO, 1})"),
+    ("haul_loader_new(s->data, .normalise = 1)", "haul_dataset_map(s->data, haul_normalise(\"x\"))"),
+    ("haul_normalise(\"x\", 0.4)", "haul_normalise(\"x\", .mean = {0.4}, .deviation = {0.2})"),
+    ("haul_transform_new(s->change, s)", "haul_transform_new(s->change, .context = s)"),
     ('haul_cifar10("data", true)', 'haul_cifar10("data", .test = true)'),
     ("haul_shapes(100, 1)", "haul_shapes(100, .seed = 1)"),
     ("haul_blobs(100, 1)", "haul_blobs(100, .test = true)"),

@@ -5,7 +5,7 @@
  *     failed tensor fails with the error it carries. So a whole expression is checked once, at its end, with
  *     haul_error_status() or haul_tensor_is_valid(result).
  *   - A function that returns another pointer returns NULL on failure and only then, with these exceptions:
- *     haul_loader_next and haul_dataset_class_name return NULL past the end; haul_device_get returns an invalid device;
+ *     haul_loader_next returns NULL past the end; haul_device_get returns an invalid device;
  *     haul_module_kind, haul_optimizer_kind and haul_safetensors_metadata return "" on failure.
  *   - Other functions return a haul_status (0 is success), or a number or bool that says what it is on failure.
  *   - Every constructed object belongs to the innermost scope of the calling thread (scope.h).

@@ -8,6 +8,7 @@
 #include <haul/conv.h>
 #include <haul/custom.h>
 #include <haul/data.h>
+#include <haul/dataset.h>
 #include <haul/device.h>
 #include <haul/dtype.h>
 #include <haul/error.h>
@@ -29,5 +30,6 @@
 #include <haul/sync.h>
 #include <haul/tensor.h>
 #include <haul/transfer.h>
+#include <haul/transform.h>
 
 #endif

@@ -18,23 +18,22 @@ typedef struct settings {
     bool     test;
 } settings;
 
-static haul_status read_row(void *context, int64_t index, void *input, void *target)
+static haul_status read_row(void *context, haul_example *e)
 {
     const settings *s = context;
-    haul__draws     d = haul__draws_begin(s->seed, HAUL__FOR_BLOBS, s->test, (uint64_t)index);
-    float           row[DIMENSIONS], label = (float)(haul__draw(&d) & 1);
+    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_BLOBS, s->test, (uint64_t)e->index);
+    float           row[DIMENSIONS], label = (float)(haul_draw_bits(&d) & 1);
     for (int i = 0; i < DIMENSIONS; i++) {
         double centre = (label != 0) == (i % 2 == 0) ? CENTRE : -CENTRE;
-        row[i] = (float)(centre + haul__draw_normal(&d));
+        row[i] = (float)(centre + haul_draw_normal(&d));
     }
-    memcpy(input, row, sizeof row);
-    memcpy(target, &label, sizeof label);
+    memcpy(e->fields[0].data, row, sizeof row);
+    memcpy(e->fields[1].data, &label, sizeof label);
     return HAUL_OK;
 }
 
 haul_dataset *haul_blobs_with(const haul_synthetic_options *options)
 {
-    static const char *const names[] = {"0", "1"};
     if (!options) {
         haul__fail_null(NEW, "options");
         return NULL;
@@ -46,16 +45,13 @@ haul_dataset *haul_blobs_with(const haul_synthetic_options *options)
     }
     *s = (settings){options->seed, options->test};
     haul_dataset_source source = {
-        .spec = {.input = HAUL_SHAPE(DIMENSIONS),
-                 .input_dtype = HAUL_F32,
-                 .target = HAUL_SHAPE(1),
-                 .target_dtype = HAUL_F32,
-                 .classes = 2},
+        .fields = {{.name = "x", .dtype = HAUL_F32, .shape = HAUL_SHAPE(DIMENSIONS)},
+                   {.name = "y", .dtype = HAUL_F32, .shape = HAUL_SHAPE(1), .classes = 2}},
         .count = options->count,
         .name = options->test ? "blobs (test)" : "blobs (train)",
         .read = read_row,
         .close = haul__free,
         .context = s,
     };
-    return haul__dataset_make(&source, names, true, NEW);
+    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
 }

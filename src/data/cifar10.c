@@ -47,16 +47,17 @@ typedef struct records {
     int      count;
 } records;
 
-static haul_status read_record(void *context, int64_t index, void *input, void *target)
+static haul_status read_record(void *context, haul_example *e)
 {
     const records *r = context;
+    int64_t        index = e->index;
     int            f = 0;
     while (index >= r->first[f + 1])
         f++;
     const uint8_t *record = r->files[f] + (size_t)(index - r->first[f]) * RECORD;
     int64_t        label = record[0];
-    memcpy(target, &label, sizeof label);
-    memcpy(input, record + 1, PIXELS);
+    memcpy(e->fields[0].data, record + 1, PIXELS);
+    memcpy(e->fields[1].data, &label, sizeof label);
     return HAUL_OK;
 }
 
@@ -129,16 +130,17 @@ haul_dataset *haul_cifar10_with(const haul_split_options *options)
         return NULL;
     }
     haul_dataset_source source = {
-        .spec = {.input = HAUL_SHAPE(3, 32, 32),
-                 .input_dtype = HAUL_U8,
-                 .target = HAUL_SCALAR_SHAPE,
-                 .target_dtype = HAUL_I64,
-                 .classes = CLASSES},
+        .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, 32, 32)},
+                   {.name = "y",
+                    .dtype = HAUL_I64,
+                    .shape = HAUL_SCALAR_SHAPE,
+                    .classes = CLASSES,
+                    .class_names = class_names}},
         .count = r->first[r->count],
         .name = options->test ? "cifar10 (test)" : "cifar10 (train)",
         .read = read_record,
         .close = close_records,
         .context = r,
     };
-    return haul__dataset_make(&source, class_names, false, OPEN);
+    return haul__dataset_make(&source, HAUL__READ_EACH, OPEN);
 }

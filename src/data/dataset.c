@@ -1,4 +1,4 @@
-/* Datasets: a table of one function, with names and sizes checked once. */
+/* Datasets: a function that reads, with names and sizes checked once, and transforms behind it. */
 #include "data/dataset.h"
 
 #include <pthread.h>
@@ -9,9 +9,12 @@
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/thread.h"
+#include "data/example.h"
+#include "data/transform.h"
 
 #define READ_AHEAD_BYTES ((int64_t)512 << 20)
-#define MAX_CLASSES      1000000
+#define READ             "haul_loader_next"
 
 static void close_source(const haul_dataset_source *source)
 {
@@ -22,29 +25,86 @@ static void close_source(const haul_dataset_source *source)
 static void destroy(void *object)
 {
     haul_dataset *d = object;
-    close_source(&d->source);
-    for (int i = 0; d->class_names && i < d->source.spec.classes; i++)
-        haul__free(d->class_names[i]);
-    haul__free(d->class_names);
+    if (d->close)
+        d->close(d->context);
+    for (int i = 0; i < d->transform_count; i++)
+        haul__object_release(d->transforms[i]);
+    haul__object_release(d->base);
+    for (int i = 0; i < HAUL_MAX_FIELDS; i++)
+        haul__free(d->ahead[i]);
+    haul__free(d->transforms);
     haul__free(d->name);
-    haul__free(d->inputs);
-    haul__free(d->targets);
+    haul__fields_free(d->fields);
     haul__object_free(&d->object, sizeof *d);
 }
 
 const haul__class haul__dataset_class = {.name = "dataset", .destroy = destroy};
+_Static_assert(sizeof(haul_dataset) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL_STEP,
+               "its memory is kept when it is over, so that stale pointers are recognised");
 
-/* ---- reading all of it ---- */
+/* ---- one example ---- */
 
-/* The calling thread has no error recorded. A source that fails without a word gets one. */
-static haul_status read_source(const haul_dataset *d, int64_t index, void *input, void *target)
+/* A function that fails without a word gets an error. The calling thread had none recorded. */
+static haul_status explain(const haul_dataset *d, haul_status status, int64_t index, const char *what)
 {
-    haul_status status = d->source.read(d->source.context, index, input, target);
+    if (status == HAUL_END_OF_DATA && d->count == HAUL_UNKNOWN)
+        return status;
+    if (status == HAUL_END_OF_DATA)
+        return haul__fail(HAUL_IO, READ, "dataset", "%s ended at example %lld; its count is %lld", d->name,
+                          (long long)index, (long long)d->count);
     if (status != HAUL_OK && haul_error_status() == HAUL_OK)
-        haul__fail(status, "haul_loader_next", "dataset", "example %lld of %s could not be read", (long long)index,
-                   d->name);
+        haul__fail(status, READ, "dataset", "example %lld of %s could not be %s", (long long)index, d->name, what);
     return status;
 }
+
+static haul_status read_source(const haul_dataset *d, haul_example *e)
+{
+    haul_status status = HAUL_OK;
+    int64_t     index = e->index;
+    if (!d->nested) {
+        haul__example_begin(e, d->fields);
+        status = haul__example_prepare(e, d->fields, READ);
+    }
+    if (status == HAUL_OK)
+        status = explain(d, d->read(d->context, e), index, "read");
+    e->index = index;
+    return status == HAUL_OK ? haul__example_check(e, d->fields, d->name) : status;
+}
+
+static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
+{
+    haul__example_begin(e, d->fields);
+    haul_status status = haul__example_prepare(e, d->fields, READ);
+    for (int i = 0; i < d->fields->count && status == HAUL_OK; i++)
+        memcpy(e->fields[i].data, d->ahead[i] + (size_t)e->index * d->fields->bytes[i], d->fields->bytes[i]);
+    return status;
+}
+
+haul_status haul__dataset_fetch(const haul_dataset *d, haul_example *e)
+{
+    while (d->base)
+        d = d->base;
+    return d->ahead[0] ? copy_ahead(d, e) : read_source(d, e);
+}
+
+haul_status haul__dataset_finish(const haul_dataset *d, haul_example *e)
+{
+    if (!d->base)
+        return HAUL_OK;
+    haul_status status = haul__dataset_finish(d->base, e);
+    haul__example_begin(e, d->fields);
+    for (int i = 0; i < d->transform_count && status == HAUL_OK; i++)
+        status = explain(d, haul__transform_apply(d->transforms[i], e), e->index, "transformed");
+    return status == HAUL_OK ? haul__example_check(e, d->fields, d->name) : status;
+}
+
+haul_status haul__dataset_read(const haul_dataset *d, haul_example *e)
+{
+    haul_status status = haul__dataset_fetch(d, e);
+    return status == HAUL_OK ? haul__dataset_finish(d, e) : status;
+}
+
+/* ---- reading all of it ---- */
 
 typedef struct ahead {
     haul_dataset      *dataset;
@@ -53,17 +113,28 @@ typedef struct ahead {
     haul__error_record error;
 } ahead;
 
+static haul_status read_one(haul_dataset *d, haul__example_room *room, int64_t index)
+{
+    haul_example e = {.index = index, .haul__room = room};
+    for (int f = 0; f < d->fields->count; f++)
+        room->places[f] = d->ahead[f] + (size_t)index * d->fields->bytes[f];
+    haul_status status = read_source(d, &e);
+    for (int f = 0; f < d->fields->count && status == HAUL_OK; f++)
+        if (e.fields[f].data != room->places[f])
+            memcpy(room->places[f], e.fields[f].data, d->fields->bytes[f]);
+    return status;
+}
+
 /* Errors belong to threads: those of pool threads are carried to the caller. */
 static void read_range(void *context, int64_t first, int64_t last)
 {
     ahead             *a = context;
-    haul_dataset      *d = a->dataset;
+    haul__example_room room = {.wanted = a->dataset->fields};
     haul__error_record before;
     haul__error_save(&before);
     for (int64_t i = first; i < last; i++) {
         haul_error_clear();
-        if (read_source(d, i, d->inputs + (size_t)i * d->input_bytes, d->targets + (size_t)i * d->target_bytes) ==
-            HAUL_OK)
+        if (read_one(a->dataset, &room, i) == HAUL_OK)
             continue;
         pthread_mutex_lock(&a->lock);
         if (a->failed < 0 || i < a->failed) {
@@ -73,26 +144,33 @@ static void read_range(void *context, int64_t first, int64_t last)
         pthread_mutex_unlock(&a->lock);
         break;
     }
+    haul__example_room_free(&room);
     haul__error_restore(&before);
+}
+
+/* Do all examples fit? Not those of fields that vary. */
+static bool fit_ahead(const haul_dataset *d)
+{
+    int64_t bytes, all = 0;
+    for (int i = 0; i < d->fields->count; i++)
+        if (d->fields->varying[i] >= 0 || !haul__mul_size(d->count, (int64_t)d->fields->bytes[i], &bytes) ||
+            !haul__add_size(all, bytes, &all) || all > READ_AHEAD_BYTES)
+            return false;
+    return true;
 }
 
 static haul_status read_all(haul_dataset *d, const char *operation)
 {
-    ahead   a = {.dataset = d, .failed = -1};
-    int64_t inputs, targets, all;
-    if (!haul__mul_size(d->source.count, (int64_t)d->input_bytes, &inputs) ||
-        !haul__mul_size(d->source.count, (int64_t)d->target_bytes, &targets) ||
-        !haul__add_size(inputs, targets, &all) || all > READ_AHEAD_BYTES)
+    ahead a = {.dataset = d, .failed = -1};
+    if (!fit_ahead(d))
         return HAUL_OK;
-    uint8_t *x = haul__malloc((size_t)inputs), *y = haul__malloc((size_t)targets);
-    if (!x || !y || pthread_mutex_init(&a.lock, NULL) != 0) {
-        haul__free(x);
-        haul__free(y);
-        return haul__fail_memory(operation, (size_t)all);
+    for (int i = 0; i < d->fields->count; i++) {
+        size_t bytes = (size_t)d->count * d->fields->bytes[i];
+        if (!(d->ahead[i] = haul__malloc(bytes)))
+            return haul__fail_memory(operation, bytes);
     }
-    d->inputs = x;
-    d->targets = y;
-    haul__parallel_for(d->source.count, 64, read_range, &a);
+    pthread_mutex_init(&a.lock, NULL); /* cannot fail on Linux */
+    haul__parallel_for(d->count, 64, read_range, &a);
     pthread_mutex_destroy(&a.lock);
     if (a.failed < 0)
         return HAUL_OK;
@@ -102,69 +180,58 @@ static haul_status read_all(haul_dataset *d, const char *operation)
 
 /* ---- making ---- */
 
-static haul_status example_bytes(const haul_shape *shape, haul_dtype dtype, const char *operation, int64_t *count,
-                                 size_t *bytes)
+static haul_dataset *new_dataset(const haul_field *fields, int field_count, int64_t count, const char *name,
+                                 const char *operation)
 {
-    haul_status status = haul__shape_count(shape, operation, count);
-    if (status != HAUL_OK)
-        return status;
-    if (shape->ndim >= HAUL_MAX_DIMS)
-        return haul__fail(HAUL_SHAPE, operation, "spec", "an example has at most %d dimensions: a batch adds one",
-                          HAUL_MAX_DIMS - 1);
-    *bytes = (size_t)*count * haul__dtype_size(dtype);
-    return HAUL_OK;
+    haul__fields *copy = haul__fields_copy(fields, field_count, operation);
+    haul_dataset *d = copy ? haul__object_new_zeroed(sizeof *d, &haul__dataset_class) : NULL;
+    if (!d) {
+        if (copy)
+            haul__fail_memory(operation, sizeof *d);
+        haul__fields_free(copy);
+        return NULL;
+    }
+    d->fields = copy;
+    d->count = count;
+    d->name = haul__strdup(name ? name : "dataset");
+    if (d->name)
+        return d;
+    haul__fail_memory(operation, 16);
+    haul__object_release(d);
+    return NULL;
+}
+
+static int count_fields(const haul_dataset_source *source)
+{
+    int count = 0;
+    while (count < HAUL_MAX_FIELDS && source->fields[count].name)
+        count++;
+    return count;
 }
 
 static haul_status check_source(const haul_dataset_source *source, const char *operation)
 {
-    const haul_example_spec *spec = &source->spec;
     if (!source->read)
         return haul__fail_null(operation, "read");
-    if (source->count < 0)
+    if (source->count < 0 && source->count != HAUL_UNKNOWN)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "%lld examples", (long long)source->count);
-    if (spec->input_dtype != HAUL_U8 && spec->input_dtype != HAUL_F32)
-        return haul__fail(HAUL_DTYPE, operation, "spec", "inputs are u8 or f32, not %s",
-                          haul_dtype_name(spec->input_dtype));
-    if (spec->target_dtype != HAUL_I64 && spec->target_dtype != HAUL_F32)
-        return haul__fail(HAUL_DTYPE, operation, "spec", "targets are i64 or f32, not %s",
-                          haul_dtype_name(spec->target_dtype));
-    if (spec->classes < 0 || spec->classes > MAX_CLASSES)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "spec", "%d classes; from 0 to %d are possible",
-                          spec->classes, MAX_CLASSES);
     return HAUL_OK;
 }
 
-static haul_status copy_names(haul_dataset *d, const char *const *class_names, const char *operation)
+haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__dataset_kind kind, const char *operation)
 {
-    int classes = d->source.spec.classes;
-    d->name = haul__strdup(d->source.name ? d->source.name : "dataset");
-    d->class_names = haul__calloc((size_t)classes + 1, sizeof *d->class_names);
-    if (!d->name || !d->class_names)
-        return haul__fail_memory(operation, (size_t)classes * sizeof *d->class_names);
-    for (int i = 0; i < classes; i++)
-        if (!(d->class_names[i] = class_names ? haul__strdup(class_names[i]) : haul__format("%d", i)))
-            return haul__fail_memory(operation, 16);
-    d->source.name = d->name;
-    return HAUL_OK;
-}
-
-haul_dataset *haul__dataset_make(const haul_dataset_source *source, const char *const *class_names, bool read_ahead,
-                                 const char *operation)
-{
-    int64_t       target_count;
     haul_dataset *d = NULL;
-    if (check_source(source, operation) == HAUL_OK && !(d = haul__object_new_zeroed(sizeof *d, &haul__dataset_class)))
-        haul__fail_memory(operation, sizeof *d);
+    if (check_source(source, operation) == HAUL_OK)
+        d = new_dataset(source->fields, count_fields(source), source->count, source->name, operation);
     if (!d) {
         close_source(source);
         return NULL;
     }
-    d->source = *source;
-    const haul_example_spec *spec = &d->source.spec;
-    if (copy_names(d, class_names, operation) == HAUL_OK &&
-        example_bytes(&spec->input, spec->input_dtype, operation, &d->input_count, &d->input_bytes) == HAUL_OK &&
-        example_bytes(&spec->target, spec->target_dtype, operation, &target_count, &d->target_bytes) == HAUL_OK &&
-        (!read_ahead || read_all(d, operation) == HAUL_OK))
+    d->read = source->read;
+    d->close = source->close;
+    d->context = source->context;
+    d->nested = kind == HAUL__READ_NESTED;
+    if (kind != HAUL__READ_AHEAD || read_all(d, operation) == HAUL_OK)
         return haul__own(d, operation);
     haul__object_release(d);
     return NULL;
@@ -173,46 +240,57 @@ haul_dataset *haul__dataset_make(const haul_dataset_source *source, const char *
 haul_dataset *haul_dataset_new(const haul_dataset_source *source)
 {
     if (source)
-        return haul__dataset_make(source, NULL, false, "haul_dataset_new");
+        return haul__dataset_make(source, HAUL__READ_EACH, "haul_dataset_new");
     haul__fail_null("haul_dataset_new", "source");
     return NULL;
 }
 
-/* ---- using ---- */
-
-haul_status haul__dataset_read(const haul_dataset *d, int64_t index, void *input, void *target)
+haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,
+                                const haul_field *fields, int field_count, const char *operation)
 {
-    if (!d->inputs)
-        return read_source(d, index, input, target);
-    memcpy(input, d->inputs + (size_t)index * d->input_bytes, d->input_bytes);
-    memcpy(target, d->targets + (size_t)index * d->target_bytes, d->target_bytes);
-    return HAUL_OK;
+    haul_dataset *d = new_dataset(fields, field_count, base->count, base->name, operation);
+    if (!d)
+        return NULL;
+    if (!(d->transforms = haul__calloc((size_t)count, sizeof *d->transforms))) {
+        haul__fail_memory(operation, (size_t)count * sizeof *d->transforms);
+        haul__object_release(d);
+        return NULL;
+    }
+    haul__object_keep(base);
+    d->base = base;
+    for (int i = 0; i < count; i++) {
+        haul__object_keep(transforms[i]);
+        d->transforms[d->transform_count++] = transforms[i];
+    }
+    return haul__own(d, operation);
 }
+
+/* ---- questions ---- */
 
 int64_t haul_dataset_count(const haul_dataset *dataset)
 {
-    return haul__check_dataset(dataset, "haul_dataset_count") ? -1 : dataset->source.count;
-}
-
-haul_status haul_dataset_spec(const haul_dataset *dataset, haul_example_spec *out)
-{
-    if (haul__check_dataset(dataset, "haul_dataset_spec"))
-        return haul_error_status();
-    if (!out)
-        return haul__fail_null("haul_dataset_spec", "out");
-    *out = dataset->source.spec;
-    return HAUL_OK;
-}
-
-const char *haul_dataset_class_name(const haul_dataset *dataset, int index)
-{
-    if (haul__check_dataset(dataset, "haul_dataset_class_name")) {
-        return NULL;
-    }
-    return index >= 0 && index < dataset->source.spec.classes ? dataset->class_names[index] : NULL;
+    return haul__check_dataset(dataset, "haul_dataset_count") ? HAUL_UNKNOWN : dataset->count;
 }
 
 const char *haul_dataset_name(const haul_dataset *dataset)
 {
     return haul__check_dataset(dataset, "haul_dataset_name") ? NULL : dataset->name;
+}
+
+int haul_dataset_fields(const haul_dataset *dataset)
+{
+    return haul__check_dataset(dataset, "haul_dataset_fields") ? -1 : dataset->fields->count;
+}
+
+haul_status haul_dataset_field(const haul_dataset *dataset, int index, haul_field *out)
+{
+    if (haul__check_dataset(dataset, "haul_dataset_field"))
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null("haul_dataset_field", "out");
+    if (index < 0 || index >= dataset->fields->count)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_dataset_field", "index", "there is no field %d; %s has %d",
+                          index, dataset->name, dataset->fields->count);
+    *out = dataset->fields->items[index];
+    return HAUL_OK;
 }

@@ -112,15 +112,15 @@ static haul_status load(const char *path, haul__image *image, uint8_t **data)
     return status;
 }
 
-static haul_status read_picture(void *context, int64_t index, void *input, void *target)
+static haul_status read_picture(void *context, haul_example *e)
 {
     const pictures *p = context;
     uint8_t        *data = NULL;
     haul__image     image = {.height = p->height, .width = p->width};
-    haul_status     status = load(p->items[index].path, &image, &data);
+    haul_status     status = load(p->items[e->index].path, &image, &data);
     if (status == HAUL_OK)
-        status = haul__image_decode(&image, input);
-    memcpy(target, &p->items[index].label, sizeof p->items[index].label);
+        status = haul__image_decode(&image, e->fields[0].data);
+    memcpy(e->fields[1].data, &p->items[e->index].label, sizeof p->items[e->index].label);
     haul__free(data);
     return status;
 }
@@ -244,18 +244,19 @@ haul_dataset *haul_image_folder_with(const haul_split_options *options)
         close_pictures(p);
     } else {
         haul_dataset_source source = {
-            .spec = {.input = HAUL_SHAPE(3, p->height, p->width),
-                     .input_dtype = HAUL_U8,
-                     .target = HAUL_SCALAR_SHAPE,
-                     .target_dtype = HAUL_I64,
-                     .classes = (int)classes.count},
+            .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, p->height, p->width)},
+                       {.name = "y",
+                        .dtype = HAUL_I64,
+                        .shape = HAUL_SCALAR_SHAPE,
+                        .classes = (int)classes.count,
+                        .class_names = (const char *const *)classes.items}},
             .count = (int64_t)p->count,
             .name = options->test ? "images (test)" : "images (train)",
             .read = read_picture,
             .close = close_pictures,
             .context = p,
         };
-        result = haul__dataset_make(&source, (const char *const *)classes.items, true, OPEN);
+        result = haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
     }
     names_free(&classes);
     roots_free(&root);

@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/option.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/thread.h"
 #include "data/batch.h"
-#include "data/random.h"
+#include "data/order.h"
 #include "device/device.h"
 
 #define NEW         "haul_loader_new"
@@ -31,12 +30,12 @@ typedef struct place {
 struct haul_loader {
     haul__object object;
     haul__recipe recipe;
-    bool         shuffle;
+    haul__order  order;
+    haul__sequence stream;
     bool         dry; /* made in a dry run: batches have shapes and no examples, and nobody works ahead */
     int          workers;
-    int64_t      batches; /* in an epoch */
-    int64_t     *order;   /* of all examples */
-    haul_batch   current;
+    int64_t      batches; /* in an epoch; without a known count INT64_MAX until its end is reached */
+    haul_batch  *current;
 
     bool        started; /* an epoch is under way, or was read to its end */
     haul_status status;  /* how the last haul_loader_next ended */
@@ -76,9 +75,13 @@ static haul_status check_dry(const haul_loader *l, const char *operation)
 
 static haul_status make_batch(haul_loader *l, place *p, int64_t number)
 {
-    int64_t first = number * l->recipe.batch, left = l->recipe.dataset->source.count - first;
-    return haul__batch_slot_fill(&p->slot, &l->recipe, l->epoch, l->order + first,
-                                 left < l->recipe.batch ? left : l->recipe.batch, &l->stop, &p->error);
+    haul__portion portion = {.epoch = l->epoch, .number = number, .n = l->recipe.batch};
+    if (l->order.indices) {
+        int64_t first = number * l->recipe.batch, left = l->order.count - first;
+        portion.indices = l->order.indices + first;
+        portion.n = left < portion.n ? left : portion.n;
+    }
+    return haul__batch_slot_fill(&p->slot, &l->recipe, &portion, &l->stream, &l->stop, &p->error);
 }
 
 static place *place_of(const haul_loader *l, int64_t number)
@@ -118,7 +121,10 @@ static void worker(void *context)
 /* End the epoch under way: no worker is busy afterwards and all places are free. */
 static void halt(haul_loader *l)
 {
+    pthread_mutex_lock(&l->stream.lock);
     atomic_store(&l->stop, true);
+    pthread_cond_broadcast(&l->stream.moved);
+    pthread_mutex_unlock(&l->stream.lock);
     pthread_mutex_lock(&l->lock);
     l->running = false;
     while (l->busy)
@@ -130,7 +136,7 @@ static void halt(haul_loader *l)
     pthread_mutex_unlock(&l->lock);
     atomic_store(&l->stop, false);
     l->started = l->holding = false;
-    l->current = (haul_batch){0};
+    *l->current = (haul_batch){0};
 }
 
 /* In the child of a fork: the workers do not exist, and whatever they held or were doing is as they left it. The epoch
@@ -148,6 +154,8 @@ static void adopt_after_fork(haul_loader *l)
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
+    pthread_mutex_init(&l->stream.lock, NULL);
+    pthread_cond_init(&l->stream.moved, NULL);
     l->running = false;
     halt(l);
 }
@@ -172,8 +180,10 @@ static haul_status start_workers(haul_loader *l)
 static void destroy(void *object)
 {
     haul_loader *l = object;
-    adopt_after_fork(l);
-    halt(l);
+    if (l->current) {
+        adopt_after_fork(l);
+        halt(l);
+    }
     pthread_mutex_lock(&l->lock);
     l->quit = true;
     pthread_cond_broadcast(&l->work);
@@ -185,11 +195,13 @@ static void destroy(void *object)
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->stream.moved);
+    pthread_mutex_destroy(&l->stream.lock);
     haul__object_release(l->recipe.dataset);
-    haul__free(l->recipe.normaliser);
+    haul__order_free(&l->order);
     haul__free(l->threads);
     haul__free(l->places);
-    haul__free(l->order);
+    haul__free(l->current);
     haul__object_free(&l->object, sizeof *l);
 }
 
@@ -208,64 +220,89 @@ static haul_status check_number(const char *name, int64_t value, int64_t limit)
                       (long long)value, (long long)limit);
 }
 
-static haul_status check_pictures(const haul_dataset *dataset, const haul_loader_options *o)
+static haul_status check_unknown(const haul_dataset *dataset, const haul_loader_options *o)
 {
-    const haul_example_spec *spec = &dataset->source.spec;
-    const double            *given = o->normalise;
-    double                   meant[2] = {given[0], given[1]};
-    if (!isfinite(given[0]) || !(given[1] >= 0 && isfinite(given[1])) || (given[0] != 0 && given[1] == 0))
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "normalise",
-                          ".normalise is {%g, %g}, a mean and a deviation; the deviation must be positive", given[0],
-                          given[1]);
-    if (haul__option_reals(NEW, "normalise", meant, meant))
-        return haul_error_status();
-    if ((o->random_crop || o->random_flip) && (spec->input_dtype != HAUL_U8 || spec->input.ndim != 3))
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, o->random_crop ? "random_crop" : "random_flip",
-                          "%s has no pictures (u8, [channels, height, width]) to crop or flip", dataset->name);
+    const char *wrong = o->shuffle ? "shuffle" : o->weights ? "weights" : NULL;
+    if (wrong && dataset->count == HAUL_UNKNOWN)
+        return haul__fail(HAUL_UNSUPPORTED, NEW, wrong,
+                          "the count of %s is unknown, so its examples come in their order; .%s needs a dataset with a "
+                          "known count",
+                          dataset->name, wrong);
+    if (wrong && o->shuffle && o->weights)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shuffle",
+                          ".shuffle and .weights exclude each other: examples that are drawn by weight have no order");
+    if (o->samples && !o->weights)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "samples", ".samples needs .weights");
+    return HAUL_OK;
+}
+
+/* A dry run reads no examples, so it must know all sizes without them. */
+static haul_status check_sizes(const haul_dataset *dataset)
+{
+    if (!haul__is_dry())
+        return HAUL_OK;
+    if (dataset->count == HAUL_UNKNOWN)
+        return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
+                          "the count of %s is unknown, and a dry run (haul_estimate) reads no examples", dataset->name);
+    for (int f = 0; f < dataset->fields->count; f++)
+        if (dataset->fields->varying[f] >= 0)
+            return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
+                              "%s of %s varies in size, and a dry run (haul_estimate) reads no examples",
+                              dataset->fields->items[f].name, dataset->name);
     return HAUL_OK;
 }
 
 static haul_status check_options(const haul_dataset *dataset, const haul_loader_options *o)
 {
     haul_status status;
-    int64_t     elements;
+    int64_t     bytes;
     if ((status = check_number("batch", o->batch, INT32_MAX)) != HAUL_OK ||
         (status = check_number("workers", o->workers, MAX_WORKERS)) != HAUL_OK ||
         (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) != HAUL_OK ||
-        (status = check_number("random_crop", o->random_crop, INT32_MAX)) != HAUL_OK ||
-        (status = check_pictures(dataset, o)) != HAUL_OK)
+        (status = check_number("samples", o->samples, INT64_MAX / 16)) != HAUL_OK ||
+        (status = check_unknown(dataset, o)) != HAUL_OK || (status = check_sizes(dataset)) != HAUL_OK)
         return status;
-    if (!haul__mul_size(o->batch, dataset->input_count, &elements) || elements > INT64_MAX / 8 ||
-        !haul__mul_size(o->batch, (int64_t)dataset->target_bytes, &elements))
-        return haul__fail(HAUL_SHAPE, NEW, "batch", "a batch of %lld examples has more elements than can be counted",
-                          (long long)o->batch);
+    for (int f = 0; f < dataset->fields->count; f++)
+        if (!haul__mul_size(o->batch, (int64_t)dataset->fields->bytes[f], &bytes))
+            return haul__fail(HAUL_SHAPE, NEW, "batch",
+                              "a batch of %lld examples has more elements than can be counted", (long long)o->batch);
     return HAUL_OK;
 }
 
 static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *device, const haul_loader_options *o)
 {
-    const haul_shape *input = &dataset->source.spec.input;
-    haul__recipe     *r = &l->recipe;
+    haul__recipe *r = &l->recipe;
     r->dataset = dataset;
     haul__object_keep(dataset);
     r->device = device;
     r->batch = o->batch ? o->batch : 1;
     r->seed = o->seed;
-    r->augmented = o->random_crop || o->random_flip;
-    if (r->augmented)
-        r->augment = (haul__augment){.channels = input->dims[0],
-                                     .height = input->dims[1],
-                                     .width = input->dims[2],
-                                     .crop = o->random_crop,
-                                     .flip = o->random_flip};
-    int64_t count = dataset->source.count;
+    r->weighted = l->order.cumulated != NULL;
+    r->drop_last = o->drop_last;
+    int64_t count = l->order.count;
     l->batches = count / r->batch + (!o->drop_last && count % r->batch != 0);
-    l->shuffle = o->shuffle;
+    r->rows = count < r->batch ? count : r->batch;
+    if (dataset->count == HAUL_UNKNOWN) {
+        l->batches = INT64_MAX;
+        r->rows = r->batch;
+    }
     l->dry = haul__is_dry();
     l->forks = haul__fork_count();
     l->workers = o->workers;
     /* One place more than batches ahead: for the one the caller has. */
     l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
+}
+
+static haul_status allocate(haul_loader *l)
+{
+    int places = l->place_count;
+    l->place_count = 0;
+    l->threads = haul__calloc((size_t)l->workers + 1, sizeof *l->threads);
+    l->places = haul__calloc((size_t)places, sizeof *l->places);
+    if (!l->threads || !l->places)
+        return haul__fail_memory(NEW, (size_t)places * sizeof *l->places);
+    l->place_count = places;
+    return HAUL_OK;
 }
 
 haul_loader *haul_loader_new_with(const haul_loader_options *options)
@@ -285,50 +322,33 @@ haul_loader *haul_loader_new_with(const haul_loader_options *options)
         haul__fail_memory(NEW, sizeof *l);
         return NULL;
     }
-    pthread_mutex_init(&l->lock, NULL); /* these three cannot fail on Linux */
+    pthread_mutex_init(&l->lock, NULL); /* these cannot fail on Linux */
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
-    set_recipe(l, dataset, device, options);
-    int places = l->place_count;
-    l->place_count = 0;
-    l->threads = haul__calloc((size_t)l->workers + 1, sizeof *l->threads);
-    l->places = haul__calloc((size_t)places, sizeof *l->places);
-    l->order = haul__calloc((size_t)dataset->source.count + 1, sizeof *l->order);
-    l->recipe.normaliser = haul__malloc(sizeof *l->recipe.normaliser);
-    if (!l->threads || !l->places || !l->order || !l->recipe.normaliser) {
-        haul__fail_memory(NEW, (size_t)dataset->source.count * sizeof *l->order);
-        haul__object_release(l);
-        return NULL;
+    pthread_mutex_init(&l->stream.lock, NULL);
+    pthread_cond_init(&l->stream.moved, NULL);
+    l->current = haul__calloc(1, sizeof *l->current);
+    haul_status status =
+        l->current ? haul__order_init(&l->order, dataset, options, NEW) : haul__fail_memory(NEW, sizeof *l->current);
+    if (status == HAUL_OK) {
+        set_recipe(l, dataset, device, options);
+        status = allocate(l);
     }
-    l->place_count = places;
-    haul__normaliser_init(l->recipe.normaliser, haul__option(options->normalise[0], 0.5),
-                          haul__option(options->normalise[1], 0.5));
-    return haul__own(l, NEW);
+    if (status == HAUL_OK)
+        return haul__own(l, NEW);
+    haul__object_release(l);
+    return NULL;
 }
 
 /* ---- an epoch ---- */
-
-/* Fisher and Yates's shuffle. Sequences of draws are long, but not endless: every million steps take another. */
-static void set_order(haul_loader *l)
-{
-    int64_t     count = l->recipe.dataset->source.count;
-    haul__draws draws = {0};
-    for (int64_t i = 0; i < count; i++)
-        l->order[i] = i;
-    for (int64_t i = 1; l->shuffle && i < count; i++) {
-        if (i == 1 || (i & 0xfffff) == 0)
-            draws = haul__draws_begin(l->recipe.seed, HAUL__FOR_ORDER, (uint64_t)l->epoch, (uint64_t)i >> 20);
-        int64_t k = (int64_t)haul__draw_below(&draws, (uint64_t)i + 1), kept = l->order[i];
-        l->order[i] = l->order[k];
-        l->order[k] = kept;
-    }
-}
 
 static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
 {
     haul_status status = check_dry(l, START);
     if (status)
         return status;
+    if (l->recipe.dataset->count == HAUL_UNKNOWN)
+        l->batches = INT64_MAX / l->recipe.batch - 1;
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
                           (long long)first, (long long)l->batches);
@@ -339,7 +359,10 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
     if (status != HAUL_OK || (status = start_workers(l)) != HAUL_OK)
         return status;
     l->epoch = epoch;
-    set_order(l);
+    haul__order_begin(&l->order, epoch);
+    l->stream.turn = first;
+    l->stream.position = 0;
+    l->stream.over = false;
     l->taken = first;
     l->started = true;
     pthread_mutex_lock(&l->lock);
@@ -373,7 +396,7 @@ static haul_status retire(haul_loader *l)
     place *p = place_of(l, l->taken - 1);
     haul__batch_slot_clear(&p->slot);
     l->holding = false;
-    l->current = (haul_batch){0};
+    *l->current = (haul_batch){0};
     haul_status status = haul__batch_slot_prepare(&p->slot, &l->recipe, NEXT);
     if (status != HAUL_OK)
         return status;
@@ -394,9 +417,23 @@ static haul_status obtain(haul_loader *l, place *p)
     while (p->state != SLOT_READY)
         pthread_cond_wait(&l->ready, &l->lock);
     pthread_mutex_unlock(&l->lock);
-    if (p->status != HAUL_OK)
+    if (p->status != HAUL_OK && p->status != HAUL_END_OF_DATA)
         haul__error_restore(&p->error);
     return p->status;
+}
+
+static void give_out(haul_loader *l, const place *p)
+{
+    const haul__fields *fields = l->recipe.dataset->fields;
+    haul_batch         *b = l->current;
+    *b = (haul_batch){.index = l->taken, .size = p->slot.size, .count = fields->count, .dataset = l->recipe.dataset};
+    for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
+        const haul__column *c = &p->slot.columns[f];
+        b->tensors[f] = c->tensor ? c->tensor : HAUL_NONE;
+        b->lengths[f] = c->lengths ? c->lengths : HAUL_NONE;
+    }
+    b->x = b->tensors[0];
+    b->y = b->tensors[1];
 }
 
 static haul_status take_next(haul_loader *l)
@@ -416,11 +453,17 @@ static haul_status take_next(haul_loader *l)
     place *p = place_of(l, l->taken);
     if (!status)
         status = obtain(l, p);
+    if (status == HAUL_END_OF_DATA) { /* of a dataset without a known count */
+        halt(l);
+        l->started = true;
+        l->batches = l->taken;
+        return status;
+    }
     if (status) {
         halt(l);
         return status;
     }
-    l->current = (haul_batch){p->slot.x, p->slot.y, l->taken, haul_tensor_dim(p->slot.x, 0)};
+    give_out(l, p);
     l->holding = true;
     l->taken++;
     return HAUL_OK;
@@ -431,7 +474,7 @@ const haul_batch *haul_loader_next(haul_loader *l)
     if (check_loader(l, NEXT))
         return NULL;
     l->status = take_next(l);
-    return l->status ? NULL : &l->current;
+    return l->status ? NULL : l->current;
 }
 
 haul_status haul_loader_status(const haul_loader *loader)
@@ -441,5 +484,45 @@ haul_status haul_loader_status(const haul_loader *loader)
 
 int64_t haul_loader_batches(const haul_loader *loader)
 {
-    return check_loader(loader, "haul_loader_batches") ? -1 : loader->batches;
+    if (check_loader(loader, "haul_loader_batches"))
+        return HAUL_UNKNOWN;
+    return loader->recipe.dataset->count == HAUL_UNKNOWN ? HAUL_UNKNOWN : loader->batches;
+}
+
+/* ---- the fields of a batch ---- */
+
+/* The number of the field; -1 with the error recorded. */
+static int find_field(const haul_batch *batch, const char *name, const char *operation)
+{
+    char names[200];
+    if (!batch || !name) {
+        haul__fail_null(operation, batch ? "name" : "batch");
+        return -1;
+    }
+    if (haul__check_dataset(batch->dataset, operation))
+        return -1;
+    const haul__fields *fields = batch->dataset->fields;
+    int                 found = haul__fields_find(fields, name, strlen(name));
+    if (found < 0)
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "name", "the batch has no field \"%.40s\"; it has %s", name,
+                   haul__fields_text(fields->items, fields->count, names, sizeof names));
+    return found;
+}
+
+haul_tensor *haul_batch_tensor(const haul_batch *batch, const char *name)
+{
+    int found = find_field(batch, name, "haul_batch_tensor");
+    return found < 0 ? haul__failed_tensor() : batch->tensors[found];
+}
+
+haul_tensor *haul_batch_lengths(const haul_batch *batch, const char *name)
+{
+    int found = find_field(batch, name, "haul_batch_lengths");
+    if (found < 0)
+        return haul__failed_tensor();
+    if (batch->dataset->fields->varying[found] >= 0)
+        return batch->lengths[found];
+    haul__fail(HAUL_INVALID_ARGUMENT, "haul_batch_lengths", "name", "%s does not vary in size: all have shape %s", name,
+               haul__shape_text(&batch->dataset->fields->items[found].shape, (char[80]){0}, 80));
+    return haul__failed_tensor();
 }

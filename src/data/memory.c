@@ -9,11 +9,13 @@
 #include "data/dataset.h"
 #include "device/device.h"
 
-#define NEW "haul_dataset_from_tensors"
+#define NAMED "haul_dataset_from_named"
+#define PAIR  "haul_dataset_from_tensors"
 
 typedef struct arrays {
-    haul_tensor *x, *y;            /* contiguous; references of ours */
-    size_t       x_bytes, y_bytes; /* of an example */
+    int          count;
+    haul_tensor *tensors[HAUL_MAX_FIELDS]; /* contiguous; references of ours */
+    size_t       bytes[HAUL_MAX_FIELDS];   /* of an example */
 } arrays;
 
 static haul_status copy_example(haul_tensor *t, int64_t index, void *out, size_t bytes)
@@ -29,68 +31,49 @@ static haul_status copy_example(haul_tensor *t, int64_t index, void *out, size_t
     return status;
 }
 
-static haul_status read_example(void *context, int64_t index, void *input, void *target)
+static haul_status read_example(void *context, haul_example *e)
 {
-    arrays     *a = context;
-    haul_status status = copy_example(a->x, index, input, a->x_bytes);
-    return status == HAUL_OK ? copy_example(a->y, index, target, a->y_bytes) : status;
+    const arrays *a = context;
+    haul_status   status = HAUL_OK;
+    for (int i = 0; i < a->count && status == HAUL_OK; i++)
+        status = copy_example(a->tensors[i], e->index, e->fields[i].data, a->bytes[i]);
+    return status;
 }
 
 static void close_arrays(void *context)
 {
     arrays *a = context;
-    haul__object_release(a->x);
-    haul__object_release(a->y);
+    for (int i = 0; i < a->count; i++)
+        haul__object_release(a->tensors[i]);
     haul__free(a);
 }
 
-static haul_status check_tensor(const haul_tensor *t, const char *name)
+static haul_status check_tensor(const haul_tensor *t, const char *name, const char *operation)
 {
     char text[160];
-    if (haul__check_tensor(NEW, name, t))
+    if (haul__check_tensor(operation, name, t))
         return haul_error_status();
     if (haul_tensor_device(t) != haul_cpu())
-        return haul__fail(HAUL_DEVICE, NEW, name,
+        return haul__fail(HAUL_DEVICE, operation, name,
                           "%s is %s; examples are read on the CPU: move it with haul_to(%s, "
                           "haul_cpu())",
                           name, haul__tensor_text(t, text, sizeof text), name);
     if (t->shape.ndim < 1)
-        return haul__fail(HAUL_SHAPE, NEW, name, "%s is 0-d; its first dimension counts the examples", name);
+        return haul__fail(HAUL_SHAPE, operation, name, "%s is 0-d; its first dimension counts the examples", name);
     return HAUL_OK;
 }
 
-static haul_status check_pair(const haul_tensor *x, const haul_tensor *y)
+static haul_status check_all(const haul_named_tensor *list, int count, const char *operation)
 {
-    haul_status status;
-    if ((status = check_tensor(x, "x")) != HAUL_OK || (status = check_tensor(y, "y")) != HAUL_OK)
-        return status;
-    if (x->shape.dims[0] != y->shape.dims[0])
-        return haul__fail(HAUL_SHAPE, NEW, "y", "x has %lld examples, y has %lld", (long long)x->shape.dims[0],
-                          (long long)y->shape.dims[0]);
-    if (x->dtype != HAUL_U8 && x->dtype != HAUL_F32)
-        return haul__fail(HAUL_DTYPE, NEW, "x", "x is %s; it must be u8 or f32: convert with haul_cast",
-                          haul_dtype_name(x->dtype));
-    if (y->dtype != HAUL_I64 && y->dtype != HAUL_F32)
-        return haul__fail(HAUL_DTYPE, NEW, "y",
-                          "y is %s; it must be i64 (class indices) or f32: convert with haul_cast",
-                          haul_dtype_name(y->dtype));
-    return HAUL_OK;
-}
-
-/* Class indices tell how many classes there are: one more than the highest. */
-static haul_status count_classes(const arrays *a, int *classes)
-{
-    int64_t highest = -1, label = 0;
-    for (int64_t i = 0; i < a->y->count; i++) {
-        haul_status status = copy_example(a->y, i, &label, sizeof label);
+    for (int i = 0; i < count; i++) {
+        const char *name = list[i].name ? list[i].name : "tensors";
+        haul_status status = check_tensor(list[i].tensor, name, operation);
         if (status != HAUL_OK)
             return status;
-        if (label < 0 || label >= INT32_MAX)
-            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "y", "label %lld of example %lld is not a class index",
-                              (long long)label, (long long)i);
-        highest = label > highest ? label : highest;
+        if (list[i].tensor->shape.dims[0] != list[0].tensor->shape.dims[0])
+            return haul__fail(HAUL_SHAPE, operation, name, "%s has %lld examples, %s has %lld", list[0].name,
+                              (long long)list[0].tensor->shape.dims[0], name, (long long)list[i].tensor->shape.dims[0]);
     }
-    *classes = (int)(highest + 1);
     return HAUL_OK;
 }
 
@@ -101,49 +84,83 @@ static haul_shape without_first(const haul_shape *shape)
     return rest;
 }
 
-static haul_status hold(arrays *a, haul_tensor *x, haul_tensor *y)
+static haul_status hold(arrays *a, const haul_named_tensor *list, int count)
 {
     haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
-    haul_tensor *dense_x = haul_contiguous(x), *dense_y = haul_contiguous(y);
-    if (!haul__failed(dense_x) && !haul__failed(dense_y)) {
-        a->x = haul__tensor_alias(dense_x);
-        a->y = haul__tensor_alias(dense_y);
+    haul_status status = scope ? HAUL_OK : haul_error_status();
+    for (int i = 0; i < count && status == HAUL_OK; i++) {
+        haul_tensor *dense = haul_contiguous(list[i].tensor);
+        a->tensors[i] = haul__failed(dense) ? NULL : haul__tensor_alias(dense);
+        status = haul__status_of(a->tensors[i]);
+        if (status == HAUL_OK)
+            a->count = i + 1;
     }
     haul_scope_pop(scope);
-    return haul__failed(a->x) ? haul_error_status() : haul__status_of(a->y);
+    return status;
+}
+
+/* Class indices tell how many classes there are: one more than the highest. */
+static haul_status count_classes(const arrays *a, int *classes)
+{
+    int64_t highest = -1, label = 0;
+    for (int64_t i = 0; i < a->tensors[1]->count; i++) {
+        haul_status status = copy_example(a->tensors[1], i, &label, sizeof label);
+        if (status != HAUL_OK)
+            return status;
+        if (label < 0 || label >= INT32_MAX)
+            return haul__fail(HAUL_INVALID_ARGUMENT, PAIR, "y", "label %lld of example %lld is not a class index",
+                              (long long)label, (long long)i);
+        highest = label > highest ? label : highest;
+    }
+    *classes = (int)(highest + 1);
+    return HAUL_OK;
+}
+
+static haul_dataset *make(const haul_named_tensor *list, int count, bool labelled, const char *operation)
+{
+    if (check_all(list, count, operation) != HAUL_OK)
+        return NULL;
+    arrays *a = haul__calloc(1, sizeof *a);
+    if (!a) {
+        haul__fail_memory(operation, sizeof *a);
+        return NULL;
+    }
+    haul_dataset_source source = {.count = list[0].tensor->shape.dims[0],
+                                  .name = "tensors",
+                                  .read = read_example,
+                                  .close = close_arrays,
+                                  .context = a};
+    haul_status         status = hold(a, list, count);
+    for (int i = 0; i < a->count; i++) {
+        const haul_tensor *t = a->tensors[i];
+        source.fields[i] = (haul_field){
+            .name = list[i].name ? list[i].name : "", .dtype = t->dtype, .shape = without_first(&t->shape)};
+        a->bytes[i] = (size_t)(t->count / (source.count ? source.count : 1)) * haul__dtype_size(t->dtype);
+    }
+    if (status == HAUL_OK && labelled)
+        status = count_classes(a, &source.fields[1].classes);
+    if (status == HAUL_OK)
+        return haul__dataset_make(&source, HAUL__READ_EACH, operation);
+    close_arrays(a);
+    return NULL;
+}
+
+haul_dataset *haul_dataset_from_named(const haul_named_tensor *tensors, int count)
+{
+    if (tensors && count >= 1 && count <= HAUL_MAX_FIELDS)
+        return make(tensors, count, false, NAMED);
+    if (tensors)
+        haul__fail(HAUL_INVALID_ARGUMENT, NAMED, "count", "%d tensors; from 1 to %d are possible", count,
+                   HAUL_MAX_FIELDS);
+    else
+        haul__fail_null(NAMED, "tensors");
+    return NULL;
 }
 
 haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y)
 {
-    if (check_pair(x, y))
+    if (haul__check_tensor(PAIR, "x", x) || haul__check_tensor(PAIR, "y", y))
         return NULL;
-    arrays *a = haul__calloc(1, sizeof *a);
-    if (!a) {
-        haul__fail_memory(NEW, sizeof *a);
-        return NULL;
-    }
-    haul_dataset_source source = {
-        .spec = {.input = without_first(&x->shape),
-                 .input_dtype = x->dtype,
-                 .target = without_first(&y->shape),
-                 .target_dtype = y->dtype},
-        .count = x->shape.dims[0],
-        .name = "tensors",
-        .read = read_example,
-        .close = close_arrays,
-        .context = a,
-    };
-    haul_status status = hold(a, x, y);
-    if (status == HAUL_OK && y->dtype == HAUL_I64 && y->shape.ndim == 1)
-        status = count_classes(a, &source.spec.classes);
-    if (status != HAUL_OK) {
-        close_arrays(a);
-        return NULL;
-    }
-    int64_t examples = source.count ? source.count : 1;
-    a->x_bytes = (size_t)(x->count / examples) * haul__dtype_size(x->dtype);
-    a->y_bytes = (size_t)(y->count / examples) * haul__dtype_size(y->dtype);
-    return haul__dataset_make(&source, NULL, false, NEW);
+    const haul_named_tensor pair[] = {{.name = "x", .tensor = x}, {.name = "y", .tensor = y}};
+    return make(pair, 2, y->dtype == HAUL_I64 && y->shape.ndim == 1, PAIR);
 }

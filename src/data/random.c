@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/error.h"
+
 static void block(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t k0 = key[0], k1 = key[1];
@@ -25,36 +27,45 @@ static void block(const uint32_t key[2], const uint32_t counter[4], uint32_t out
 
 /* The counter: 24 bits that count blocks and 8 of purpose, 64 of index, 32 of stream; what a stream has beyond goes
  * into the key. */
-haul__draws haul__draws_begin(uint64_t seed, haul__purpose purpose, uint64_t stream, uint64_t index)
+haul_draws haul__draws_begin(uint64_t seed, haul__purpose purpose, uint64_t stream, uint64_t index)
 {
-    return (haul__draws){
-        .key = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(stream >> 32)},
-        .counter = {(uint32_t)purpose << 24, (uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream},
+    return (haul_draws){
+        .haul__key = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ (uint32_t)(stream >> 32)},
+        .haul__counter = {(uint32_t)purpose << 24, (uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream},
     };
 }
 
-static void refill(haul__draws *d)
+static void refill(haul_draws *d)
 {
-    block(d->key, d->counter, d->words);
-    d->counter[0] = (d->counter[0] & 0xff000000u) | ((d->counter[0] + 1) & 0x00ffffffu);
-    d->left = 4;
+    block(d->haul__key, d->haul__counter, d->haul__words);
+    d->haul__counter[0] = (d->haul__counter[0] & 0xff000000u) | ((d->haul__counter[0] + 1) & 0x00ffffffu);
+    d->haul__left = 4;
 }
 
-uint32_t haul__draw(haul__draws *d)
+haul_draws haul_draws_new(uint64_t seed, int64_t epoch, int64_t index)
 {
-    if (!d->left)
+    return haul__draws_begin(seed, HAUL__FOR_EXAMPLE, (uint64_t)epoch, (uint64_t)index);
+}
+
+uint32_t haul_draw_bits(haul_draws *d)
+{
+    if (!d) {
+        haul__fail_null("haul_draw_bits", "draws");
+        return 0;
+    }
+    if (d->haul__left <= 0 || d->haul__left > 4) /* more only if it never was begun */
         refill(d);
-    return d->words[4 - d->left--];
+    return d->haul__words[4 - d->haul__left--];
 }
 
-static uint64_t draw64(haul__draws *d)
+static uint64_t draw64(haul_draws *d)
 {
-    uint64_t high = haul__draw(d);
-    return high << 32 | haul__draw(d);
+    uint64_t high = haul_draw_bits(d);
+    return high << 32 | haul_draw_bits(d);
 }
 
 /* The high half of a 64 x 64 bit product; the bias, bound / 2^64, is beyond notice. */
-uint64_t haul__draw_below(haul__draws *d, uint64_t bound)
+uint64_t haul_draw_below(haul_draws *d, uint64_t bound)
 {
     uint64_t x = draw64(d);
     uint64_t low = (x & 0xffffffffu) * (bound & 0xffffffffu) >> 32;
@@ -63,25 +74,38 @@ uint64_t haul__draw_below(haul__draws *d, uint64_t bound)
     return (x >> 32) * (bound >> 32) + (mid >> 32) + (other >> 32) + carry;
 }
 
-double haul__draw_unit(haul__draws *d)
+double haul_draw_unit(haul_draws *d)
 {
     return (double)(draw64(d) >> 11) * 0x1p-53;
 }
 
 /* Box and Muller, "A note on the generation of random normal deviates", 1958. */
-double haul__draw_normal(haul__draws *d)
+double haul_draw_normal(haul_draws *d)
 {
-    double radius = sqrt(-2 * log(1 - haul__draw_unit(d)));
-    return radius * cos(6.283185307179586 * haul__draw_unit(d));
+    double radius = sqrt(-2 * log(1 - haul_draw_unit(d)));
+    return radius * cos(6.283185307179586 * haul_draw_unit(d));
 }
 
-void haul__draw_bytes(haul__draws *d, uint8_t *out, int64_t count)
+void haul__draw_bytes(haul_draws *d, uint8_t *out, int64_t count)
 {
     for (int64_t i = 0; i < count;) {
         refill(d);
         int64_t n = count - i < 16 ? count - i : 16;
-        memcpy(out + i, d->words, (size_t)n);
+        memcpy(out + i, d->haul__words, (size_t)n);
         i += n;
     }
-    d->left = 0;
+    d->haul__left = 0;
+}
+
+/* Sequences of draws are long, but not endless: every million steps take another. */
+void haul__shuffle(int64_t *items, int64_t count, uint64_t seed, haul__purpose purpose, uint64_t stream)
+{
+    haul_draws draws = {0};
+    for (int64_t i = 1; i < count; i++) {
+        if (i == 1 || (i & 0xfffff) == 0)
+            draws = haul__draws_begin(seed, purpose, stream, (uint64_t)i >> 20);
+        int64_t k = (int64_t)haul_draw_below(&draws, (uint64_t)i + 1), kept = items[i];
+        items[i] = items[k];
+        items[k] = kept;
+    }
 }

@@ -100,13 +100,13 @@ typedef struct settings {
     bool     test;
 } settings;
 
-static int between(haul__draws *d, int low, int high)
+static int between(haul_draws *d, int low, int high)
 {
-    return low + (int)haul__draw_below(d, (uint64_t)(high - low + 1));
+    return low + (int)haul_draw_below(d, (uint64_t)(high - low + 1));
 }
 
 /* Two colours that differ in lightness by `contrast`, each with a tint of its own; noise leaves them within a byte. */
-static void draw_colours(haul__draws *d, uint8_t colours[2][3])
+static void draw_colours(haul_draws *d, uint8_t colours[2][3])
 {
     int contrast = between(d, 80, 150), middle = between(d, 110, 145), sign = between(d, 0, 1) ? 1 : -1;
     for (int k = 0; k < 2; k++)
@@ -115,7 +115,7 @@ static void draw_colours(haul__draws *d, uint8_t colours[2][3])
 }
 
 /* 255 where the figure is. Sizes and places are in sixteenths of a pixel. */
-static void draw_mask(haul__draws *d, bool (*inside)(float u, float v), uint8_t mask[PIXELS])
+static void draw_mask(haul_draws *d, bool (*inside)(float u, float v), uint8_t mask[PIXELS])
 {
     int   size = between(d, 8 * 16, 14 * 16), middle = (SIDE - 1) * 8, room = middle - size;
     int   at[2] = {middle + between(d, -room, room), middle + between(d, -room, room)};
@@ -135,13 +135,13 @@ static void paint(const uint8_t *restrict mask, uint8_t outside, uint8_t inside,
         plane[i] = (uint8_t)((outside ^ (mask[i] & difference)) + plane[i] % NOISE);
 }
 
-static haul_status read_shape(void *context, int64_t index, void *input, void *target)
+static haul_status read_shape(void *context, haul_example *e)
 {
     const settings *s = context;
-    haul__draws     d = haul__draws_begin(s->seed, HAUL__FOR_SHAPES, s->test, (uint64_t)index);
-    uint8_t         mask[PIXELS], colours[2][3], *picture = input;
-    int64_t         label = (int64_t)haul__draw_below(&d, CLASSES);
-    memcpy(target, &label, sizeof label);
+    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_SHAPES, s->test, (uint64_t)e->index);
+    uint8_t         mask[PIXELS], colours[2][3], *picture = e->fields[0].data;
+    int64_t         label = (int64_t)haul_draw_below(&d, CLASSES);
+    memcpy(e->fields[1].data, &label, sizeof label);
     draw_colours(&d, colours);
     draw_mask(&d, figures[label].inside, mask);
     haul__draw_bytes(&d, picture, 3 * PIXELS);
@@ -166,16 +166,14 @@ haul_dataset *haul_shapes_with(const haul_synthetic_options *options)
     for (int i = 0; i < CLASSES; i++)
         names[i] = figures[i].name;
     haul_dataset_source source = {
-        .spec = {.input = HAUL_SHAPE(3, SIDE, SIDE),
-                 .input_dtype = HAUL_U8,
-                 .target = HAUL_SCALAR_SHAPE,
-                 .target_dtype = HAUL_I64,
-                 .classes = CLASSES},
+        .fields =
+            {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, SIDE, SIDE)},
+             {.name = "y", .dtype = HAUL_I64, .shape = HAUL_SCALAR_SHAPE, .classes = CLASSES, .class_names = names}},
         .count = options->count,
         .name = options->test ? "shapes (test)" : "shapes (train)",
         .read = read_shape,
         .close = haul__free,
         .context = s,
     };
-    return haul__dataset_make(&source, names, true, NEW);
+    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
 }

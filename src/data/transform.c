@@ -1,97 +1,158 @@
-/* Normalisation, crop and flip of pictures. */
+/* Transforms, and datasets with transforms behind them. */
 #include "data/transform.h"
 
 #include <string.h>
 
-#include "data/random.h"
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/words.h"
+#include "data/dataset.h"
 
-/* ---- normalise ---- */
+#define NEW "haul_transform_new"
+#define MAP "haul_dataset_map"
 
-/* Without a division, which is what would take the time: 1/255 is split so that x * high is exact and x * low is small,
- * and 1/deviation is multiplied with. The loop of fixed length is what compilers vectorise at -O2. */
-#define BLOCK 16
+struct haul_transform {
+    haul__object           object;
+    haul_transform_options options;
+};
 
-static void normalise_block(const haul__normaliser *n, const uint8_t *restrict in, float *restrict out)
+static void destroy(void *object)
 {
-    float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
-    for (int i = 0; i < BLOCK; i++) {
-        float x = (float)in[i];
-        out[i] = ((x * high + x * low) - mean) * scale;
-    }
+    haul_transform *t = object;
+    if (t->options.close)
+        t->options.close(t->options.context);
+    haul__object_free(&t->object, sizeof *t);
 }
 
-void haul__normaliser_init(haul__normaliser *n, double mean, double deviation)
+static const haul__class class = {.name = "transform", .destroy = destroy};
+
+haul_status haul__transform_apply(haul_transform *t, haul_example *e)
 {
-    uint8_t  x[BLOCK];
-    float    y[BLOCK], reciprocal = 1.0f / 255.0f;
-    uint32_t bits;
-    memcpy(&bits, &reciprocal, sizeof bits);
-    bits &= 0xffffff00u; /* 16 bits of mantissa times 8 of x fit into 24 */
-    memcpy(&n->high, &bits, sizeof bits);
-    n->low = (float)(1.0 / 255.0 - (double)n->high);
-    n->mean = (float)mean;
-    n->scale = 1.0f / (float)deviation;
-    n->by_arithmetic = true;
-    for (int first = 0; first < 256; first += BLOCK) {
-        for (int i = 0; i < BLOCK; i++) {
-            float unit = (float)(first + i) / 255.0f, centred = unit - (float)mean;
-            n->table[first + i] = centred / (float)deviation;
-            x[i] = (uint8_t)(first + i);
+    return t->options.apply(t->options.context, e);
+}
+
+static haul_transform *make(const haul_transform_options *options, const char *operation)
+{
+    haul_transform *t = options->apply ? haul__object_new(sizeof *t, &class) : NULL;
+    if (t) {
+        t->options = *options;
+        return haul__own(t, operation);
+    }
+    if (options->apply)
+        haul__fail_memory(operation, sizeof *t);
+    else
+        haul__fail_null(operation, "apply");
+    if (options->close)
+        options->close(options->context);
+    return NULL;
+}
+
+haul_transform *haul_transform_new_with(const haul_transform_options *options)
+{
+    if (options)
+        return make(options, NEW);
+    haul__fail_null(NEW, "options");
+    return NULL;
+}
+
+/* ---- built-in ones ---- */
+
+void *haul__named_new(size_t bytes, const char *names, haul__plan *plan, const char *operation)
+{
+    if (!names) {
+        haul__fail_null(operation, "fields");
+        return NULL;
+    }
+    const char  *at = names;
+    haul__named *named = NULL;
+    if (!haul__word(&at)) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields", "no field is named");
+        return NULL;
+    }
+    if (!(named = haul__calloc(1, bytes)) || !(named->names = haul__strdup(names))) {
+        haul__free(named);
+        haul__fail_memory(operation, bytes);
+        return NULL;
+    }
+    named->plan = plan;
+    named->operation = operation;
+    return named;
+}
+
+static void close_named(void *context)
+{
+    haul__named *named = context;
+    haul__free(named->names);
+    haul__free(named);
+}
+
+static haul_status plan_named(void *context, haul_field *fields, int *count)
+{
+    const haul__named *named = context;
+    const char        *at = named->names;
+    char               have[200];
+    haul_status        status = HAUL_OK;
+    for (size_t length; status == HAUL_OK && (length = haul__word(&at)); at += length) {
+        int i = 0;
+        while (i < *count && (strlen(fields[i].name) != length || memcmp(fields[i].name, at, length) != 0))
+            i++;
+        status = i < *count ? named->plan(context, &fields[i])
+                            : haul__fail(HAUL_INVALID_ARGUMENT, named->operation, "fields",
+                                         "the dataset has no field \"%.*s\"; it has %s", (int)length, at,
+                                         haul__fields_text(fields, *count, have, sizeof have));
+    }
+    return status;
+}
+
+haul_transform *haul__named_transform(void *context, haul_example_function *apply)
+{
+    haul__named *named = context;
+    return make(&(haul_transform_options){.apply = apply, .fields = plan_named, .close = close_named, .context = named},
+                named->operation);
+}
+
+int haul__named_next(const char **names, const haul_example *e)
+{
+    size_t length = haul__word(names);
+    for (int i = 0; length && i < e->count; i++)
+        if (strlen(e->fields[i].name) == length && memcmp(e->fields[i].name, *names, length) == 0) {
+            *names += length;
+            return i;
         }
-        normalise_block(n, x, y);
-        n->by_arithmetic = n->by_arithmetic && memcmp(y, n->table + first, sizeof y) == 0;
-    }
+    return -1;
 }
 
-void haul__normalise(const haul__normaliser *n, const uint8_t *in, float *out, int64_t count)
+/* ---- mapped datasets ---- */
+
+static haul_status plan(const haul_transform *t, haul_field *fields, int *count)
 {
-    int64_t i = 0;
-    if (n->by_arithmetic)
-        for (; i + BLOCK <= count; i += BLOCK)
-            normalise_block(n, in + i, out + i);
-    for (; i < count; i++)
-        out[i] = n->table[in[i]];
+    if (!t->options.fields)
+        return HAUL_OK;
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_error_clear();
+    haul_status status = t->options.fields(t->options.context, fields, count);
+    if (status != HAUL_OK && haul_error_status() == HAUL_OK)
+        haul__fail(status, MAP, "transforms", "a transform refuses the fields of the dataset");
+    else if (status == HAUL_OK)
+        haul__error_restore(&before);
+    return status;
 }
 
-/* ---- crop and flip ---- */
-
-/* Row y of the picture moved by (dy, dx), with black where there is nothing. */
-static void shifted_row(const haul__augment *a, const uint8_t *plane, int64_t y, int64_t dx, uint8_t *out)
+haul_dataset *haul_dataset_map_list(haul_dataset *dataset, haul_transform *const *transforms, int count)
 {
-    int64_t width = a->width;
-    int64_t first = dx < 0 ? -dx : 0, last = dx > 0 ? width - dx : width;
-    if (y < 0 || y >= a->height || first >= last) {
-        memset(out, 0, (size_t)width);
-        return;
+    haul_field fields[HAUL_MAX_FIELDS] = {{0}};
+    if (haul__check_dataset(dataset, MAP))
+        return NULL;
+    if (!transforms || count < 1) {
+        haul__fail(HAUL_INVALID_ARGUMENT, MAP, "transforms", "no transform is given");
+        return NULL;
     }
-    memset(out, 0, (size_t)first);
-    memcpy(out + first, plane + y * width + first + dx, (size_t)(last - first));
-    memset(out + last, 0, (size_t)(width - last));
-}
-
-static void mirror(uint8_t *row, int64_t width)
-{
-    for (int64_t i = 0, k = width - 1; i < k; i++, k--) {
-        uint8_t byte = row[i];
-        row[i] = row[k];
-        row[k] = byte;
-    }
-}
-
-void haul__augment_one(const haul__augment *a, uint64_t seed, int64_t epoch, int64_t index, const uint8_t *in,
-                       uint8_t *out)
-{
-    haul__draws draws = haul__draws_begin(seed, HAUL__FOR_AUGMENT, (uint64_t)epoch, (uint64_t)index);
-    uint64_t    places = 2 * (uint64_t)a->crop + 1;
-    int64_t     dy = (int64_t)haul__draw_below(&draws, places) - a->crop;
-    int64_t     dx = (int64_t)haul__draw_below(&draws, places) - a->crop;
-    bool        flip = a->flip && (haul__draw(&draws) & 1);
-    for (int64_t c = 0; c < a->channels; c++) {
-        const uint8_t *plane = in + c * a->height * a->width;
-        for (int64_t y = 0; y < a->height; y++, out += a->width) {
-            shifted_row(a, plane, y + dy, dx, out);
-            if (flip)
-                mirror(out, a->width);
-        }
-    }
+    int field_count = dataset->fields->count;
+    memcpy(fields, dataset->fields->items, (size_t)field_count * sizeof *fields);
+    for (int i = 0; i < count; i++)
+        if (haul__check_object(transforms[i], &class, MAP, "transforms") != HAUL_OK ||
+            plan(transforms[i], fields, &field_count) != HAUL_OK)
+            return NULL;
+    return haul__dataset_map(dataset, transforms, count, fields, field_count, MAP);
 }

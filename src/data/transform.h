@@ -1,30 +1,29 @@
-/* From the bytes of pictures to what a network is given. */
+/* Transforms as objects, and what the built-in ones share. */
 #ifndef HAUL_DATA_TRANSFORM_H
 #define HAUL_DATA_TRANSFORM_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <haul/transform.h>
 
-/* (x / 255 - mean) / deviation for every x, rounded to f32 after each step as torchvision's ToTensor and Normalize do.
- */
-typedef struct haul__normaliser {
-    float table[256];
-    float high, low, mean, scale;
-    bool  by_arithmetic; /* the vectorised formula gives the table's bits */
-} haul__normaliser;
+#include "core/object.h"
 
-void haul__normaliser_init(haul__normaliser *n, double mean, double deviation);
-void haul__normalise(const haul__normaliser *n, const uint8_t *in, float *out, int64_t count);
+haul_status haul__transform_apply(haul_transform *transform, haul_example *e);
 
-/* Random crop and flip of one picture. */
-typedef struct haul__augment {
-    int64_t channels, height, width;
-    int64_t crop; /* padding on each side, black; 0: no crop */
-    bool    flip;
-} haul__augment;
+/* Checks a field, and says how the transform changes it. */
+typedef haul_status haul__plan(const void *context, haul_field *field);
 
-/* `out` depends on the picture, the seed, the epoch and the example's index only. */
-void haul__augment_one(const haul__augment *a, uint64_t seed, int64_t epoch, int64_t index, const uint8_t *in,
-                       uint8_t *out);
+/* What a built-in transform begins with. */
+typedef struct haul__named {
+    char       *names;
+    haul__plan *plan;
+    const char *operation;
+} haul__named;
+
+/* A context of `bytes` that begins with a haul__named. NULL, with the error recorded. */
+void *haul__named_new(size_t bytes, const char *names, haul__plan *plan, const char *operation);
+/* The transform, which takes the context over. */
+haul_transform *haul__named_transform(void *context, haul_example_function *apply);
+
+/* The number of the next named field of the example; -1 at the end. */
+int haul__named_next(const char **names, const haul_example *e);
 
 #endif

@@ -14,7 +14,7 @@
 #include "count.h"
 
 /* Kinds of objects: the pool has a row of each. */
-enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCHEDULE, SCALER, GENERATOR, SAFETENSORS, KINDS };
+enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCHEDULE, SCALER, GENERATOR, SAFETENSORS, TRANSFORM, KINDS };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
 
 typedef struct run {
@@ -32,6 +32,7 @@ typedef struct run {
     haul_text_pair    pairs[LIST];
     int               axes[LIST];
     int64_t           numbers[LIST];
+    haul_transform   *transforms[LIST];
     const char       *texts[LIST];
     long long         calls, failures;
     bool              done[CALLS];              /* which functions succeeded */
@@ -94,8 +95,9 @@ static haul_shape shape(run *r)
 
 static const char *text(run *r)
 {
-    static const char *const some[] = {"x.npy", "x.safetensors", "x.checkpoint", "missing", "",     "0",   "weight",
-                                       "bias",  "simplecnn",     "dense",        "cpu",     "meta", "all", NULL};
+    static const char *const some[] = {
+        "x.npy",     "x.safetensors", "x.checkpoint", "missing", "",    "0", "weight", "bias",
+        "simplecnn", "dense",         "cpu",          "meta",    "all", "x", "y",      NULL};
     return some[next(r) % (sizeof some / sizeof *some)];
 }
 
@@ -161,6 +163,7 @@ static void fill_lists(run *r)
         r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
         r->axes[i] = (int)integer(r);
         r->numbers[i] = integer(r) + 2 * i;
+        r->transforms[i] = object(r, TRANSFORM);
     }
 }
 
@@ -185,16 +188,24 @@ static haul_tensor *function(haul_tensor *const *inputs, int count, void *contex
     return count ? haul_square(inputs[0]) : NULL;
 }
 
-static haul_status read_example(void *context, int64_t index, void *input, void *target)
+/* The second field varies in size. */
+static haul_status read_example(void *context, haul_example *e)
 {
     (void)context;
-    *(float *)input = (float)index;
-    *(float *)target = 1;
-    return index == 5 ? haul_error_set(HAUL_IO, "read_example", NULL, "example 5") : HAUL_OK;
+    float *values = haul_example_resize(e, 1, HAUL_F32, HAUL_SHAPE(e->index));
+    if (!values)
+        return haul_error_status();
+    for (int64_t i = 0; i < e->index; i++)
+        values[i] = (float)haul_draw_normal(&e->draws);
+    *(float *)haul_example_field(e, "x")->data = (float)e->index;
+    return e->index == 5 ? haul_error_set(HAUL_IO, "read_example", NULL, "example 5") : HAUL_OK;
 }
 
 static const haul_dataset_source source = {
-    .spec = {.input_dtype = HAUL_F32, .target_dtype = HAUL_F32}, .count = 6, .name = "numbers", .read = read_example};
+    .fields = {{.name = "x", .dtype = HAUL_F32}, {.name = "y", .dtype = HAUL_F32, .shape = {1, {-1}}}},
+    .count = 6,
+    .name = "numbers",
+    .read = read_example};
 
 /* ---- operations of the program's own ---- */
 
@@ -313,6 +324,8 @@ static void next_batch(run *r)
     if (batch) {
         hold(r, TENSOR, batch->x);
         hold(r, TENSOR, batch->y);
+        hold(r, TENSOR, haul_batch_tensor(batch, text(r)));
+        hold(r, TENSOR, haul_batch_lengths(batch, text(r)));
     }
 }
 
@@ -334,6 +347,7 @@ static void restock(run *r)
     hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, SCHEDULE, haul_schedule_cosine(r->pool[OPTIMIZER][next(r) % ROW], 10));
     hold(r, DATASET, haul_blobs(6));
+    hold(r, TRANSFORM, haul_normalise("x"));
     hold(r, LOADER, haul_loader_new(r->pool[DATASET][next(r) % ROW], .batch = 2, .workers = one_in(r, 4)));
     hold(r, SAFETENSORS, haul_open_safetensors("x.safetensors"));
     const haul_shape shapes[] = {HAUL_SHAPE(2, 3), HAUL_SHAPE(2, 3),  HAUL_SHAPE(3, 2),

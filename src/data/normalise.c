@@ -1,0 +1,158 @@
+/* Normalisation of fields: by one mean and deviation, or by those of each channel. */
+#include "data/normalise.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/option.h"
+#include "data/transform.h"
+
+#define NEW "haul_normalise"
+
+/* ---- bytes ---- */
+
+/* Without a division, which is what would take the time: 1/255 is split so that x * high is exact and x * low is small,
+ * and 1/deviation is multiplied with. The loop of fixed length is what compilers vectorise at -O2. */
+#define BLOCK 16
+
+static void normalise_block(const haul__normaliser *n, const uint8_t *restrict in, float *restrict out)
+{
+    float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
+    for (int i = 0; i < BLOCK; i++) {
+        float x = (float)in[i];
+        out[i] = ((x * high + x * low) - mean) * scale;
+    }
+}
+
+void haul__normaliser_init(haul__normaliser *n, double mean, double deviation)
+{
+    uint8_t  x[BLOCK];
+    float    y[BLOCK], reciprocal = 1.0f / 255.0f;
+    uint32_t bits;
+    memcpy(&bits, &reciprocal, sizeof bits);
+    bits &= 0xffffff00u; /* 16 bits of mantissa times 8 of x fit into 24 */
+    memcpy(&n->high, &bits, sizeof bits);
+    n->low = (float)(1.0 / 255.0 - (double)n->high);
+    n->mean = (float)mean;
+    n->deviation = (float)deviation;
+    n->scale = 1.0f / (float)deviation;
+    n->by_arithmetic = true;
+    for (int first = 0; first < 256; first += BLOCK) {
+        for (int i = 0; i < BLOCK; i++) {
+            float unit = (float)(first + i) / 255.0f, centred = unit - (float)mean;
+            n->table[first + i] = centred / (float)deviation;
+            x[i] = (uint8_t)(first + i);
+        }
+        normalise_block(n, x, y);
+        n->by_arithmetic = n->by_arithmetic && memcmp(y, n->table + first, sizeof y) == 0;
+    }
+}
+
+void haul__normalise(const haul__normaliser *n, const uint8_t *in, float *out, int64_t count)
+{
+    int64_t i = 0;
+    if (n->by_arithmetic)
+        for (; i + BLOCK <= count; i += BLOCK)
+            normalise_block(n, in + i, out + i);
+    for (; i < count; i++)
+        out[i] = n->table[in[i]];
+}
+
+/* ---- the transform ---- */
+
+typedef struct normalisation {
+    haul__named      named;
+    int              channels; /* 1: all elements alike */
+    haul__normaliser of[];
+} normalisation;
+
+static haul_status plan(const void *context, haul_field *field)
+{
+    const normalisation *n = context;
+    if (field->dtype != HAUL_U8 && field->dtype != HAUL_F32)
+        return haul__fail(HAUL_DTYPE, NEW, "fields",
+                          "%s is %s; u8 and f32 can be normalised: write haul_convert(\"%s\", HAUL_F32) before it",
+                          field->name, haul_dtype_name(field->dtype), field->name);
+    if (n->channels > 1 && (field->shape.ndim < 1 || field->shape.dims[0] != n->channels))
+        return haul__fail(HAUL_SHAPE, NEW, "mean", "%d means are given, but %s has %lld channels", n->channels,
+                          field->name, field->shape.ndim < 1 ? 0 : (long long)field->shape.dims[0]);
+    field->dtype = HAUL_F32;
+    return HAUL_OK;
+}
+
+static void normalise_f32(const haul__normaliser *n, float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (x[i] - n->mean) / n->deviation;
+}
+
+static haul_status apply(void *context, haul_example *e)
+{
+    const normalisation *n = context;
+    const char          *names = n->named.names;
+    for (int f; (f = haul__named_next(&names, e)) >= 0;) {
+        haul_value    *value = &e->fields[f];
+        const uint8_t *bytes = value->dtype == HAUL_U8 ? value->data : NULL;
+        float         *out = bytes ? haul_example_resize(e, f, HAUL_F32, value->shape) : value->data;
+        int64_t        count = 1;
+        if (!out)
+            return haul_error_status();
+        for (int d = 0; d < value->shape.ndim; d++)
+            count *= value->shape.dims[d];
+        count /= n->channels;
+        for (int c = 0; c < n->channels; c++)
+            if (bytes)
+                haul__normalise(&n->of[c], bytes + c * count, out + c * count, count);
+            else
+                normalise_f32(&n->of[c], out + c * count, count);
+    }
+    return HAUL_OK;
+}
+
+/* How many numbers are given. */
+static int given(const double *values)
+{
+    int count = HAUL_MAX_CHANNELS;
+    while (count && values[count - 1] == 0)
+        count--;
+    return count;
+}
+
+static haul_status check(const haul_normalise_options *o, int means, int deviations)
+{
+    if (means != deviations && means && deviations)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation",
+                          "%d means and %d deviations are given; each mean needs one, and a mean of 0 is written "
+                          "HAUL_ZERO",
+                          means, deviations);
+    for (int i = 0; i < means || i < deviations; i++) {
+        double mean = o->mean[i], deviation = o->deviation[i];
+        if ((means && mean == 0) || !isfinite(mean))
+            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "mean", "mean %d is %g; write HAUL_ZERO for 0", i, mean);
+        if (deviations && !(deviation > 0 && isfinite(deviation)))
+            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation", "deviation %d is %g; it must be positive", i,
+                              haul__option(deviation, 0));
+    }
+    return HAUL_OK;
+}
+
+haul_transform *haul_normalise_with(const haul_normalise_options *o)
+{
+    if (!o) {
+        haul__fail_null(NEW, "options");
+        return NULL;
+    }
+    int means = given(o->mean), deviations = given(o->deviation);
+    int channels = means > deviations ? means : deviations ? deviations : 1;
+    if (check(o, means, deviations) != HAUL_OK)
+        return NULL;
+    normalisation *n = haul__named_new(sizeof *n + (size_t)channels * sizeof *n->of, o->fields, plan, NEW);
+    if (!n)
+        return NULL;
+    n->channels = channels;
+    for (int i = 0; i < channels; i++)
+        haul__normaliser_init(&n->of[i], haul__option(o->mean[i], 0.5), haul__option(o->deviation[i], 0.5));
+    return haul__named_transform(n, apply);
+}

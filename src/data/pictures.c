@@ -1,0 +1,246 @@
+/* Random crop and flip of the last two dimensions of fields, whatever their dtype, and conversion of dtypes. */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "core/tensor.h"
+#include "data/fields.h"
+#include "data/transform.h"
+
+#define CROP    "haul_random_crop"
+#define FLIP    "haul_random_flip"
+#define CONVERT "haul_convert"
+
+/* A value as planes of rows. */
+typedef struct planes {
+    int64_t count, height, width;
+    size_t  element; /* bytes */
+} planes;
+
+static planes planes_of(const haul_value *value)
+{
+    const haul_shape *s = &value->shape;
+    planes            p = {.count = 1, .height = 1, .width = 1, .element = haul__dtype_size(value->dtype)};
+    if (s->ndim >= 1)
+        p.width = s->dims[s->ndim - 1];
+    if (s->ndim >= 2)
+        p.height = s->dims[s->ndim - 2];
+    for (int d = 0; d < s->ndim - 2; d++)
+        p.count *= s->dims[d];
+    return p;
+}
+
+/* ---- crop ---- */
+
+typedef struct crop {
+    haul__named named;
+    int64_t     padding;
+} crop;
+
+static haul_status plan_crop(const void *context, haul_field *field)
+{
+    (void)context;
+    if (field->shape.ndim >= 2)
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, CROP, "fields", "%s has %d dimensions; a picture has at least 2", field->name,
+                      field->shape.ndim);
+}
+
+/* Row y of a plane moved by (dy, dx), with zeros where there is nothing. */
+static void shifted_row(const planes *p, const uint8_t *plane, int64_t y, int64_t dx, uint8_t *out)
+{
+    int64_t first = dx < 0 ? -dx : 0, last = dx > 0 ? p->width - dx : p->width;
+    if (y < 0 || y >= p->height || first >= last) {
+        memset(out, 0, (size_t)p->width * p->element);
+        return;
+    }
+    memset(out, 0, (size_t)first * p->element);
+    memcpy(out + (size_t)first * p->element, plane + (size_t)(y * p->width + first + dx) * p->element,
+           (size_t)(last - first) * p->element);
+    memset(out + (size_t)last * p->element, 0, (size_t)(p->width - last) * p->element);
+}
+
+static haul_status apply_crop(void *context, haul_example *e)
+{
+    const crop *c = context;
+    const char *names = c->named.names;
+    uint64_t    places = 2 * (uint64_t)c->padding + 1;
+    int64_t     dy = (int64_t)haul_draw_below(&e->draws, places) - c->padding;
+    int64_t     dx = (int64_t)haul_draw_below(&e->draws, places) - c->padding;
+    for (int f; (f = haul__named_next(&names, e)) >= 0;) {
+        planes         p = planes_of(&e->fields[f]);
+        const uint8_t *in = e->fields[f].data;
+        uint8_t       *out = haul_example_resize(e, f, e->fields[f].dtype, e->fields[f].shape);
+        if (!out)
+            return haul_error_status();
+        for (int64_t plane = 0; plane < p.count; plane++, in += (size_t)(p.height * p.width) * p.element)
+            for (int64_t y = 0; y < p.height; y++, out += (size_t)p.width * p.element)
+                shifted_row(&p, in, y + dy, dx, out);
+    }
+    return HAUL_OK;
+}
+
+haul_transform *haul_random_crop(const char *fields, int64_t padding)
+{
+    if (padding < 0 || padding > INT32_MAX) {
+        haul__fail(HAUL_INVALID_ARGUMENT, CROP, "padding", "padding is %lld; it must be from 0 to %d",
+                   (long long)padding, INT32_MAX);
+        return NULL;
+    }
+    crop *c = haul__named_new(sizeof *c, fields, plan_crop, CROP);
+    if (!c)
+        return NULL;
+    c->padding = padding;
+    return haul__named_transform(c, apply_crop);
+}
+
+/* ---- flip ---- */
+
+static haul_status plan_flip(const void *context, haul_field *field)
+{
+    (void)context;
+    if (field->shape.ndim >= 1)
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, FLIP, "fields", "%s is 0-d and cannot be mirrored", field->name);
+}
+
+static void mirror(uint8_t *row, int64_t width, size_t element)
+{
+    uint8_t kept[8];
+    for (int64_t i = 0, k = width - 1; i < k; i++, k--) {
+        uint8_t *a = row + (size_t)i * element, *b = row + (size_t)k * element;
+        memcpy(kept, a, element);
+        memcpy(a, b, element);
+        memcpy(b, kept, element);
+    }
+}
+
+static void mirror_bytes(uint8_t *row, int64_t width)
+{
+    for (int64_t i = 0, k = width - 1; i < k; i++, k--) {
+        uint8_t byte = row[i];
+        row[i] = row[k];
+        row[k] = byte;
+    }
+}
+
+static haul_status apply_flip(void *context, haul_example *e)
+{
+    const haul__named *named = context;
+    const char        *names = named->names;
+    if (!(haul_draw_bits(&e->draws) & 1))
+        return HAUL_OK;
+    for (int f; (f = haul__named_next(&names, e)) >= 0;) {
+        planes   p = planes_of(&e->fields[f]);
+        uint8_t *row = e->fields[f].data;
+        for (int64_t y = 0; y < p.count * p.height; y++, row += (size_t)p.width * p.element)
+            if (p.element == 1)
+                mirror_bytes(row, p.width);
+            else
+                mirror(row, p.width, p.element);
+    }
+    return HAUL_OK;
+}
+
+haul_transform *haul_random_flip(const char *fields)
+{
+    haul__named *named = haul__named_new(sizeof *named, fields, plan_flip, FLIP);
+    return named ? haul__named_transform(named, apply_flip) : NULL;
+}
+
+/* ---- convert ---- */
+
+typedef struct conversion {
+    haul__named named;
+    haul_dtype  to;
+} conversion;
+
+/* Has `to` all values of `from`, up to the rounding of floats? */
+static bool holds(haul_dtype to, haul_dtype from)
+{
+    if (haul_dtype_is_float(to) || to == from || from == HAUL_BOOL)
+        return true;
+    if (!haul_dtype_is_integer(to) || !haul_dtype_is_integer(from))
+        return false;
+    return haul_dtype_bits(to) > haul_dtype_bits(from) && to != HAUL_U8;
+}
+
+static haul_status plan_convert(const void *context, haul_field *field)
+{
+    const conversion *c = context;
+    if (!holds(c->to, field->dtype))
+        return haul__fail(HAUL_DTYPE, CONVERT, "dtype", "%s is %s, and %s does not have all of its values", field->name,
+                          haul_dtype_name(field->dtype), haul_dtype_name(c->to));
+    field->dtype = c->to;
+    return HAUL_OK;
+}
+
+/* Integers as they are, floats as double: between the two every value that can be asked for passes exactly. */
+static int64_t load_integer(haul_dtype dtype, const uint8_t *in)
+{
+    switch (dtype) {
+    case HAUL_I8: return *(const int8_t *)in;
+    case HAUL_I16: return *(const int16_t *)(const void *)in;
+    case HAUL_I32: return *(const int32_t *)(const void *)in;
+    case HAUL_I64: return *(const int64_t *)(const void *)in;
+    default: return *in;
+    }
+}
+
+static double load_float(haul_dtype dtype, const uint8_t *in)
+{
+    switch (dtype) {
+    case HAUL_F32: return *(const float *)(const void *)in;
+    case HAUL_F64: return *(const double *)(const void *)in;
+    default: return haul__half_decode(dtype, *(const uint16_t *)(const void *)in);
+    }
+}
+
+static void convert_element(haul_dtype from, const uint8_t *in, haul_dtype to, uint8_t *out)
+{
+    if (haul_dtype_is_float(from)) {
+        haul__element_store(to, load_float(from, in), out);
+        return;
+    }
+    int64_t value = load_integer(from, in);
+    if (to == HAUL_I64)
+        memcpy(out, &value, sizeof value);
+    else if (to == HAUL_F32)
+        memcpy(out, &(float){(float)value}, sizeof(float)); /* rounded once */
+    else
+        haul__element_store(to, (double)value, out);
+}
+
+static haul_status apply_convert(void *context, haul_example *e)
+{
+    const conversion *c = context;
+    const char       *names = c->named.names;
+    for (int f; (f = haul__named_next(&names, e)) >= 0;) {
+        haul_dtype     from = e->fields[f].dtype;
+        planes         p = planes_of(&e->fields[f]);
+        const uint8_t *in = e->fields[f].data;
+        size_t         width = haul__dtype_size(from);
+        uint8_t       *out = from == c->to ? NULL : haul_example_resize(e, f, c->to, e->fields[f].shape);
+        if (from == c->to)
+            continue;
+        if (!out)
+            return haul_error_status();
+        for (int64_t i = 0; i < p.count * p.height * p.width; i++)
+            convert_element(from, in + (size_t)i * width, c->to, out + (size_t)i * haul__dtype_size(c->to));
+    }
+    return HAUL_OK;
+}
+
+haul_transform *haul_convert(const char *fields, haul_dtype dtype)
+{
+    if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
+        haul__fail(HAUL_DTYPE, CONVERT, "dtype", "no valid dtype is given");
+        return NULL;
+    }
+    conversion *c = haul__named_new(sizeof *c, fields, plan_convert, CONVERT);
+    if (!c)
+        return NULL;
+    c->to = dtype;
+    return haul__named_transform(c, apply_convert);
+}
