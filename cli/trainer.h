@@ -7,6 +7,7 @@
 #include "options.h"
 #include "report.h"
 #include "run_folder.h"
+#include "source.h"
 
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run;

@@ -41,6 +41,8 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
           "haul_example_function *": "NULL", "haul_transform *const *": "one_in(r, 40) ? NULL : r->transforms",
+          "haul_dataset *const *": "one_in(r, 40) ? NULL : r->datasets",
+          "haul_dataset **": "one_in(r, 40) ? NULL : r->parts",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
           "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
 LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver
@@ -81,6 +83,8 @@ def value(type_name, name, structs, enums):
     """An expression for a parameter or an option."""
     if type_name == "int":
         return "length(r)" if name in LENGTHS else "(int)integer(r)"
+    if name == "index_count":
+        return "length(r)"
     if type_name in VALUES:
         return VALUES[type_name]
     plain = re.sub(r"^const ", "", type_name)

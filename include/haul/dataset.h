@@ -100,6 +100,43 @@ HAUL_API haul_dataset *haul_dataset_new(const haul_dataset_source *source);
 HAUL_API haul_dataset *haul_dataset_from_named(const haul_named_tensor *tensors, int count);
 HAUL_API haul_dataset *haul_dataset_from_tensors(haul_tensor *x, haul_tensor *y);
 
+/* ---- parts and sums of datasets: each holds the datasets it is made of, whose count must be known ---- */
+
+/* The examples of these indices, in this order; an index may occur more than once. */
+HAUL_API haul_dataset *haul_dataset_subset(haul_dataset *dataset, const int64_t *indices, int64_t index_count);
+
+/* Cut a dataset at random into parts that share no example: haul_dataset_split(parts, dataset, .fractions = {0.8, 0.2},
+ * .seed = 1). Either the fractions, which add up to 1, or the counts, which add up to the dataset's, say how many parts
+ * there are; examples that fractions leave over go to the first parts, one each. parts[] gets a dataset for each. With
+ * the same seed the parts are the same. On failure nothing is made, and parts[] is left alone. */
+#define HAUL_MAX_PARTS 16
+typedef struct HAUL__DESIGNATED haul_dataset_split_options {
+    haul_dataset *dataset; /* positional */
+    HAUL__GUARD
+    double   fractions[HAUL_MAX_PARTS];
+    int64_t  counts[HAUL_MAX_PARTS];
+    uint64_t seed;
+    bool     in_order; /* do not shuffle: the first part has the first examples */
+} haul_dataset_split_options;
+#define haul_dataset_split(parts, ...)                                                                                 \
+    haul_dataset_split_with(parts, HAUL__OPTIONS(haul_dataset_split_options, .dataset = __VA_ARGS__))
+HAUL_API haul_status haul_dataset_split_with(haul_dataset **parts, const haul_dataset_split_options *options);
+
+/* One dataset after the other. All must have the same fields: names, dtypes, shapes and classes. */
+HAUL_API haul_dataset *haul_dataset_concat_list(haul_dataset *const *datasets, int count);
+#ifdef __cplusplus
+extern "C++" {
+template <size_t N> haul_dataset *haul__concat(haul_dataset *const (&datasets)[N])
+{
+    return haul_dataset_concat_list(datasets, static_cast<int>(N));
+}
+}
+#define haul_dataset_concat(...) haul__concat({__VA_ARGS__})
+#else
+#define haul_dataset_concat(...)                                                                                       \
+    haul_dataset_concat_list((haul_dataset *const[]){__VA_ARGS__}, HAUL__COUNT(haul_dataset *const, __VA_ARGS__))
+#endif
+
 /* ---- pictures: x u8 [3, height, width], y i64 [], a class index ---- */
 
 /* CIFAR-10's binary files (data_batch_1.bin ... test_batch.bin) in `directory` or its cifar-10-batches-bin. */

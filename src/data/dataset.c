@@ -209,11 +209,11 @@ static int count_fields(const haul_dataset_source *source)
     return count;
 }
 
-static haul_status check_source(const haul_dataset_source *source, const char *operation)
+static haul_status check_source(const haul_dataset_source *source, haul__dataset_kind kind, const char *operation)
 {
     if (!source->read)
         return haul__fail_null(operation, "read");
-    if (source->count < 0 && source->count != HAUL_UNKNOWN)
+    if (source->count < 0 && (source->count != HAUL_UNKNOWN || kind != HAUL__READ_EACH))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "%lld examples", (long long)source->count);
     return HAUL_OK;
 }
@@ -221,7 +221,7 @@ static haul_status check_source(const haul_dataset_source *source, const char *o
 haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__dataset_kind kind, const char *operation)
 {
     haul_dataset *d = NULL;
-    if (check_source(source, operation) == HAUL_OK)
+    if (check_source(source, kind, operation) == HAUL_OK)
         d = new_dataset(source->fields, count_fields(source), source->count, source->name, operation);
     if (!d) {
         close_source(source);

@@ -28,14 +28,14 @@ typedef struct place {
 } place;
 
 struct haul_loader {
-    haul__object object;
-    haul__recipe recipe;
-    haul__order  order;
+    haul__object   object;
+    haul__recipe   recipe;
+    haul__order    order;
     haul__sequence stream;
-    bool         dry; /* made in a dry run: batches have shapes and no examples, and nobody works ahead */
-    int          workers;
-    int64_t      batches; /* in an epoch; without a known count INT64_MAX until its end is reached */
-    haul_batch  *current;
+    bool           dry; /* made in a dry run: batches have shapes and no examples, and nobody works ahead */
+    int            workers;
+    int64_t        batches; /* in an epoch; without a known count INT64_MAX until its end is reached */
+    haul_batch    *current;
 
     bool        started; /* an epoch is under way, or was read to its end */
     haul_status status;  /* how the last haul_loader_next ended */

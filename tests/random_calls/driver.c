@@ -33,6 +33,7 @@ typedef struct run {
     int               axes[LIST];
     int64_t           numbers[LIST];
     haul_transform   *transforms[LIST];
+    haul_dataset     *datasets[LIST], *parts[16];
     const char       *texts[LIST];
     long long         calls, failures;
     bool              done[CALLS];              /* which functions succeeded */
@@ -164,6 +165,7 @@ static void fill_lists(run *r)
         r->axes[i] = (int)integer(r);
         r->numbers[i] = integer(r) + 2 * i;
         r->transforms[i] = object(r, TRANSFORM);
+        r->datasets[i] = object(r, DATASET);
     }
 }
 
