@@ -92,17 +92,24 @@ bool haul__thread_hold(haul__object_setting which, void *object)
     return true;
 }
 
-/* Set the thread's settings back, and let go of what the scope held for them. */
-static inline void restore(haul__context *context, const haul_scope *scope)
+/* Does the scope hold objects for the thread's settings? As a rule it does not. */
+static inline bool holds(const haul__context *context, const haul_scope *scope)
 {
-    void *over[HAUL__OBJECT_SETTINGS];
+    uintptr_t different = 0;
     for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
-        over[i] = context->state.held[i] == scope->saved.held[i] ? NULL : context->state.held[i];
-    context->state = scope->saved;
-    context->innermost = scope->outer;
-    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
-        if (__builtin_expect(over[i] != NULL, 0))
-            haul__object_release(over[i]);
+        different |= (uintptr_t)context->state.held[i] ^ (uintptr_t)scope->saved.held[i];
+    return __builtin_expect(different != 0, 0);
+}
+
+/* Let go of them, and set them back. */
+static void release_held(haul__context *context, const haul_scope *scope)
+{
+    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++) {
+        void *over = context->state.held[i];
+        context->state.held[i] = scope->saved.held[i];
+        if (over != scope->saved.held[i])
+            haul__object_release(over);
+    }
 }
 
 /* Close the innermost scope. What its objects do when they are destroyed may open scopes or make objects: the latter
@@ -117,7 +124,10 @@ static void pop_innermost(haul__context *context)
             haul__life_event(object, HAUL__POPPED, scope);
         haul__object_release(object);
     }
-    restore(context, scope);
+    if (holds(context, scope))
+        release_held(context, scope);
+    context->state = scope->saved;
+    context->innermost = scope->outer;
     if (scope->memory == HAUL__SCOPE_SMALL)
         haul__small_free(scope, sizeof *scope);
     else if (scope->memory == HAUL__SCOPE_TRACED)
@@ -133,7 +143,7 @@ static bool is_open(const haul_scope *scope)
     return false;
 }
 
-haul_status haul__scope_check(const haul_scope *scope, const char *operation)
+static inline haul_status check_open(const haul_scope *scope, const char *operation)
 {
     if (!scope)
         return haul__fail_null(operation, "scope");
@@ -142,6 +152,11 @@ haul_status haul__scope_check(const haul_scope *scope, const char *operation)
     return haul__fail(HAUL_STATE, operation, "scope",
                       "the scope is not open on this thread: it was popped already, or pushed by another thread; pop "
                       "each scope once, on the thread that pushed it");
+}
+
+haul_status haul__scope_check(const haul_scope *scope, const char *operation)
+{
+    return check_open(scope, operation);
 }
 
 static void pop_to(haul_scope *scope)
@@ -160,7 +175,7 @@ haul_status haul_scope_pop(haul_scope *scope)
 {
     if (!scope)
         return HAUL_OK;
-    haul_status status = haul__scope_check(scope, "haul_scope_pop");
+    haul_status status = check_open(scope, "haul_scope_pop");
     if (status == HAUL_OK)
         pop_to(scope);
     return status;
@@ -224,7 +239,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
 
 void *haul_scope_return(haul_scope *scope, void *result)
 {
-    if (haul__scope_check(scope, "haul_scope_return") != HAUL_OK)
+    if (check_open(scope, "haul_scope_return") != HAUL_OK)
         return NULL;
     if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
         result = NULL;

@@ -296,9 +296,30 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     return block_new(a, bin, bytes, needed, origin);
 }
 
-static haul__block *block_find(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget, bool needed,
-                               const char *origin)
+/* Count a block for the limits of the thread's scopes. */
+static bool charge(struct haul__allocator *a, haul__budget *budget, int bin, size_t bytes, bool needed,
+                   const char *origin)
 {
+    const haul__budget *over = haul__budget_charge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
+    if (over && needed)
+        fail_over(a, over, bytes, origin);
+    return !over;
+}
+
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+{
+    int           bin = haul__bin_of(bytes, a->pinned);
+    haul__budget *budget = haul__budget_now();
+    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
+        fail_full(a, bytes, origin);
+        return NULL;
+    }
+    if (__builtin_expect(budget != NULL, 0)) {
+        if (a->pinned)
+            budget = NULL;
+        else if (!charge(a, budget, bin, bytes, needed, origin))
+            return NULL;
+    }
     haul__spin_lock(&a->lock);
     haul__block *block = take_free(a, bin);
     if (block) {
@@ -316,38 +337,10 @@ static haul__block *block_find(struct haul__allocator *a, int bin, size_t bytes,
         haul__spin_lock(&a->lock);
         go_live(a, block, false);
         haul__spin_unlock(&a->lock);
+    } else if (budget) {
+        haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
     }
     return block;
-}
-
-/* The same within the limits of the thread's scopes. */
-static haul__block *block_find_within(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget,
-                                      bool needed, const char *origin)
-{
-    const int64_t size = (int64_t)haul__bin_bytes(bin);
-    haul__budget *over = haul__budget_charge(budget, a->device, size, false);
-    if (over) {
-        if (needed)
-            fail_over(a, over, bytes, origin);
-        return NULL;
-    }
-    haul__block *block = block_find(a, bin, bytes, budget, needed, origin);
-    if (!block)
-        haul__budget_discharge(budget, a->device, size, false);
-    return block;
-}
-
-static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
-{
-    int           bin = haul__bin_of(bytes, a->pinned);
-    haul__budget *budget = a->pinned ? NULL : haul__budget_now();
-    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
-        fail_full(a, bytes, origin);
-        return NULL;
-    }
-    if (__builtin_expect(budget != NULL, 0))
-        return block_find_within(a, bin, bytes, budget, needed, origin);
-    return block_find(a, bin, bytes, NULL, needed, origin);
 }
 
 static void block_put(haul__block *block)
