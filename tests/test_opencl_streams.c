@@ -125,10 +125,13 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
     OK(table->alloc(device, ROOM * sizeof *got, &z));
     OK(table->stream_open(device, &s.queue));
     for (int gpu = 0; gpu < 2; gpu++) {
-        haul__unit unit = {gpu ? "test_grid" : "test_runs",
-                           "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
-                           "KERNEL1(bump, axpy_params, T, z) { FOR_ITEMS(i) STORE(z, i, LOAD(z, i) + p.scale); }\n",
-                           "bump", HAUL_I32};
+        haul__unit unit = {
+            .name = gpu ? "test_grid" : "test_runs",
+            .text = "typedef struct axpy_params { I64 items; I32 scale, offset; } axpy_params;\n"
+                    "KERNEL1(bump, axpy_params, T, z) { FOR_ITEMS(i) STORE(z, i, LOAD(z, i) + p.scale); }\n",
+            .kernel = "bump",
+            .dtype = HAUL_I32,
+        };
         haul__kernel kernel;
 
         d->chunked = !gpu;
