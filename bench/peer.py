@@ -115,6 +115,21 @@ def conv(passes, n, c_in, size, c_out, kernel, stride, padding):
     return repeat(lambda: torch.autograd.grad(forward(), (x, weight, bias), dy))
 
 
+def indexing(work, both=False, picks_rows=False):
+    """On x [rows, columns] and indices into its rows, or `count` into each of them; `both`: the gradient, too."""
+
+    def open_sizes(rows, columns, count=0):
+        torch.set_num_threads(2)
+        x = torch.randn(rows, columns, requires_grad=both)
+        at = torch.randint(0, rows if picks_rows else columns, (count,) if picks_rows else (rows, count))
+        seed = torch.ones(*at.shape, columns) if picks_rows else torch.ones(*at.shape)
+        if both:
+            return repeat(lambda: torch.autograd.grad(work(x, at, seed), x, seed))
+        return repeat(lambda: work(x, at, seed))
+
+    return open_sizes
+
+
 class Pictures(torch.utils.data.Dataset):
     """What torchvision's CIFAR10 does with ToTensor, Normalize and perhaps RandomCrop and RandomHorizontalFlip."""
 
@@ -169,7 +184,21 @@ CASES = {
 
 
 # Cases whose names go on with their numbers, "matmul 64 120 400 0 1".
-FAMILIES = {"matmul": matmul, "conv": conv, "loader": loader}
+FAMILIES = {
+    "matmul": matmul,
+    "conv": conv,
+    "loader": loader,
+    "embedding": indexing(lambda x, at, seed: F.embedding(at, x), picks_rows=True),
+    "embedding_grad": indexing(lambda x, at, seed: F.embedding(at, x), both=True, picks_rows=True),
+    "gather": indexing(lambda x, at, seed: x.gather(1, at)),
+    "gather_grad": indexing(lambda x, at, seed: x.gather(1, at), both=True),
+    "scatter_add": indexing(lambda x, at, seed: x.scatter_add(1, at, seed)),
+    "cumsum_rows": indexing(lambda x, at, seed: x.cumsum(1)),
+    "cumsum_columns": indexing(lambda x, at, seed: x.cumsum(0)),
+    "max_with_indices": indexing(lambda x, at, seed: x.max(1)),
+    "sort": indexing(lambda x, at, seed: x.sort(1)),
+    "sort_columns": indexing(lambda x, at, seed: x.sort(0)),
+}
 
 
 def open_case(name):

@@ -92,6 +92,26 @@ static void order(haul_device *device)
         want += all[i];
     haul_tensor *sum = haul_scatter_add(haul_cast(zeros, HAUL_F32), 0, index, terms);
     assert_close(sum, (double[]){want, 0}, 2, 0, "in order");
+
+    /* lines of many indices to few places, against the same on the CPU */
+    haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(3, 7), 1, NULL);
+    haul_tensor *source = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(3, 500), 2, NULL);
+    haul_tensor *places = haul_cast(haul_mul_scalar(haul_abs(source), 3.4), HAUL_I64), *all_in[] = {x, places, source};
+    haul_tensor *here = haul_scatter_add(x, 1, places, source), *table = haul_set_requires_grad(haul_clone(x), true),
+                *g;
+    for (int i = 0; i < 3; i++)
+        all_in[i] = haul_to(all_in[i], device);
+    assert_equal_bits(haul_scatter_add(all_in[0], 1, all_in[1], all_in[2]), haul_to(here, device), "many to few");
+    haul_tensor *row = haul_select(places, 0, 1), *seed = haul_stack((haul_tensor *[]){source, source}, 2, 0);
+    seed = haul_select(haul_transpose(seed, 0, 2), 2, 0);
+    assert_succeeded(haul_grad(haul_index_select(haul_transpose(table, 0, 1), 0, row), &table, 1, &g, .seed = seed),
+                     "cpu");
+    table = haul_set_requires_grad(haul_to(x, device), true);
+    haul_tensor *there;
+    assert_succeeded(haul_grad(haul_index_select(haul_transpose(table, 0, 1), 0, haul_to(row, device)), &table, 1,
+                               &there, .seed = haul_to(seed, device)),
+                     "device");
+    assert_equal_bits(there, haul_to(g, device), "many rows to few");
 }
 
 static void test_indexing__order_of_additions(void **state)

@@ -1,12 +1,14 @@
 /* Gather, which picks an element for each index, and scatter_add, which adds elements up where indices point.
  *
  * Each is the gradient of the other. In a scatter the elements of one line along the axis are the work of one item,
- * which adds them in the order of the indices: no two items write to the same element. */
+ * which adds them in the order of the indices: no two items write to the same element. Where there are few lines, GPUs
+ * sort the indices, and an item adds up the elements of one index, in the same order. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index.h"
+#include "ops/sort.h"
 
 // clang-format off
 /* kernel text begins */
@@ -51,23 +53,57 @@ KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
     }
 }
 
-/* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. */
+FUNC void scatter_one(GLOBAL T *sums, I64 to, I64 step, A value)
+{
+    if (to >= 0) STORE(sums, to * step, LOAD(sums, to * step) + value);
+}
+
+/* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. Lines that lie side by side are taken
+ * together. */
 KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32, fault)
 {
     const int last = p.ndim - 1;
+    const I64 length = p.length, size = p.size, to_step = p.along[0], at_step = p.along[1], step = p.along[2];
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
-        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
-        for (I64 k = 0; k < p.length; k++) {
-            for (I64 j = 0; j < row; j++) {
-                const I64 from = at[1] + j * p.strides[1][last] + k * p.along[1];
-                const I64 to = CHECKED_INDEX(fault, p.check, from - p.offsets[1], index[from], p.size);
-                if (to < 0) continue;
-                GLOBAL T *sum = y + at[0] + j * p.strides[0][last] + to * p.along[0];
-                STORE(sum, 0, LOAD(sum, 0) + LOAD(source, at[2] + j * p.strides[2][last] + k * p.along[2]));
+        const I64 room = gather_at(&p, i, at), row = CHUNKED && p.strides[0][last] == 1 ? least(room, ITEMS_END - i) : 1;
+        const I64 position = at[1] - p.offsets[1];
+        GLOBAL T *sums = y + at[0];
+        GLOBAL const I64 *which = index + at[1];
+        GLOBAL const T *v = source + at[2];
+        if (row == 1)
+            for (I64 k = 0; k < length; k++) {
+                const I64 to = CHECKED_INDEX(fault, p.check, position + k * at_step, which[k * at_step], size);
+                scatter_one(sums, to, to_step, LOAD(v, k * step));
             }
-        }
+        else
+            for (I64 k = 0; k < length; k++, which += at_step, v += step)
+                for (I64 j = 0; j < row; j++) {
+                    const I64 from = j * p.strides[1][last];
+                    const I64 to = CHECKED_INDEX(fault, p.check, position + k * at_step + from, which[from], size);
+                    scatter_one(sums + j, to, to_step, LOAD(v, j * p.strides[2][last]));
+                }
         i += ITEMS_STEP(row);
+    }
+}
+
+/* The same of dense lines whose indices are sorted: an item adds up the elements whose indices are equal. `order` says
+ * where in their line they were. */
+KERNEL5(scatter_runs, gather_params, T, y, const I64, sorted, const I64, order, const T, source, U32, fault)
+{
+    FOR_ITEMS(i) {
+        const I64 line = QUOTIENT(i, p.length), first = line * p.length, value = sorted[i];
+        if (i > first && sorted[i - 1] == value) continue;
+        const I64 to = CHECKED_INDEX(fault, p.check, first + order[i], value, p.size);
+        if (to < 0) continue;
+        I64 at[3];
+        gather_at(&p, line, at);
+        GLOBAL const T *v = source + at[2];
+        A s = LOAD(y, at[0] + to * p.along[0]);
+        for (I64 j = i; j < first + p.length && sorted[j] == value; j++) {
+            s += LOAD(v, order[j] * p.along[2]);
+        }
+        STORE(y, at[0] + to * p.along[0], s);
     }
 }
 
@@ -89,7 +125,8 @@ KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
 /* kernel text ends */
 // clang-format on
 
-enum { GRAIN = 8192 };
+/* FEW_LINES of more than FEW elements keep a GPU busy. */
+enum { GRAIN = 8192, FEW_LINES = 8192, FEW = 64 };
 
 /* ---- launches ---- */
 
@@ -140,12 +177,31 @@ static gather_params describe(const haul_tensor *into, const haul_tensor *index,
     return p;
 }
 
+/* Too few lines for a GPU, whose indices are put in order then. */
+static bool has_few_lines(const haul__call *c, const gather_params *p)
+{
+    return c->device->properties.kind == HAUL_KIND_GPU && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW;
+}
+
+static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, gather_params p)
+{
+    haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
+    haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);
+    if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.length, false))
+        return haul_error_status();
+    p.items = index->count;
+    return haul__launch_checked(c, HAUL__K_scatter_runs, y->dtype, &y, 1, (haul_tensor *[]){sorted, order, source}, 3,
+                                &p, sizeof p, p.items, GRAIN);
+}
+
 /* source to where it belongs in y, whose elements are set. */
 static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, int axis,
                           uint32_t check)
 {
     gather_params p = describe(y, index, source, axis, true);
     p.check = check;
+    if (has_few_lines(c, &p))
+        return add_runs(c, y, index, source, p);
     return haul__launch_checked(c, HAUL__K_scatter_add, y->dtype, &y, 1, (haul_tensor *[]){index, source}, 2, &p,
                                 sizeof p, p.items, 1 + GRAIN / (p.length + 1));
 }

@@ -1,12 +1,15 @@
 /* index_select and its gradient, without atomics.
  *
- * The gradient adds up the rows of g that were taken from the same row of x. A first kernel, one work item, threads a
- * list through the indices for each row of x, in ascending order; a second one follows the lists, so that each element
- * of the result is the work of one item, in an order that the indices fix. */
+ * The gradient adds up the rows of g that were taken from the same row of x. A first kernel threads a list through the
+ * indices for each row of x, in ascending order: one work item does, or on GPUs one for each index, behind a sort. A
+ * second one follows the lists, so that each element of the result is the work of one item, in an order that the
+ * indices fix. */
 #include "ops/index.h"
 
+#include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/sort.h"
 
 // clang-format off
 /* kernel text begins */
@@ -59,6 +62,17 @@ KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
             head[p.size + i] = head[r];
             head[r] = i;
         }
+    }
+}
+
+/* The same lists from sorted indices, an index an item; `order` says where they stand, and links is -1 so far. */
+KERNEL4(index_link_sorted, index_params, I64, links, const I64, sorted, const I64, order, U32, fault)
+{
+    FOR_ITEMS(i) {
+        const I64 at = order[i], value = sorted[i], r = CHECKED_INDEX(fault, p.check, at, value, p.size);
+        if (r < 0) continue;
+        if (i == 0 || sorted[i - 1] != value) links[p.offsets[0] + r] = at;
+        if (i + 1 < p.count && sorted[i + 1] == value) links[p.offsets[0] + p.size + at] = order[i + 1];
     }
 }
 
@@ -116,19 +130,33 @@ static haul_status backward_infer(haul__call *c)
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
+/* The lists, by one item, or on GPUs, where that would take long, by many. */
+static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *index, haul_dtype dtype, index_params p)
+{
+    p.offsets[0] = links->offset;
+    p.offsets[1] = index->offset;
+    p.items = 1;
+    if (c->device->properties.kind != HAUL_KIND_GPU)
+        return haul__launch_checked(c, HAUL__K_index_link, dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1);
+    haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
+    haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);
+    if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.count, false) ||
+        haul__fill_elements(links, -1, c->operation->name))
+        return haul_error_status();
+    p.items = p.count;
+    return haul__launch_checked(c, HAUL__K_index_link_sorted, dtype, &links, 1, (haul_tensor *[]){sorted, order}, 2, &p,
+                                sizeof p, p.items, GRAIN);
+}
+
 static haul_status backward_compute(haul__call *c)
 {
     haul_tensor            *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
     const index_attributes *a = haul__attributes(c);
-    index_params            p = {.items = 1, .count = index->count, .skip = a->skip}; /* one item threads the lists */
+    index_params            p = {.count = index->count, .skip = a->skip};
     split(&p, &dx->shape, a->axis);
     p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
     haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
-    if (!links)
-        return haul_error_status();
-    p.offsets[0] = links->offset;
-    p.offsets[1] = index->offset;
-    if (haul__launch_checked(c, HAUL__K_index_link, g->dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1))
+    if (!links || link_indices(c, links, index, g->dtype, p))
         return haul_error_status();
     p.items = dx->count;
     p.offsets[0] = dx->offset;

@@ -62,16 +62,6 @@ FUNC sort_key SORT_KEY(A x)
 #define SORT_KEY(x) ((sort_key)(x) ^ SORT_TOP)
 #endif
 
-FUNC void sort_insert(GLOBAL sort_item *items, I64 n)
-{
-    for (I64 j = 1; j < n; j++) {
-        const sort_item item = items[j];
-        I64 k = j;
-        for (; k > 0 && SORT_LESS(item, items[k - 1]); k--) items[k] = items[k - 1];
-        items[k] = item;
-    }
-}
-
 #if CHUNKED
 /* By the digits of the keys, the lowest first; those in which all keys agree are left out. */
 FUNC void sort_radix(GLOBAL sort_item *items, GLOBAL sort_item *other, I64 n)
@@ -98,22 +88,26 @@ FUNC void sort_radix(GLOBAL sort_item *items, GLOBAL sort_item *other, I64 n)
     if (from == other)
         for (I64 j = 0; j < n; j++) items[j] = other[j];
 }
-#else
-#define sort_radix(items, other, n) sort_insert(items, n)
 #endif
 
-/* items = those of x, each block in order; an item of work is a block. */
+/* items = those of x, each block in order: an item of work is a block. */
 KERNEL3(sort_blocks, sort_params, sort_item, items, sort_item, other, const T, x)
 {
     FOR_ITEMS(i) {
         const I64 row = QUOTIENT(i, p.parts), first = (i - row * p.parts) * p.run, at = row * p.length + first;
         const I64 n = least(p.length - first, p.run);
+        GLOBAL sort_item *own = items + at;
         for (I64 j = 0; j < n; j++) {
             const sort_key key = SORT_KEY(LOAD(x, p.offsets[0] + at + j));
-            items[at + j] = SORT_ITEM(p.descending ? (sort_key)~key : key, first + j);
+            const sort_item item = SORT_ITEM(p.descending ? (sort_key)~key : key, first + j);
+            I64 k = j;
+            if (!CHUNKED || n <= SORT_FEW)
+                for (; k > 0 && SORT_LESS(item, own[k - 1]); k--) own[k] = own[k - 1];
+            own[k] = item;
         }
-        if (n <= SORT_FEW) sort_insert(items + at, n);
-        else sort_radix(items + at, other + at, n);
+#if CHUNKED
+        if (n > SORT_FEW) sort_radix(own, other + at, n);
+#endif
     }
 }
 
