@@ -25,9 +25,8 @@ static haul_custom_operation operation = {
     .name = "swish",
     .operands = {{"x", .saved = true}},
     .results = {{"y"}},
-    .attributes_size = sizeof(double),
     .kernel = &swish_kernel,
-    .numbers = 1, /* the attributes are NUMBER(0) */
+    .numbers = 1, /* a double, beta, is NUMBER(0) */
     .gradient = gradient,
 };
 

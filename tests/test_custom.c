@@ -1,7 +1,7 @@
 /* Operations of a program's own: kernels, host functions and compositions on all devices, dtypes and layouts, their
  * gradients, and that the rest of the library knows them. Descriptors that cannot work: test_custom_errors.c.
  *
- * ctest: cuda; labels=no-tsan */
+ * ctest: cuda */
 #include "support/failure.h"
 #include "support/into.h"
 
@@ -194,6 +194,51 @@ static void test_custom__several_results_and_operands_of_other_dtypes(void **sta
     on_devices(picks);
 }
 
+/* As many buffers as there may be. */
+// clang-format off
+HAUL_KERNEL6(six_kernel, T, sum, T, product, T, third, const T, a, const T, b, const T, c, {
+    FOR_ITEMS(i) {
+        STORE(sum, i, LOAD(a, i) + LOAD(b, i) + LOAD(c, i) + NUMBER(0));
+        STORE(product, i, LOAD(a, i) * LOAD(b, i) * LOAD(c, i) * NUMBER(1));
+        STORE(third, i, LOAD(c, i) + (A)SIZE(7));
+    }
+});
+// clang-format on
+
+static haul_status six_launch(const haul_custom_call *c, haul_kernel_launch *l)
+{
+    assert_true(l->numbers[0] == 100 && l->numbers[1] == 2 && l->items == c->results[0].count);
+    l->sizes[7] = 1000;
+    return HAUL_OK;
+}
+
+static haul_custom_operation six = {.name = "test_six",
+                                    .operands = {{"a"}, {"b"}, {"c"}},
+                                    .results = {{"sum"}, {"product"}, {"third"}},
+                                    .kernel = &six_kernel,
+                                    .numbers = 2,
+                                    .launch = six_launch};
+
+static void sixes(haul_device *device)
+{
+    haul_tensor *in[3], *y[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(2), i + 2), device);
+    assert_int_equal(haul_apply_all(&six, (double[]){100, 2}, in, 3, y), HAUL_OK);
+    assert_close(y[0], (double[]){109, 109}, 2, 0, "the sum");
+    assert_close(y[1], (double[]){48, 48}, 2, 0, "the product");
+    assert_close(y[2], (double[]){1004, 1004}, 2, 0, "the third");
+    assert_int_equal(haul_apply_into(y[0], &six, ((double[]){100, 2}), in[0], in[1], in[2]), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "test_six: the operation has several results"));
+    haul_error_clear();
+}
+
+static void test_custom__a_kernel_has_up_to_six_buffers(void **state)
+{
+    (void)state;
+    on_devices(sixes);
+}
+
 /* ---- host functions ---- */
 
 /* Running sums and the largest, over all elements. */
@@ -254,6 +299,9 @@ static void test_custom__a_host_function_computes_on_the_cpu(void **state)
     assert_close(y[1], (double[]){3}, 1, 0, "the largest");
     x = haul_set_requires_grad(haul_contiguous(x), true);
     assert_int_equal(haul_grad_check(running_sum, &x, 1, &start), HAUL_OK);
+    assert_int_equal(haul_apply_all(&sums, &start, &x, 1, y), HAUL_OK);
+    assert_int_equal(haul_backward(y[1], HAUL_NONE), HAUL_OK); /* no gradient arrives at the other */
+    assert_ptr_equal(haul_tensor_grad(x), HAUL_NONE);
     start = 1e7;
     assert_refused(haul_apply(&sums, &start, x), HAUL_STATE, "test_running: the sum is too large");
     assert_refused(haul_apply(&sums, &start, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_DTYPE,
@@ -420,6 +468,44 @@ static void test_custom__gradients_are_summed_to_what_was_broadcast(void **state
     assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g, .create_graph = true), HAUL_OK);
     assert_true(differentiated);
     haul_scope_pop(scope);
+}
+
+/* One that reads its result. */
+// clang-format off
+HAUL_KERNEL2(exp_kernel, T, y, const T, x, { FOR_ITEMS(i) STORE(y, i, M_EXP(LOAD(x, i))); });
+// clang-format on
+
+static void exp_gradient(haul_custom_gradient *g)
+{
+    assert_ptr_equal(g->saved[0], HAUL_NONE);
+    g->operands[0] = haul_mul(g->results[0], g->saved_results[0]);
+}
+
+static haul_custom_operation exponential = {.name = "test_exp",
+                                            .operands = {{"x"}},
+                                            .results = {{"y", .saved = true}},
+                                            .kernel = &exp_kernel,
+                                            .gradient = exp_gradient};
+
+static haul_tensor *exponentiated(haul_tensor *const *in, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    return haul_apply(&exponential, NULL, in[0]);
+}
+
+static void reads_its_result(haul_device *device)
+{
+    haul_function *f = exponentiated;
+    haul_tensor   *x = haul_set_requires_grad(sample_tensor(device, HAUL_F64, HAUL_SHAPE(3), 1, NULL), true);
+    if (haul_grad_check(exponentiated, &x, 1, NULL) || haul_grad_check(gradient_of, &x, 1, &f))
+        fail_msg("%s", haul_error_message());
+}
+
+static void test_custom__a_gradient_may_read_the_result(void **state)
+{
+    (void)state;
+    on_devices(reads_its_result);
 }
 
 /* ---- what the rest of the library knows ---- */
@@ -651,11 +737,13 @@ int main(void)
         cmocka_unit_test(test_custom__large_kernels_run_in_pieces),
         cmocka_unit_test(test_custom__of_nothing),
         cmocka_unit_test(test_custom__several_results_and_operands_of_other_dtypes),
+        cmocka_unit_test(test_custom__a_kernel_has_up_to_six_buffers),
         cmocka_unit_test(test_custom__a_host_function_computes_on_the_cpu),
         cmocka_unit_test(test_custom__a_composition_is_differentiated_through_its_operations),
         cmocka_unit_test(test_custom__a_composition_may_give_its_operand),
         cmocka_unit_test(test_custom__gradients_are_right_to_second_order),
         cmocka_unit_test(test_custom__gradients_are_summed_to_what_was_broadcast),
+        cmocka_unit_test(test_custom__a_gradient_may_read_the_result),
         cmocka_unit_test(test_custom__the_list_has_it),
         cmocka_unit_test(test_custom__events_name_it),
         cmocka_unit_test(test_custom__estimates_count_it),

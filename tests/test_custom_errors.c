@@ -2,6 +2,7 @@
  * name the operation, on every device, and nothing is registered or changed by them.
  *
  * ctest: cuda */
+#include "core/alloc.h"
 #include "support/failure.h"
 #include "support/into.h"
 
@@ -87,6 +88,10 @@ static void test_custom_errors__descriptors(void **state)
             .launch = plain_launch);
     REFUSED("test_bad: the attributes, of 8 bytes, cannot begin with 2 numbers", GOOD, .kernel = &swish_kernel,
             .attributes_size = 8, .numbers = 2);
+    REFUSED("test_bad: the attributes, of 8 bytes, cannot begin with 1 numbers", GOOD, .host = plain_host,
+            .attributes_size = 8, .numbers = 1);
+    REFUSED("cannot begin with -1 numbers", GOOD, .kernel = &swish_kernel, .numbers = -1);
+    REFUSED("cannot begin with 9 numbers", GOOD, .kernel = &swish_kernel, .numbers = 9);
     REFUSED("test_bad: kernel rms_kernel has 3 buffers, but the operation has 1 results and 1 operands", GOOD,
             .kernel = &rms_kernel);
     REFUSED("test_bad: the kernel is not whole", GOOD, .kernel = &(haul_kernel){.name = "empty"});
@@ -403,6 +408,31 @@ static void test_custom_errors__buffers_have_the_types_of_the_kernel(void **stat
     haul_scope_pop(scope);
 }
 
+/* ---- memory ---- */
+
+static void test_custom_errors__registration_without_memory_changes_nothing(void **state)
+{
+    (void)state;
+    static haul_custom_operation late;
+    int64_t                      failures = 0, blocks = haul__host_blocks();
+    int                          count = haul_operation_count();
+    haul_status                  status;
+    late = rms;
+    late.name = "test_late";
+    do {
+        assert_int_equal(haul__host_blocks(), blocks);
+        assert_int_equal(haul_operation_count(), count);
+        haul_error_clear();
+        haul__fault_plan(HAUL__FAULT_HOST, ++failures);
+        status = haul_custom_register(&late);
+        haul__fault_plan(0, 0);
+        assert_true(status == HAUL_OK || status == HAUL_OUT_OF_MEMORY);
+    } while (status);
+    assert_true(failures > 10);
+    assert_int_equal(haul_operation_count(), count + 1);
+    haul_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_custom_errors__gradients),
         cmocka_unit_test(test_custom_errors__an_operation_without_a_gradient_says_so),
         cmocka_unit_test(test_custom_errors__a_kernel_that_does_not_compile_there),
+        cmocka_unit_test(test_custom_errors__registration_without_memory_changes_nothing),
         cmocka_unit_test(test_custom_errors__buffers_have_the_types_of_the_kernel),
     };
     return cmocka_run_group_tests_name("custom_errors", tests, NULL, NULL);

@@ -119,7 +119,7 @@ typedef struct haul_kernel_buffer {
     const char *type, *name; /* "const T", "x" */
 } haul_kernel_buffer;
 
-/* A kernel: its text, and what the program's compiler made of it. HAUL_KERNEL1 to HAUL_KERNEL6 of kernel.h make it. */
+/* A kernel: its text, and what the program's compiler made of it. HAUL_KERNEL2 to HAUL_KERNEL6 of kernel.h make it. */
 typedef struct haul_kernel {
     const char           *name, *file;
     int                   line;
@@ -162,10 +162,12 @@ typedef enum haul_custom_autocast {
 /* Everything that is not given is 0. Names are copied when the operation is registered; functions, and a kernel's too,
  * must stay as long as the operation is used and a graph has it: do not unload what holds them. */
 typedef struct HAUL__DESIGNATED haul_custom_operation {
-    const char          *name;                           /* "my_swish": letters, digits, _ . and :, not "haul_..." */
-    haul_custom_operand  operands[HAUL_CUSTOM_OPERANDS]; /* at least one; the first without a name ends them */
-    haul_custom_result   results[HAUL_CUSTOM_RESULTS];   /* the same */
-    size_t               attributes_size; /* a struct without pointers to what may be gone when the gradient runs */
+    const char         *name;                           /* "my_swish": letters, digits, _ . and :, not "haul_..." */
+    haul_custom_operand operands[HAUL_CUSTOM_OPERANDS]; /* at least one; the first without a name ends them */
+    haul_custom_result  results[HAUL_CUSTOM_RESULTS];   /* the same */
+    /* Bytes of a struct, which calls and the graph copy: it has no pointers to what may be gone when the gradient runs.
+     * 0: as many as `numbers` are. */
+    size_t               attributes_size;
     uint32_t             dtypes; /* accepted after `rule`; 0: all, of an operation with a kernel the floating ones */
     haul_custom_rule     rule;
     haul_custom_autocast autocast;
@@ -198,9 +200,10 @@ typedef struct HAUL__DESIGNATED haul_custom_operation {
 HAUL_API haul_status haul_custom_register(haul_custom_operation *operation);
 
 /* haul_apply(&power, &attributes, x, y): apply an operation to operands and return its first result, or a failed
- * tensor. `attributes`, of attributes_size bytes, are copied; NULL for an operation that has none. Optional operands at
- * the end may be left out. haul_apply_into(out, &power, &attributes, x, y) writes the only result into `out`, which has
- * its shape, dtype and device. */
+ * tensor. `attributes`, of attributes_size bytes, are copied; NULL for an operation that has none. A literal with
+ * commas needs parentheses, (&(power_attributes){2, 3}). Optional operands at the end may be left out.
+ * haul_apply_into(out, &power, &attributes, x, y) writes the only result into `out`, which has its shape, dtype and
+ * device. */
 #define haul_apply(operation, attributes, ...)                                                                         \
     haul_apply_list(operation, attributes, HAUL__TENSORS(__VA_ARGS__), HAUL__COUNT(haul_tensor *, __VA_ARGS__))
 #define haul_apply_into(out, operation, attributes, ...)                                                               \

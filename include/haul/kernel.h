@@ -9,12 +9,12 @@
  *         }
  *     });
  *
- * HAUL_KERNELn(name, type, buffer, ... n times, { text }) defines `static const haul_kernel name`, for .kernel of a
- * descriptor (custom.h). Buffers are the operation's results and then its operands, row-major and without gaps. The
- * text is compiled by the program's compiler for each floating dtype, and kept as a string, which the compilers of
- * OpenCL and CUDA get at run time. Their message is in the error of a call if it does not compile there. The text is C
- * in the subset that all of them read: no library calls, no doubles but F64, no recursion, no function pointers, no
- * preprocessor directives, and no macros of the program's, which those compilers do not see. */
+ * HAUL_KERNELn(name, type, buffer, ... n times, { text }), n from 2 to 6, defines `static const haul_kernel name`, for
+ * .kernel of a descriptor (custom.h). Buffers are the operation's results and then its operands, row-major and without
+ * gaps. The text is compiled by the program's compiler for each floating dtype, and kept as a string, which the
+ * compilers of OpenCL and CUDA get at run time. Their message is in the error of a call if it does not compile there.
+ * The text is C in the subset that all of them read: no library calls, no doubles but F64, no recursion, no function
+ * pointers, no preprocessor directives, and no macros of the program's, which those compilers do not see. */
 // clang-format off
 /* Words of kernel text:
  *
@@ -251,10 +251,6 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
         #kernel, __FILE__, __LINE__, count, HAUL__LIST buffers, string,                                                \
         haul__##kernel##_f16, haul__##kernel##_bf16, haul__##kernel##_f32, haul__##kernel##_f64}
 
-#define HAUL_KERNEL1(name, T0, b0, ...)                                                                                \
-    HAUL__KERNEL(name, 1, ({#T0, #b0}),                                                                                \
-                 HAUL__TAKE(0, T0, b0),                                                                                \
-                 #__VA_ARGS__, __VA_ARGS__)
 #define HAUL_KERNEL2(name, T0, b0, T1, b1, ...)                                                                        \
     HAUL__KERNEL(name, 2, ({#T0, #b0}, {#T1, #b1}),                                                                    \
                  HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1),                                                          \

@@ -81,7 +81,7 @@ static haul_status check_kernel(const haul_custom_operation *d, int operands, in
     if (!k)
         return d->launch ? REFUSE(d, "launch", "the descriptor has a function launch and no kernel") : HAUL_OK;
     if (!k->name || !k->text || !k->file || !k->f16 || !k->bf16 || !k->f32 || !k->f64)
-        return REFUSE(d, "kernel", "the kernel is not whole; one of the macros HAUL_KERNEL1 to 6 makes it");
+        return REFUSE(d, "kernel", "the kernel is not whole; one of the macros HAUL_KERNEL2 to 6 makes it");
     if (k->buffer_count != operands + results)
         return REFUSE(d, "kernel", "kernel %s has %d buffers, but the operation has %d results and %d operands",
                       k->name, k->buffer_count, results, operands);
@@ -100,6 +100,11 @@ static haul_status check_kernel(const haul_custom_operation *d, int operands, in
     return HAUL_OK;
 }
 
+static size_t attributes_of(const haul_custom_operation *d)
+{
+    return d->attributes_size ? d->attributes_size : (size_t)d->numbers * sizeof(double);
+}
+
 static haul_status check_ways(const haul_custom_operation *d)
 {
     if (!d->compose && !d->host && !d->kernel)
@@ -110,8 +115,9 @@ static haul_status check_ways(const haul_custom_operation *d)
     if (d->attributes_size > HAUL_CUSTOM_ATTRIBUTES)
         return REFUSE(d, "attributes_size", "the attributes take %zu bytes; there is room for %d", d->attributes_size,
                       HAUL_CUSTOM_ATTRIBUTES);
-    if (d->numbers < 0 || d->numbers > HAUL_KERNEL_NUMBERS || (size_t)d->numbers * sizeof(double) > d->attributes_size)
-        return REFUSE(d, "numbers", "the attributes, of %zu bytes, cannot begin with %d numbers for the kernel",
+    if (d->numbers < 0 || d->numbers > HAUL_KERNEL_NUMBERS || (d->numbers && !d->kernel) ||
+        (size_t)d->numbers * sizeof(double) > attributes_of(d))
+        return REFUSE(d, "numbers", "the attributes, of %zu bytes, cannot begin with %d numbers for a kernel",
                       d->attributes_size, d->numbers);
     if (d->dtypes & ~(HAUL__ALL))
         return REFUSE(d, "dtypes", ".dtypes has bits that stand for no dtype; HAUL_DTYPE_BIT makes one");
@@ -187,7 +193,7 @@ static haul__custom *make(haul_custom_operation *d, int operands, int results)
     o->dtypes = d->dtypes ? d->dtypes : d->kernel ? HAUL__FLOATS : 0;
     o->rule = rules[d->rule];
     o->autocast = autocasts[d->autocast];
-    o->attributes_size = d->attributes_size;
+    o->attributes_size = attributes_of(d);
     haul__custom_complete(custom);
     return custom;
 }
@@ -240,7 +246,7 @@ static haul_status check(const haul_custom_operation *d, int *operands, int *res
 /* The one that is made of this descriptor; NULL on failure. */
 static haul__custom *enrol(haul_custom_operation *d)
 {
-    int           operands, results, id = 0;
+    int           operands = 0, results = 0, id = 0;
     haul__custom *custom = NULL, *there = NULL;
     if (check(d, &operands, &results))
         return NULL;
