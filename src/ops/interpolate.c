@@ -23,7 +23,8 @@ typedef struct interpolate_params {
     I32 bilinear, reserved;
 } interpolate_params;
 
-#define INTERPOLATE_WIDTH 64 /* elements that are taken side by side */
+#define INTERPOLATE_WIDTH 64  /* elements that are taken side by side */
+#define INTERPOLATE_REACH 512 /* elements of a row of y that these may be part of */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 /* An element of y comes from `first`, and for `share` from `second`. */
@@ -39,7 +40,7 @@ FUNC interpolate_place interpolate_find(const interpolate_axis of, I64 d, I64 si
     return place;
 }
 
-/* What element d of y takes of element i of x: how near they are, and all at the ends of x's axis. */
+/* What element d of y takes of element i of x: how near they are; all of it at the ends of x's axis. */
 FUNC A interpolate_share(const interpolate_axis of, I64 d, I64 i, I64 size)
 {
     const I64 at = least(M_MAX_OF(d * of.mul + of.add, (I64)0), (size - 1) * of.div), apart = at - i * of.div;
@@ -57,71 +58,117 @@ FUNC I64 interpolate_to(const interpolate_axis of, I64 i, I64 size, I64 count)
     return i == size - 1 ? count : least(QUOTIENT((i + 1) * of.div - of.add + of.mul - 1, of.mul), count);
 }
 
-/* An element of y a work item; neighbours in a row are taken together. */
+/* What the kernels below do for the run of elements [i, end), of which the first and the last may be in the middle of
+ * rows: on processors all that are to be computed, on GPUs one. A table for a few columns serves all rows of the run. */
+#define INTERPOLATE_END(i)           (CHUNKED ? ITEMS_END : (i) + 1)
+#define INTERPOLATE_STEP             ITEMS_STEP(ITEMS_END - ITEMS_BEGIN)
+#define INTERPOLATE_LAST(first, end, width) (CHUNKED ? QUOTIENT((end) - 1, width) : (first))
+
+/* An element of y a work item. */
 KERNEL2(interpolate, interpolate_params, T, out, const T, in0)
 {
     const interpolate_axis of = p.columns;
     const A unit = LIT(1.0) / (A)of.div;
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 line = QUOTIENT(i, p.out_w), column = i - line * p.out_w, plane = QUOTIENT(line, p.out_h);
-        const int width = NEIGHBOURS(p.out_w - column, ITEMS_END - i, INTERPOLATE_WIDTH);
-        const interpolate_place row = interpolate_find(p.rows, line - plane * p.out_h, p.h);
-        GLOBAL const T *upper = in0 + p.offset + (plane * p.h + row.first) * p.w;
-        GLOBAL const T *lower = in0 + p.offset + (plane * p.h + row.second) * p.w;
-        GLOBAL T *to = out + i;
-        I32 from[CHUNKED ? INTERPOLATE_WIDTH : 1];
-        A share[CHUNKED ? INTERPOLATE_WIDTH : 1];
-        const I64 at = column * of.mul + of.add;
-        I64 whole = at < 0 ? -1 : QUOTIENT(at, of.div), part = at - whole * of.div;
-        for (int l = 0; l < width; l++) {
-            const I32 carry = part + of.rest >= of.div ? 1 : 0;
-            from[l] = (I32)least(M_MAX_OF(whole, (I64)0), p.w - 1);
-            share[l] = whole < 0 ? LIT(0.0) : (A)part * unit;
-            whole += of.skip + carry;
-            part += of.rest - (carry ? of.div : 0);
-        }
-        if (p.bilinear) {
-            const I32 last = (I32)p.w - 1;
-            const A low = row.share, high = LIT(1.0) - low;
-            VECTOR_LOOP for (int l = 0; l < width; l++) {
-                const I32 a = from[l], b = a < last ? a + 1 : last;
-                const A right = share[l], left = LIT(1.0) - right;
-                STORE(to, l, high * (left * LOAD(upper, a) + right * LOAD(upper, b)) +
-                             low * (left * LOAD(lower, a) + right * LOAD(lower, b)));
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += INTERPOLATE_STEP) {
+        const I64 end = INTERPOLATE_END(i), line0 = QUOTIENT(i, p.out_w), line1 = INTERPOLATE_LAST(line0, end, p.out_w);
+        const I64 stop = CHUNKED ? p.out_w : i - line0 * p.out_w + 1;
+        for (I64 c = CHUNKED ? 0 : stop - 1; c < stop; c += INTERPOLATE_WIDTH) {
+            const I64 width = least(stop - c, INTERPOLATE_WIDTH), at = c * of.mul + of.add;
+            I32 from[CHUNKED ? INTERPOLATE_WIDTH : 1], last = (I32)p.w - 1;
+            A share[CHUNKED ? INTERPOLATE_WIDTH : 1], both[CHUNKED ? 2 * INTERPOLATE_WIDTH : 1];
+            I64 whole = at < 0 ? -1 : QUOTIENT(at, of.div), part = at - whole * of.div;
+            for (I64 l = 0; l < width; l++) {
+                const I32 carry = part + of.rest >= of.div ? 1 : 0;
+                from[l] = (I32)least(M_MAX_OF(whole, (I64)0), last);
+                share[l] = whole < 0 ? LIT(0.0) : (A)part * unit;
+                whole += of.skip + carry;
+                part += of.rest - (carry ? of.div : 0);
             }
-        } else {
-            for (int l = 0; l < width; l++) to[l] = upper[from[l]];
+            for (I64 line = line0; line <= line1; line++) {
+                const I64 plane = QUOTIENT(line, p.out_h), l0 = M_MAX_OF(i - line * p.out_w - c, (I64)0);
+                const I64 l1 = least(end - line * p.out_w - c, width);
+                if (l0 >= l1) continue;
+                const interpolate_place row = interpolate_find(p.rows, line - plane * p.out_h, p.h);
+                GLOBAL const T *upper = in0 + p.offset + (plane * p.h + row.first) * p.w;
+                GLOBAL const T *lower = in0 + p.offset + (plane * p.h + row.second) * p.w;
+                GLOBAL T *to = out + line * p.out_w + c;
+                const A low = row.share, high = LIT(1.0) - low;
+                const I32 x0 = from[l0], count = (I32)least(from[l1 - 1] + 2, p.w) - x0;
+                if (!p.bilinear) {
+                    for (I64 l = l0; l < l1; l++) to[l] = upper[from[l]];
+                } else if (CHUNKED && count <= 2 * INTERPOLATE_WIDTH) {
+                    VECTOR_LOOP for (I32 x = 0; x < count; x++) both[x] = high * LOAD(upper, x0 + x) + low * LOAD(lower, x0 + x);
+                    for (I64 l = l0; l < l1; l++) {
+                        const I32 a = from[l] - x0, b = from[l] < last ? a + 1 : a;
+                        STORE(to, l, (LIT(1.0) - share[l]) * both[a] + share[l] * both[b]);
+                    }
+                } else {
+                    for (I64 l = l0; l < l1; l++) {
+                        const I32 a = from[l], b = a < last ? a + 1 : a;
+                        STORE(to, l, (LIT(1.0) - share[l]) * (high * LOAD(upper, a) + low * LOAD(lower, a)) +
+                                     share[l] * (high * LOAD(upper, b) + low * LOAD(lower, b)));
+                    }
+                }
+            }
         }
-        i += ITEMS_STEP(width);
     }
 }
 
-/* An element of x's gradient a work item. */
+/* An element of x's gradient a work item: rows of dy are added up first, then their columns. */
 KERNEL2(interpolate_backward, interpolate_params, T, out, const T, in0)
 {
-    const A unit = LIT(1.0) / (A)p.columns.div;
-    FOR_ITEMS(i) {
-        const I64 line = QUOTIENT(i, p.w), column = i - line * p.w, plane = QUOTIENT(line, p.h), row = line - plane * p.h;
-        GLOBAL const T *dy = in0 + p.offset + plane * p.out_h * p.out_w;
-        const I64 r0 = interpolate_from(p.rows, row, p.bilinear), r1 = interpolate_to(p.rows, row, p.h, p.out_h);
-        const I64 c0 = interpolate_from(p.columns, column, p.bilinear), c1 = interpolate_to(p.columns, column, p.w, p.out_w);
-        A sum = 0;
-        for (I64 r = r0; r < r1; r++) {
-            A of_row = 0;
-            GLOBAL const T *g = dy + r * p.out_w;
-            if (p.bilinear) {
-                const I64 here = column * p.columns.div, most = (p.w - 1) * p.columns.div;
-                I64 at = c0 * p.columns.mul + p.columns.add;
-                for (I64 c = c0; c < c1; c++, at += p.columns.mul) {
-                    const I64 apart = least(M_MAX_OF(at, (I64)0), most) - here;
-                    of_row += (A)(p.columns.div - (apart < 0 ? -apart : apart)) * unit * LOAD(g, c);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += INTERPOLATE_STEP) {
+        const I64 end = INTERPOLATE_END(i), line0 = QUOTIENT(i, p.w), line1 = INTERPOLATE_LAST(line0, end, p.w);
+        const I64 stop = CHUNKED ? p.w : i - line0 * p.w + 1;
+        I64 width = 1;
+        for (I64 c = CHUNKED ? 0 : stop - 1; c < stop; c += width) {
+            /* Columns whose elements of dy, from `first` on, the tables take; where one has too many, it goes alone. */
+            I32 from[CHUNKED ? INTERPOLATE_WIDTH : 1], taps[CHUNKED ? INTERPOLATE_WIDTH : 1];
+            A weight[CHUNKED ? 2 * INTERPOLATE_REACH : 1], sums[CHUNKED ? INTERPOLATE_REACH : 1];
+            const I64 first = interpolate_from(p.columns, c, p.bilinear);
+            I64 behind = interpolate_to(p.columns, c, p.w, p.out_w), used = 0, l = 0;
+            for (; CHUNKED && l < INTERPOLATE_WIDTH && c + l < stop; l++) {
+                const I64 from_here = interpolate_from(p.columns, c + l, p.bilinear), to_here = interpolate_to(p.columns, c + l, p.w, p.out_w);
+                if (to_here - first > INTERPOLATE_REACH) break;
+                from[l] = (I32)(from_here - first);
+                taps[l] = (I32)M_MAX_OF(to_here - from_here, (I64)0);
+                behind = M_MAX_OF(behind, to_here);
+                for (I64 q = from_here; q < to_here; q++)
+                    weight[used++] = p.bilinear ? interpolate_share(p.columns, q, c + l, p.w) : LIT(1.0);
+            }
+            const I64 tabled = l, count = behind - first;
+            width = M_MAX_OF(tabled, (I64)1);
+            for (I64 line = line0; line <= line1; line++) {
+                const I64 plane = QUOTIENT(line, p.h), row = line - plane * p.h, l0 = M_MAX_OF(i - line * p.w - c, (I64)0);
+                const I64 l1 = least(end - line * p.w - c, width);
+                if (l0 >= l1) continue;
+                GLOBAL const T *dy = in0 + p.offset + plane * p.out_h * p.out_w + first;
+                GLOBAL T *to = out + line * p.w + c;
+                const I64 r0 = interpolate_from(p.rows, row, p.bilinear), r1 = interpolate_to(p.rows, row, p.h, p.out_h);
+                if (tabled) {
+                    for (I64 q = 0; q < count; q++) sums[q] = 0;
+                    for (I64 r = r0; r < r1; r++) {
+                        const A of_row = p.bilinear ? interpolate_share(p.rows, r, row, p.h) : LIT(1.0);
+                        VECTOR_LOOP for (I64 q = 0; q < count; q++) sums[q] += of_row * LOAD(dy, r * p.out_w + q);
+                    }
+                    const A *w = weight;
+                    for (l = 0; l < l1; w += taps[l], l++) {
+                        A sum = 0;
+                        for (I32 q = 0; q < taps[l]; q++) sum += w[q] * sums[from[l] + q];
+                        if (l >= l0) STORE(to, l, sum);
+                    }
+                } else {
+                    A sum = 0;
+                    for (I64 q = 0; q < count; q++) {
+                        A column = 0;
+                        for (I64 r = r0; r < r1; r++)
+                            column += (p.bilinear ? interpolate_share(p.rows, r, row, p.h) : LIT(1.0)) * LOAD(dy, r * p.out_w + q);
+                        sum += (p.bilinear ? interpolate_share(p.columns, first + q, c, p.w) : LIT(1.0)) * column;
+                    }
+                    STORE(to, 0, sum);
                 }
-                sum += of_row * interpolate_share(p.rows, r, row, p.h);
-            } else {
-                for (I64 c = c0; c < c1; c++) sum += LOAD(g, c);
             }
         }
-        STORE(out, i, sum);
     }
 }
 
