@@ -41,6 +41,30 @@ typedef struct pool2d_params {
 #define POOL_COLUMN_FROM(i) POOL_FROM(i, p.stride_w, p.padding_w, p.size_w, p.w, p.out_w)
 #define POOL_COLUMN_TO(i)   POOL_TO(i, p.stride_w, p.padding_w, p.w, p.out_w)
 
+/* The windows [from, to] that a column is in, for columns in order: `right` is where the first of them ends, `left`
+ * where the one behind them begins. */
+typedef struct pool_columns {
+    I64 from, to, right, left;
+} pool_columns;
+FUNC pool_columns pool_columns_of(const pool2d_params p, I64 c)
+{
+    const I64 from = POOL_COLUMN_FROM(c), to = POOL_COLUMN_TO(c);
+    const pool_columns at = {from, to, POOL_RIGHT(from), POOL_LEFT(to + 1)};
+    return at;
+}
+FUNC pool_columns pool_columns_next(const pool2d_params p, pool_columns at, I64 c)
+{
+    while (at.right <= c && at.from < p.out_w) {
+        at.from++;
+        at.right = POOL_RIGHT(at.from);
+    }
+    while (at.left <= c && at.to < p.out_w - 1) {
+        at.to++;
+        at.left = POOL_LEFT(at.to + 1);
+    }
+    return at;
+}
+
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 {
@@ -106,11 +130,12 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
             }
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
         } else {
+            pool_columns at = pool_columns_of(p, 0);
             for (I64 c = 0; c < p.w; c++) {
-                const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
+                at = pool_columns_next(p, at, c);
                 A sum = 0;
                 for (I64 o = o0; o <= o1; o++)
-                    for (I64 q = q0; q <= q1; q++)
+                    for (I64 q = at.from; q <= at.to; q++)
                         if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += LOAD(dy, o * p.out_w + q);
                 STORE(dx, c, sum);
             }
@@ -140,14 +165,23 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
         const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        pool_columns at = pool_columns_of(p, 0);
+        I64 from = -1, to = -1;
+        A sum = 0;
         for (I64 c = 0; c < p.w; c++) {
-            const I64 q0 = POOL_COLUMN_FROM(c), q1 = POOL_COLUMN_TO(c);
-            A sum = 0;
-            for (I64 o = o0; o <= o1; o++)
-                for (I64 q = q0; q <= q1; q++) {
-                    const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
-                    sum += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
+            at = pool_columns_next(p, at, c);
+            if (at.from != from || at.to != to) { /* else it is the same as that of the column before */
+                from = at.from;
+                to = at.to;
+                sum = 0;
+                for (I64 o = o0; o <= o1; o++) {
+                    const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o);
+                    for (I64 q = from; q <= to; q++) {
+                        const I64 columns = POOL_RIGHT(q) - POOL_LEFT(q);
+                        sum += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
+                    }
                 }
+            }
             STORE(out, i * p.w + c, sum);
         }
     }
