@@ -56,6 +56,9 @@ static const struct known {
     {"grad_unscale", 8, 8},    /* f16, sm_100 */
     {"max", 8, 52},       /* i64, sm_80 */
     {"min", 8, 52},
+    {"max_abs", 8, 28},
+    {"sum_deviations", 8, 8},
+    {"sum_exponentials_columns", 8, 36},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
     {"max_pool2d", 16, 68},    /* sm_100 */
     // clang-format on

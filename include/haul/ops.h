@@ -135,23 +135,79 @@ typedef struct HAUL__DESIGNATED haul_reduce_options {
 /* The axes of a reduction. */
 #define HAUL_AXES(...) .haul__axes = {.count = HAUL__COUNT(int, __VA_ARGS__), .axes = {__VA_ARGS__}}
 
-#define haul_sum(...)  haul_sum_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
-#define haul_mean(...) haul_mean_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
-#define haul_max(...)  haul_max_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
-#define haul_min(...)  haul_min_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_sum(...)       haul_sum_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_mean(...)      haul_mean_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_max(...)       haul_max_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_min(...)       haul_min_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_prod(...)      haul_prod_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_any(...)       haul_any_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_all(...)       haul_all_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_logsumexp(...) haul_logsumexp_with(HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_sum_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_mean_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_max_with(const haul_reduce_options *options); /* NaN wins; a tie shares the gradient */
 HAUL_API haul_tensor *haul_min_with(const haul_reduce_options *options);
+/* The product: dtypes as of sums, 1 of no elements. Its gradient is exact where elements are 0. */
+HAUL_API haul_tensor *haul_prod_with(const haul_reduce_options *options);
+/* Whether an element, or each of them, is true, which is not 0; NaN is true. bool; false and true of no elements. */
+HAUL_API haul_tensor *haul_any_with(const haul_reduce_options *options);
+HAUL_API haul_tensor *haul_all_with(const haul_reduce_options *options);
+/* log(sum(exp(x))) without overflow; -infinity of no elements. Integers and bool become f32 first. */
+HAUL_API haul_tensor *haul_logsumexp_with(const haul_reduce_options *options);
 /* The same into out: haul_sum_into(out, x, HAUL_AXES(0, 2)). */
 #define haul_sum_into(out, ...)  haul_sum_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 #define haul_mean_into(out, ...) haul_mean_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 #define haul_max_into(out, ...)  haul_max_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 #define haul_min_into(out, ...)  haul_min_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_prod_into(out, ...) haul_prod_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_any_into(out, ...)  haul_any_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_all_into(out, ...)  haul_all_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
+#define haul_logsumexp_into(out, ...)                                                                                  \
+    haul_logsumexp_into_with(out, HAUL__OPTIONS(haul_reduce_options, .x = __VA_ARGS__))
 HAUL_API haul_status haul_sum_into_with(haul_tensor *out, const haul_reduce_options *options);
 HAUL_API haul_status haul_mean_into_with(haul_tensor *out, const haul_reduce_options *options);
 HAUL_API haul_status haul_max_into_with(haul_tensor *out, const haul_reduce_options *options);
 HAUL_API haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_prod_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_any_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_all_into_with(haul_tensor *out, const haul_reduce_options *options);
+HAUL_API haul_status haul_logsumexp_into_with(haul_tensor *out, const haul_reduce_options *options);
+
+typedef struct HAUL__DESIGNATED haul_var_options {
+    haul_tensor *x; /* positional; of a floating dtype */
+    HAUL__GUARD
+    haul_axes haul__axes; /* written HAUL_AXES(0, 2); without it all */
+    bool      keepdim;
+    double    correction; /* default 1; HAUL_ZERO for the biased variance */
+} haul_var_options;
+
+/* The variance, sum((x - mean)^2) / max(0, n - correction) over n elements, and its square root. Deviations are taken
+ * before they are squared, so large means cost no digits. NaN where n is 0, or where n and the correction are 1. The
+ * gradient of haul_std is 0 where it is 0. */
+#define haul_var(...)           haul_var_with(HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
+#define haul_std(...)           haul_std_with(HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
+#define haul_var_into(out, ...) haul_var_into_with(out, HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
+#define haul_std_into(out, ...) haul_std_into_with(out, HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_var_with(const haul_var_options *options);
+HAUL_API haul_tensor *haul_std_with(const haul_var_options *options);
+HAUL_API haul_status  haul_var_into_with(haul_tensor *out, const haul_var_options *options);
+HAUL_API haul_status  haul_std_into_with(haul_tensor *out, const haul_var_options *options);
+
+typedef struct HAUL__DESIGNATED haul_norm_options {
+    haul_tensor *x; /* positional */
+    HAUL__GUARD
+    haul_axes haul__axes; /* written HAUL_AXES(0, 2); without it all */
+    bool      keepdim;
+    double    p; /* default 2; HAUL_ZERO for zero; INFINITY and -INFINITY are allowed */
+} haul_norm_options;
+
+/* The vector norm (sum |x|^p)^(1/p) over axes; for infinity the largest |x|, for -infinity the least, for 0 how many
+ * elements are not 0. Integers and bool become f32 first. Of no elements it is 0; a negative p is refused then. The
+ * gradient is 0 where the norm is 0. */
+#define haul_norm(...)           haul_norm_with(HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
+#define haul_norm_into(out, ...) haul_norm_into_with(out, HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_norm_with(const haul_norm_options *options);
+HAUL_API haul_status  haul_norm_into_with(haul_tensor *out, const haul_norm_options *options);
 
 /* Index (i64) of the largest / smallest element along one axis, the first of equals; not differentiable. NaN counts as
  * the largest in argmax and the smallest in argmin. */
