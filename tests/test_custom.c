@@ -2,6 +2,7 @@
  * gradients, and that the rest of the library knows them. Descriptors that cannot work: test_custom_errors.c.
  *
  * ctest: cuda */
+#include "device/recording.h"
 #include "support/failure.h"
 #include "support/into.h"
 
@@ -312,6 +313,43 @@ static void test_custom__a_host_function_computes_on_the_cpu(void **state)
         assert_refused(haul_apply(&sums, &start, haul_to(x, other)), HAUL_UNSUPPORTED,
                        "test_running: it is computed by a function for host memory");
     haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+/* The command of a host function has all that it needs, so it can be run again. */
+static haul_status times(const haul_custom_call *c)
+{
+    const float *x = c->operands[0].data;
+    float       *y = c->results[0].data;
+    for (int64_t i = 0; i < c->operands[0].count; i++)
+        y[i] = x[i] * (float)*(const double *)c->attributes;
+    return HAUL_OK;
+}
+
+static haul_custom_operation timed = {.name = "test_times",
+                                      .operands = {{"x"}},
+                                      .results = {{"y"}},
+                                      .attributes_size = sizeof(double),
+                                      .dtypes = HAUL_DTYPE_BIT(HAUL_F32),
+                                      .host = times};
+
+static void test_custom__a_host_function_can_be_recorded(void **state)
+{
+    (void)state;
+    double       factor = 3;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_arange(HAUL_F32, 0, 3, 1), *y = haul_zeros(HAUL_F32, HAUL_SHAPE(3));
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    haul_status      status = haul_apply_into(y, &timed, &factor, x);
+    haul__recording *recording = haul__recording_end();
+    assert_int_equal(status, HAUL_OK);
+    assert_non_null(recording);
+    assert_close(y, (double[]){0, 3, 6}, 3, 0, "three times x");
+    factor = 5; /* the call has its own */
+    assert_int_equal(haul_copy_into(x, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_OK);
+    assert_int_equal(haul__recording_replay(recording, NULL), HAUL_OK);
+    assert_close(y, (double[]){3, 3, 3}, 3, 0, "three times another x");
+    haul__recording_free(recording);
     haul_scope_pop(scope);
 }
 
@@ -739,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_custom__several_results_and_operands_of_other_dtypes),
         cmocka_unit_test(test_custom__a_kernel_has_up_to_six_buffers),
         cmocka_unit_test(test_custom__a_host_function_computes_on_the_cpu),
+        cmocka_unit_test(test_custom__a_host_function_can_be_recorded),
         cmocka_unit_test(test_custom__a_composition_is_differentiated_through_its_operations),
         cmocka_unit_test(test_custom__a_composition_may_give_its_operand),
         cmocka_unit_test(test_custom__gradients_are_right_to_second_order),
