@@ -115,6 +115,7 @@ LINES = [
     ("haul_loader_new(s->data, 64)", "haul_loader_new(s->data, .batch = 64, .shuffle = true)"),
     ("haul_loader_new(s->data, .normalise = 1)", "haul_dataset_map(s->data, haul_normalise(\"x\"))"),
     ("haul_dataset_split(&s->data, s->data, 0.5)", "haul_dataset_split(&s->data, s->data, .fractions = {0.5, 0.5})"),
+    ("haul_csv_dataset(\"a.csv\", 1)", "haul_csv_dataset(\"a.csv\", .missing = true)"),
     ("haul_normalise(\"x\", 0.4)", "haul_normalise(\"x\", .mean = {0.4}, .deviation = {0.2})"),
     ("haul_transform_new(s->change, s)", "haul_transform_new(s->change, .context = s)"),
     ('haul_cifar10("data", true)', 'haul_cifar10("data", .test = true)'),

@@ -14,6 +14,7 @@
 #include <haul/error.h>
 #include <haul/estimate.h>
 #include <haul/events.h>
+#include <haul/files.h>
 #include <haul/indexing.h>
 #include <haul/io.h>
 #include <haul/layers.h>

@@ -133,7 +133,7 @@ static void destroy_mapping(void *object)
 
 static const haul__class mapping_class = {.name = "mapping of a file", .destroy = destroy_mapping};
 
-haul__mapping *haul__file_map(const haul__file *file)
+static haul__mapping *map(const haul__file *file, int protection, int flags)
 {
     haul__mapping *mapping = haul__calloc(1, sizeof *mapping);
     if (!mapping) {
@@ -146,7 +146,7 @@ haul__mapping *haul__file_map(const haul__file *file)
     if (mapping->size != file->size)
         errno = EFBIG;
     else if (!injected())
-        memory = mmap(NULL, mapping->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file->fd, 0);
+        memory = mmap(NULL, mapping->size, protection, flags, file->fd, 0);
     if (memory == MAP_FAILED) {
         fail_errno(file->operation, "map", file->path, errno);
         haul__object_release(mapping);
@@ -154,6 +154,16 @@ haul__mapping *haul__file_map(const haul__file *file)
     }
     mapping->memory = memory;
     return mapping;
+}
+
+haul__mapping *haul__file_map(const haul__file *file)
+{
+    return map(file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE);
+}
+
+haul__mapping *haul__file_map_readonly(const haul__file *file)
+{
+    return map(file, PROT_READ, MAP_SHARED);
 }
 
 uint8_t *haul__mapping_at(const haul__mapping *mapping, uint64_t offset)

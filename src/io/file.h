@@ -23,7 +23,9 @@ void        haul__file_close(haul__file *file); /* closed ones are ignored */
  * raises SIGBUS. */
 typedef struct haul__mapping haul__mapping;
 haul__mapping               *haul__file_map(const haul__file *file); /* NULL on failure; the file has bytes */
-uint8_t                     *haul__mapping_at(const haul__mapping *mapping, uint64_t offset);
+/* The same for reading only: its pages are never the process's own. */
+haul__mapping *haul__file_map_readonly(const haul__file *file);
+uint8_t       *haul__mapping_at(const haul__mapping *mapping, uint64_t offset);
 
 /* Has the file still all the bytes it had when it was opened? If not: HAUL_FORMAT. */
 haul_status haul__file_check_size(const haul__file *file);

@@ -1,0 +1,59 @@
+/* An augmentation of the program's own: random brightness, a random hole and noise. Its random numbers are those of the
+ * example, so the batches are the same for any number of workers.
+ *
+ *     augment [DEVICE] */
+#include <haul/haul.h>
+#include <stdio.h>
+
+enum { SIDE = 32, HOLE = 8 };
+
+/* x is f32 [3, SIDE, SIDE]. */
+static haul_status augment(void *context, haul_example *e)
+{
+    float        *x = haul_example_field(e, "x")->data;
+    const double *noise = context;
+    double        brightness = 0.8 + 0.4 * haul_draw_unit(&e->draws);
+    int top = (int)haul_draw_below(&e->draws, SIDE - HOLE), left = (int)haul_draw_below(&e->draws, SIDE - HOLE);
+    for (int i = 0; i < 3 * SIDE * SIDE; i++) {
+        int  row = i / SIDE % SIDE - top, column = i % SIDE - left;
+        bool hole = row >= 0 && row < HOLE && column >= 0 && column < HOLE;
+        x[i] = hole ? 0 : (float)(x[i] * brightness + *noise * haul_draw_normal(&e->draws));
+    }
+    return HAUL_OK;
+}
+
+/* FNV-1a of all batches of an epoch. */
+static uint64_t hash(haul_loader *loader, int64_t epoch)
+{
+    static uint8_t bytes[64 * 3 * SIDE * SIDE * sizeof(float)];
+    uint64_t       sum = UINT64_C(14695981039346656037);
+    haul_loader_start(loader, epoch);
+    for (const haul_batch *b; (b = haul_loader_next(loader));) {
+        haul_read(b->x, bytes, sizeof bytes);
+        for (size_t i = 0; i < haul_tensor_bytes(b->x); i++)
+            sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
+    }
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    haul_scope *program = haul_scope_push();
+    haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
+    double          amount = 0.05;
+    haul_transform *own = haul_transform_new(augment, .context = &amount);
+    haul_dataset   *pictures =
+        haul_dataset_map(haul_shapes(500), haul_random_crop("x", 4), haul_random_flip("x"), haul_normalise("x"), own);
+    for (int workers = 0; workers <= 4; workers += workers ? 3 : 1) {
+        haul_loader *loader = haul_loader_new(pictures, .batch = 64, .shuffle = true, .seed = 7, .workers = workers);
+        printf("%d workers:", workers);
+        for (int epoch = 1; epoch <= 2; epoch++)
+            printf(" %016llx", (unsigned long long)hash(loader, epoch));
+        printf("\n");
+    }
+    haul_status status = haul_error_status();
+    if (status)
+        fprintf(stderr, "%s\n", haul_error_message());
+    haul_scope_pop(program);
+    return status != HAUL_OK;
+}

@@ -1,0 +1,515 @@
+/* Datasets in files: CSV, npy, shards; also larger than the memory of the process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <haul/haul.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "data/csv.h"
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect(haul_status status, const char *words)
+{
+    if (haul_error_status() != status || !strstr(haul_error_message(), words) || strchr(haul_error_message(), '\n'))
+        fail_msg("%s (expected: %s)", haul_error_message(), words);
+    haul_error_clear();
+}
+
+/* All examples as one batch. */
+static const haul_batch *whole(haul_dataset *data)
+{
+    haul_loader *loader = haul_loader_new(data, .batch = 1000, .device = haul_cpu());
+    if (!loader || haul_loader_start(loader, 0))
+        fail_msg("%s", haul_error_message());
+    const haul_batch *batch = haul_loader_next(loader);
+    if (!batch)
+        fail_msg("%s", haul_error_message());
+    return batch;
+}
+
+static haul_dataset *csv(const char *text)
+{
+    write_text("some.csv", text);
+    return haul_csv_dataset("some.csv");
+}
+
+/* ---- CSV ---- */
+
+static void test_csv__numbers_and_labels(void **state)
+{
+    (void)state;
+    haul_scope   *scope = haul_scope_push();
+    haul_dataset *data = csv("\xef\xbb\xbfsize,\"we\"\"ight\",kind\r\n"
+                             "1,2.5,cat\r\n"
+                             "\r\n"
+                             " -3 ,\"1e2\",\"do,\"\"g\"\r\n"
+                             "4,.5,cat");
+    haul_field    field;
+    float         x[3][2];
+    int64_t       y[3];
+    if (!data)
+        fail_msg("%s", haul_error_message());
+    assert_int_equal(haul_dataset_count(data), 3);
+    assert_string_equal(haul_dataset_name(data), "some.csv");
+    assert_int_equal(haul_dataset_field(data, 1, &field), HAUL_OK);
+    assert_int_equal(field.classes, 2);
+    assert_string_equal(field.class_names[0], "cat");
+    assert_string_equal(field.class_names[1], "do,\"g");
+    const haul_batch *b = whole(data);
+    assert_int_equal(haul_read(b->x, x, sizeof x), HAUL_OK);
+    assert_int_equal(haul_read(b->y, y, sizeof y), HAUL_OK);
+    assert_true(x[0][0] == 1 && x[0][1] == 2.5f && x[1][0] == -3 && x[1][1] == 100 && x[2][1] == 0.5f);
+    assert_true(y[0] == 0 && y[1] == 1 && y[2] == 0);
+    haul_scope_pop(scope);
+}
+
+static void test_csv__fields_name_their_columns(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    write_text("wide.csv", "id;a b;c;d;colour\n7;1;2;;red\n8;4;5;6;blue\n");
+    const char *const colours[] = {"red", "green", "blue"};
+    haul_dataset     *data = haul_csv_dataset(
+            "wide.csv", .separator = ';', .missing = true,
+            .fields = {{.name = "points", .columns = "a b..d"},
+                       {.name = "id", .columns = "id"},
+                       {.name = "one", .columns = "c..c", .dtype = HAUL_F64},
+                       {.name = "colour", .columns = "colour", .dtype = HAUL_U8, .classes = 3, .class_names = colours}});
+    assert_null(data);
+    expect(HAUL_INVALID_ARGUMENT, "column \"c\" is in the fields points and one");
+    data = haul_csv_dataset(
+        "wide.csv", .separator = ';', .missing = true,
+        .fields = {{.name = "points", .columns = "d, a b"},
+                   {.name = "id", .columns = "id"},
+                   {.name = "one", .columns = "c..c", .dtype = HAUL_F64},
+                   {.name = "colour", .columns = "colour", .dtype = HAUL_U8, .classes = 3, .class_names = colours}});
+    if (!data)
+        fail_msg("%s", haul_error_message());
+    float             points[2][2];
+    double            one[2];
+    int64_t           id[2];
+    uint8_t           colour[2];
+    const haul_batch *b = whole(data);
+    assert_int_equal(haul_read(haul_batch_tensor(b, "points"), points, sizeof points), HAUL_OK);
+    assert_int_equal(haul_read(haul_batch_tensor(b, "id"), id, sizeof id), HAUL_OK);
+    assert_int_equal(haul_read(haul_batch_tensor(b, "one"), one, sizeof one), HAUL_OK);
+    assert_int_equal(haul_read(haul_batch_tensor(b, "colour"), colour, sizeof colour), HAUL_OK);
+    assert_int_equal(haul_tensor_ndim(haul_batch_tensor(b, "one")), 2);
+    /* columns keep the order of the text */
+    assert_true(isnan(points[0][0]) && points[0][1] == 1 && points[1][0] == 6 && points[1][1] == 4);
+    assert_true(id[0] == 7 && id[1] == 8 && one[0] == 2 && one[1] == 5 && colour[0] == 0 && colour[1] == 2);
+    write_text("bare.csv", "1,2\n3,4\n");
+    assert_int_equal(haul_dataset_count(haul_csv_dataset("bare.csv", .no_header = true)), 2);
+    assert_non_null(haul_csv_dataset("bare.csv", .no_header = true, .fields = {{.name = "a", .columns = "1"}}));
+    haul_scope_pop(scope);
+}
+
+static void test_csv__malformed_lines_are_refused_with_their_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        haul_status status;
+        const char *words;
+    } cases[] = {
+        {"", HAUL_FORMAT, "some.csv has no lines"},
+        {"\n\n", HAUL_FORMAT, "some.csv has no lines"},
+        {"a,b\n1,2\n3\n", HAUL_FORMAT, "some.csv:3: there are 1 cells, but 2 columns"},
+        {"a,b\n1,2,3\n", HAUL_FORMAT, "some.csv:2: there are 3 cells, but 2 columns"},
+        {"a,b\n1,\"2\n3,4\n", HAUL_FORMAT, "some.csv:2: a quoted cell does not end"},
+        {"a,b\n1,\"2\"x\n", HAUL_FORMAT, "some.csv:2: something follows the quote"},
+        {"a,b\n\n1,2\"\n", HAUL_FORMAT, "some.csv:3: a quote is within a cell"},
+        {"a,b\n\"1\n\",2\nx,3\n", HAUL_FORMAT, "some.csv:2: \"1 \" in column \"a\" is not a number that f32"},
+        {"a,b\n1,2\n,3\n", HAUL_FORMAT, "some.csv:3: column \"a\" has no value; .missing = true reads NaN"},
+        {"a,b\n0x10,3\n", HAUL_FORMAT, "\"0x10\" in column \"a\" is not a number"},
+        {"a,b\n1,2\n1,\n", HAUL_FORMAT, "some.csv:3: column \"b\" has no value"},
+        {"a\n1\n", HAUL_INVALID_ARGUMENT, "there must be two at least"},
+    };
+    haul_scope *scope = haul_scope_push();
+    int64_t     blocks = haul__host_blocks();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_null(csv(cases[i].text));
+        expect(cases[i].status, cases[i].words);
+    }
+    assert_int_equal(haul__host_blocks(), blocks);
+    assert_null(haul_csv_dataset("nowhere.csv"));
+    expect(HAUL_IO, "nowhere.csv");
+    assert_null(haul_csv_dataset(NULL));
+    expect(HAUL_INVALID_ARGUMENT, "path");
+    write_text("some.csv", "a,b,c\n1,300,u\n2,4,v\n");
+    assert_null(haul_csv_dataset("some.csv", .separator = '"'));
+    expect(HAUL_INVALID_ARGUMENT, "cannot separate");
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a, z"}}));
+    expect(HAUL_INVALID_ARGUMENT, "no column \"z\", which field x names; it has \"a\", \"b\", \"c\"");
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b..a"}}));
+    expect(HAUL_INVALID_ARGUMENT, "column \"b\" is behind \"a\"");
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b", .dtype = HAUL_U8}}));
+    expect(HAUL_FORMAT, "some.csv:2: \"300\" in column \"b\" is not a number that u8 represents");
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b,c"}}));
+    expect(HAUL_INVALID_ARGUMENT, "labels are one column");
+    const char *const names[] = {"u"};
+    assert_null(
+        haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "c", .classes = 1, .class_names = names}}));
+    expect(HAUL_FORMAT, "some.csv:3: \"v\" is none of the 1 classes of field x");
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = ""}}));
+    expect(HAUL_INVALID_ARGUMENT, "names no columns");
+    haul_scope_pop(scope);
+}
+
+static void test_csv__numbers_are_those_of_every_locale(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        haul_dtype  dtype;
+        double      value; /* NaN: it is none */
+    } cases[] = {
+        {"1.5", HAUL_F64, 1.5},
+        {"-1e-3", HAUL_F64, -1e-3},
+        {"1,5", HAUL_F64, (double)NAN},
+        {"1.5", HAUL_I64, (double)NAN},
+        {"127", HAUL_I8, 127},
+        {"128", HAUL_I8, (double)NAN},
+        {"-128", HAUL_I8, -128},
+        {"-1", HAUL_U8, (double)NAN},
+        {"1", HAUL_BOOL, 1},
+        {"2", HAUL_BOOL, (double)NAN},
+        {"inf", HAUL_F64, (double)INFINITY},
+        {"0x1p3", HAUL_F64, (double)NAN},
+        {"", HAUL_F64, (double)NAN},
+        {"9223372036854775808", HAUL_I64, (double)NAN},
+        {"1 2", HAUL_I32, (double)NAN},
+        {"+7", HAUL_I32, 7},
+    };
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        haul__csv_cell cell = {.text = cases[i].text, .length = strlen(cases[i].text)};
+        int64_t        integer = 0;
+        double         value = 0;
+        bool read = haul__csv_number(&cell, cases[i].dtype, cases[i].dtype == HAUL_F64 ? (void *)&value : &integer);
+        if (cases[i].dtype != HAUL_F64 && read)
+            value = cases[i].dtype == HAUL_I8 ? (double)*(int8_t *)&integer : (double)integer;
+        if (read != !isnan(cases[i].value) || (read && value != cases[i].value))
+            fail_msg("\"%s\" as %s is %g", cases[i].text, haul_dtype_name(cases[i].dtype), value);
+    }
+    setlocale(LC_ALL, "C");
+}
+
+static void test_csv__every_failing_call_is_an_error(void **state)
+{
+    (void)state;
+    bool whole_run = false;
+    write_text("some.csv", "a,b\n1,x\n2,y\n3,x\n");
+    haul_scope *outer = haul_scope_push();
+    for (int64_t nth = 1; !whole_run; nth++) {
+        int64_t     blocks = haul__host_blocks();
+        haul_scope *scope = haul_scope_push();
+        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
+        whole_run = haul_csv_dataset("some.csv") != NULL;
+        haul__fault_plan(0, 0);
+        assert_int_equal(whole_run, haul_error_status() == HAUL_OK);
+        haul_error_clear();
+        haul_scope_pop(scope);
+        assert_int_equal(haul__host_blocks(), blocks);
+    }
+    haul_scope_pop(outer);
+}
+
+/* ---- npy and shards ---- */
+
+static void save(const char *path, haul_tensor *t)
+{
+    if (haul_save_npy(path, t))
+        fail_msg("%s", haul_error_message());
+}
+
+static haul_tensor *range(double first, int64_t count, int64_t width)
+{
+    return haul_reshape(haul_arange(HAUL_F32, first, first + (double)(count * width), 1), HAUL_SHAPE(count, width));
+}
+
+static void test_npy__files_are_fields(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    float       x[4][3];
+    int64_t     y[4];
+    bool        flag[4];
+    save("x.npy", range(0, 4, 3));
+    save("y.npy", haul_arange_i64(10, 14, 1));
+    save("flag.npy", haul_gt_scalar(haul_arange(HAUL_F32, 0, 4, 1), 1));
+    haul_dataset *data = haul_npy_dataset({"x", "x.npy"}, {"y", "y.npy"}, {"flag", "flag.npy"});
+    if (!data)
+        fail_msg("%s", haul_error_message());
+    const haul_batch *b = whole(data);
+    assert_int_equal(haul_read(b->x, x, sizeof x), HAUL_OK);
+    assert_int_equal(haul_read(b->y, y, sizeof y), HAUL_OK);
+    assert_int_equal(haul_read(haul_batch_tensor(b, "flag"), flag, sizeof flag), HAUL_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true(x[i][2] == (float)(3 * i + 2) && y[i] == 10 + i && flag[i] == (i > 1));
+    save("short.npy", haul_arange_i64(0, 3, 1));
+    assert_null(haul_npy_dataset({"x", "x.npy"}, {"y", "short.npy"}));
+    expect(HAUL_SHAPE, "short.npy has 3 examples, and the files before it have 4");
+    save("scalar.npy", haul_scalar(1));
+    assert_null(haul_npy_dataset({"x", "scalar.npy"}));
+    expect(HAUL_SHAPE, "is 0-d");
+    assert_null(haul_npy_dataset({"x", "x.npy"}, {"x", "x.npy"}));
+    expect(HAUL_INVALID_ARGUMENT, "two fields are named");
+    assert_int_equal(truncate("x.npy", 150), 0);
+    assert_null(haul_npy_dataset({"y", "y.npy"}, {"x", "x.npy"}));
+    expect(HAUL_FORMAT, "haul_npy_dataset: x.npy");
+    assert_null(haul_npy_dataset_list(NULL, 1));
+    expect(HAUL_INVALID_ARGUMENT, "files");
+    haul_scope_pop(scope);
+}
+
+/* Big-endian elements, and Fortran's order, which no example of a matrix has in one place. */
+static void test_npy__foreign_orders(void **state)
+{
+    (void)state;
+    static const char head[] = "{'descr': '>i2', 'fortran_order': True, 'shape': (2,%s), }";
+    haul_scope       *scope = haul_scope_push();
+    for (int matrix = 0; matrix < 2; matrix++) {
+        char  text[128];
+        int   length = snprintf(text, sizeof text, head, matrix ? " 1" : "");
+        FILE *file = fopen("big.npy", "wb");
+        assert_non_null(file);
+        fwrite("\x93NUMPY\x01\x00", 1, 8, file);
+        fputc(length, file);
+        fputc(0, file);
+        fwrite(text, 1, (size_t)length, file);
+        fwrite("\x01\x02\x03\x04", 1, 4, file);
+        fclose(file);
+        haul_dataset *data = haul_npy_dataset({"x", "big.npy"});
+        if (matrix) {
+            assert_null(data);
+            expect(HAUL_UNSUPPORTED, "Fortran");
+        } else {
+            int16_t x[2];
+            assert_int_equal(haul_read(whole(data)->x, x, sizeof x), HAUL_OK);
+            assert_true(x[0] == 0x102 && x[1] == 0x304);
+        }
+    }
+    haul_scope_pop(scope);
+}
+
+static void save_shard(const char *path, double first, int64_t rows, const char *second)
+{
+    const haul_named_tensor all[] = {{.name = "x", .tensor = range(first, rows, 2)},
+                                     {.name = second, .tensor = haul_full(HAUL_I64, HAUL_SHAPE(rows), first)}};
+    if (haul_save_safetensors(path, all, 2, NULL, 0))
+        fail_msg("%s", haul_error_message());
+}
+
+static void test_shards__are_one_dataset(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    float       x[9][2];
+    int64_t     y[9];
+    mkdir("shards", 0777);
+    assert_null(haul_shard_dataset("shards"));
+    expect(HAUL_IO, "no files that end in");
+    save_shard("shards/b.safetensors", 100, 2, "y");
+    save_shard("shards/a.safetensors", 0, 4, "y");
+    save_shard("shards/c.safetensors", 200, 3, "y");
+    write_text("shards/readme.txt", "not a shard");
+    haul_dataset *data = haul_shard_dataset("shards");
+    if (!data)
+        fail_msg("%s", haul_error_message());
+    assert_int_equal(haul_dataset_count(data), 9);
+    const haul_batch *b = whole(data);
+    assert_int_equal(haul_read(b->x, x, sizeof x), HAUL_OK);
+    assert_int_equal(haul_read(b->y, y, sizeof y), HAUL_OK);
+    for (int i = 0; i < 9; i++) {
+        int first = i < 4 ? 0 : i < 6 ? 100 : 200, row = i < 4 ? i : i < 6 ? i - 4 : i - 6;
+        assert_true(y[i] == first && x[i][1] == (float)(first + 2 * row + 1));
+    }
+    save_shard("shards/d.safetensors", 300, 1, "z");
+    assert_null(haul_shard_dataset("shards"));
+    expect(HAUL_FORMAT, "d.safetensors has a tensor 'z'; the files before it have y");
+    write_text("shards/d.safetensors", "short");
+    assert_null(haul_shard_dataset("shards"));
+    expect(HAUL_FORMAT, "d.safetensors");
+    unlink("shards/d.safetensors");
+    save("shards/d.npy", range(0, 2, 2));
+    assert_null(haul_shard_dataset("shards"));
+    expect(HAUL_FORMAT, "both npy and safetensors");
+    mkdir("pieces", 0777);
+    save("pieces/0.npy", range(0, 2, 2));
+    save("pieces/1.npy", range(4, 3, 2));
+    assert_int_equal(haul_dataset_count(haul_shard_dataset("pieces")), 5);
+    save("pieces/2.npy", range(4, 3, 3));
+    assert_null(haul_shard_dataset("pieces"));
+    expect(HAUL_FORMAT, "x of an example is f32[3] in pieces/2.npy, and f32[2] in the files before it");
+    assert_null(haul_shard_dataset("nowhere"));
+    expect(HAUL_IO, "nowhere");
+    assert_null(haul_shard_dataset(NULL));
+    expect(HAUL_INVALID_ARGUMENT, "directory");
+    haul_scope_pop(scope);
+}
+
+static void test_arrays__every_failing_call_is_an_error(void **state)
+{
+    (void)state;
+    haul_scope *outer = haul_scope_push();
+    mkdir("few", 0777);
+    save_shard("few/a.safetensors", 0, 4, "y");
+    save_shard("few/b.safetensors", 0, 4, "y");
+    save("x.npy", range(0, 4, 3));
+    for (int npy = 0; npy < 2; npy++) {
+        bool whole_run = false;
+        for (int64_t nth = 1; !whole_run; nth++) {
+            int64_t     blocks = haul__host_blocks();
+            haul_scope *scope = haul_scope_push();
+            haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
+            whole_run = (npy ? haul_npy_dataset({"x", "x.npy"}, {"y", "x.npy"}) : haul_shard_dataset("few")) != NULL;
+            haul__fault_plan(0, 0);
+            assert_int_equal(whole_run, haul_error_status() == HAUL_OK);
+            haul_error_clear();
+            haul_scope_pop(scope);
+            assert_int_equal(haul__host_blocks(), blocks);
+        }
+    }
+    haul_scope_pop(outer);
+}
+
+/* ---- larger than memory ---- */
+
+#define ROWS  ((int64_t)40000)
+#define WIDTH 1024 /* floats: 160 MB in all */
+
+static int child_status(void (*child)(void))
+{
+    int   status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        child();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* Sum of the first column, in a process that may have a fifth of the file as memory of its own. */
+static void sum_all(haul_dataset *(*open_data)(void))
+{
+    const struct rlimit limit = {(rlim_t)32 << 20, (rlim_t)32 << 20};
+    haul_scope         *scope = haul_scope_push();
+    double              sum = 0;
+    if (setrlimit(RLIMIT_DATA, &limit) || !scope)
+        _exit(2);
+    if (malloc((size_t)64 << 20))
+        _exit(77); /* the system does not count */
+    haul_loader *loader = haul_loader_new(open_data(), .batch = 64, .shuffle = true, .seed = 1);
+    if (haul_loader_start(loader, 1))
+        _exit(3);
+    for (const haul_batch *b; (b = haul_loader_next(loader));) {
+        float x[64][WIDTH];
+        if (haul_read(b->x, x, (size_t)b->size * sizeof *x))
+            _exit(4);
+        for (int64_t i = 0; i < b->size; i++)
+            sum += x[i][0];
+    }
+    if (sum != (double)ROWS * (ROWS - 1) / 2)
+        _exit(5);
+    haul_scope_pop(scope);
+}
+
+static haul_dataset *open_npy(void)
+{
+    return haul_npy_dataset({"x", "large.npy"});
+}
+
+static haul_dataset *open_shards(void)
+{
+    return haul_shard_dataset("large");
+}
+
+static void sum_npy(void)
+{
+    sum_all(open_npy);
+}
+
+static void sum_shards(void)
+{
+    sum_all(open_shards);
+}
+
+/* The first value of each row is its number; what is between is a hole in the file. */
+static void write_large(const char *path, int64_t first, int64_t rows)
+{
+    char  text[128] = "";
+    FILE *file = fopen(path, "wb");
+    int   length = snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }",
+                            (long long)rows, WIDTH);
+    assert_non_null(file);
+    fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, file);
+    fprintf(file, "%-*s\n", 0x76 - 1, text);
+    assert_true(length < 0x76 - 1);
+    for (int64_t i = 0; i < rows; i++) {
+        float value = (float)(first + i);
+        fseek(file, 128 + (long)(i * WIDTH * (int64_t)sizeof value), SEEK_SET);
+        fwrite(&value, 1, sizeof value, file);
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(truncate(path, 128 + rows * WIDTH * (int64_t)sizeof(float)), 0);
+}
+
+static void test_files__larger_than_the_memory_limit(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* they need more memory than the limit leaves */
+#endif
+    write_large("large.npy", 0, ROWS);
+    mkdir("large", 0777);
+    for (int64_t i = 0; i < 4; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "large/%d.npy", (int)i);
+        write_large(path, i * ROWS / 4, ROWS / 4);
+    }
+    int npy = child_status(sum_npy), shards = child_status(sum_shards);
+    unlink("large.npy");
+    if (WEXITSTATUS(npy) == 77)
+        skip();
+    assert_int_equal(npy, 0);
+    assert_int_equal(shards, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files__larger_than_the_memory_limit), /* forks while nothing is in use yet */
+        cmocka_unit_test(test_csv__numbers_and_labels),
+        cmocka_unit_test(test_csv__fields_name_their_columns),
+        cmocka_unit_test(test_csv__malformed_lines_are_refused_with_their_number),
+        cmocka_unit_test(test_csv__numbers_are_those_of_every_locale),
+        cmocka_unit_test(test_csv__every_failing_call_is_an_error),
+        cmocka_unit_test(test_npy__files_are_fields),
+        cmocka_unit_test(test_npy__foreign_orders),
+        cmocka_unit_test(test_shards__are_one_dataset),
+        cmocka_unit_test(test_arrays__every_failing_call_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
