@@ -19,6 +19,11 @@
 
 enum { MOST = HAUL_MAX_ARGUMENTS };
 
+static haul_module *layer_norm(void)
+{
+    return haul_nn_layer_norm(6);
+}
+
 static haul_module *attention(void)
 {
     return haul_nn_multi_head_attention(12, 3);
@@ -89,6 +94,7 @@ static const struct {
     const char *name;
     haul_module *(*make)(void);
 } cases[] = {
+    {"layer_norm", layer_norm},
     {"attention", attention},
     {"attention_causal", attention_causal},
     {"attention_cross", attention_cross},

@@ -63,6 +63,7 @@ LINES = [
     ("haul_nn_batch_norm(3, 1e-5)", "haul_nn_batch_norm(3, .eps = 1e-5)"),
     ("haul_attention(s->x, s->w, s->b, true)", "haul_attention(s->x, s->w, s->b, .causal = true)"),
     ("haul_nn_multi_head_attention(8, 2, true)", "haul_nn_multi_head_attention(8, 2, .causal = true)"),
+    ("haul_nn_layer_norm(8, 1e-5)", "haul_nn_layer_norm(8, .eps = 1e-5)"),
     ("haul_nn_lstm(3, 4, 2)", "haul_nn_lstm(3, 4, .layers = 2)"),
     ("haul_nn_gru(3, 4, true)", "haul_nn_gru(3, 4, .bidirectional = true)"),
     ("haul_linear(s->x, s->w, s->b, true)", "haul_linear(s->x, s->w, s->b, .relu = true)"),

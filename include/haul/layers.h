@@ -74,6 +74,16 @@ typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
     haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
 
+/* haul_nn_layer_norm(features): weight, ones, and bias, zeros, [features]; x is [..., features]. */
+typedef struct HAUL__DESIGNATED haul_nn_layer_norm_options {
+    int64_t features; /* positional */
+    HAUL__GUARD
+    double eps; /* as in haul_layer_norm_options */
+} haul_nn_layer_norm_options;
+#define haul_nn_layer_norm(...)                                                                                        \
+    haul_nn_layer_norm_with(HAUL__OPTIONS(haul_nn_layer_norm_options, .features = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_layer_norm_with(const haul_nn_layer_norm_options *options);
+
 /* haul_nn_multi_head_attention(features, heads): parameters in_proj_weight [3 features, features], in_proj_bias, and
  * the child out_proj, as in PyTorch. Inputs "query, key?, value?, mask?": query is [N, L, features], key and value are
  * [N, S, features] and default to the query (value to the key). mask is as in haul_attention, for scores [N, heads, L,

@@ -57,6 +57,7 @@ def normal(*shape):
 
 # Name, module, inputs.
 CASES = [
+    ("layer_norm", nn.LayerNorm(6), [normal(2, 3, 6)]),
     ("attention", Attention(12, 3), [normal(2, 5, 12)]),
     ("attention_causal", Attention(8, 2, causal=True), [normal(2, 6, 8)]),
     ("attention_cross", Attention(8, 4), [normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8)]),

@@ -1,0 +1,128 @@
+/* A small transformer that learns to write like a text: it predicts the next character from those before.
+ *
+ *     char_gpt [DEVICE [STEPS [TEXT [WEIGHTS]]]]
+ *
+ * TEXT is a file of ASCII characters; without one a proverb is learnt. WEIGHTS is a safetensors file to begin with. */
+#include <haul/haul.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEATURES = 32, HEADS = 4, LAYERS = 2, CONTEXT = 32, BATCH = 8, SAMPLE = 160, CHARACTERS = 128 };
+
+static const char proverb[] = "for want of a nail the shoe was lost, for want of a shoe the horse was lost, "
+                              "for want of a horse the rider was lost, for want of a rider the battle was lost, "
+                              "for want of a battle the kingdom was lost, and all for the want of a nail. ";
+
+static haul_tensor *block_forward(haul_module *m, haul_args *args)
+{
+    haul_tensor *x = args->x[0];
+    x = haul_add(x, haul_call_child(m, "attention", haul_call_child(m, "norm1", x)));
+    haul_tensor *h = haul_gelu(haul_call_child(m, "up", haul_call_child(m, "norm2", x)));
+    return haul_add(x, haul_call_child(m, "down", h));
+}
+
+static haul_module *block_new(void)
+{
+    haul_module *m = haul_module_new("block", block_forward);
+    haul_module_add(m, "norm1", haul_nn_layer_norm(FEATURES));
+    haul_module_add(m, "attention", haul_nn_multi_head_attention(FEATURES, HEADS, .causal = true));
+    haul_module_add(m, "norm2", haul_nn_layer_norm(FEATURES));
+    haul_module_add(m, "up", haul_nn_linear(FEATURES, 4 * FEATURES));
+    haul_module_add(m, "down", haul_nn_linear(4 * FEATURES, FEATURES));
+    return m;
+}
+
+static haul_tensor *gpt_forward(haul_module *m, haul_args *args)
+{
+    int64_t      length = haul_tensor_dim(args->x[0], 1); /* tokens are [N, length] */
+    haul_tensor *position = haul_slice(haul_module_parameter(m, "position"), 0, 0, length, 1);
+    haul_tensor *x = haul_add(haul_call_child(m, "token", args->x[0]), position);
+    return haul_call_child(m, "head", haul_call_child(m, "norm", haul_call_child(m, "blocks", x)));
+}
+
+static haul_module *gpt_new(void)
+{
+    haul_module *m = haul_module_new("gpt", gpt_forward, .inputs = "tokens", .results = "logits");
+    haul_module *blocks[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        blocks[i] = block_new();
+    haul_module_add(m, "token", haul_nn_embedding(CHARACTERS, FEATURES));
+    haul_module_add_parameter(m, "position", haul_normal(HAUL_F32, HAUL_SHAPE(CONTEXT, FEATURES), 0, 0.02));
+    haul_module_add(m, "blocks", haul_nn_sequential(blocks, LAYERS));
+    haul_module_add(m, "norm", haul_nn_layer_norm(FEATURES));
+    haul_module_add(m, "head", haul_nn_linear(FEATURES, CHARACTERS, .no_bias = true));
+    haul_init_normal(haul_detach(haul_module_parameter(m, "token.weight")), 0, 0.02);
+    haul_module_replace_parameter(m, "head.weight", haul_module_parameter(m, "token.weight")); /* tied */
+    return m;
+}
+
+/* Row i of batch `step`: CONTEXT characters of the text, and the ones that follow each of them. */
+static void batch_of(const char *text, size_t length, int step, haul_tensor **x, haul_tensor **y)
+{
+    char in[BATCH][CONTEXT], next[BATCH][CONTEXT];
+    for (int i = 0; i < BATCH; i++) {
+        size_t at = (size_t)(step * BATCH + i) * 37 % (length - CONTEXT - 1);
+        memcpy(in[i], text + at, CONTEXT);
+        memcpy(next[i], text + at + 1, CONTEXT);
+    }
+    *x = haul_from_host(HAUL_U8, HAUL_SHAPE(BATCH, CONTEXT), in);
+    *y = haul_from_host(HAUL_U8, HAUL_SHAPE(BATCH * CONTEXT), next);
+}
+
+/* Write SAMPLE characters. Each is drawn by its probability: Gumbel noise is added, and the largest is taken. */
+static void sample(haul_module *net, char first)
+{
+    char text[SAMPLE + 1] = {first};
+    haul_set_grad_enabled(false);
+    for (int n = 1; n < SAMPLE; n++) {
+        haul_scope  *scope = haul_scope_push();
+        int64_t      length = n < CONTEXT ? n : CONTEXT;
+        haul_tensor *x = haul_from_host(HAUL_U8, HAUL_SHAPE(1, length), text + n - length);
+        haul_tensor *logits = haul_select(haul_call(net, x, .mode = HAUL_EVALUATE), 1, -1);
+        haul_tensor *u = haul_uniform(HAUL_F32, HAUL_SHAPE(1, CHARACTERS), 1e-7, 1);
+        text[n] = (char)haul_item(haul_argmax(haul_sub(logits, haul_log(haul_neg(haul_log(u)))), 1, false));
+        haul_scope_pop(scope);
+    }
+    printf("%s\n", text);
+}
+
+int main(int argc, char **argv)
+{
+    static char buffer[1 << 20];
+    const char *text = argc > 3 ? buffer : proverb;
+    int         steps = argc > 2 ? atoi(argv[2]) : 300;
+    FILE       *file = argc > 3 ? fopen(argv[3], "rb") : NULL;
+    size_t      length = file ? fread(buffer, 1, sizeof buffer, file) : argc > 3 ? 0 : strlen(proverb);
+    if (file)
+        fclose(file);
+    if (length < 2 * CONTEXT) {
+        fprintf(stderr, "%s cannot be read, or has fewer than %d characters\n", argv[3], 2 * CONTEXT);
+        return 1;
+    }
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
+    haul_manual_seed(1);
+    haul_module    *net = gpt_new();
+    haul_optimizer *adamw = haul_adamw(net, 3e-3);
+    if (argc > 4)
+        haul_load_weights(argv[4], net);
+    printf("%lld parameters\n", (long long)haul_module_parameter_count(net));
+    for (int step = 0; step < steps && !haul_error_status(); step++) {
+        haul_tensor *x, *y;
+        haul_scope  *inner = haul_scope_push();
+        batch_of(text, length, step, &x, &y);
+        haul_tensor *loss = haul_cross_entropy(haul_reshape(haul_call(net, x), HAUL_SHAPE(-1, CHARACTERS)), y);
+        haul_optimizer_zero_grad(adamw);
+        haul_backward(loss, HAUL_NONE);
+        haul_optimizer_step(adamw);
+        printf("step %d: loss %.7f\n", step + 1, haul_item(loss));
+        haul_scope_pop(inner);
+    }
+    sample(net, text[0]);
+    haul_status status = haul_error_status();
+    if (status)
+        fprintf(stderr, "%s\n", haul_error_message());
+    haul_scope_pop(scope);
+    return status != HAUL_OK;
+}
