@@ -28,10 +28,8 @@ Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "
              "bce_with_logits_with").split():
     getattr(haul, "haul_" + name).restype = Object
-haul.haul_loader_next.restype = c.POINTER(Batch)
-haul.haul_loader_batches.restype = c.c_int64
-haul.haul_item.restype = c.c_double
-haul.haul_error_message.restype = c.c_char_p
+haul.haul_loader_next.restype, haul.haul_loader_batches.restype = c.POINTER(Batch), c.c_int64
+haul.haul_item.restype, haul.haul_error_message.restype = c.c_double, c.c_char_p
 
 
 def train(net, adam, loader, epoch):
@@ -57,7 +55,6 @@ optimizer = haul.haul_adam_with(c.byref(Adam(network, 0.01, (0.9, 0.99))))
 blobs = haul.haul_blobs_with(c.byref(Synthetic(1024, seed=1)))
 batches = haul.haul_loader_new_with(c.byref(Loader(blobs, batch=64, shuffle=True)))
 for number in range(1, 6):
-    loss = train(network, optimizer, batches, number)
+    print(f"epoch {number}: loss {train(network, optimizer, batches, number):.6f}")
     if haul.haul_error_message():
         sys.exit(haul.haul_error_message().decode())
-    print(f"epoch {number}: loss {loss:.6f}")

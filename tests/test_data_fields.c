@@ -374,6 +374,25 @@ static void test_unknown__early_ends_errors_and_refusals(void **state)
     haul_scope_pop(scope);
 }
 
+/* A dry run reads no examples, so it cannot know these sizes. */
+static haul_status load_within(void *context)
+{
+    return haul_loader_new(context, .batch = 2) ? HAUL_OK : haul_error_status();
+}
+
+static void test_unknown__dry_runs_refuse_it(void **state)
+{
+    (void)state;
+    haul_scope          *scope = haul_scope_push();
+    haul_estimate_result result;
+    sentences            s = {.end = 3};
+    assert_int_equal(haul_estimate(load_within, known(3), &result), HAUL_UNSUPPORTED);
+    expect(HAUL_UNSUPPORTED, "tokens of sentences varies in size, and a dry run");
+    assert_int_equal(haul_estimate(load_within, unknown(&s), &result), HAUL_UNSUPPORTED);
+    expect(HAUL_UNSUPPORTED, "the count of stream is unknown, and a dry run");
+    haul_scope_pop(scope);
+}
+
 /* ---- weights ---- */
 
 static void test_weights__draw_in_proportion(void **state)
@@ -490,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_unknown__is_read_in_order_by_any_number_of_workers),
         cmocka_unit_test(test_unknown__ends_where_a_batch_does),
         cmocka_unit_test(test_unknown__early_ends_errors_and_refusals),
+        cmocka_unit_test(test_unknown__dry_runs_refuse_it),
         cmocka_unit_test(test_weights__draw_in_proportion),
         cmocka_unit_test(test_weights__repeated_examples_get_other_numbers),
         cmocka_unit_test(test_weights__wrong_ones_are_refused),
