@@ -76,6 +76,29 @@ static void test_topk__long_rows(void **state)
     on_devices(long_rows);
 }
 
+/* The beginning of a sort, whether rows are long, or k is large. */
+static void against_sort(haul_device *device)
+{
+    haul_tensor *x =
+        haul_reshape(sample_tensor(device, HAUL_F32, HAUL_SHAPE(7 * 500 * 2), 3, NULL), HAUL_SHAPE(7, 500, 2));
+    haul_tensor *sorted, *order, *values, *indices;
+    x = haul_cast(haul_mul_scalar(x, 30), HAUL_I32); /* with many equal ones */
+    for (int largest = 0; largest < 2; largest++) {
+        assert_succeeded(haul_sort(x, 1, largest, &sorted, &order), "sort");
+        for (int64_t k = 5; k <= 500; k += 99) {
+            assert_succeeded(haul_topk(x, k, 1, largest, &values, &indices), "topk");
+            assert_equal_bits(values, haul_slice(sorted, 1, 0, k, 1), "values");
+            assert_equal_bits(indices, haul_slice(order, 1, 0, k, 1), "indices");
+        }
+    }
+}
+
+static void test_topk__is_the_beginning_of_a_sort(void **state)
+{
+    (void)state;
+    on_devices(against_sort);
+}
+
 static haul_tensor *weighted(haul_tensor *const *in, int count, void *context)
 {
     haul_tensor *values, *indices;
@@ -163,9 +186,13 @@ static void test_topk__errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_topk__order_and_ties), cmocka_unit_test(test_topk__nan_is_the_largest),
-        cmocka_unit_test(test_topk__long_rows),      cmocka_unit_test(test_topk__gradients),
-        cmocka_unit_test(test_topk__into),           cmocka_unit_test(test_topk__errors),
+        cmocka_unit_test(test_topk__order_and_ties),
+        cmocka_unit_test(test_topk__nan_is_the_largest),
+        cmocka_unit_test(test_topk__is_the_beginning_of_a_sort),
+        cmocka_unit_test(test_topk__long_rows),
+        cmocka_unit_test(test_topk__gradients),
+        cmocka_unit_test(test_topk__into),
+        cmocka_unit_test(test_topk__errors),
     };
     return cmocka_run_group_tests_name("ops_topk", tests, NULL, NULL);
 }

@@ -180,7 +180,8 @@ static gather_params describe(const haul_tensor *into, const haul_tensor *index,
 /* Too few lines for a GPU, whose indices are put in order then. */
 static bool has_few_lines(const haul__call *c, const gather_params *p)
 {
-    return c->device->properties.kind == HAUL_KIND_GPU && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW;
+    return c->device->properties.kind == HAUL_KIND_GPU && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&
+           p->length <= HAUL__SORT_MOST;
 }
 
 static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, gather_params p)

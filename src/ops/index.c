@@ -136,7 +136,7 @@ static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *
     p.offsets[0] = links->offset;
     p.offsets[1] = index->offset;
     p.items = 1;
-    if (c->device->properties.kind != HAUL_KIND_GPU)
+    if (c->device->properties.kind != HAUL_KIND_GPU || p.count > HAUL__SORT_MOST)
         return haul__launch_checked(c, HAUL__K_index_link, dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1);
     haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
     haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);

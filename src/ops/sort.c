@@ -152,9 +152,6 @@ KERNEL4(sort_finish, sort_params, T, values, I64, indices, const sort_item, item
 /* Elements of a block on processors and on GPUs, and of a chunk. Blocks of processors stay in their caches. */
 enum { BLOCK = 1 << 16, SMALL_BLOCK = 16, CHUNK = 1 << 12, SMALL_CHUNK = 16, GRAIN = 4096 };
 
-/* A row's elements that an index within an item can number. */
-#define MOST 0xffffffff
-
 static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *items, haul_dtype dtype, sort_params *p)
 {
     int64_t rows = p->items / p->parts;
@@ -199,26 +196,7 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
                                         (haul_tensor *[]){items, x}, 2, &p, sizeof p, p.items, GRAIN);
 }
 
-/* ---- the operations ---- */
-
-typedef struct sort_attributes {
-    int  axis;
-    bool descending;
-} sort_attributes;
-
-/* The last result is the indices; haul_argsort has no other. */
-static haul_status infer(haul__call *c)
-{
-    sort_attributes   *a = haul__attributes(c);
-    const haul_tensor *x = c->operands[0];
-    if (haul__call_axis_or_scalar(c, 0, &a->axis))
-        return haul_error_status();
-    if (x->shape.ndim && x->shape.dims[a->axis] > MOST)
-        return haul__refuse_shape(c, 0, "at most 4294967295 elements along the axis are expected");
-    if (c->result_count > 1 && haul__describe(c, 0, x->dtype, &x->shape))
-        return haul_error_status();
-    return haul__describe(c, c->result_count - 1, HAUL_I64, &x->shape);
-}
+/* ---- along an axis ---- */
 
 /* Strides without gaps, with the axis innermost. */
 static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
@@ -234,29 +212,55 @@ static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
 }
 
 /* A result, or what will be copied to it. */
-static haul_tensor *target(haul__call *c, haul_tensor *result, const int64_t *strides)
+static haul_tensor *target(const haul__call *c, haul_tensor *result, const int64_t *strides)
 {
     if (!result || haul__shape_same_strides(&result->shape, result->strides, strides))
         return result;
     return haul__temporary_strided(c, result->dtype, &result->shape, strides);
 }
 
-static haul_status compute(haul__call *c)
+haul_status haul__sort_axis(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
+                            bool descending)
 {
-    const sort_attributes *a = haul__attributes(c);
-    int64_t                strides[HAUL_MAX_DIMS] = {0};
-    haul_tensor           *values = c->result_count > 1 ? c->results[0] : NULL;
-    haul_tensor           *indices = c->results[c->result_count - 1];
-    const haul_shape      *shape = &indices->shape;
-    axis_last(shape, a->axis, strides);
-    haul_tensor *x = haul__as_strided(c, c->operands[0], strides);
+    int64_t           strides[HAUL_MAX_DIMS] = {0};
+    const haul_shape *shape = &indices->shape;
+    axis_last(shape, axis, strides);
+    haul_tensor *lines = haul__as_strided(c, x, strides);
     haul_tensor *sorted = target(c, values, strides), *order = target(c, indices, strides);
-    if (!x || !order || (values && !sorted) ||
-        haul__sort_rows(c, sorted, order, x, shape->ndim ? shape->dims[a->axis] : 1, a->descending))
+    if (!lines || !order || (values && !sorted) ||
+        haul__sort_rows(c, sorted, order, lines, shape->ndim ? shape->dims[axis] : 1, descending))
         return haul_error_status();
     if (sorted != values && haul__copy_elements(values, sorted, c->operation->name))
         return haul_error_status();
     return order == indices ? HAUL_OK : haul__copy_elements(indices, order, c->operation->name);
+}
+
+/* ---- the operations ---- */
+
+typedef struct sort_attributes {
+    int  axis;
+    bool descending;
+} sort_attributes;
+
+/* The last result is the indices; haul_argsort has no other. */
+static haul_status infer(haul__call *c)
+{
+    sort_attributes   *a = haul__attributes(c);
+    const haul_tensor *x = c->operands[0];
+    if (haul__call_axis_or_scalar(c, 0, &a->axis))
+        return haul_error_status();
+    if (x->shape.ndim && x->shape.dims[a->axis] > HAUL__SORT_MOST) /* an item has 32 bits for the index */
+        return haul__refuse_shape(c, 0, "at most 4294967295 elements along the axis are expected");
+    if (c->result_count > 1 && haul__describe(c, 0, x->dtype, &x->shape))
+        return haul_error_status();
+    return haul__describe(c, c->result_count - 1, HAUL_I64, &x->shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    const sort_attributes *a = haul__attributes(c);
+    haul_tensor           *values = c->result_count > 1 ? c->results[0] : NULL;
+    return haul__sort_axis(c, values, c->results[c->result_count - 1], c->operands[0], a->axis, a->descending);
 }
 
 static void gradient(haul__gradient *g)

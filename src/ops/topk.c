@@ -1,10 +1,13 @@
 /* The k largest or smallest elements along an axis, in order, and where they are.
  *
  * A row along the axis is the work of one item. It keeps the best elements so far in order, in the results themselves,
- * and inserts each element of the row that is better than the last of them. */
+ * and inserts each element of the row that is better than the last of them. Where that would take longer than sorting,
+ * the rows are sorted. */
+#include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index.h"
+#include "ops/sort.h"
 
 // clang-format off
 /* kernel text begins */
@@ -52,6 +55,8 @@ KERNEL3(topk, topk_params, T, values, I64, indices, const T, x)
 /* kernel text ends */
 // clang-format on
 
+enum { FEW = 64, FEW_ROWS = 4096 };
+
 typedef struct topk_attributes {
     int64_t k, length; /* of the axis */
     int     axis;
@@ -75,16 +80,45 @@ static haul_status infer(haul__call *c)
     return status ? status : haul__describe(c, 1, HAUL_I64, &shape);
 }
 
+/* The first k of t along the axis to `result`. */
+static haul_status take_first(const haul__call *c, haul_tensor *result, haul_tensor *t)
+{
+    haul_tensor *first = haul__view_as(c, t, &result->shape, t->strides, t->offset);
+    return first ? haul__copy_elements(result, first, c->operation->name) : haul_error_status();
+}
+
+static haul_status sort_first(haul__call *c, const topk_attributes *a)
+{
+    haul_tensor *x = c->operands[0], *values = haul__temporary(c, x->dtype, &x->shape);
+    haul_tensor *indices = haul__temporary(c, HAUL_I64, &x->shape);
+    if (!values || !indices || haul__sort_axis(c, values, indices, x, a->axis, a->largest) ||
+        take_first(c, c->results[0], values))
+        return haul_error_status();
+    return take_first(c, c->results[1], indices);
+}
+
+/* On a GPU, few rows that are long; elsewhere, many elements of a row. */
+static bool sorts(const haul__call *c, const topk_attributes *a, int64_t rows)
+{
+    if (a->length > HAUL__SORT_MOST)
+        return false;
+    if (c->device->properties.kind == HAUL_KIND_GPU)
+        return a->length > FEW && rows < FEW_ROWS;
+    return a->k > FEW && a->k > a->length / a->k;
+}
+
 static haul_status compute(haul__call *c)
 {
     const topk_attributes *a = haul__attributes(c);
     haul_tensor           *x = c->operands[0];
-    topk_params            p = {.items = c->results[0]->count / a->k, /* there are results: k is not 0 */
-                                .length = a->length,
-                                .k = a->k,
-                                .inner = 1,
-                                .offsets = {c->results[0]->offset, c->results[1]->offset, x->offset},
-                                .largest = a->largest};
+    if (c->results[0]->count && sorts(c, a, c->results[0]->count / a->k))
+        return sort_first(c, a);
+    topk_params p = {.items = c->results[0]->count / a->k, /* there are results: k is not 0 */
+                     .length = a->length,
+                     .k = a->k,
+                     .inner = 1,
+                     .offsets = {c->results[0]->offset, c->results[1]->offset, x->offset},
+                     .largest = a->largest};
     for (int d = a->axis + 1; d < x->shape.ndim; d++)
         p.inner *= x->shape.dims[d]; /* part of a product that was checked */
     return haul__launch_kernel(c, HAUL__K_topk, x->dtype, c->results, 2, &x, 1, &p, sizeof p, p.items,
