@@ -144,15 +144,13 @@ static void test_scope_settings__wrong_generators(void **state)
     (void)state;
     haul_scope     *scope = haul_scope_push();
     haul_tensor    *x = haul_ones(HAUL_F32, HAUL_SHAPE(2));
-    haul_generator *g = haul_generator_new(1), *over = haul_generator_new(2);
+    haul_generator *g = haul_generator_new(1);
     haul_set_generator(g);
     assert_int_equal(haul_set_generator((haul_generator *)x), HAUL_INVALID_ARGUMENT);
     assert_non_null(strstr(haul_error_message(), "tensor f32[2]"));
-    haul_drop(over);
-    assert_int_equal(haul_set_generator(over), HAUL_STATE);
     haul_error_clear();
     assert_int_equal(haul_generator_state_set(NULL, (haul_random_state){1, 1}), HAUL_INVALID_ARGUMENT);
-    assert_int_equal(haul_generator_state_get(over).seed, 0);
+    assert_int_equal(haul_generator_state_get((haul_generator *)x).seed, 0);
     assert_ptr_equal(haul_current_generator(), g);
     haul_error_clear();
     haul_scope_pop(scope);
