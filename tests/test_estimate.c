@@ -442,7 +442,7 @@ static void test_errors__functions(void **state)
     (void)state;
     haul_estimate_result r;
     haul_scope          *outer = haul_scope_push(), *scope = haul_scope_push();
-    expect_error(haul_estimate(move_module, haul_nn_linear(2, 2), &r), "cannot move a module that exists");
+    expect_error(haul_estimate(move_module, haul_nn_linear(2, 2), &r), "cannot move or cast a module that exists");
     assert_int_equal(r.operation_count, 0);
     haul_estimate_free(&r);
     expect_error(haul_estimate(close_scope, scope, &r), "closed a scope");
