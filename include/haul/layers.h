@@ -79,10 +79,22 @@ typedef struct HAUL__DESIGNATED haul_nn_layer_norm_options {
     int64_t features; /* positional */
     HAUL__GUARD
     double eps; /* as in haul_layer_norm_options */
+    bool   no_bias;
+    bool   no_weight; /* neither weight nor bias */
 } haul_nn_layer_norm_options;
 #define haul_nn_layer_norm(...)                                                                                        \
     haul_nn_layer_norm_with(HAUL__OPTIONS(haul_nn_layer_norm_options, .features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_layer_norm_with(const haul_nn_layer_norm_options *options);
+
+/* haul_nn_rms_norm(features): weight, ones, [features]; x is [..., features]. */
+typedef struct HAUL__DESIGNATED haul_nn_rms_norm_options {
+    int64_t features; /* positional */
+    HAUL__GUARD
+    double eps; /* as in haul_rms_norm_options */
+    bool   no_weight;
+} haul_nn_rms_norm_options;
+#define haul_nn_rms_norm(...) haul_nn_rms_norm_with(HAUL__OPTIONS(haul_nn_rms_norm_options, .features = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *options);
 
 /* haul_nn_multi_head_attention(features, heads): parameters in_proj_weight [3 features, features], in_proj_bias, and
  * the child out_proj, as in PyTorch. Inputs "query, key?, value?, mask?": query is [N, L, features], key and value are
@@ -137,6 +149,10 @@ HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
 HAUL_API haul_module *haul_nn_gelu(void);
+HAUL_API haul_module *haul_nn_silu(void);
+HAUL_API haul_module *haul_nn_leaky_relu(double slope); /* of negative values: PyTorch's default is 0.01 */
+HAUL_API haul_module *haul_nn_softmax(int axis);
+HAUL_API haul_module *haul_nn_log_softmax(int axis);
 HAUL_API haul_module *haul_nn_dropout(double p); /* in training only; p is a probability */
 HAUL_API haul_module *haul_nn_flatten(int first_axis);
 

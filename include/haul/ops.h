@@ -399,7 +399,7 @@ typedef struct HAUL__DESIGNATED haul_layer_norm_options {
     haul_tensor *weight; /* [n], n the last dimension of x, or HAUL_NONE; positional */
     HAUL__GUARD
     haul_tensor *bias; /* [n] */
-    double       eps;  /* default 1e-5; HAUL_ZERO for zero */
+    double       eps;  /* default 1e-5; HAUL_ZERO for zero; not negative */
 } haul_layer_norm_options;
 
 #define haul_layer_norm(x, ...) haul_layer_norm_with(x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))
@@ -408,6 +408,21 @@ typedef struct HAUL__DESIGNATED haul_layer_norm_options {
 HAUL_API haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o);
 HAUL_API haul_status  haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x,
                                                 const haul_layer_norm_options *o); /* the same into `out` */
+
+/* RMS normalisation (Zhang, Sennrich 2019) over the last axis: x / sqrt(mean(x^2) + eps) * weight. Operands are
+ * promoted; integers and bool become f32 first. */
+typedef struct HAUL__DESIGNATED haul_rms_norm_options {
+    haul_tensor *weight; /* [n], n the last dimension of x, or HAUL_NONE; positional */
+    HAUL__GUARD
+    double eps; /* default 1e-5; HAUL_ZERO for zero; not negative. PyTorch's default is the dtype's epsilon */
+} haul_rms_norm_options;
+
+#define haul_rms_norm(x, ...) haul_rms_norm_with(x, HAUL__OPTIONS(haul_rms_norm_options, .weight = __VA_ARGS__))
+#define haul_rms_norm_into(out, x, ...)                                                                                \
+    haul_rms_norm_into_with(out, x, HAUL__OPTIONS(haul_rms_norm_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o);
+HAUL_API haul_status  haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x,
+                                              const haul_rms_norm_options *o); /* the same into `out` */
 
 /* With training: zero each element with probability p and scale the rest by 1 / (1 - p); otherwise x, as a fresh handle
  * that shares its memory. */

@@ -70,6 +70,9 @@ static haul_status infer(haul__call *c)
     bool               forward = c->operation->results[1].hidden; /* result 1 is statistics of rows, else gx */
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
+    if (!(*(const double *)haul__attributes(c) >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected",
+                          *(const double *)haul__attributes(c));
     for (int i = WEIGHT; i <= BIAS && forward; i++)
         if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
             return haul__refuse_shape(c, i, "one dimension is expected, of the size of the last one of x");

@@ -226,6 +226,8 @@ EXPRESSIONS = {
     "attention_bias": lambda q, k, v, m: (q @ k.mT / 2 + m).softmax(-1) @ v,
     "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
     "layer_norm_plain": lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
+    "rms_norm": lambda x, w: x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * w,
+    "rms_norm_plain": lambda x: x / (x.square().mean(-1, keepdim=True) + 0.1).sqrt(),
     "topk_values": lambda x: x.sort(dim=1, descending=True, stable=True)[0][:, :3],
     "topk_indices": lambda x: x.sort(dim=-1, stable=True)[1][..., :2],
     "max_with_indices_values": lambda x: x.max(1)[0],

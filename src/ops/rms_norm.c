@@ -1,0 +1,152 @@
+/* RMS normalisation over the last axis: as layer normalisation, without the mean. The gradient has a kernel; where it
+ * is to be differentiated again it is composed of operations. */
+#include "core/option.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct rms_norm_params {
+    I64 items, n, at[6]; /* rows, elements of a row, offsets of the buffers: -1 for one that is absent */
+    U64 eps;
+} rms_norm_params;
+#if defined(HAUL_KERNEL) && IS_FLOAT
+/* MEAN, that of TERM, an expression of j, over a row. */
+TEMPLATE(rms_norm_mean, MEAN, TERM)
+        LANE_VALUES(A, s);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
+            EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += TERM; }
+        EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) += TERM; }
+        LANE_TREE(A, s, SUM_OF)
+        const A MEAN = OF_FIRST_LANE(s) / (A)p.n;
+END_TEMPLATE
+
+#define RMS_NORM_WEIGHT (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j))
+KERNEL4(rms_norm, rms_norm_params, T, y, ACC, scales, const T, x, const T, w)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n;
+        EXPAND(rms_norm_mean, square, LOAD(v, j) * LOAD(v, j))
+        const A scale = LIT(1.0) / M_SQRT(square + SCALAR(p.eps));
+        EACH_OF_ROW(j, p.n) STORE(y, p.at[0] + i * p.n + j, LOAD(v, j) * scale * RMS_NORM_WEIGHT);
+        if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
+    }
+}
+
+/* dx = scale (h - x^ mean(h x^)), where h = g weight and x^ is the normalised x; gx = g x^. */
+#define RMS_NORM_H (LOAD(u, j) * RMS_NORM_WEIGHT)
+KERNEL6(rms_norm_backward, rms_norm_params, T, dx, ACC, gx, const T, x, const T, w, const T, g, const ACC, scales)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
+        const A scale = scales[p.at[5] + i];
+        EXPAND(rms_norm_mean, along, RMS_NORM_H * (LOAD(v, j) * scale))
+        EACH_OF_ROW(j, p.n) {
+            const A normal = LOAD(v, j) * scale;
+            STORE(dx, p.at[0] + i * p.n + j, scale * (RMS_NORM_H - normal * along));
+            gx[p.at[1] + i * p.n + j] = LOAD(u, j) * normal;
+        }
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+enum { X, WEIGHT };
+
+static haul_status infer(haul__call *c)
+{
+    const haul_tensor *x = c->operands[X];
+    const double       eps = *(const double *)haul__attributes(c);
+    haul_shape         shape = x->shape;
+    bool               forward = c->operation->results[1].hidden; /* result 1 is scales of rows, else gx */
+    if (!shape.ndim)
+        return haul__refuse_shape(c, X, "at least one dimension is expected");
+    if (!(eps >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", eps);
+    if (haul__has(c, WEIGHT) &&
+        !haul__shape_equal(&c->operands[WEIGHT]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
+        return haul__refuse_shape(c, WEIGHT, "one dimension is expected, of the size of the last one of x");
+    shape.dims[shape.ndim - 1] = forward ? 1 : shape.dims[shape.ndim - 1];
+    haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
+    return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
+}
+
+/* Of both: the kernels take two results and then the operands, and any buffer for one that is absent. */
+static haul_status compute(haul__call *c)
+{
+    haul_tensor    *x = c->operands[X], *buffers[6];
+    rms_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
+    p.items = x->count ? x->count / p.n : 0;
+    p.eps = haul__scalar_bits(x->dtype, *(double *)haul__attributes(c));
+    for (int i = 0; i < 2 + c->count; i++) {
+        buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
+        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) ? -1 : buffers[i]->offset;
+        if (p.at[i] < 0)
+            buffers[i] = i < 2 ? c->results[0] : x;
+    }
+    return haul__launch_kernel(c, c->operation->kernel, x->dtype, buffers, 2, buffers + 2, c->count, &p, sizeof p,
+                               p.items, 1 + 4096 / (p.n + 1));
+}
+
+HAUL__OPERATION(rms_norm_backward) = {
+    .name = "haul_rms_norm_backward",
+    .operands = {{"x"}, {"weight", .optional = true}, {"g"}, {"scales", .accepts = HAUL__FLOATS}},
+    .results = {{"dx"}, {"gx"}},
+    .dtypes = HAUL__FLOATS,
+    .kernel = HAUL__K_rms_norm_backward,
+    .attributes_size = HAUL__ATTRIBUTES(double),
+    .infer = infer,
+    .compute = compute,
+    .flops = 10,
+};
+
+static haul_tensor *row_mean(haul_tensor *x)
+{
+    return haul_mean(x, HAUL_AXES(-1), .keepdim = true);
+}
+
+/* The gradient of weight has x's shape here: the caller adds up the rows. */
+static void gradient(haul__gradient *c)
+{
+    haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->results[0];
+    if (!haul__differentiated(c)) {
+        c->operands[X] = NULL; /* and stays so on failure */
+        haul__apply(&haul__operation_rms_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
+                    c->operands);
+        return;
+    }
+    haul_tensor *h = haul__is_none(w) ? g : haul_mul(g, w);
+    haul_tensor *scale = haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), *(const double *)c->attributes));
+    haul_tensor *normal = haul_mul(x, scale);
+    c->operands[X] = haul_mul(scale, haul_sub(h, haul_mul(normal, row_mean(haul_mul(h, normal)))));
+    c->operands[WEIGHT] = haul_mul(g, normal);
+}
+
+HAUL__OPERATION(rms_norm) = {
+    .name = "haul_rms_norm",
+    .operands = {{"x", .saved_for = HAUL__FOR_ALL}, {"weight", .optional = true, .saved_for = HAUL__FOR_ALL}},
+    .results = {{"y"}, {"scales", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .kernel = HAUL__K_rms_norm,
+    .attributes_size = HAUL__ATTRIBUTES(double),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 5,
+};
+
+haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o)
+{
+    return o ? HAUL__APPLY(rms_norm, &(double){haul__option(o->eps, 1e-5)}, x, haul__optional(o->weight))
+             : haul__no_options(&haul__operation_rms_norm);
+}
+
+haul_status haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_rms_norm_options *o)
+{
+    return o ? HAUL__APPLY_INTO(out, rms_norm, &(double){haul__option(o->eps, 1e-5)}, x, haul__optional(o->weight))
+             : haul__fail_null("haul_rms_norm", "options");
+}
