@@ -143,6 +143,17 @@ KERNEL7(NAME, class_params, T, out, const T, x, const ACC, log_sum, const I64, y
     const A smooth = SCALAR(p.smoothing);
     const A divisor = p.total >= 0 ? log_sum[p.total] : p.of_mean ? (A)p.items : LIT(1.0);
     const A first = LOAD(g, p.at[5]) / divisor;
+    if (p.at[4] < 0 && !p.ignores && !p.of_rows && !(smooth > 0)) { /* alone the loop keeps its constants in registers */
+        FOR_ROWS(i) {
+            const I64 n = p.classes, c = CHECKED_INDEX(fault, p.check, i, y[p.at[3] + i], n);
+            const A shift = IS_SOFT ? log_sum[p.at[2] + i] : 0;
+            GLOBAL const T *v = x + p.at[1] + i * n;
+            GLOBAL T *o = out + p.at[0] + i * n;
+            EACH_OF_ROW(j, n)
+                STORE(o, j, IS_SOFT ? (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * first : j == c ? -first : LIT(0.0));
+        }
+        return;
+    }
     FOR_ROWS(i) {
         const I64 n = p.classes, label = y[p.at[3] + i];
         const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
