@@ -77,7 +77,7 @@ static haul_module *conv_transpose2d(void)
 
 static haul_module *upsample(void)
 {
-    return haul_nn_upsample(.scale = {2, 1.5}, .mode = HAUL_BILINEAR);
+    return haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 1.5});
 }
 
 static haul_module *adaptive_avg_pool2d(void)
@@ -232,7 +232,7 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("3 channels in and 4 out cannot be cut into 2 groups"));
     assert_null(haul_nn_conv_transpose2d(3, 4, 3, .output_padding = {1, -1}));
     assert_true(says("output_padding is {1, -1}"));
-    assert_null(haul_nn_upsample(.mode = HAUL_BILINEAR));
+    assert_null(haul_nn_upsample(HAUL_BILINEAR));
     assert_true(says("one of the two pairs must be given"));
     assert_null(haul_nn_adaptive_avg_pool2d(2, 0));
     assert_true(says("haul_nn_adaptive_avg_pool2d: width is 0"));

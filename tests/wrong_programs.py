@@ -58,6 +58,7 @@ LINES = [
     ("haul_nn_conv2d(3, 6, 5, 0)", "haul_nn_conv2d(3, 6, 5, .padding = {1, HAUL_ZERO})"),
     ("haul_nn_conv1d(3, 6, 5, 2)", "haul_nn_conv1d(3, 6, 5, .stride = 2, .padding = 2)"),
     ("haul_nn_conv_transpose2d(3, 6, 2, 2)", "haul_nn_conv_transpose2d(3, 6, 2, .stride = {2, 2})"),
+    ("haul_nn_upsample(HAUL_NEAREST, 2)", "haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2})"),
     ("haul_nn_linear(3, 4, false)", "haul_nn_linear(3, 4, .no_bias = true)"),
     ("haul_nn_batch_norm(3, 1e-5)", "haul_nn_batch_norm(3, .eps = 1e-5)"),
     ("haul_attention(s->x, s->w, s->b, true)", "haul_attention(s->x, s->w, s->b, .causal = true)"),
@@ -134,7 +135,6 @@ ONLY_C = [
     ("haul_optimizer_add_group(s->optimizer, s->net)",
      "haul_optimizer_add_group(s->optimizer, .module = s->net, .lr = 0.1)"),
     ("haul_sum(s->x, .haul__axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
-    ("haul_nn_upsample(2)", "haul_nn_upsample(.scale = {2, 2}, .mode = HAUL_BILINEAR)"),
     ('(haul_custom_operand){"x", true}', '(haul_custom_operand){"x", .saved = true}'),
     ('(haul_custom_result){"y", true}', '(haul_custom_result){"y", .saved = true}'),
 ]

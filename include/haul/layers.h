@@ -165,15 +165,15 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
 
-/* haul_nn_upsample(.scale = {2, 2}, .mode = HAUL_BILINEAR), with the options of haul_interpolate. */
+/* haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}), with the options of haul_interpolate. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {
+    haul_interpolation mode; /* positional */
     HAUL__GUARD
-    int64_t            size[2];
-    double             scale[2];
-    haul_interpolation mode;
-    bool               align_corners;
+    int64_t size[2];
+    double  scale[2];
+    bool    align_corners;
 } haul_nn_upsample_options;
-#define haul_nn_upsample(...) haul_nn_upsample_with(HAUL__OPTIONS(haul_nn_upsample_options, __VA_ARGS__))
+#define haul_nn_upsample(...) haul_nn_upsample_with(HAUL__OPTIONS(haul_nn_upsample_options, .mode = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_upsample_with(const haul_nn_upsample_options *options);
 
 /* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. More can be
