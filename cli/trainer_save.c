@@ -86,7 +86,8 @@ static bool write_files(trainer *t, const char *const texts[3], bool weights)
         complain_error();
         return false;
     }
-    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, t->position, extra, 3)) {
+    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position, .extra = extra,
+                             .extra_count = 3)) {
         complain_error();
         return false;
     }
@@ -200,7 +201,7 @@ static bool restore(trainer *t, const cJSON *object, int64_t *log_bytes)
         complain("%s lacks a part of where the training stood", t->run.checkpoint);
         return false;
     }
-    if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, &t->position) ||
+    if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position) ||
         haul_optimizer_set(t->optimizer, 0, "lr", t->options->lr) || haul_fill_into(t->window_loss, window_loss) ||
         haul_fill_into(t->epoch_hits, (double)hits)) {
         complain_error();

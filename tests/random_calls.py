@@ -28,7 +28,7 @@ LEFT_OUT = {
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
          "haul_loader": "LOADER", "haul_transform": "TRANSFORM", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
-         "haul_schedule": "SCHEDULE", "haul_safetensors": "SAFETENSORS"}
+         "haul_schedule": "SCHEDULE", "haul_average": "AVERAGE", "haul_safetensors": "SAFETENSORS"}
 VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)", "char": "one_in(r, 4) ? '.' : 0",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
           "haul_device *": "device(r)", "haul_scope *": "scope(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
@@ -37,6 +37,8 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "const haul_text_pair *": "one_in(r, 40) ? NULL : r->pairs", "const int *": "one_in(r, 40) ? NULL : r->axes",
           "const int64_t *": "one_in(r, 40) ? NULL : r->numbers", "const double *": "(const double *)memory(r)",
           "haul_schedule *const *": "one_in(r, 40) ? NULL : r->schedules",
+          "haul_average *const *": "one_in(r, 40) ? NULL : r->averages",
+          "haul_optimizer *const *": "one_in(r, 40) ? NULL : r->optimizers",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
@@ -45,7 +47,8 @@ VALUES = {"double": "number(r)", "int64_t": "integer(r)", "uint64_t": "(uint64_t
           "haul_dataset **": "one_in(r, 40) ? NULL : r->parts",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
           "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
-LENGTHS = {"count", "capacity", "extra_count", "metadata_count"}  # of lists in the driver
+LENGTHS = {"count", "capacity", "extra_count", "metadata_count", "optimizer_count", "schedule_count",
+           "average_count"}  # of lists in the driver
 
 
 def fail(text):

@@ -346,8 +346,8 @@ static void check_checkpoint(haul_device *device)
 
             scaled_steps(&whole, first, 0, 8);
             scaled_steps(&half, second, 0, stop);
-            assert_int_equal(haul_save_checkpoint("half", half.net, half.optimizer, at, NULL, 0), HAUL_OK);
-            assert_int_equal(haul_load_checkpoint("half", rest.net, rest.optimizer, &at), HAUL_OK);
+            assert_int_equal(haul_save_checkpoint("half", half.net, half.optimizer, .position = &at), HAUL_OK);
+            assert_int_equal(haul_load_checkpoint("half", rest.net, rest.optimizer, .position = &at), HAUL_OK);
             assert_int_equal(haul_optimizer_steps(rest.optimizer), haul_optimizer_steps(half.optimizer));
             scaled_steps(&rest, third, stop, 8);
             assert_same(rest.a, whole.a, 0, kinds[k].name, stop);

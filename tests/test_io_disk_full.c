@@ -46,7 +46,7 @@ static haul_status write_weights(const char *path, int64_t elements)
 static haul_status write_checkpoint(const char *path, int64_t elements)
 {
     haul_module *net = haul_nn_linear(elements, 1);
-    return haul_save_checkpoint(path, net, haul_sgd(net, 0.001), (haul_training_position){1, 1}, NULL, 0);
+    return haul_save_checkpoint(path, net, haul_sgd(net, 0.001), .position = &(haul_training_position){1, 1});
 }
 
 static const writer writers[] = {{"haul_save_npy", "x.npy", write_npy},

@@ -152,8 +152,8 @@ static void test_weights__of_a_checkpoint_load_alone(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_module *trained = make(1), *other = make(2);
     train(trained);
-    assert_ok(haul_save_checkpoint("w.checkpoint", trained, haul_adam(trained, 0.001), (haul_training_position){1, 3},
-                                   NULL, 0));
+    assert_ok(haul_save_checkpoint("w.checkpoint", trained, haul_adam(trained, 0.001),
+                                   .position = &(haul_training_position){1, 3}));
     assert_ok(haul_load_weights("w.checkpoint", other, .prefix = "model."));
     content expected = content_of(trained), got = content_of(other);
     assert_same(&expected, &got);

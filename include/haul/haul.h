@@ -4,6 +4,7 @@
 
 #include <haul/autocast.h>
 #include <haul/autograd.h>
+#include <haul/average.h>
 #include <haul/base.h>
 #include <haul/conv.h>
 #include <haul/custom.h>

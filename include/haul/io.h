@@ -6,11 +6,13 @@
 #ifndef HAUL_IO_H
 #define HAUL_IO_H
 
+#include <haul/average.h>
 #include <haul/base.h>
 #include <haul/error.h>
 #include <haul/nn.h>
 #include <haul/optim.h>
 #include <haul/random.h>
+#include <haul/schedule.h>
 #include <haul/tensor.h>
 
 HAUL_BEGIN
@@ -106,24 +108,47 @@ typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_load_weights_with(path, HAUL__OPTIONS(haul_load_weights_options, .module = __VA_ARGS__))
 HAUL_API haul_status haul_load_weights_with(const char *path, const haul_load_weights_options *options);
 
-/* A checkpoint: a safetensors file with the weights, the optimizer's state and learning rate, the random state of the
- * process, and the position in the training. Continuing from it gives the same bits as never having stopped. Loading
- * sets all of these, wants the same module and kind of optimizer, and changes nothing when it fails. Keys of `extra`
- * must not begin with "haul."; haul_open_safetensors reads them.
+/* A checkpoint: a safetensors file with the weights of a module, the state and all settings of its optimizers, the
+ * state of schedules and averages, the random state, and the position in the training. Continuing from it gives the
+ * same bits as never having stopped:
  *
- * Saving fails if state would be lost: with an optimizer that has parameters which the module does not hold, another
- * optimizer that has made steps with parameters of the module, or a second gradient scaler in use with the optimizer.
- * Loading refuses state that the optimizer does not use with its settings, or of a scaler that it does not have. */
+ *     haul_save_checkpoint("run.checkpoint", net, adam, .position = &position);
+ *     haul_load_checkpoint("run.checkpoint", net, adam, .position = &position);
+ *
+ * Both calls take the same options. Loading sets everything, wants the same module, and optimizers, schedules and
+ * averages of the same kinds in the same order, and changes nothing when it fails. Settings of the optimizers, such as
+ * momentum, become those of the file; haul_optimizer_set changes them afterwards. Files of earlier versions, with one
+ * optimizer, are read; of settings they have the learning rate.
+ *
+ * Saving fails if state would be lost: if an optimizer of the list has parameters that the module does not hold,
+ * another one has made steps with parameters of the module, a schedule belongs to another optimizer, an optimizer has a
+ * second gradient scaler in use, or averages are swapped in. Loading refuses state of a scaler that the optimizer does
+ * not have. */
 typedef struct haul_training_position {
     int64_t epoch; /* from 1 */
     int64_t batch; /* batches of that epoch already trained on */
 } haul_training_position;
 
-HAUL_API haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                          haul_training_position position, const haul_text_pair *extra,
-                                          int extra_count);
-HAUL_API haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                          haul_training_position *position);
+typedef struct HAUL__DESIGNATED haul_checkpoint_options {
+    haul_module    *module;    /* positional */
+    haul_optimizer *optimizer; /* positional; NULL: those of .optimizers only */
+    HAUL__GUARD
+    haul_training_position *position;   /* saving reads it, loading writes it */
+    haul_optimizer *const  *optimizers; /* further ones */
+    int                     optimizer_count;
+    haul_schedule *const   *schedules;
+    int                     schedule_count;
+    haul_average *const    *averages;
+    int                     average_count;
+    const haul_text_pair   *extra; /* of saving: further texts, with keys that do not begin with "haul." */
+    int                     extra_count;
+} haul_checkpoint_options;
+#define haul_save_checkpoint(path, module_, ...)                                                                       \
+    haul_save_checkpoint_with(path, HAUL__OPTIONS(haul_checkpoint_options, .module = module_, .optimizer = __VA_ARGS__))
+#define haul_load_checkpoint(path, module_, ...)                                                                       \
+    haul_load_checkpoint_with(path, HAUL__OPTIONS(haul_checkpoint_options, .module = module_, .optimizer = __VA_ARGS__))
+HAUL_API haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_options *options);
+HAUL_API haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_options *options);
 
 HAUL_END
 

@@ -1,13 +1,9 @@
-/* Checkpoints of a training, as safetensors files.
- *
- * A checkpoint holds the module's tensors as "model.NAME", the optimizer's as "optimizer.NAME", and as texts all that
- * is needed to go on bit for bit: the random state, steps taken, learning rate and position. What it would leave out is
- * refused. Loading reads and compares everything before it changes anything, and takes back what it has changed should
- * a copy fail. */
-#include <haul/io.h>
+/* Checkpoints of a training, as safetensors files: which objects they have, and writing. What a checkpoint would leave
+ * out is refused. */
+#include "io/checkpoint.h"
+
 #include <haul/ops.h>
 #include <haul/scope.h>
-#include <haul/transfer.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,57 +13,40 @@
 #include "core/tensor.h"
 #include "io/weights.h"
 #include "nn/tensors.h"
+#include "optim/averaging.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 
-#define SAVE_CHECKPOINT "haul_save_checkpoint"
-#define LOAD_CHECKPOINT "haul_load_checkpoint"
+const char *const haul__checkpoint_number_keys[HAUL__CHECKPOINT_NUMBERS] = {
+    OWN_KEYS "epoch", OWN_KEYS "batch", OWN_KEYS "random_seed", OWN_KEYS "random_offset"};
 
-#define MODEL     "model."
-#define OPTIMIZER "optimizer."
-#define OWN_KEYS  "haul."
-#define FORMAT    "checkpoint 1"
+/* ---- lists of tensors ---- */
 
-/* ---- lists of tensors, with the names they have in the file ---- */
-
-typedef struct list {
-    haul_named_tensor *items; /* the names are ours */
-    int                count;
-    size_t             capacity;
-} list;
-
-static void list_free(list *l)
+void haul__tensor_list_free(haul__tensor_list *l)
 {
     for (int i = 0; i < l->count; i++)
         haul__free((char *)l->items[i].name);
     haul__free(l->items);
-    *l = (list){0};
+    *l = (haul__tensor_list){0};
 }
 
-static haul_status list_add(list *l, const char *prefix, const char *name, haul_tensor *tensor, const char *operation)
+haul_status haul__tensor_list_add(haul__tensor_list *l, char *name, haul_tensor *tensor, const char *operation)
 {
-    char *full = haul__format("%s%s", prefix, name);
-    if (!full || !haul__grow(&l->items, &l->capacity, (size_t)l->count + 1, sizeof *l->items)) {
-        haul__free(full);
+    if (haul__failed(tensor)) {
+        haul__free(name);
+        return haul_error_status();
+    }
+    if (!name || !haul__grow(&l->items, &l->capacity, (size_t)l->count + 1, sizeof *l->items)) {
+        haul__free(name);
         return haul__fail_memory(operation, sizeof *l->items);
     }
-    l->items[l->count++] = (haul_named_tensor){.name = full, .tensor = tensor};
+    l->items[l->count++] = (haul_named_tensor){.name = name, .tensor = tensor};
     return HAUL_OK;
 }
 
-static int tensors_of_module(void *module, haul_named_tensor *out, int capacity)
-{
-    return haul_module_tensors(module, out, capacity);
-}
-
-static int tensors_of_optimizer(void *optimizer, haul_named_tensor *out, int capacity)
-{
-    return haul_optimizer_state(optimizer, out, capacity);
-}
-
-/* Add all that `tensors_of` tells about `owner`. */
-static haul_status list_add_all(list *l, const char *prefix, void *owner,
-                                int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity),
-                                const char *operation)
+haul_status haul__tensor_list_add_all(haul__tensor_list *l, const char *prefix, void *owner,
+                                      int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity),
+                                      const char *operation)
 {
     int count = tensors_of(owner, NULL, 0);
     if (count < 0)
@@ -77,263 +56,325 @@ static haul_status list_add_all(list *l, const char *prefix, void *owner,
         return haul__fail_memory(operation, (size_t)count * sizeof *items);
     haul_status status = tensors_of(owner, items, count) < 0 ? haul_error_status() : HAUL_OK;
     for (int i = 0; i < count && status == HAUL_OK; i++)
-        status = list_add(l, prefix, items[i].name, items[i].tensor, operation);
+        status = haul__tensor_list_add(l, haul__format("%s%s", prefix, items[i].name), items[i].tensor, operation);
     haul__free(items);
     return status;
 }
 
-/* ---- the numbers of a checkpoint ---- */
-
-/* The learning rate goes as its bits, which no locale and no rounding can change. */
-typedef struct numbers {
-    uint64_t epoch, batch, steps, random_seed, random_offset, lr_bits;
-} numbers;
-
-static const struct {
-    const char *key;
-    size_t      offset;
-} number_keys[] = {
-    {OWN_KEYS "epoch", offsetof(numbers, epoch)},
-    {OWN_KEYS "batch", offsetof(numbers, batch)},
-    {OWN_KEYS "steps", offsetof(numbers, steps)},
-    {OWN_KEYS "random_seed", offsetof(numbers, random_seed)},
-    {OWN_KEYS "random_offset", offsetof(numbers, random_offset)},
-    {OWN_KEYS "lr_bits", offsetof(numbers, lr_bits)},
-};
-#define NUMBERS    (sizeof number_keys / sizeof *number_keys)
-#define OWN_FORMAT OWN_KEYS "format"
-#define OWN_KIND   OWN_KEYS "optimizer"
-
-static uint64_t *number_at(numbers *n, size_t i)
+static int tensors_of_module(void *module, haul_named_tensor *out, int capacity)
 {
-    return (uint64_t *)((char *)n + number_keys[i].offset);
+    return haul_module_tensors(module, out, capacity);
 }
 
-static bool parse_number(const char *text, uint64_t *out)
+int haul__checkpoint_optimizer_tensors(void *optimizer, haul_named_tensor *out, int capacity)
 {
-    uint64_t value = 0;
-    for (const char *p = text; *p; p++) {
-        if (*p < '0' || *p > '9' || value > (UINT64_MAX - (uint64_t)(*p - '0')) / 10)
-            return false;
-        value = value * 10 + (uint64_t)(*p - '0');
-    }
-    *out = value;
-    return *text != 0;
+    return haul_optimizer_state(optimizer, out, capacity);
 }
 
-static haul_status read_numbers(const haul_safetensors *file, haul_optimizer *optimizer, const char *path, numbers *out)
+int haul__checkpoint_average_tensors(void *average, haul_named_tensor *out, int capacity)
 {
-    char        quoted[HAUL__QUOTED_SIZE];
-    const char *kind = haul_safetensors_metadata(file, OWN_KIND);
-    if (strcmp(haul_safetensors_metadata(file, OWN_FORMAT), FORMAT) != 0)
-        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a checkpoint of this version of haul", path);
-    if (strcmp(kind, haul_optimizer_kind(optimizer)) != 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "optimizer",
-                          "%s was written with the optimizer %s, this one is '%s'", path, haul__quoted(kind, quoted),
-                          haul_optimizer_kind(optimizer));
-    for (size_t i = 0; i < NUMBERS; i++)
-        if (!parse_number(haul_safetensors_metadata(file, number_keys[i].key), number_at(out, i)))
-            return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: %s is not a number",
-                              path, number_keys[i].key);
-    double lr;
-    memcpy(&lr, &out->lr_bits, sizeof lr);
-    if (!(lr >= 0))
-        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a sound checkpoint: its learning rate is %g",
-                          path, lr);
-    if (out->epoch > INT64_MAX || out->batch > INT64_MAX || out->steps > INT64_MAX || !(lr - lr == 0))
-        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: a number is too large",
-                          path);
+    return haul_average_tensors(average, out, capacity);
+}
+
+/* ---- the objects ---- */
+
+/* A list that may be absent. */
+static haul_status check_count(const void *list, int count, const char *argument, const char *operation)
+{
+    if (count < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %d; 0 or more is expected", argument,
+                          count);
+    return list || !count ? HAUL_OK : haul__fail_null(operation, argument);
+}
+
+static haul_status check_counts(const haul_checkpoint_options *o, const char *operation)
+{
+    if (check_count(o->optimizers, o->optimizer_count, "optimizer_count", operation) ||
+        check_count(o->schedules, o->schedule_count, "schedule_count", operation) ||
+        check_count(o->averages, o->average_count, "average_count", operation) ||
+        check_count(o->extra, o->extra_count, "extra_count", operation))
+        return haul_error_status();
+    if (!o->optimizer && !o->optimizer_count)
+        return haul__fail_null(operation, "optimizer");
     return HAUL_OK;
 }
 
-/* ---- checkpoints ---- */
-
-static haul_status save_tensors(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                const haul_text_pair *texts, int text_count)
+static haul_status check_twice(const haul__checkpoint_parts *p, const char *operation)
 {
-    list        tensors = {0};
-    haul_status status = list_add_all(&tensors, MODEL, module, tensors_of_module, SAVE_CHECKPOINT);
-    if (status == HAUL_OK)
-        status = list_add_all(&tensors, OPTIMIZER, optimizer, tensors_of_optimizer, SAVE_CHECKPOINT);
-    if (status == HAUL_OK)
-        status = haul_save_safetensors(path, tensors.items, tensors.count, texts, text_count);
-    list_free(&tensors);
+    for (int i = 0; i < p->optimizer_count; i++)
+        for (int k = 0; k < i; k++)
+            if (p->optimizers[i] == p->optimizers[k])
+                return haul__fail(HAUL_INVALID_ARGUMENT, operation, "optimizers", "an optimizer is given twice");
+    return HAUL_OK;
+}
+
+/* A schedule goes on with the rates of its optimizer. */
+static haul_status check_schedule(const haul__checkpoint_parts *p, const haul_schedule *s, const char *operation)
+{
+    bool known = !s->optimizer;
+    for (int i = 0; i < p->optimizer_count; i++)
+        known = known || p->optimizers[i] == s->optimizer;
+    if (!known)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "schedules",
+                          "a schedule (%s) belongs to an optimizer that is not given; add that to .optimizers",
+                          s->kind->name);
+    for (int i = 0; i < s->child_count; i++)
+        if (check_schedule(p, s->children[i], operation))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_status check_objects(const haul__checkpoint_parts *p, const char *operation)
+{
+    for (int i = 0; i < p->optimizer_count; i++)
+        if (haul__check_optimizer(p->optimizers[i], operation))
+            return haul_error_status();
+    for (int i = 0; i < p->schedule_count; i++)
+        if (haul__schedule_check(p->schedules[i], operation) || check_schedule(p, p->schedules[i], operation))
+            return haul_error_status();
+    for (int i = 0; i < p->average_count; i++)
+        if (haul__average_check(p->averages[i], operation))
+            return haul_error_status();
+    return check_twice(p, operation);
+}
+
+/* The optimizers must train this module and, for a checkpoint to be written, nobody else may. */
+static haul_status check_training(const haul__checkpoint_parts *p, bool saves, const char *operation)
+{
+    int                count = 0;
+    haul_named_tensor *tensors = haul__module_tensor_list(p->module, &count);
+    if (!tensors)
+        return haul_error_status();
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < p->optimizer_count && !status; i++)
+        status = haul__optimizer_check_module(p->optimizers[i], tensors, count, operation);
+    if (!status && saves)
+        status = haul__optimizer_check_alone(p->optimizers, p->optimizer_count, tensors, count, operation);
+    haul__free(tensors);
     return status;
 }
 
-static haul_status check_arguments(haul_training_position position, const haul_text_pair *extra, int extra_count)
+haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *o, bool saves, const char *operation,
+                                      haul__checkpoint_parts *out)
 {
-    if (extra_count < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra_count",
-                          "extra_count is %d; 0 or more is expected", extra_count);
-    if (position.epoch < 0 || position.batch < 0)
+    if (!o)
+        return haul__fail_null(operation, "options");
+    if (haul__check_module(o->module, operation) || check_counts(o, operation))
+        return haul_error_status();
+    haul__checkpoint_parts p = {.module = o->module,
+                                .schedules = o->schedules,
+                                .averages = o->averages,
+                                .schedule_count = o->schedule_count,
+                                .average_count = o->average_count,
+                                .position = o->position};
+    p.optimizers = haul__calloc((size_t)o->optimizer_count + 1, sizeof *p.optimizers);
+    if (!p.optimizers)
+        return haul__fail_memory(operation, (size_t)o->optimizer_count * sizeof *p.optimizers);
+    if (o->optimizer)
+        p.optimizers[p.optimizer_count++] = o->optimizer;
+    for (int i = 0; i < o->optimizer_count; i++)
+        p.optimizers[p.optimizer_count++] = o->optimizers[i];
+    haul_status status = check_objects(&p, operation);
+    if (!status)
+        status = check_training(&p, saves, operation);
+    if (status)
+        haul__free(p.optimizers);
+    else
+        *out = p;
+    return status;
+}
+
+/* ---- texts ---- */
+
+typedef struct text_list {
+    haul_text_pair *items; /* keys and values are ours */
+    int             count;
+    size_t          capacity;
+} text_list;
+
+static void texts_free(text_list *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        haul__free((char *)l->items[i].key);
+        haul__free((char *)l->items[i].value);
+    }
+    haul__free(l->items);
+}
+
+/* Takes both over, also on failure. */
+static haul_status add_text(text_list *l, char *key, char *value)
+{
+    if (!key || !value || !haul__grow(&l->items, &l->capacity, (size_t)l->count + 1, sizeof *l->items)) {
+        haul__free(key);
+        haul__free(value);
+        return haul__fail_memory(SAVE_CHECKPOINT, sizeof *l->items);
+    }
+    l->items[l->count++] = (haul_text_pair){key, value};
+    return HAUL_OK;
+}
+
+static haul_status add_number(text_list *l, const char *key, uint64_t value)
+{
+    return add_text(l, haul__strdup(key), haul__format("%" PRIu64, value));
+}
+
+static haul_status add_position(text_list *l, const haul_training_position *position)
+{
+    haul_random_state random = haul_random_state_get();
+    const uint64_t    numbers[HAUL__CHECKPOINT_NUMBERS] = {
+           position ? (uint64_t)position->epoch : 0, position ? (uint64_t)position->batch : 0, random.seed, random.offset};
+    for (int i = 0; i < HAUL__CHECKPOINT_NUMBERS; i++)
+        if (add_number(l, haul__checkpoint_number_keys[i], numbers[i]))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_status add_kinds(text_list *l, const haul__checkpoint_parts *p)
+{
+    haul_status status = add_number(l, OWN_KEYS "optimizers", (uint64_t)p->optimizer_count);
+    status = status ? status : add_number(l, OWN_KEYS "schedules", (uint64_t)p->schedule_count);
+    status = status ? status : add_number(l, OWN_KEYS "averages", (uint64_t)p->average_count);
+    for (int i = 0; i < p->optimizer_count && !status; i++) {
+        int64_t steps = haul_optimizer_steps(p->optimizers[i]);
+        if (steps < 0) /* they are on a device that cannot be read */
+            return haul_error_status();
+        status =
+            add_text(l, haul__format(OWN_KEYS "optimizers.%d", i), haul__strdup(haul_optimizer_kind(p->optimizers[i])));
+        status = status ? status
+                        : add_text(l, haul__format(OWN_KEYS "optimizers.%d.steps", i), haul__format("%" PRId64, steps));
+    }
+    for (int i = 0; i < p->schedule_count && !status; i++)
+        status =
+            add_text(l, haul__format(OWN_KEYS "schedules.%d", i), haul__strdup(haul_schedule_kind(p->schedules[i])));
+    for (int i = 0; i < p->average_count && !status; i++)
+        status = add_text(l, haul__format(OWN_KEYS "averages.%d.updates", i),
+                          haul__format("%" PRId64, haul_average_updates(p->averages[i])));
+    return status;
+}
+
+static haul_status add_extra(text_list *l, const haul_text_pair *extra, int count)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = extra[i].key && extra[i].value ? add_text(l, haul__strdup(extra[i].key), haul__strdup(extra[i].value))
+                                                : haul__fail_null(SAVE_CHECKPOINT, "extra");
+    return status;
+}
+
+/* ---- tensors ---- */
+
+static haul_status add_settings(haul__tensor_list *l, const haul_optimizer *o, int number)
+{
+    const int   each = haul__optimizer_setting_count(o->kind);
+    double     *values = haul__calloc((size_t)o->group_count * (size_t)each, sizeof *values);
+    int64_t    *sizes = haul__calloc((size_t)o->group_count, sizeof *sizes);
+    haul_status status = values && sizes ? HAUL_OK : haul__fail_memory(SAVE_CHECKPOINT, (size_t)each * sizeof *values);
+    for (int g = 0; g < o->group_count && !status; g++)
+        memcpy(values + (ptrdiff_t)g * each, o->groups[g].values, (size_t)each * sizeof *values);
+    for (int i = 0; i < o->count && !status; i++)
+        sizes[o->entries[i].group]++;
+    if (!status)
+        status =
+            haul__tensor_list_add(l, haul__format("settings.%d", number),
+                                  haul_from_host(HAUL_F64, HAUL_SHAPE(o->group_count, each), values), SAVE_CHECKPOINT);
+    if (!status)
+        status = haul__tensor_list_add(l, haul__format("groups.%d", number),
+                                       haul_from_host(HAUL_I64, HAUL_SHAPE(o->group_count), sizes), SAVE_CHECKPOINT);
+    haul__free(values);
+    haul__free(sizes);
+    return status;
+}
+
+static haul_status add_schedule(haul__tensor_list *l, const haul_schedule *s, int number)
+{
+    int     count = haul_schedule_state(s, NULL, 0);
+    double *values = haul__calloc((size_t)count, sizeof *values);
+    if (!values)
+        return haul__fail_memory(SAVE_CHECKPOINT, (size_t)count * sizeof *values);
+    haul_schedule_state(s, values, count);
+    haul_status status = haul__tensor_list_add(l, haul__format("schedules.%d", number),
+                                               haul_from_host(HAUL_F64, HAUL_SHAPE(count), values), SAVE_CHECKPOINT);
+    haul__free(values);
+    return status;
+}
+
+/* The state of an optimizer or an average, under "KIND.NUMBER.". */
+static haul_status add_numbered(haul__tensor_list *l, const char *kind, int number, void *owner,
+                                int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity))
+{
+    char prefix[48];
+    snprintf(prefix, sizeof prefix, "%s.%d.", kind, number);
+    return haul__tensor_list_add_all(l, prefix, owner, tensors_of, SAVE_CHECKPOINT);
+}
+
+static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_parts *p)
+{
+    haul_status status = haul__tensor_list_add_all(l, MODEL, p->module, tensors_of_module, SAVE_CHECKPOINT);
+    for (int i = 0; i < p->optimizer_count && !status; i++) {
+        status = add_settings(l, p->optimizers[i], i);
+        if (!status)
+            status = add_numbered(l, "optimizers", i, p->optimizers[i], haul__checkpoint_optimizer_tensors);
+    }
+    for (int i = 0; i < p->schedule_count && !status; i++)
+        status = add_schedule(l, p->schedules[i], i);
+    for (int i = 0; i < p->average_count && !status; i++)
+        status = add_numbered(l, "averages", i, p->averages[i], haul__checkpoint_average_tensors);
+    return status;
+}
+
+/* ---- saving ---- */
+
+static haul_status check_texts(const haul_checkpoint_options *o)
+{
+    const haul_training_position *at = o->position;
+    if (at && (at->epoch < 0 || at->batch < 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "position",
-                          "position.%s is %" PRId64 "; 0 or more is expected", position.epoch < 0 ? "epoch" : "batch",
-                          position.epoch < 0 ? position.epoch : position.batch);
-    for (int i = 0; i < extra_count; i++)
-        if (extra[i].key && haul__begins_with(extra[i].key, OWN_KEYS))
+                          "position.%s is %" PRId64 "; 0 or more is expected", at->epoch < 0 ? "epoch" : "batch",
+                          at->epoch < 0 ? at->epoch : at->batch);
+    for (int i = 0; i < o->extra_count; i++)
+        if (o->extra[i].key && haul__begins_with(o->extra[i].key, OWN_KEYS))
             return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra",
                               "keys that begin with " OWN_KEYS " are the checkpoint's own");
     return HAUL_OK;
 }
 
-/* The optimizer must train this module and, for a checkpoint to be written, nobody else may. */
-static haul_status check_optimizer(haul_module *module, haul_optimizer *optimizer, bool alone, const char *operation)
+static haul_status save(const char *path, const haul__checkpoint_parts *p, const haul_checkpoint_options *o)
 {
-    int                count = 0;
-    haul_named_tensor *tensors = haul__module_tensor_list(module, &count);
-    if (!tensors)
-        return haul_error_status();
-    haul_status status = haul__optimizer_check_module(optimizer, tensors, count, operation);
-    if (status == HAUL_OK && alone)
-        status = haul__optimizer_check_alone(&optimizer, 1, tensors, count, operation);
-    haul__free(tensors);
+    text_list         texts = {0};
+    haul__tensor_list tensors = {0};
+    haul_status       status = add_text(&texts, haul__strdup(OWN_FORMAT), haul__strdup(FORMAT));
+    if (!status)
+        status = add_position(&texts, p->position);
+    if (!status)
+        status = add_kinds(&texts, p);
+    if (!status)
+        status = add_extra(&texts, o->extra, o->extra_count);
+    if (!status)
+        status = add_tensors(&tensors, p);
+    if (!status)
+        status = haul_save_safetensors(path, tensors.items, tensors.count, texts.items, texts.count);
+    haul__tensor_list_free(&tensors);
+    texts_free(&texts);
     return status;
 }
 
-static haul_status read_values(numbers *out, haul_optimizer *optimizer, haul_training_position position)
+haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_options *options)
 {
-    haul_random_state random = haul_random_state_get();
-    double            lr = haul_optimizer_get(optimizer, 0, "lr");
-    int64_t           steps = haul_optimizer_steps(optimizer);
-    if (steps < 0) /* they are on a device that cannot be read */
-        return haul_error_status();
-    *out =
-        (numbers){(uint64_t)position.epoch, (uint64_t)position.batch, (uint64_t)steps, random.seed, random.offset, 0};
-    memcpy(&out->lr_bits, &lr, sizeof lr);
-    return HAUL_OK;
-}
+    haul__checkpoint_parts parts;
 
-static haul_status save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer, numbers *values,
-                                   const haul_text_pair *extra, int extra_count)
-{
-    char            digits[NUMBERS][24];
-    haul_text_pair *texts = haul__calloc(NUMBERS + 2 + (size_t)extra_count, sizeof *texts);
-    if (!texts)
-        return haul__fail_memory(SAVE_CHECKPOINT, (size_t)extra_count * sizeof *texts);
-    int count = 0;
-    texts[count++] = (haul_text_pair){OWN_FORMAT, FORMAT};
-    texts[count++] = (haul_text_pair){OWN_KIND, haul_optimizer_kind(optimizer)};
-    for (size_t i = 0; i < NUMBERS; i++) {
-        snprintf(digits[i], sizeof digits[i], "%" PRIu64, *number_at(values, i));
-        texts[count++] = (haul_text_pair){number_keys[i].key, digits[i]};
-    }
-    for (int i = 0; i < extra_count; i++)
-        texts[count++] = extra[i];
-    haul_status status = save_tensors(path, module, optimizer, texts, count);
-    haul__free(texts);
-    return status;
-}
-
-haul_status haul_save_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                 haul_training_position position, const haul_text_pair *extra, int extra_count)
-{
-    if (!path || (!extra && extra_count))
-        return haul__fail_null(SAVE_CHECKPOINT, path ? "extra" : "path");
-    if (haul__check_module(module, SAVE_CHECKPOINT) || haul__check_optimizer(optimizer, SAVE_CHECKPOINT))
-        return haul_error_status();
-    numbers     values;
-    haul_status status = check_arguments(position, extra, extra_count);
-    if (status == HAUL_OK)
-        status = check_optimizer(module, optimizer, true, SAVE_CHECKPOINT);
-    if (status == HAUL_OK)
-        status = read_values(&values, optimizer, position);
-    if (status == HAUL_OK)
-        status = save_checkpoint(path, module, optimizer, &values, extra, extra_count);
-    return status ? haul__fail_within(SAVE_CHECKPOINT) : HAUL_OK;
-}
-
-/* ---- loading ---- */
-
-/* The optimizer's tensors in the file, under the names the optimizer knows. */
-static haul_status load_state(haul_safetensors *file, list *out)
-{
-    const haul__safetensors_header *header = haul__safetensors_header_of(file);
-    for (int i = 0; i < header->count; i++) {
-        const char *name = header->entries[i].name;
-        if (!haul__begins_with(name, OPTIMIZER))
-            continue;
-        haul_tensor *tensor = haul_safetensors_load(file, name);
-        if (haul__failed(tensor))
-            return haul_error_status();
-        haul_status status = list_add(out, "", name + strlen(OPTIMIZER), tensor, LOAD_CHECKPOINT);
-        if (status != HAUL_OK)
-            return status;
-    }
-    return HAUL_OK;
-}
-
-/* Copies of the optimizer's tensors. */
-static haul_status copy_state(haul_optimizer *optimizer, list *out)
-{
-    haul_status status = list_add_all(out, "", optimizer, tensors_of_optimizer, LOAD_CHECKPOINT);
-    for (int i = 0; i < out->count && status == HAUL_OK; i++) {
-        haul_tensor *t = out->items[i].tensor;
-        out->items[i].tensor = haul_identity(t, haul_tensor_device(t));
-        status = haul__status_of(out->items[i].tensor);
-    }
-    return status;
-}
-
-/* The optimizer takes all of its state or nothing and goes first; then the weights, all or none. When those fail the
- * optimizer gets its old state back. */
-static haul_status load_all(haul_safetensors *file, haul__weights *weights, haul_optimizer *optimizer, int64_t steps,
-                            const haul__weights_rules *rules)
-{
-    list        fresh = {0}, old = {0};
-    int64_t     old_steps = haul_optimizer_steps(optimizer);
-    haul_status status = old_steps < 0 ? haul_error_status() : load_state(file, &fresh);
-    if (status == HAUL_OK)
-        status = copy_state(optimizer, &old);
-    if (status == HAUL_OK)
-        status = haul_optimizer_load_state(optimizer, fresh.items, fresh.count, steps);
-    if (status == HAUL_OK && (status = haul__weights_load(weights, file, rules)) != HAUL_OK) {
-        haul__error_record why;
-        haul__error_save(&why);
-        haul_optimizer_load_state(optimizer, old.items, old.count, old_steps);
-        haul__error_restore(&why);
-    }
-    list_free(&fresh);
-    list_free(&old);
-    return status;
-}
-
-static haul_status load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer, numbers *values)
-{
-    haul__weights       weights;
-    haul__weights_rules rules = {.path = path, .operation = LOAD_CHECKPOINT, .prefix = MODEL, .add_prefix = ""};
-    haul_safetensors   *file = haul_open_safetensors(path);
-    haul_status         status = file ? read_numbers(file, optimizer, path, values) : haul_error_status();
-    if (status == HAUL_OK)
-        status = haul__weights_match(&weights, file, module, &rules);
-    if (status != HAUL_OK)
-        return status;
-    status = load_all(file, &weights, optimizer, (int64_t)values->steps, &rules);
-    haul__weights_free(&weights);
-    return status;
-}
-
-haul_status haul_load_checkpoint(const char *path, haul_module *module, haul_optimizer *optimizer,
-                                 haul_training_position *position)
-{
-    if (!path || !position)
-        return haul__fail_null(LOAD_CHECKPOINT, path ? "position" : "path");
-    if (haul__check_module(module, LOAD_CHECKPOINT) || haul__check_optimizer(optimizer, LOAD_CHECKPOINT))
-        return haul_error_status();
-    numbers     values;
-    haul_status status = check_optimizer(module, optimizer, false, LOAD_CHECKPOINT);
-    if (status != HAUL_OK)
-        return haul__fail_within(LOAD_CHECKPOINT);
-    haul_scope *scope = haul__cpu_scope();
-    status = scope ? load_checkpoint(path, module, optimizer, &values) : haul_error_status();
+    if (!path)
+        return haul__fail_null(SAVE_CHECKPOINT, "path");
+    haul_status status = haul__checkpoint_parts_of(options, true, SAVE_CHECKPOINT, &parts);
+    if (status)
+        return haul__fail_within(SAVE_CHECKPOINT);
+    haul_scope *scope = NULL;
+    status = check_texts(options);
+    if (!status && !(scope = haul__cpu_scope()))
+        status = haul_error_status();
+    if (!status)
+        status = save(path, &parts, options);
     if (scope)
         haul_scope_pop(scope);
-    if (status != HAUL_OK)
-        return haul__fail_within(LOAD_CHECKPOINT);
-    double lr;
-    memcpy(&lr, &values.lr_bits, sizeof lr);
-    haul_random_state_set((haul_random_state){values.random_seed, values.random_offset});
-    *position = (haul_training_position){(int64_t)values.epoch, (int64_t)values.batch};
-    status = haul_optimizer_set(optimizer, 0, "lr", lr);
-    return status ? haul__fail_within(LOAD_CHECKPOINT) : HAUL_OK;
+    haul__free(parts.optimizers);
+    return status ? haul__fail_within(SAVE_CHECKPOINT) : HAUL_OK;
 }

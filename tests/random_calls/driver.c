@@ -14,7 +14,20 @@
 #include "count.h"
 
 /* Kinds of objects: the pool has a row of each. */
-enum kind { TENSOR, MODULE, OPTIMIZER, DATASET, LOADER, SCHEDULE, SCALER, GENERATOR, SAFETENSORS, TRANSFORM, KINDS };
+enum kind {
+    TENSOR,
+    MODULE,
+    OPTIMIZER,
+    DATASET,
+    LOADER,
+    SCHEDULE,
+    AVERAGE,
+    SCALER,
+    GENERATOR,
+    SAFETENSORS,
+    TRANSFORM,
+    KINDS
+};
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
 
 typedef struct run {
@@ -27,6 +40,8 @@ typedef struct run {
     haul_tensor      *tensors[LIST], *outs[LIST];
     haul_module      *modules[LIST];
     haul_schedule    *schedules[LIST];
+    haul_average     *averages[LIST];
+    haul_optimizer   *optimizers[LIST];
     haul_named_tensor named[LIST];
     haul_named_module children[LIST];
     haul_text_pair    pairs[LIST];
@@ -159,6 +174,8 @@ static void fill_lists(run *r)
         r->tensors[i] = tensor(r);
         r->modules[i] = object(r, MODULE);
         r->schedules[i] = object(r, SCHEDULE);
+        r->averages[i] = object(r, AVERAGE);
+        r->optimizers[i] = object(r, OPTIMIZER);
         r->named[i] = (haul_named_tensor){.name = text(r), .tensor = tensor(r)};
         r->children[i] = (haul_named_module){.name = text(r), .module = object(r, MODULE)};
         r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
@@ -347,6 +364,7 @@ static void restock(run *r)
     hold(r, OPTIMIZER, haul_sgd(net, 0.1, .momentum = 0.9));
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
     hold(r, GENERATOR, haul_generator_new(next(r)));
+    hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
     hold(r, SCHEDULE, haul_schedule_cosine(r->pool[OPTIMIZER][next(r) % ROW], 10));
     hold(r, DATASET, haul_blobs(6));
     hold(r, TRANSFORM, haul_normalise("x"));
