@@ -25,7 +25,7 @@ KERNEL2(average_update, averaging_params, T, average, const T, value)
     }
 }
 
-KERNEL2(average_exchange, averaging_params, T, average, T, value)
+KERNEL2(average_swap, averaging_params, T, average, T, value)
 {
     FOR_ITEMS(i) {
         const A a = LOAD(average, p.a_at + i), w = LOAD(value, p.p_at + i);
@@ -46,7 +46,7 @@ haul_status haul__averaging_prepare(const haul_tensor *parameter)
     if (!haul__device_computes(device))
         return HAUL_OK;
     return haul__kernel_for(device, HAUL__K_average_update, parameter->dtype) &&
-                   haul__kernel_for(device, HAUL__K_average_exchange, parameter->dtype)
+                   haul__kernel_for(device, HAUL__K_average_swap, parameter->dtype)
                ? HAUL_OK
                : haul_error_status();
 }
@@ -89,7 +89,7 @@ static haul_status exchange_one(const haul__call *c, haul_tensor *const *in, voi
 {
     averaging_params p = params_of(in, 0);
     (void)unused;
-    return haul__launch_kernel(c, HAUL__K_average_exchange, in[AVERAGE]->dtype, in, 2, NULL, 0, &p, sizeof p, p.items,
+    return haul__launch_kernel(c, HAUL__K_average_swap, in[AVERAGE]->dtype, in, 2, NULL, 0, &p, sizeof p, p.items,
                                16384);
 }
 
@@ -98,7 +98,7 @@ static haul_status compute_exchange(haul__call *c)
     return haul__step_each(c, exchange_one, NULL);
 }
 
-HAUL__OPERATION(average_exchange) = {
+HAUL__OPERATION(average_swap) = {
     .name = "haul_average_swap",
     .operands = {{"average", .written = true}, {"parameter", .written = true}},
     .dtypes = HAUL__FLOATS,
@@ -125,5 +125,5 @@ haul_status haul__average_update(const haul__averaged *pairs, int count, double 
 
 haul_status haul__average_exchange(const haul__averaged *pairs, int count)
 {
-    return apply(&haul__operation_average_exchange, NULL, pairs, count);
+    return apply(&haul__operation_average_swap, NULL, pairs, count);
 }
