@@ -38,7 +38,8 @@ FUNC I64 remap_index(I64 way, I64 c, I64 shift, I64 n)
 }
 
 #if CHUNKED
-/* How many elements from c on follow each other in x, at a distance of `step`; or are filled. At most `most`. */
+/* How many elements from c on follow each other in x, at a distance of `step`; or are filled; or are repeated ones. At
+ * most `most`. */
 FUNC I64 remap_run(I64 way, I64 c, I64 shift, I64 n, I64 most, I64 *step)
 {
     const I64 s = c + shift;
@@ -46,10 +47,7 @@ FUNC I64 remap_run(I64 way, I64 c, I64 shift, I64 n, I64 most, I64 *step)
     *step = 1;
     if (way == WAY_BACK) *step = -1;
     else if (way == WAY_WRAP) run = n - s % n;
-    else if (way == WAY_EACH) {
-        *step = 0;
-        run = shift - c % shift;
-    } else if (way != WAY_PLAIN) {
+    else if (way != WAY_PLAIN && way != WAY_EACH) {
         if (s < 0 || s >= n) *step = way == WAY_MIRROR ? -1 : 0;
         run = s < 0 ? -s : s < n ? n - s : most;
     }
@@ -79,7 +77,16 @@ KERNEL2(remap, remap_params, T, y, const T, x)
         step *= p.strides[last];
         if (!found)
             for (I64 j = 0; j < run; j++) STORE(o, j, SCALAR(p.value));
-        else if (step == 1)
+        else if (p.ways[last] == WAY_EACH) {
+            I64 k = c % p.shifts[last];
+            for (I64 j = 0; j < run; j++) {
+                o[j] = x[from];
+                if (++k == p.shifts[last]) {
+                    k = 0;
+                    from += p.strides[last];
+                }
+            }
+        } else if (step == 1)
             for (I64 j = 0; j < run; j++) o[j] = x[from + j];
         else if (step == -1)
             for (I64 j = 0; j < run; j++) o[j] = x[from - j];
