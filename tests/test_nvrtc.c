@@ -60,7 +60,8 @@ static const struct known {
     {"sum_deviations", 8, 8},
     {"sum_exponentials_columns", 8, 36},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
-    {"max_pool2d", 16, 68},    /* sm_100 */
+    {"max_pool2d", 16, 84},    /* sm_80, and f64: bounds of windows, which are divisions if they are adaptive */
+    {"interpolate_backward_columns", 8, 16},
     // clang-format on
 };
 
