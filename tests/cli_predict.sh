@@ -33,7 +33,7 @@ check "six stages" test "$(grep -c '"event":"stage"' out)" = 6
 
 run 0 inspect r/checkpoint
 check "a checkpoint" grep -q 'checkpoint' out
-check "with the optimizer" grep -Eq 'optimizer\.fc1\.weight\.momentum +f32 +\[16,10\]' out
+check "with the optimizer" grep -Eq 'optimizers\.0\.fc1\.weight\.momentum +f32 +\[16,10\]' out
 run 0 inspect r/weights.safetensors
 check "names, dtypes, shapes" grep -Eq '^  fc1\.weight +f32 +\[16,10\] +640 bytes' out
 run 0 inspect --json r/weights.safetensors

@@ -57,6 +57,7 @@ static const struct known {
     {"max", 8, 52},       /* i64, sm_80 */
     {"min", 8, 52},
     {"max_abs", 8, 28},
+    {"cross_entropy_backward", 8, 24}, /* f64, sm_90 */
     {"rms_norm_backward", 8, 8}, /* bf16, sm_90 */
     {"sum_deviations", 8, 8},
     {"sum_exponentials_columns", 8, 36},
