@@ -180,7 +180,7 @@ static void fill_lists(run *r)
         r->children[i] = (haul_named_module){.name = text(r), .module = object(r, MODULE)};
         r->pairs[i] = (haul_text_pair){.key = text(r), .value = text(r)};
         r->axes[i] = (int)integer(r);
-        r->numbers[i] = integer(r) + 2 * i;
+        r->numbers[i] = (int64_t)((uint64_t)integer(r) + 2 * (uint64_t)i);
         r->transforms[i] = object(r, TRANSFORM);
         r->datasets[i] = object(r, DATASET);
     }
