@@ -120,6 +120,8 @@ static void test_modules__wrong_calls_name_the_input(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "3 inputs were given", "the pair takes: x, mask?");
     assert_failed(haul_call(two, x));
     assert_error(HAUL_INVALID_ARGUMENT, "the two needs the input 'right'; it takes: left, right");
+    assert_failed(haul_call(two, HAUL_NONE, x));
+    assert_error(HAUL_INVALID_ARGUMENT, "left is HAUL_NONE, but the two needs it");
     assert_failed(haul_call(m, x, NULL, x));
     assert_error(HAUL_INVALID_ARGUMENT, "mask");
     assert_failed(haul_call(m, NULL));

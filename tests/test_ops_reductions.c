@@ -182,6 +182,11 @@ static void norms(haul_device *device)
         assert_succeeded(haul_grad(haul_sum(haul_norm(x, HAUL_AXES(1), .p = powers[i])), &x, 1, &g), "gradient");
         assert_close(haul_select(g, 0, 1), (double[]){0, 0}, 2, 0, "gradient where the norm is 0");
     }
+    haul_tensor *with_zero = haul_set_requires_grad(floats(device, HAUL_SHAPE(3), (float[]){1, 0, 3}), true);
+    for (int p = -2; p < 0; p++) {
+        assert_succeeded(haul_grad(haul_norm(with_zero, .p = p), &with_zero, 1, &g), "gradient");
+        assert_close(g, (double[]){0, 0, 0}, 3, 0, "gradient of a norm of negative p that is 0");
+    }
     assert_nan(haul_norm(floats(device, HAUL_SHAPE(2), (float[]){1, NAN}), .p = INFINITY));
     haul_tensor *none = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(0)), device);
     assert_float_equal(item(haul_norm(none, .p = INFINITY)), 0, 0);

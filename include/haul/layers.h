@@ -119,7 +119,9 @@ HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                 
  * weight_ih_l1 ...; those that run backward end with _reverse.
  * Inputs "x, h?, c?": x is [N, T, in]; h and c, the state to begin with, are [layers, N, hidden], and default to zeros.
  * Results "y, h, c": y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
- * Bidirectional ones have two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden]. */
+ * Bidirectional ones have two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden].
+ * Sequences of a batch have one length: steps of padding count as others do. The output of the last real step of each
+ * is haul_gather(y, 1, i), where i is i64 [N, 1, hidden] of lengths - 1. */
 typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
     int64_t hidden; /* positional */
     HAUL__GUARD
@@ -130,7 +132,8 @@ typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
 } haul_nn_recurrent_options;
 #define haul_nn_lstm(in, ...) haul_nn_lstm_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options);
-/* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm, with 3 hidden rows in the weights and without c. */
+/* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm, with 3 hidden rows in the weights. Inputs "x, h?", results
+ * "y, h". */
 #define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
 

@@ -60,7 +60,9 @@ HAUL_API haul_status haul_module_add_buffer(haul_module *module, const char *nam
 
 /* Put another child or parameter in the place of that at a dotted path. The new parameter may have another shape, and
  * may be one that the module or another module holds already: haul_module_replace_parameter(net, "out.weight",
- * haul_module_parameter(net, "embedding.weight")) ties the two. An optimizer made before keeps the old parameter. */
+ * haul_module_parameter(net, "embedding.weight")) ties the two. An optimizer or average made before keeps the old
+ * parameter: make it anew. A tied parameter has the name of the first path in optimizers and messages; files of weights
+ * have both names. */
 HAUL_API haul_status haul_module_replace(haul_module *module, const char *path, haul_module *child);
 HAUL_API haul_status haul_module_replace_parameter(haul_module *module, const char *path, haul_tensor *parameter);
 

@@ -103,7 +103,8 @@ HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);     /* N
 /* ---- groups ---- */
 
 /* Parameters are in groups that have settings of their own. All begin in group 0. A new group takes its parameters out
- * of the groups they are in, with their state, and adds those that the optimizer does not train yet:
+ * of the groups they are in, with their state, and adds those that the optimizer does not train yet. Another module
+ * often has the same names: make the optimizer for a module that holds both, or give .parameters with a name for each.
  *
  *     haul_optimizer *adamw = haul_adamw(net, 1e-3);
  *     haul_optimizer_add_group(adamw, .module = haul_module_child(net, "head"), .lr = 1e-2);

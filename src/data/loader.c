@@ -445,6 +445,8 @@ static haul_status take_next(haul_loader *l)
         return haul__fail(HAUL_STATE, NEXT, "loader",
                           "the epoch was begun before this process was forked, and its workers are in the parent; call "
                           "haul_loader_start here");
+    if (!l->started && l->status && haul_error_status() == l->status && !strcmp(haul_error_operation(), START))
+        return l->status; /* the start has failed, and its error says why */
     if (!l->started)
         return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
     status = retire(l);

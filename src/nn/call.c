@@ -69,6 +69,11 @@ static haul_status take_inputs(call *c, const char *operation)
         return haul__fail_null(operation, names->items[0]);
     if (n < names->required || (n > names->count && !names->open))
         return wrong_count(c, operation, n);
+    for (int i = 0; i < names->required; i++)
+        if (haul__is_none(o->x[i]))
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[i],
+                              "%s is HAUL_NONE, but the %s needs it; mark it with ? in .inputs if it may be left out",
+                              names->items[i], c->module->kind);
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
         c->args.x[i] = c->given[i] = i < n ? o->x[i] : HAUL_NONE;
     c->args.count = n;

@@ -68,7 +68,15 @@ static haul_tensor *by_extremum(const haul__gradient *c, haul_tensor *x, haul_te
     return haul_mul(haul_mul(hit, haul_sign(x)), haul_div(g, haul__reduce_again(c, &haul__operation_sum, hit)));
 }
 
-/* sign(x) (|x| / y)^(p - 1), and 0 where x or y is. */
+/* sign(x) (|x| / y)^(p - 1), and 0 where x or y is. With a negative p one element that is 0 makes y 0, and the others
+ * are not. */
+static haul_tensor *by_power(haul_tensor *x, haul_tensor *y, haul_tensor *g, double p)
+{
+    haul_tensor *powers = haul_mul(haul_sign(x), haul_pow_scalar(haul_abs(without_zeros(x)), p - 1));
+    haul_tensor *dx = haul_mul(powers, haul_div(g, haul_pow_scalar(without_zeros(y), p - 1)));
+    return p < 0 ? haul_masked_fill(dx, haul_eq_scalar(y, 0), 0) : dx;
+}
+
 static void gradient(haul__gradient *c)
 {
     const haul__reduce_attributes *a = c->attributes;
@@ -84,8 +92,7 @@ static void gradient(haul__gradient *c)
     else if (isinf(p))
         c->operands[0] = by_extremum(c, x, y, g);
     else
-        c->operands[0] = haul_mul(haul_mul(haul_sign(x), haul_pow_scalar(haul_abs(without_zeros(x)), p - 1)),
-                                  haul_div(g, haul_pow_scalar(without_zeros(y), p - 1)));
+        c->operands[0] = by_power(x, y, g, p);
 }
 
 HAUL__OPERATION(norm) = {

@@ -119,7 +119,8 @@ haul_status haul__check_names(const char *const *names, int count, const char *o
         if (!strcmp(sorted[i - 1], sorted[i]))
             status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameters",
                                 "two parameters are called '%s'; state and messages tell parameters apart by their "
-                                "names, so give each its own",
+                                "names: make the optimizer for a module that holds both, or give .parameters with a "
+                                "name for each",
                                 sorted[i]);
     haul__free(sorted);
     return status;
