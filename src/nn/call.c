@@ -74,8 +74,10 @@ static haul_status take_inputs(call *c, const char *operation)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[i],
                               "%s is HAUL_NONE, but the %s needs it; mark it with ? in .inputs if it may be left out",
                               names->items[i], c->module->kind);
-    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
-        c->args.x[i] = c->given[i] = i < n ? o->x[i] : HAUL_NONE;
+    for (int i = 0; i < n; i++)
+        c->args.x[i] = c->given[i] = o->x[i];
+    for (int i = n; i < HAUL_MAX_ARGUMENTS; i++)
+        c->args.x[i] = HAUL_NONE;
     c->args.count = n;
     return HAUL_OK;
 }
@@ -136,6 +138,11 @@ static haul_status settle_result(call *c, int i)
     return haul__status_of(*y);
 }
 
+static int result_count(const haul_module *m)
+{
+    return m->results.open ? HAUL_MAX_ARGUMENTS : m->results.count;
+}
+
 static haul_status run(call *c)
 {
     haul_module *m = c->module;
@@ -152,7 +159,7 @@ static haul_status run(call *c)
     haul_status status = haul__check_optional("haul_call", "the result of forward", y);
     if (!status && m->hook_count)
         status = haul__run_hooks(m, &c->args, true);
-    int n = m->results.open ? HAUL_MAX_ARGUMENTS : m->results.count;
+    int n = result_count(m);
     for (int i = 0; i < n && !status; i++)
         status = settle_result(c, i);
     for (int i = n; i < HAUL_MAX_ARGUMENTS && !status; i++)
@@ -160,7 +167,6 @@ static haul_status run(call *c)
             status = haul__fail(HAUL_STATE, "haul_call", "module",
                                 "forward of the %s set result %d, but it was made with %d: name all in .results",
                                 m->kind, i, n);
-    c->results = n;
     return status;
 }
 
@@ -239,10 +245,12 @@ static haul_tensor *fail_all(const haul_call_options *options)
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
-    call                    c = {.module = module, .options = options};
+    call                    c; /* filled in as it is needed: it is large, and calls are many */
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, module, outer ? outer->depth + 1 : 0, options->mode};
 
+    c.module = module;
+    c.options = options;
     if (take_inputs(&c, operation) || check_more(&c, operation))
         return fail_all(options);
     c.scope = haul_scope_push_named(name ? name : module->kind);
@@ -256,8 +264,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     haul__call_set(&here);
     int64_t     began = haul__watched(HAUL_EVENT_CALL) ? tell_begin(&c) : 0;
     haul_status status = run(&c);
-    if (status)
-        c.results = 0;
+    c.results = status ? 0 : result_count(module);
     if (began)
         tell_end(&c, began);
     haul__call_set(outer);
