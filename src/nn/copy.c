@@ -81,39 +81,16 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
     return status;
 }
 
-static haul_status copy_names(haul__names *to, const haul__names *from)
-{
-    *to = *from;
-    to->text = NULL;
-    size_t bytes = 0;
-    for (int i = 0; i < from->count; i++)
-        bytes += strlen(from->items[i]) + 1;
-    if (!(to->text = haul__malloc(bytes + 1)))
-        return haul__fail_memory("haul_module_clone", bytes + 1);
-    char *at = to->text;
-    for (int i = 0; i < from->count; i++) {
-        to->items[i] = strcpy(at, from->items[i]);
-        at += strlen(at) + 1;
-    }
-    return HAUL_OK;
-}
-
 static haul_module *clone(haul_module *from, copies *done)
 {
-    haul_module *m = haul__module_make(
-        from->kind,
-        &(haul_module_options){.forward = from->forward, .state_bytes = from->state_bytes, .clone = from->clone_state},
-        "haul_module_clone");
+    const haul_module_options like = {.forward = from->forward,
+                                      .inputs = from->inputs.given,
+                                      .results = from->results.given,
+                                      .state_bytes = from->state_bytes,
+                                      .clone = from->clone_state};
+    haul_module              *m = haul__module_make(from->kind, &like, "haul_module_clone");
 
-    if (!m)
-        return NULL;
-    haul__free(m->inputs.text);
-    haul__free(m->results.text);
-    m->inputs.text = m->results.text = NULL;
-    if (copy_names(&m->inputs, &from->inputs) || copy_names(&m->results, &from->results) || fill(m, from, done) ||
-        note_copy(done, from, m))
-        return NULL;
-    return m;
+    return m && !fill(m, from, done) && !note_copy(done, from, m) ? m : NULL;
 }
 
 haul_module *haul_module_clone(haul_module *module)

@@ -32,8 +32,8 @@ static void destroy(void *object)
     haul__free(m->children);
     haul__free(m->names);
     haul__free(m->hooks);
-    haul__free(m->inputs.text);
-    haul__free(m->results.text);
+    haul__names_free(&m->inputs);
+    haul__names_free(&m->results);
     haul__free(m->state);
     haul__free(m->kind);
     m->kind = NULL; /* messages about it may come later */

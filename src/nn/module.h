@@ -20,7 +20,8 @@ typedef struct haul__module_child {
 
 /* The names of inputs or of results, "x, mask?, more...", taken apart. */
 typedef struct haul__names {
-    char       *text; /* what the names point into */
+    char       *given; /* as they were given */
+    char       *text;  /* the same without separators and marks: what the names point into */
     const char *items[HAUL_MAX_ARGUMENTS];
     int         count;
     int         required; /* so many, from the first on, cannot be left out */
@@ -60,6 +61,7 @@ haul_module *haul__module_make(const char *kind, const haul_module_options *opti
 
 /* Take `text`, "x, mask?, more...", apart; `what` is the argument's name. On failure there is nothing to free. */
 haul_status haul__names_parse(haul__names *names, const char *text, const char *operation, const char *what);
+void        haul__names_free(haul__names *names);
 /* The name of argument i, "x"; of what has none, the last one's. */
 const char *haul__names_at(const haul__names *names, int i);
 

@@ -153,13 +153,20 @@ static haul_status add_name(haul__names *names, char *name, const char *text, co
     return HAUL_OK;
 }
 
+void haul__names_free(haul__names *names)
+{
+    haul__free(names->given);
+    haul__free(names->text);
+    *names = (haul__names){0};
+}
+
 haul_status haul__names_parse(haul__names *names, const char *text, const char *operation, const char *what)
 {
     haul_status status = HAUL_OK;
 
-    *names = (haul__names){.text = haul__strdup(text)};
-    if (!names->text)
-        return haul__fail_memory(operation, strlen(text) + 1);
+    *names = (haul__names){.given = haul__strdup(text), .text = haul__strdup(text)};
+    if (!names->given || !names->text)
+        status = haul__fail_memory(operation, strlen(text) + 1);
     for (char *at = names->text; at && !status;) {
         char *comma = strchr(at, ',');
         if (comma)
@@ -167,10 +174,8 @@ haul_status haul__names_parse(haul__names *names, const char *text, const char *
         status = add_name(names, at, text, operation, what);
         at = comma ? comma + 1 : NULL;
     }
-    if (status) {
-        haul__free(names->text);
-        *names = (haul__names){0};
-    }
+    if (status)
+        haul__names_free(names);
     return status;
 }
 
