@@ -10,19 +10,24 @@ CMAKE_FLAGS ?=
 # A build folder that was configured already keeps its generator.
 GENERATOR := $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 
-.PHONY: all configure demo test check bench gpu-check install uninstall format docs clean help
+# `make demo` builds for the instructions of this machine only; everything else builds all levels.
+ALL_LEVELS := $(shell grep -qs '^HAUL_CPU_LEVELS:[A-Z]*=native$$' $(BUILD)/CMakeCache.txt && echo -UHAUL_CPU_LEVELS)
+LEVELS     ?= $(ALL_LEVELS)
+VERSION    := $(shell sed -n 's/^\#define HAUL_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' include/haul/base.h | paste -sd.)
+
+.PHONY: all configure demo test check bench gpu-check install uninstall dist deb format docs clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 configure:
 	@command -v cmake >/dev/null || { echo "cmake is missing: run tools/setup, or make demo" >&2; exit 1; }
-	@cmake -S . -B $(BUILD) $(GENERATOR) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log >&2; rm -f $(BUILD).log; exit 1; }
+	@cmake -S . -B $(BUILD) $(GENERATOR) $(LEVELS) $(CMAKE_FLAGS) >$(BUILD).log 2>&1 || { cat $(BUILD).log >&2; rm -f $(BUILD).log; exit 1; }
 	@grep '^-- haul ' $(BUILD).log | cut -c4-; rm -f $(BUILD).log
 
 demo:
-	@tools/setup
-	@$(MAKE) --no-print-directory configure
+	@tools/setup --demo
+	@$(MAKE) --no-print-directory configure $(if $(wildcard $(BUILD)/CMakeCache.txt),LEVELS=,LEVELS=-DHAUL_CPU_LEVELS=native)
 	@cmake --build $(BUILD) -j $(JOBS) --target haul_cli
 	@HAUL=$(BUILD)/haul; if [ -x tools/demo ]; then HAUL="$$HAUL" tools/demo; else "$$HAUL" train; fi
 
@@ -41,18 +46,30 @@ gpu-check:
 	@tools/gpu-check $(GPU_CHECK_FLAGS)
 
 install: all
+	@if [ -z "$(DESTDIR)" ] && ! mkdir -p "$(PREFIX)" 2>/dev/null || { [ -z "$(DESTDIR)" ] && [ ! -w "$(PREFIX)" ]; }; then \
+	    echo "make install: you may not write to $(PREFIX): run sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; fi
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || tools/after-install "$(PREFIX)"
 
 uninstall:
 	@xargs -d '\n' rm -fv < $(BUILD)/install_manifest.txt
+
+# The tracked files of the last commit, with the commit's date: the same bytes every time.
+dist:
+	@git rev-parse --verify -q HEAD >/dev/null || { echo "make dist needs a git clone" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	@git archive --prefix=haul-$(VERSION)/ HEAD | xz -9 -T1 >$(BUILD)/haul-$(VERSION).tar.xz
+	@echo "$(BUILD)/haul-$(VERSION).tar.xz"
+
+deb:
+	@packaging/build-deb "$(BUILD)/deb"
 
 format:
 	@git ls-files '*.c' '*.h' | xargs $(shell command -v clang-format-14 || echo clang-format) -i
 
 docs:
-	@mkdir -p $(BUILD)
-	@OUTPUT=$(BUILD)/docs doxygen docs/Doxyfile
-	@echo "the reference is in $(BUILD)/docs/html/index.html"
+	@command -v python3 >/dev/null || { echo "python3 is missing: run tools/setup --test" >&2; exit 1; }
+	@python3 -B tools/reference --out $(BUILD)/docs
 
 clean:
 	@rm -rf $(BUILD)
@@ -65,7 +82,9 @@ help:
 	@echo "make gpu-check  build, test and measure on an NVIDIA GPU, within eight minutes"
 	@echo "make install    install into PREFIX ($(PREFIX)), below DESTDIR"
 	@echo "make uninstall  remove what the last install wrote"
-	@echo "make docs       write the API reference with doxygen"
+	@echo "make dist       write $(BUILD)/haul-$(VERSION).tar.xz, from the last commit"
+	@echo "make deb        write the Debian packages libhaul, libhaul-dev and haul to $(BUILD)/deb/"
+	@echo "make docs       write the reference as HTML into $(BUILD)/docs/"
 	@echo "make format     format the C sources with clang-format"
 	@echo "make clean      remove $(BUILD)/"
 	@echo

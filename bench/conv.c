@@ -61,13 +61,16 @@ static bool run_gradients(const bench_case *c, int64_t times)
 
 /* Rows and columns of the result. */
 #define OUT(size, kernel, stride, padding) (((size) + 2 * (padding) - (kernel)) / (stride) + 1)
+#define PEER(family, passes, n, c_in, size_in, c_out, kernel, stride, padding)                                         \
+    "torch:" family " " #passes " " #n " " #c_in " " #size_in " " #c_out " " #kernel " " #stride " " #padding
 #define CASE(label, passes, how_open, how_run, n, c_in, size_in, c_out, kernel, stride, padding)                       \
     {                                                                                                                  \
         .name = label, .unit = "GF/s",                                                                                 \
         .amount = 2e-9 * (passes) * (n) * (c_in) * (c_out) * (kernel) *                                                \
                   (kernel)*OUT(size_in, kernel, stride, padding) * OUT(size_in, kernel, stride, padding),              \
-        .peers = "torch:conv " #passes " " #n " " #c_in " " #size_in " " #c_out " " #kernel " " #stride " " #padding,  \
-        .open = how_open, .run = how_run, .threads = 2, .context = &(const shape)                                      \
+        .peers = PEER("conv", passes, n, c_in, size_in, c_out, kernel, stride, padding) "," PEER(                      \
+            "conv channels_last", passes, n, c_in, size_in, c_out, kernel, stride, padding),                           \
+        .limit = "limit multiply-add", .open = how_open, .run = how_run, .context = &(const shape)                     \
         {                                                                                                              \
             n, c_in, size_in, c_out, kernel, stride, padding                                                           \
         }                                                                                                              \
@@ -80,7 +83,8 @@ static const bench_case cases[] = {
     CONV("conv cifar 3-6, 5x5", 64, 3, 32, 6, 5, 1, 0),       CONV("conv cifar 6-16, 5x5", 64, 6, 14, 16, 5, 1, 0),
     CONV("conv resnet 3-64", 32, 3, 32, 64, 3, 1, 1),         CONV("conv resnet 64-64", 32, 64, 32, 64, 3, 1, 1),
     CONV("conv resnet 64-128 / 2", 32, 64, 32, 128, 3, 2, 1), CONV("conv resnet 128-128", 32, 128, 16, 128, 3, 1, 1),
-    CONV("conv resnet 512-512", 32, 512, 4, 512, 3, 1, 1),
+    CONV("conv resnet 256-256", 32, 256, 8, 256, 3, 1, 1),    CONV("conv resnet 512-512", 32, 512, 4, 512, 3, 1, 1),
+    CONV("conv 64-256, 1x1", 32, 64, 32, 256, 1, 1, 0),
 };
 
 int main(int argc, char **argv)

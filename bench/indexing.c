@@ -41,6 +41,11 @@ static haul_tensor *embedding(haul_tensor *table)
     return haul_embedding(table, at);
 }
 
+static haul_tensor *index_select(haul_tensor *rows)
+{
+    return haul_index_select(rows, 0, at);
+}
+
 static haul_tensor *gather(haul_tensor *rows)
 {
     return haul_gather(rows, 1, at);
@@ -103,7 +108,7 @@ static bool run_both(const bench_case *c, int64_t times)
 
 #define CASE(label, what, opens, runs, m, n, k)                                                                        \
     {                                                                                                                  \
-        .name = label, .unit = "us", .peers = "torch:" label, .open = opens, .run = runs, .op = what, .threads = 2,    \
+        .name = label, .unit = "us", .peers = "torch:" label, .open = opens, .run = runs, .op = what,                  \
         .context = &(const sizes)                                                                                      \
         {                                                                                                              \
             m, n, k                                                                                                    \
@@ -115,6 +120,8 @@ static const bench_case cases[] = {
     CASE("embedding_grad 10000 128 2048", embedding, open_embedding, run_both, 10000, 128, 2048),
     CASE("embedding_grad 100 64 8192", embedding, open_embedding, run_both, 100, 64, 8192),
     CASE("embedding_grad 100000 64 64", embedding, open_embedding, run_both, 100000, 64, 64),
+    CASE("index_select 10000 128 2048", index_select, open_embedding, run_forward, 10000, 128, 2048),
+    CASE("index_select_grad 10000 128 2048", index_select, open_embedding, run_both, 10000, 128, 2048),
     CASE("gather 1024 1024 1", gather, open_gather, run_forward, 1024, 1024, 1),
     CASE("gather 1024 1024 512", gather, open_gather, run_forward, 1024, 1024, 512),
     CASE("gather_grad 1024 1024 512", gather, open_gather, run_both, 1024, 1024, 512),

@@ -1,4 +1,4 @@
-/* Pointwise operations and a sum: what a tiny one costs, and how fast big ones go. */
+/* Operations on a few elements: what a call costs. */
 #include "support/bench.h"
 
 static haul_tensor *a, *b;
@@ -8,6 +8,18 @@ static bool open_tiny(const bench_case *c)
     (void)c;
     a = haul_full(HAUL_F32, HAUL_SHAPE(1, 1), 1);
     b = haul_full(HAUL_F32, HAUL_SHAPE(1, 1), 2);
+    return !haul_error_status();
+}
+
+static bool open_recorded(const bench_case *c)
+{
+    return open_tiny(c) && haul_requires_grad(haul_set_requires_grad(a, true));
+}
+
+static bool open_row(const bench_case *c)
+{
+    (void)c;
+    a = haul_uniform(HAUL_F32, HAUL_SHAPE(1, 10), -1, 1);
     return !haul_error_status();
 }
 
@@ -24,11 +36,10 @@ static bool run_tiny_in_scopes(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
-static bool run_tiny_dropped(const bench_case *c, int64_t times)
+static bool run_dropped(const bench_case *c, int64_t times)
 {
-    (void)c;
     for (int64_t i = 0; i < times; i++)
-        haul_drop(haul_add(a, b));
+        haul_drop(c->op(a));
     return !haul_error_status();
 }
 
@@ -40,53 +51,27 @@ static bool run_tiny_into(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
-static bool open_vector(const bench_case *c)
+static haul_tensor *add(haul_tensor *x)
 {
-    a = haul_uniform(HAUL_F32, HAUL_SHAPE(c->size), -1, 1);
-    return !haul_error_status();
+    return haul_add(x, b);
 }
 
-static bool run_vector(const bench_case *c, int64_t times)
+static haul_tensor *view(haul_tensor *x)
 {
-    for (int64_t i = 0; i < times; i++) {
-        haul_scope *scope = haul_scope_push();
-        c->op(a);
-        haul_scope_pop(scope);
-    }
-    return !haul_error_status() && !haul_device_sync(haul_current_device());
+    return haul_view(x, HAUL_SHAPE(2, 5));
 }
 
-static haul_tensor *twice_plus_one(haul_tensor *x)
-{
-    return haul_add_scalar(haul_mul_scalar(x, 2), 1);
-}
-
-static haul_tensor *sum(haul_tensor *x)
-{
-    return haul_sum(x);
-}
-
-enum { M = 1 << 20 };
-
-#define TINY(label, how, who)                                                                                          \
+#define TINY(label, opening, running, what, who)                                                                       \
     {                                                                                                                  \
-        .name = label, .unit = "ns", .peers = who, .open = open_tiny, .run = how, .threads = 2                         \
-    }
-#define VECTOR(label, what, n, bytes, who)                                                                             \
-    {                                                                                                                  \
-        .name = label, .unit = "GB/s", .amount = (double)(n) * (bytes)*1e-9, .peers = who, .open = open_vector,        \
-        .run = run_vector, .threads = 2, .size = n, .op = what                                                         \
+        .name = label, .unit = "ns", .peers = who, .open = opening, .run = running, .op = what                         \
     }
 
 static const bench_case cases[] = {
-    TINY("add 1x1, scopes of 1000", run_tiny_in_scopes, "torch:add 1x1,torch:add 1x1 script"),
-    TINY("add 1x1, each dropped", run_tiny_dropped, "torch:add 1x1,torch:add 1x1 script"),
-    TINY("add 1x1, in place", run_tiny_into, "torch:add_ 1x1"),
-    VECTOR("a*2+1, 16 M", twice_plus_one, 16 * M, 8, "torch:affine 16 M"),
-    VECTOR("exp, 4 M", haul_exp, 4 * M, 8, "torch:exp 4 M"),
-    VECTOR("tanh, 4 M", haul_tanh, 4 * M, 8, "torch:tanh 4 M"),
-    VECTOR("gelu, 4 M", haul_gelu, 4 * M, 8, "torch:gelu 4 M"),
-    VECTOR("sum, 16 M", sum, 16 * M, 4, "torch:sum 16 M"),
+    TINY("add 1x1, scopes of 1000", open_tiny, run_tiny_in_scopes, NULL, "torch:add 1x1,torch:add 1x1 script"),
+    TINY("add 1x1, each dropped", open_tiny, run_dropped, add, "torch:add 1x1,torch:add 1x1 script"),
+    TINY("add 1x1, in place", open_tiny, run_tiny_into, NULL, "torch:add_ 1x1"),
+    TINY("add 1x1, with graph", open_recorded, run_dropped, add, "torch:add 1x1 graph"),
+    TINY("view 1x10 as 2x5", open_row, run_dropped, view, "torch:view 1x10"),
 };
 
 int main(int argc, char **argv)

@@ -138,8 +138,7 @@ static bool run_steps(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
-#define CASE(label, opening, running, what)                                                                            \
-    .name = label, .unit = "ns", .peers = "", .open = opening, .run = running, .op = what
+#define CASE(label, opening, running, what) .name = label, .unit = "ns", .open = opening, .run = running, .op = what
 #define PICTURES(label, model, n, count)                                                                               \
     {                                                                                                                  \
         CASE(label, open_pictures, run_steps, cross_entropy), .context = model, .size = n, .threads = count            \
@@ -149,9 +148,9 @@ static const bench_case cases[] = {
     {CASE("add 1x1", open_numbers, run_dropped, add_b), .threads = 1},
     {CASE("add_into 1x1", open_numbers, run_into, NULL), .threads = 1},
     {CASE("add 1x1, recorded", open_recorded, run_dropped, add_b), .threads = 1},
-    {CASE("softmax 1x10", open_row, run_dropped, softmax), .threads = 1},
-    {CASE("reshape, a view", open_row, run_dropped, reshape), .threads = 1},
-    {CASE("linear 1x10 to 16", open_row, run_dropped, linear), .threads = 1},
+    {CASE("softmax 1x10", open_row, run_dropped, softmax), .peers = "torch:softmax 1x10", .threads = 1},
+    {CASE("reshape, a view", open_row, run_dropped, reshape), .peers = "torch:reshape 1x10", .threads = 1},
+    {CASE("linear 1x10 to 16", open_row, run_dropped, linear), .peers = "torch:linear 1x10", .threads = 1},
     {CASE("dense step, batch 32", open_dense, run_steps, squared_error), .size = 32, .threads = 1},
     PICTURES("N3 step, batch 64", "simplecnn", 64, 1),
 #ifdef HAUL_EVENTS_H

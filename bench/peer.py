@@ -6,10 +6,12 @@ Reads names of cases from standard input and answers each with one measurement, 
 """
 
 import os
+import re
 import resource
 import subprocess
 import sys
 import time
+import warnings
 
 try:
     import torch
@@ -18,34 +20,18 @@ try:
 except Exception as error:  # not installed, or broken
     sys.exit(f"torch cannot be imported: {error}")
 
+import peer_networks
+import peer_operations
+
 ENOUGH = 0.1  # seconds of a measurement
-M = 1 << 20
+CORES = len(os.sched_getaffinity(0))
 
 
-class SimpleCnn(nn.Module):
-    """The network of PyTorch's CIFAR-10 tutorial."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 6, 5)
-        self.pool = nn.MaxPool2d(2, 2)
-        self.conv2 = nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 5 * 5, 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, 10)
-
-    def forward(self, x):
-        x = self.pool(F.relu(self.conv1(x)))
-        x = self.pool(F.relu(self.conv2(x)))
-        x = torch.flatten(x, 1)
-        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-
-def train(threads, channels_last=False):
+def train(threads, channels_last=False, model="simplecnn", batch=64):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    net, loss_of = SimpleCnn(), nn.CrossEntropyLoss()
-    x, y = torch.rand(64, 3, 32, 32), torch.randint(0, 10, (64,))
+    net, loss_of = peer_networks.NETWORKS[model](), nn.CrossEntropyLoss()
+    x, y = torch.rand(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
     if channels_last:
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -66,13 +52,11 @@ def repeat(work):
     return run
 
 
-def tiny(work):
-    torch.set_num_threads(2)
-    a, b = torch.full((1, 1), 1.0), torch.full((1, 1), 2.0)
+def tiny(work, grad=False):
+    a, b = torch.full((1, 1), 1.0, requires_grad=grad), torch.full((1, 1), 2.0)
     return repeat(lambda: work(a, b))
 
 
-@torch.jit.script
 def add_often(a, b, times: int):
     y = a
     for _ in range(times):
@@ -83,43 +67,52 @@ def add_often(a, b, times: int):
 def scripted_add():
     """Without Python's own time: the loop runs in TorchScript's interpreter."""
     a, b = torch.full((1, 1), 1.0), torch.full((1, 1), 2.0)
-    return lambda times: add_often(a, b, times)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that TorchScript is deprecated
+        scripted = torch.jit.script(add_often)
+    return lambda times: scripted(a, b, times)
 
 
-def vector(work, size):
-    torch.set_num_threads(2)
-    a = torch.rand(size) * 2 - 1
-    return repeat(lambda: work(a))
+def matmul(dtype=torch.float32):
+    def open_sizes(m, n, k, a_transposed, b_transposed, batch):
+        def operand(rows, columns, transposed):
+            sizes = ((batch,) if batch else ()) + ((columns, rows) if transposed else (rows, columns))
+            x = torch.rand(sizes).to(dtype)
+            return x.transpose(-2, -1) if transposed else x
+
+        a, b = operand(m, k, a_transposed), operand(k, n, b_transposed)
+        return repeat(lambda: a @ b)
+
+    return open_sizes
 
 
-def matmul(m, n, k, a_transposed, b_transposed):
-    torch.set_num_threads(2)
-    a = torch.rand(k, m).t() if a_transposed else torch.rand(m, k)
-    b = torch.rand(n, k).t() if b_transposed else torch.rand(k, n)
-    return repeat(lambda: a @ b)
+def matmul_into(m, n, k):
+    a, b, out = torch.rand(m, k), torch.rand(k, n), torch.empty(m, n)
+    return repeat(lambda: torch.matmul(a, b, out=out))
 
 
-def conv(passes, n, c_in, size, c_out, kernel, stride, padding):
-    torch.set_num_threads(2)
-    grad, out = passes > 1, (size + 2 * padding - kernel) // stride + 1
-    x = torch.rand(n, c_in, size, size, requires_grad=grad)
-    weight = torch.rand(c_out, c_in, kernel, kernel, requires_grad=grad)
-    bias = torch.rand(c_out, requires_grad=grad)
-    dy = torch.rand(n, c_out, out, out)
+def conv(layout=torch.contiguous_format):
+    def open_sizes(passes, n, c_in, size, c_out, kernel, stride, padding):
+        grad, out = passes > 1, (size + 2 * padding - kernel) // stride + 1
+        x = torch.rand(n, c_in, size, size).to(memory_format=layout).requires_grad_(grad)
+        weight = torch.rand(c_out, c_in, kernel, kernel).to(memory_format=layout).requires_grad_(grad)
+        bias = torch.rand(c_out, requires_grad=grad)
+        dy = torch.rand(n, c_out, out, out).to(memory_format=layout)
 
-    def forward():
-        return F.conv2d(x, weight, bias, stride=stride, padding=padding)
+        def forward():
+            return F.conv2d(x, weight, bias, stride=stride, padding=padding)
 
-    if not grad:
-        return repeat(forward)
-    return repeat(lambda: torch.autograd.grad(forward(), (x, weight, bias), dy))
+        if not grad:
+            return repeat(forward)
+        return repeat(lambda: torch.autograd.grad(forward(), (x, weight, bias), dy))
+
+    return open_sizes
 
 
 def indexing(work, both=False, picks_rows=False):
     """On x [rows, columns] and indices into its rows, or `count` into each of them; `both`: the gradient, too."""
 
     def open_sizes(rows, columns, count=0):
-        torch.set_num_threads(2)
         x = torch.randn(rows, columns, requires_grad=both)
         at = torch.randint(0, rows if picks_rows else columns, (count,) if picks_rows else (rows, count))
         seed = torch.ones(*at.shape, columns) if picks_rows else torch.ones(*at.shape)
@@ -171,25 +164,29 @@ CASES = {
     "train 2": lambda: train(2),
     "train channels_last 1": lambda: train(1, True),
     "train channels_last 2": lambda: train(2, True),
+    "train resnet18": lambda: train(CORES, model="resnet18", batch=32),
+    "train resnet18 channels_last": lambda: train(CORES, True, model="resnet18", batch=32),
     "add 1x1": lambda: tiny(lambda a, b: torch.add(a, b)),
     "add_ 1x1": lambda: tiny(lambda a, b: a.add_(b)),
+    "add 1x1 graph": lambda: tiny(lambda a, b: torch.add(a, b), grad=True),
     "add 1x1 script": scripted_add,
-    "affine 16 M": lambda: vector(lambda a: a * 2 + 1, 16 * M),
-    "exp 4 M": lambda: vector(torch.exp, 4 * M),
-    "tanh 4 M": lambda: vector(torch.tanh, 4 * M),
-    "gelu 4 M": lambda: vector(F.gelu, 4 * M),
-    "sum 16 M": lambda: vector(torch.sum, 16 * M),
     "import": start,
 }
 
 
 # Cases whose names go on with their numbers, "matmul 64 120 400 0 1".
 FAMILIES = {
-    "matmul": matmul,
-    "conv": conv,
+    "matmul": matmul(),
+    "matmul f16": matmul(torch.float16),
+    "matmul bf16": matmul(torch.bfloat16),
+    "matmul_into": matmul_into,
+    "conv": conv(),
+    "conv channels_last": conv(torch.channels_last),
     "loader": loader,
     "embedding": indexing(lambda x, at, seed: F.embedding(at, x), picks_rows=True),
     "embedding_grad": indexing(lambda x, at, seed: F.embedding(at, x), both=True, picks_rows=True),
+    "index_select": indexing(lambda x, at, seed: x.index_select(0, at), picks_rows=True),
+    "index_select_grad": indexing(lambda x, at, seed: x.index_select(0, at), both=True, picks_rows=True),
     "gather": indexing(lambda x, at, seed: x.gather(1, at)),
     "gather_grad": indexing(lambda x, at, seed: x.gather(1, at), both=True),
     "scatter_add": indexing(lambda x, at, seed: x.scatter_add(1, at, seed)),
@@ -202,10 +199,13 @@ FAMILIES = {
 
 
 def open_case(name):
+    torch.set_num_threads(CORES)
     if name in CASES:
         return CASES[name]()
-    family, *numbers = name.split()
-    return FAMILIES[family](*map(int, numbers))
+    family, numbers = re.fullmatch(r"(.*?)((?: \d+)+|(?: \d+(?:x\d+)*))", name).groups()
+    if family in FAMILIES:
+        return FAMILIES[family](*map(int, numbers.split()))
+    return peer_operations.open_operation(family, [int(n) for n in numbers.split("x")])
 
 
 def blas():
@@ -254,8 +254,17 @@ def serve(open_case=open_case):
             print("out", " ".join(str(error).split())[:200] or type(error).__name__, flush=True)
 
 
+def describe():
+    """PyTorch's version, its BLAS, and the instructions that it uses."""
+    config = torch.__config__.show()
+    mkl = re.search(r"Math Kernel Library Version ([\d.]+)", config)
+    capability = re.search(r"CPU capability usage: (\S+)", config)
+    library = f"MKL {mkl.group(1)}" if mkl else blas()
+    return f"{torch.__version__} with BLAS {library}, CPU capability {capability.group(1) if capability else 'unknown'}"
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["--version"]:
-        print(torch.__version__, "with BLAS", blas())
+        print(describe())
     else:
         serve()

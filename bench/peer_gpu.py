@@ -5,6 +5,7 @@ import os
 import sys
 
 import peer
+import peer_networks
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -96,41 +97,13 @@ def matmul(kind, n):
 # ---- training ----
 
 
-class Block(nn.Module):
-    """Two convolutions and a shortcut (He et al. 2015)."""
-
-    def __init__(self, c_in, c_out, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(c_out)
-        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(c_out)
-        self.shortcut = nn.Sequential()
-        if stride != 1 or c_in != c_out:
-            self.shortcut = nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
-
-    def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
-
-
-def resnet18():
-    """As for CIFAR: a 3x3 convolution first, no pooling after it."""
-    layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
-    c_in = 64
-    for c_out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [Block(c_in, c_out, stride), Block(c_out, c_out, 1)]
-        c_in = c_out
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-
-
 def train(model, batch, kind="f32"):
     """kind: "f32" is eager and row-major, as in PyTorch's tutorial; "bf16" is autocast and channels-last, with the
     convolutions' algorithms timed."""
     torch.manual_seed(0)
     half = kind == "bf16"
     torch.backends.cudnn.benchmark = half
-    net = {"simplecnn": peer.SimpleCnn, "resnet18": resnet18}[model]().to(DEVICE)
+    net = peer_networks.NETWORKS[model]().to(DEVICE)
     x = torch.rand((int(batch), 3, 32, 32), device=DEVICE)
     y = torch.randint(0, 10, (int(batch),), device=DEVICE)
     if half:

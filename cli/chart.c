@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "progress.h"
+#include "terminal.h"
 
-enum { LEAST_WIDTH = 20, MOST_WIDTH = 120, AROUND = 18, HEIGHT = 12 }; /* AROUND: columns left and right of it */
+enum { LEAST_WIDTH = 10, MOST_WIDTH = 300, MOST_HEIGHT = 48, LABEL = 16 };
 
 static void add(chart_point **points, size_t *count, size_t *room, double x, double y)
 {
-    if (!isfinite(y))
+    if (!isfinite(y) || fabs(y) > 1e300) /* a difference of two must be finite, too */
         return;
     if (*count == *room) {
         size_t       wanted = *room ? 2 * *room : 64;
@@ -41,17 +42,78 @@ void chart_free(chart *c)
     *c = (chart){0};
 }
 
+/* Round values from `low` up, `step` apart and every `rows` rows; the highest row is at or above the highest value. */
+typedef struct scale {
+    double low, step;
+    int    rows, height;
+    int    decimals; /* of labels; -1: as few digits as %g needs */
+} scale;
+
 typedef struct canvas {
-    double low, high, x_max;
-    int    width;
-    char   cells[HEIGHT][MOST_WIDTH + 1];
+    scale  y;
+    double x_max;
+    int    width; /* of the part right of the first column */
+    char   cells[MOST_HEIGHT + 1][MOST_WIDTH + 1];
 } canvas;
 
-static void include(canvas *v, const chart_point *points, size_t count)
+/* ---- scales ---- */
+
+/* The least of 1, 2 and 5 times a power of ten that is at least `least`. */
+static double round_step(double least)
+{
+    double power = pow(10, floor(log10(least)));
+
+    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+}
+
+/* What fits best into about `height` rows. */
+static scale make_scale(double low, double high, int height)
+{
+    enum { INTERVALS = 4 };
+    scale s;
+
+    if (high - low < 1e-6 * fmax(fabs(high), 1e-30)) { /* flat */
+        double around = fmax(0.05 * fabs(high), 1e-30);
+        low -= around;
+        high += around;
+    }
+    s.step = round_step((high - low) / INTERVALS);
+    s.low = floor(low / s.step) * s.step;
+    s.rows = (int)fmax(2, round(height * s.step / (high - low)));
+    s.height = (int)ceil((high - s.low) / s.step * s.rows - 1e-6);
+    s.height = s.height > MOST_HEIGHT ? MOST_HEIGHT : s.height < 1 ? 1 : s.height;
+    s.decimals = s.step >= 1 ? 0 : (int)ceil(-log10(s.step) - 1e-9);
+    if (s.decimals > 4 || fmax(fabs(low), fabs(high)) >= 1e6)
+        s.decimals = -1;
+    return s;
+}
+
+static int label_text(const scale *s, int tick, char out[LABEL])
+{
+    double value = s->low + tick * s->step;
+
+    if (fabs(value) < 1e-6 * s->step)
+        value = 0; /* and not -0 */
+    return s->decimals < 0 ? snprintf(out, LABEL, "%.4g", value) : snprintf(out, LABEL, "%.*f", s->decimals, value);
+}
+
+static int label_width(const scale *s)
+{
+    char text[LABEL];
+    int  width = 0;
+
+    for (int tick = 0; tick * s->rows <= s->height; tick++)
+        width = label_text(s, tick, text) > width ? (int)strlen(text) : width;
+    return width;
+}
+
+/* ---- points ---- */
+
+static void include(double *low, double *high, const chart_point *points, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        v->low = fmin(v->low, points[i].y);
-        v->high = fmax(v->high, points[i].y);
+        *low = fmin(*low, points[i].y);
+        *high = fmax(*high, points[i].y);
     }
 }
 
@@ -59,82 +121,114 @@ static int column(const canvas *v, double x)
 {
     int at = (int)(x / v->x_max * v->width);
 
-    return at < 0 ? 0 : at >= v->width ? v->width - 1 : at;
+    return at < 0 ? 0 : at > v->width ? v->width : at;
 }
 
 static int row(const canvas *v, double y)
 {
-    int at = (int)lround((v->high - y) / (v->high - v->low) * (HEIGHT - 1));
+    int at = v->y.height - (int)lround((y - v->y.low) / v->y.step * v->y.rows);
 
-    return at < 0 ? 0 : at >= HEIGHT ? HEIGHT - 1 : at;
+    return at < 0 ? 0 : at > v->y.height ? v->y.height : at;
 }
 
-/* The mean of the points of each column. */
+/* The mean of the points of each column, and a line between those. */
 static void draw_points(canvas *v, const chart *c)
 {
-    double sums[MOST_WIDTH] = {0};
-    int    counts[MOST_WIDTH] = {0};
+    double means[MOST_WIDTH + 1] = {0};
+    int    counts[MOST_WIDTH + 1] = {0}, last = -1;
 
     for (size_t i = 0; i < c->point_count; i++) {
         int at = column(v, c->points[i].x);
-        sums[at] += c->points[i].y;
-        counts[at]++;
+        means[at] += (c->points[i].y - means[at]) / ++counts[at];
     }
-    for (int at = 0; at < v->width; at++)
-        if (counts[at])
-            v->cells[row(v, sums[at] / counts[at])][at] = '*';
-}
-
-static void print_axis(const canvas *v)
-{
-    char line[MOST_WIDTH + 16];
-    int  epochs = (int)ceil(v->x_max), last_end = -2;
-
-    memset(line, ' ', sizeof line);
-    for (int epoch = 0; epoch <= epochs; epoch++) {
-        char label[16];
-        int  length = snprintf(label, sizeof label, "%d", epoch);
-        int  at = epoch == epochs ? v->width - length : column(v, epoch) - (epoch ? length / 2 : 0);
-        if (at < last_end + 2 || (epoch < epochs && at + length + 6 > v->width && epoch))
+    for (int at = 0; at <= v->width; at++) {
+        if (!counts[at])
             continue;
-        memcpy(line + at, label, (size_t)length);
-        last_end = at + length;
+        for (int between = last < 0 ? at : last; between <= at; between++) {
+            double share = at > last && last >= 0 ? (double)(between - last) / (at - last) : 1;
+            double y = share < 1 ? means[last] + share * (means[at] - means[last]) : means[at];
+            v->cells[row(v, y)][between] = '.';
+        }
+        last = at;
     }
-    line[v->width] = 0;
-    printf("         %s  epochs\n", line);
 }
 
-void chart_print(const chart *c, double x_max, const char *title)
+static void draw_marks(canvas *v, const chart *c)
 {
-    canvas v = {.low = INFINITY, .high = -INFINITY, .x_max = x_max > 0 ? x_max : 1};
+    for (size_t i = 0; i < c->mark_count; i++)
+        v->cells[row(v, c->marks[i].y)][column(v, c->marks[i].x)] = 'o';
+}
+
+/* ---- printing ---- */
+
+/* Epochs between two labels, so that these do not touch. */
+static int epoch_step(const canvas *v)
+{
+    char text[LABEL];
+    int  room = snprintf(text, sizeof text, "%.0f", v->x_max) + 3;
+
+    return (int)fmax(1, round_step(v->x_max * room / v->width));
+}
+
+static void print_epochs(const canvas *v, int margin)
+{
+    static const char unit[] = "epochs";
+    char              axis[MOST_WIDTH + 3], labels[MOST_WIDTH + LABEL + sizeof unit];
+    int               step = epoch_step(v), last = (int)v->x_max / step * step;
+
+    memset(axis, '-', sizeof axis);
+    memset(labels, ' ', sizeof labels);
+    for (int epoch = 0; epoch <= last; epoch += step) {
+        char text[LABEL];
+        int  length = snprintf(text, sizeof text, "%d", epoch);
+        int  at = epoch ? 1 + (int)(epoch / v->x_max * v->width) : 0; /* 0 is the corner */
+        int  begin = at - (epoch ? length / 2 : 0);
+        axis[at] = '+';
+        memcpy(labels + begin, text, (size_t)length);
+        labels[begin + length] = 0;
+        if (epoch + step <= last)
+            labels[begin + length] = ' ';
+    }
+    axis[v->width + 2] = 0;
+    printf("%*s %s\n%*s %s %s\n", margin, "", axis, margin, "", labels, unit);
+}
+
+static void print_canvas(canvas *v, int margin)
+{
+    for (int i = 0; i <= v->y.height; i++) {
+        char label[LABEL] = "";
+        int  length = v->width + 1;
+        if ((v->y.height - i) % v->y.rows == 0)
+            label_text(&v->y, (v->y.height - i) / v->y.rows, label);
+        while (length && v->cells[i][length - 1] == ' ')
+            length--;
+        printf("%*s |%.*s\n", margin, label, length, v->cells[i]);
+    }
+    print_epochs(v, margin);
+}
+
+void chart_print(const chart *c, double x_max, const char *marks)
+{
+    canvas v = {.x_max = x_max >= 1 ? x_max : 1};
+    double low = INFINITY, high = -INFINITY;
+    int    columns = terminal_width(STDOUT_FILENO), margin;
 
     if (c->point_count < 2)
         return;
-    v.width = terminal_width() - AROUND;
+    include(&low, &high, c->points, c->point_count);
+    include(&low, &high, c->marks, c->mark_count);
+    v.y = make_scale(low, high, columns < 60 ? 8 : columns < 120 ? 12 : 16);
+    margin = label_width(&v.y);
+    margin = margin < 4 ? 4 : margin;
+    int last = snprintf(NULL, 0, "%.0f", v.x_max) / 2; /* what stands right of the axis of its label */
+    v.width = columns - margin - last - (int)sizeof " |  epochs";
     v.width = v.width < LEAST_WIDTH ? LEAST_WIDTH : v.width > MOST_WIDTH ? MOST_WIDTH : v.width;
-    include(&v, c->points, c->point_count);
-    include(&v, c->marks, c->mark_count);
-    if (v.high - v.low < 1e-12)
-        v.high = v.low + 1e-12;
     memset(v.cells, ' ', sizeof v.cells);
     draw_points(&v, c);
-    for (size_t i = 0; i < c->mark_count; i++)
-        v.cells[row(&v, c->marks[i].y)][column(&v, c->marks[i].x)] = 'o';
-    printf("\n         %s\n", title);
-    for (int i = 0; i < HEIGHT; i++) {
-        double value = v.high - (v.high - v.low) * i / (HEIGHT - 1);
-        int    length = v.width;
-        while (length && v.cells[i][length - 1] == ' ')
-            length--;
-        v.cells[i][length] = 0;
-        if (i % 4 == 0 || i == HEIGHT - 1)
-            printf("%7.3f |%s\n", value, v.cells[i]);
-        else
-            printf("        |%s\n", v.cells[i]);
-    }
-    printf("        +");
-    for (int i = 0; i < v.width; i++)
-        putchar('-');
+    draw_marks(&v, c);
+    printf("\n%*s", margin, "loss");
+    if (columns >= 40)
+        printf(c->mark_count ? "  . training   o %s" : "  . training", marks);
     putchar('\n');
-    print_axis(&v);
+    print_canvas(&v, margin);
 }

@@ -1,4 +1,4 @@
-/* What the subcommands share: their list, exit codes, complaints, and small texts. */
+/* What the subcommands share: exit codes, complaints, and small texts. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -6,15 +6,6 @@
 #include <stdio.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
-
-/* argv[0] is the subcommand's name. */
-typedef int command_main(int argc, char **argv);
-typedef struct command {
-    const char   *name, *summary;
-    command_main *run;
-} command;
-
-command_main devices_main, train_main, predict_main, ops_main, inspect_main;
 
 /* One line on standard error, "haul train: ...". complain_error tells the library's error. Both return EXIT_FAILED. */
 void complain_as(const char *subcommand);
@@ -37,6 +28,9 @@ size_t obeyed_length(const char *text, uint32_t *code);
 
 bool is_utf8(const char *text);
 
+/* The device of that name, which new tensors are made on; NULL after a complaint, which tells the near name. */
+haul_device *device_use(const char *name);
+
 /* Does the device compute values? Otherwise complains that nothing can be `done` ("learned") there, with `instead` at
  * the end, and returns false. */
 bool computes_values(const haul_device *device, const char *done, const char *instead);
@@ -44,10 +38,17 @@ bool computes_values(const haul_device *device, const char *done, const char *in
 /* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */
 const char *did_you_mean(const char *wrong, const char *const *names);
 
+/* A text as a word of a shell's command line, in single quotes where it needs them. */
+const char *shell_text(char *out, size_t size, const char *text);
+
+/* "--lr, --batch and --seed": the names (ended by NULL) with `before` in front of each, and `word` before the last. */
+const char *list_text(char *out, size_t size, const char *const *names, const char *before, const char *word);
+
 /* Texts for people, in a ring of buffers: valid for the next few calls. */
 const char *text_bytes(int64_t bytes);           /* "12.3 MiB" */
 const char *text_count(int64_t n);               /* "62,006" */
 const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5 s" */
+const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 
 double clock_seconds(void); /* monotonic */

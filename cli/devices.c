@@ -3,23 +3,70 @@
 #include <string.h>
 
 #include "cli.h"
+#include "commands.h"
 #include "json.h"
 #include "options.h"
+#include "terminal.h"
 
 static const char *const kind_names[] = {"processor", "GPU", "accelerator", "shapes without data"};
 
+enum { INDENT = 11 }; /* columns before a device's description */
+
+/* The first line of a device names it. */
+static void print_line(const char *name, const char *text)
+{
+    set_style(STYLE_BOLD);
+    printf("%-*s ", INDENT - 1, name);
+    set_style(STYLE_PLAIN);
+    print_wrapped(text, INDENT, INDENT);
+}
+
 static void print_device(const haul_device_report *report, const haul_device_properties *p)
 {
-    printf("%-10s %s\n", report->name, p->model);
+    char text[256];
+
+    print_line(report->name, p->model);
     if (p->kind == HAUL_KIND_META)
         return;
-    printf("           %s, %d compute units, %s of %smemory%s\n", kind_names[p->kind], p->compute_units,
-           p->memory_bytes ? text_bytes(p->memory_bytes) : "unknown size",
-           p->shares_host_memory ? "the machine's " : "", p->has_f64 ? "" : ", no f64");
+    snprintf(text, sizeof text, "%s, %d compute units, %s of %smemory%s", kind_names[p->kind], p->compute_units,
+             p->memory_bytes ? text_bytes(p->memory_bytes) : "unknown size",
+             p->shares_host_memory ? "the machine's " : "", p->has_f64 ? "" : ", no f64");
+    print_line("", text);
     if (*p->driver)
-        printf("           %s\n", p->driver);
+        print_line("", p->driver);
     if (*p->libraries)
-        printf("           %s\n", p->libraries);
+        print_line("", p->libraries);
+}
+
+/* The names that --device takes, ended by NULL; `all` holds their texts. */
+static void device_names(const haul_device_report *all, int count, const char **names)
+{
+    for (int i = 0; i < count; i++)
+        *names++ = all[i].name;
+    *names++ = "gpu";
+    *names++ = "auto";
+    *names = NULL;
+}
+
+haul_device *device_use(const char *name)
+{
+    enum { MOST = 32 };
+    haul_device *device = haul_device_get(name);
+
+    if (!haul_set_device(device))
+        return device;
+    char text[1024];
+    snprintf(text, sizeof text, "%s", error_text());
+    haul_device_report all[MOST];
+    const char        *names[MOST + 3];
+    int                count = haul_device_list(all, MOST);
+    device_names(all, count < 0 ? 0 : count > MOST ? MOST : count, names);
+    const char *near = strstr(text, "did you mean") ? NULL : did_you_mean(name, names);
+    if (near && strcmp(near, name) != 0)
+        complain("%s; did you mean \"%s\"?", text, near);
+    else
+        complain("%s", text);
+    return NULL;
 }
 
 bool computes_values(const haul_device *device, const char *done, const char *instead)
@@ -82,9 +129,12 @@ static bool print_all(haul_device_report *all, int count)
         if (all[i].usable)
             print_device(&all[i], &p);
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        char text[sizeof all->reason + 16];
+        snprintf(text, sizeof text, "not used: %s", all[i].reason);
         if (!all[i].usable)
-            printf("%-10s not used: %s\n", all[i].name, all[i].reason);
+            print_line(all[i].name, text);
+    }
     haul_device *chosen = haul_device_get("auto");
     if (haul_device_is_valid(chosen))
         printf("\n--device auto is %s on this machine\n", haul_device_name(chosen));
@@ -108,20 +158,39 @@ static bool print_all_json(haul_device_report *all, int count)
     return complete || !complain("memory is exhausted: not all devices could be opened");
 }
 
-int devices_main(int argc, char **argv)
+static bool print_names(const haul_device_report *all, int count)
 {
-    bool   json = false;
-    option rows[] = {{.name = "json", .kind = OPTION_FLAG, .value = &json, .help = "print one JSON object instead"}};
-    option_set set = {.command = "devices",
-                      .usage = "[--json]",
-                      .summary = "Lists the devices of this machine: the names that --device takes, what they are, and "
-                                 "why something was not used.",
-                      .rows = rows,
-                      .count = 1};
-    int        code = options_parse(&set, argc, argv);
+    for (int i = 0; i < count; i++)
+        if (all[i].usable)
+            printf("%s\n", all[i].name);
+    return true;
+}
+
+typedef struct devices_options {
+    bool json, names;
+} devices_options;
+
+static const option devices_rows[] = {{.group = "Options",
+                                       .name = "json",
+                                       OPTION_FLAG_AT(devices_options, json),
+                                       .help = "Print one JSON object instead"},
+                                      {.group = "Options",
+                                       .name = "names",
+                                       OPTION_FLAG_AT(devices_options, names),
+                                       .help = "Print only the names of usable devices, one per line"}};
+
+static int devices_main(int argc, char **argv)
+{
+    devices_options o = {0};
+    option_values   values;
+    int             code = options_parse(&values, &devices_command, &o, argc, argv);
 
     if (code >= 0)
         return code;
+    if (o.json && o.names) {
+        complain("--json and --names exclude each other; give one of them");
+        return EXIT_USAGE;
+    }
     int                 count = haul_device_list(NULL, 0);
     haul_device_report *all = count > 0 ? calloc((size_t)count, sizeof *all) : NULL;
     if (!all)
@@ -129,7 +198,21 @@ int devices_main(int argc, char **argv)
     int filled = haul_device_list(all, count);
     if (filled < count)
         count = filled;
-    bool told = json ? print_all_json(all, count) : print_all(all, count);
+    bool told = o.names ? print_names(all, count) : o.json ? print_all_json(all, count) : print_all(all, count);
     free(all);
     return told ? EXIT_OK : EXIT_FAILED;
 }
+
+static const help_example devices_lines[] = {{"haul devices", NULL}, {"haul devices --json", NULL}, {NULL, NULL}};
+
+const command devices_command = {
+    .name = "devices",
+    .summary = "List the devices of this machine, and why others are not used",
+    .usage = "[--json | --names]",
+    .description = "Lists the devices of this machine: the names that --device accepts, their properties, and why "
+                   "others are not used.",
+    .options = devices_rows,
+    .option_count = sizeof devices_rows / sizeof *devices_rows,
+    .examples = devices_lines,
+    .run = devices_main,
+};

@@ -1,109 +1,28 @@
-/* haul train --estimate: what a step of the training would take, from a dry run of the third one. */
+/* haul train --estimate: what a step of the training would take. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "dry_run.h"
 #include "json.h"
+#include "summary.h"
+#include "terminal.h"
 #include "trainer.h"
 
-typedef struct estimate {
-    trainer             *trainer;
-    const haul_batch    *batch;
-    int64_t              examples; /* in a batch */
-    haul_estimate_result step;     /* the third: those before it make gradients and the optimizer's state */
-    int64_t              parameters, parameter_bytes;
-} estimate;
-
-/* ---- the dry run ---- */
-
-static haul_status make_step(void *context)
-{
-    estimate *e = context;
-
-    return trainer_step(e->trainer, e->batch);
-}
-
-/* The first batch of an epoch: later ones may be smaller. */
-static haul_status take_batch(estimate *e)
-{
-    haul_loader *loader = e->trainer->loader;
-
-    e->batch = haul_loader_start(loader, 1) ? NULL : haul_loader_next(loader);
-    if (!e->batch)
-        return haul_error_status();
-    e->examples = e->batch->size;
-    return HAUL_OK;
-}
-
-static haul_status count_parameters(estimate *e)
-{
-    haul_module       *net = e->trainer->net;
-    int                count = haul_module_tensors(net, NULL, 0);
-    haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
-
-    e->parameters = haul_module_parameter_count(net);
-    if (count >= 0 && !all)
-        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
-    if (count >= 0)
-        count = haul_module_tensors(net, all, count);
-    for (int i = 0; i < count; i++)
-        if (!all[i].is_buffer)
-            e->parameter_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
-    free(all);
-    return count < 0 || e->parameters < 0 ? haul_error_status() : HAUL_OK;
-}
-
-static haul_status prepare_and_step(void *context)
-{
-    estimate   *e = context;
-    haul_status status = trainer_build(e->trainer);
-
-    if (status)
-        return status;
-    status = count_parameters(e);
-    for (int i = 0; i < 2 && !status; i++) {
-        status = take_batch(e);
-        if (!status)
-            status = make_step(e);
-    }
-    if (!status)
-        status = take_batch(e);
-    return status ? status : haul_estimate(make_step, e, &e->step);
-}
-
-/* ---- telling ---- */
-
-static int64_t peak_on(const haul_estimate_result *r, const haul_device *device)
-{
-    for (int i = 0; i < r->device_count; i++)
-        if (r->devices[i].device == device)
-            return r->devices[i].peak_bytes;
-    return 0;
-}
-
-static bool print_json(const estimate *e)
+static bool print_json(const trainer *t, const dry_run *d)
 {
     cJSON *event = json_event("estimate");
 
-    json_text(event, "device", haul_device_name(e->trainer->device));
-    json_number(event, "flops", e->step.flops);
-    json_number(event, "bytes_touched", (double)e->step.bytes_touched);
-    json_number(event, "peak_bytes", (double)peak_on(&e->step, e->trainer->device));
-    json_number(event, "parameter_bytes", (double)e->parameter_bytes);
-    json_number(event, "operations", (double)e->step.operation_count);
+    json_text(event, "device", haul_device_name(t->device));
+    json_number(event, "flops", d->step.flops);
+    json_number(event, "bytes_touched", (double)d->step.bytes_touched);
+    json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
+    json_number(event, "parameter_bytes", (double)d->parameter_bytes);
+    json_number(event, "operations", (double)d->step.operation_count);
     return json_print(event);
 }
 
-/* "1.23 GFLOP". */
-static void print_flops(double flops, int width)
-{
-    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
-    int                      unit = 0;
-
-    for (; flops >= 1000 && unit < 5; unit++)
-        flops /= 1000;
-    printf("%*.*f %-5s", width, unit ? 2 : 0, flops, units[unit]);
-}
+/* ---- the most expensive operations ---- */
 
 /* Calls of one operation with results of one shape. */
 typedef struct kind {
@@ -148,6 +67,24 @@ static size_t gather_kinds(kind *kinds, const haul_estimate_result *r)
     return count;
 }
 
+/* Columns that a narrow terminal has no room for are left out. */
+static void print_kind(const char *name, const char *result, const char *calls, const char *flops, const char *share,
+                       const char *memory)
+{
+    enum { NAME = 27, SHORT_NAME = 18, ALL = 79, WITHOUT_MEMORY = 68, WITHOUT_RESULT = 52 };
+    int room = output_room();
+
+    print_fitted(name, room >= WITHOUT_RESULT ? NAME : SHORT_NAME);
+    if (room >= WITHOUT_MEMORY)
+        printf(" %-15s", result);
+    if (room >= WITHOUT_RESULT)
+        printf(" %5s", calls);
+    printf(" %12s %5s", flops, share);
+    if (room >= ALL)
+        printf(" %10s", memory);
+    putchar('\n');
+}
+
 static bool print_kinds(const haul_estimate_result *r)
 {
     enum { MOST_SHOWN = 8 };
@@ -159,50 +96,50 @@ static bool print_kinds(const haul_estimate_result *r)
     }
     size_t count = gather_kinds(kinds, r);
 
-    printf("\n%-27s %-15s %5s %13s %5s %10s\n", "most expensive operations", "result", "calls", "arithmetic", "",
-           "memory");
+    putchar('\n');
+    set_style(STYLE_DIM);
+    print_kind("most expensive operations", "result", "calls", "arithmetic", "", "memory");
+    set_style(STYLE_PLAIN);
     for (size_t i = 0; i < count && i < MOST_SHOWN; i++) {
         const kind *k = &kinds[i];
-        printf("%-27s %-15s %5lld ", k->first->name, text_shape(&k->first->shape), (long long)k->calls);
-        print_flops(k->flops, 7);
-        printf(" %4.0f%% %10s\n", r->flops > 0 ? 100 * k->flops / r->flops : 0, text_bytes(k->bytes));
+        char        share[16];
+        snprintf(share, sizeof share, "%.0f %%", r->flops > 0 ? 100 * k->flops / r->flops : 0);
+        print_kind(k->first->name, text_shape(&k->first->shape), text_count(k->calls), text_flops(k->flops), share,
+                   text_bytes(k->bytes));
     }
     free(kinds);
     return true;
 }
 
-static bool print_text(const estimate *e)
-{
-    const train_options        *options = e->trainer->options;
-    const haul_estimate_result *r = &e->step;
+/* ---- the whole ---- */
 
-    printf("one training step of %s on %s, batches of %s, %s, %s\n", options->model,
-           haul_device_name(e->trainer->device), text_count(e->examples), options->optimizer, options->precision);
-    printf("  peak memory    %s on %s\n", text_bytes(peak_on(r, e->trainer->device)),
-           haul_device_name(e->trainer->device));
-    printf("  parameters     %s (%s)\n", text_count(e->parameters), text_bytes(e->parameter_bytes));
-    printf("  arithmetic     ");
-    print_flops(r->flops, 0);
-    printf(" (floating point operations)\n");
-    printf("  memory         %s read and written by %s operations\n", text_bytes(r->bytes_touched),
-           text_count(r->operation_count));
-    if (!print_kinds(r))
+static bool print_text(const trainer *t, const dry_run *d)
+{
+    const train_options *options = t->options;
+    char                 text[256];
+
+    snprintf(text, sizeof text, "one training step of %s on %s, batch %s, %s, %s", options->model,
+             haul_device_name(t->device), text_count(d->examples), options->optimizer, options->precision);
+    print_wrapped(text, 0, 2);
+    summary_print(d, t->device);
+    snprintf(text, sizeof text, "%s read and written by %s operations", text_bytes(d->step.bytes_touched),
+             text_count(d->step.operation_count));
+    printf("traffic ");
+    print_wrapped(text, 8, 8);
+    if (!print_kinds(&d->step))
         return false;
-    printf("\nnothing was allocated, computed or saved; leave --estimate out to train\n");
-    return true;
+    putchar('\n');
+    print_wrapped("Nothing was allocated, computed or saved. Leave out --estimate to train.", 0, 0);
+    return output_works();
 }
 
 int trainer_estimate(trainer *t)
 {
-    estimate             e = {.trainer = t};
-    haul_estimate_result all;
+    dry_run d;
 
-    if (!trainer_open_data(t))
+    if (!trainer_open_data(t) || !dry_run_make(t, &d))
         return EXIT_FAILED;
-    if (haul_estimate(prepare_and_step, &e, &all))
-        return complain_error();
-    bool told = t->options->json ? print_json(&e) : print_text(&e);
-    haul_estimate_free(&all);
-    haul_estimate_free(&e.step);
+    bool told = t->options->json ? print_json(t, &d) : print_text(t, &d);
+    dry_run_free(&d);
     return told ? EXIT_OK : EXIT_FAILED;
 }

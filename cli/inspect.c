@@ -1,11 +1,12 @@
 /* haul inspect: what is in a safetensors, npy or checkpoint file. */
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli.h"
+#include "commands.h"
+#include "file_type.h"
 #include "json.h"
 #include "options.h"
+#include "terminal.h"
 
 static int print_npy(const char *path, bool json)
 {
@@ -18,6 +19,7 @@ static int print_npy(const char *path, bool json)
     if (json) {
         cJSON *object = cJSON_CreateObject();
         json_text(object, "format", "npy");
+        json_text(object, "type", "npy");
         json_text(object, "dtype", haul_dtype_name(haul_tensor_dtype(t)));
         json_shape(object, "shape", &shape);
         json_number(object, "bytes", (double)haul_tensor_bytes(t));
@@ -38,10 +40,107 @@ static const char *dtype_text(const haul_file_tensor *t)
     return t->dtype == HAUL_DTYPE_NONE ? t->dtype_name : haul_dtype_name(t->dtype);
 }
 
+typedef enum column { NAME, DTYPE, SHAPE, BYTES, COLUMNS } column;
+enum { TEXT = 1024, INDENT = 2, GAP = 2 };
+
+static bool read_row(haul_safetensors *file, int index, char texts[COLUMNS][TEXT])
+{
+    haul_file_tensor t;
+
+    if (haul_safetensors_entry(file, index, &t)) {
+        complain_error();
+        return false;
+    }
+    snprintf(texts[NAME], TEXT, "%s", t.name);
+    snprintf(texts[DTYPE], TEXT, "%s", dtype_text(&t));
+    snprintf(texts[SHAPE], TEXT, "%s", text_shape(&t.shape));
+    snprintf(texts[BYTES], TEXT, "%s", text_bytes((int64_t)t.bytes));
+    return true;
+}
+
+/* A terminal that is narrower than the table has no bytes, then no dtypes, then shorter names. */
+static void make_fit(int widths[COLUMNS])
+{
+    enum { LEAST_NAME = 8 };
+    int excess = INDENT - GAP - output_room();
+
+    for (int c = 0; c < COLUMNS; c++)
+        excess += GAP + widths[c];
+    for (column c = BYTES; excess > 0 && c != NAME; c = c == BYTES ? DTYPE : NAME) {
+        excess -= GAP + widths[c];
+        widths[c] = 0;
+    }
+    widths[NAME] -= excess > 0 ? excess : 0;
+    widths[NAME] = widths[NAME] < LEAST_NAME ? LEAST_NAME : widths[NAME];
+}
+
+/* As wide as the widest text. */
+static bool measure(haul_safetensors *file, int widths[COLUMNS])
+{
+    char texts[COLUMNS][TEXT];
+
+    for (int i = 0; i < haul_safetensors_count(file); i++) {
+        if (!read_row(file, i, texts))
+            return false;
+        for (int c = 0; c < COLUMNS; c++)
+            widths[c] = text_columns(texts[c]) > widths[c] ? text_columns(texts[c]) : widths[c];
+    }
+    make_fit(widths);
+    return true;
+}
+
+static bool print_tensors(haul_safetensors *file)
+{
+    int  widths[COLUMNS] = {0};
+    char texts[COLUMNS][TEXT];
+
+    if (!measure(file, widths))
+        return false;
+    for (int i = 0; i < haul_safetensors_count(file); i++) {
+        if (!read_row(file, i, texts))
+            return false;
+        printf("%*s", INDENT, "");
+        print_fitted(texts[NAME], widths[NAME]);
+        if (widths[DTYPE]) {
+            printf("%*s", GAP, "");
+            print_visible(texts[DTYPE], widths[DTYPE]);
+        }
+        if (widths[BYTES])
+            printf("%*s%-*s%*s%*s\n", GAP, "", widths[SHAPE], texts[SHAPE], GAP, "", widths[BYTES], texts[BYTES]);
+        else
+            printf("%*s%s\n", GAP, "", texts[SHAPE]);
+    }
+    return true;
+}
+
+static bool print_metadata(haul_safetensors *file)
+{
+    int pairs = haul_safetensors_metadata_count(file);
+
+    if (pairs)
+        printf("metadata:\n");
+    for (int i = 0; i < pairs; i++) {
+        haul_text_pair pair;
+        if (haul_safetensors_metadata_entry(file, i, &pair)) {
+            complain_error();
+            return false;
+        }
+        printf("%*s", INDENT, "");
+        print_visible(pair.key, 0);
+        printf(": ");
+        print_wrapped(pair.value, INDENT + text_columns(pair.key) + 2, 2 * INDENT);
+    }
+    return true;
+}
+
+static const char *type_text(const haul_safetensors *file)
+{
+    return *haul_safetensors_metadata(file, "haul.format") ? "Haul checkpoint" : "safetensors";
+}
+
 static int print_table(haul_safetensors *file, const char *path)
 {
-    enum { MOST = 60 }; /* columns for names */
-    int      count = haul_safetensors_count(file), width = 4;
+    int      count = haul_safetensors_count(file);
     uint64_t bytes = 0;
 
     for (int i = 0; i < count; i++) {
@@ -49,42 +148,20 @@ static int print_table(haul_safetensors *file, const char *path)
         if (haul_safetensors_entry(file, i, &t))
             return complain_error();
         bytes += t.bytes;
-        if (strlen(t.name) > (size_t)width)
-            width = strlen(t.name) < MOST ? (int)strlen(t.name) : MOST;
     }
-    const char *format = haul_safetensors_metadata(file, "haul.format");
+    char text[TEXT];
+    snprintf(text, sizeof text, ": %s, %d tensor%s, %s", type_text(file), count, count == 1 ? "" : "s",
+             text_bytes((int64_t)bytes));
     print_visible(path, 0);
-    printf(": ");
-    print_visible(*format ? format : "safetensors", 0);
-    printf(", %d tensors, %s\n", count, text_bytes((int64_t)bytes));
-    for (int i = 0; i < count; i++) {
-        haul_file_tensor t;
-        if (haul_safetensors_entry(file, i, &t))
-            return complain_error();
-        printf("  ");
-        print_visible(t.name, width);
-        printf("  ");
-        print_visible(dtype_text(&t), 4);
-        printf("  %-18s %12s\n", text_shape(&t.shape), text_bytes((int64_t)t.bytes));
-    }
-    int pairs = haul_safetensors_metadata_count(file);
-    for (int i = 0; i < pairs; i++) {
-        haul_text_pair pair;
-        if (haul_safetensors_metadata_entry(file, i, &pair))
-            return complain_error();
-        printf("%s  ", i ? "" : "metadata:\n");
-        print_visible(pair.key, 0);
-        printf(": ");
-        print_visible(pair.value, 0);
-        putchar('\n');
-    }
-    return EXIT_OK;
+    print_wrapped(text, text_columns(path), INDENT);
+    return print_tensors(file) && print_metadata(file) ? EXIT_OK : EXIT_FAILED;
 }
 
 static int print_table_json(haul_safetensors *file)
 {
     cJSON *object = cJSON_CreateObject();
     json_text(object, "format", "safetensors");
+    json_text(object, "type", type_text(file));
     cJSON *tensors = json_array(object, "tensors");
 
     for (int i = 0; i < haul_safetensors_count(file); i++) {
@@ -110,69 +187,63 @@ static int print_table_json(haul_safetensors *file)
     return json_print(object) ? EXIT_OK : EXIT_FAILED;
 }
 
-/* Opening a pipe would wait for somebody who writes. */
-static FILE *open_regular(const char *path)
-{
-    struct stat info;
-    FILE       *file = NULL;
-    if (stat(path, &info))
-        complain("%s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        complain("%s: %s", path, S_ISDIR(info.st_mode) ? "is a folder; name a file in it" : "is not a regular file");
-    else if (!(file = fopen(path, "rb")))
-        complain("%s: %s", path, strerror(errno));
-    return file;
-}
-
 static int inspect(const char *path, bool json)
 {
-    static const char npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
-    char              magic[9] = {0}; /* safetensors: the size of the header, which is a JSON object */
-    FILE             *file = open_regular(path);
+    file_type type;
 
-    if (!file)
+    if (!file_type_find(path, &type))
         return EXIT_FAILED;
-    size_t length = fread(magic, 1, sizeof magic, file);
-    int    failed = ferror(file) ? errno : 0;
-    fclose(file);
-    if (failed)
-        return complain("%s: %s", path, strerror(failed));
-    if (!length)
-        return complain("%s: the file is empty", path);
-    if (!memcmp(magic, npy_magic, sizeof npy_magic))
+    if (type == FILE_NPY)
         return print_npy(path, json);
-    if (length < sizeof magic || magic[8] != '{')
-        return complain("%s is neither a safetensors nor an npy file", path);
     haul_safetensors *opened = haul_open_safetensors(path);
     if (!opened)
         return complain_error();
     return json ? print_table_json(opened) : print_table(opened, path);
 }
 
-int inspect_main(int argc, char **argv)
+typedef struct inspect_options {
+    const char *path;
+    bool        json;
+} inspect_options;
+
+static const option inspect_rows[] = {{.group = "Options",
+                                       .name = "json",
+                                       OPTION_FLAG_AT(inspect_options, json),
+                                       .help = "Print one JSON object instead"}};
+
+static int inspect_main(int argc, char **argv)
 {
-    bool        json = false;
-    const char *path = NULL;
-    option rows[] = {{.name = "json", .kind = OPTION_FLAG, .value = &json, .help = "print one JSON object instead"}};
-    option_set set = {.command = "inspect",
-                      .usage = "[--json] FILE",
-                      .summary = "Shows what is in a safetensors, npy or checkpoint file: names, dtypes, shapes, "
-                                 "metadata; the values of an npy file.",
-                      .rows = rows,
-                      .count = 1,
-                      .operand = &path};
-    int        code = options_parse(&set, argc, argv);
+    inspect_options o = {0};
+    option_values   values;
+    int             code = options_parse(&values, &inspect_command, &o, argc, argv);
 
     if (code >= 0)
         return code;
-    if (!path) {
-        complain("name a file: haul inspect FILE");
-        return EXIT_USAGE;
-    }
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return complain_error();
-    code = inspect(path, json);
+    code = inspect(o.path, o.json);
     haul_scope_pop(scope);
     return code;
 }
+
+static const help_example inspect_lines[] = {
+    {"haul inspect runs/first/weights.safetensors", NULL}, {"haul inspect values.npy", NULL}, {NULL, NULL}};
+
+const command inspect_command = {
+    .name = "inspect",
+    .summary = "Show what is in a safetensors, npy or checkpoint file",
+    .usage = "[--json] FILE",
+    .description =
+        "Shows what is in a safetensors, npy or checkpoint file: names, dtypes, shapes and metadata, and the "
+        "values of an npy file. Of other files it says what they seem to be.",
+    .options = inspect_rows,
+    .option_count = sizeof inspect_rows / sizeof *inspect_rows,
+    .operand = {.name = "FILE",
+                .help = "The file to show",
+                .offset = offsetof(inspect_options, path),
+                .required = true,
+                .complete = COMPLETE_FILE},
+    .examples = inspect_lines,
+    .run = inspect_main,
+};

@@ -5,45 +5,37 @@
 #include <unistd.h>
 
 #include "cli.h"
-
-static const command commands[] = {
-    {"devices", "list the devices of this machine, and why something was not used", devices_main},
-    {"train", "train a network and watch it learn", train_main},
-    {"predict", "run a trained network on data, or trace one example through it", predict_main},
-    {"ops", "list the operations of the library, and what each takes and gives", ops_main},
-    {"inspect", "show what is in a safetensors, npy or checkpoint file", inspect_main},
-};
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+#include "commands.h"
 
 static void print_help(FILE *to)
 {
     fprintf(to, "usage: haul COMMAND [OPTION...]\n\n"
-                "Tensors on CPUs and GPUs: trains networks and shows where every byte went.\n\ncommands:\n");
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(to, "  %-10s%s\n", commands[i].name, commands[i].summary);
-    fprintf(to, "\noptions:\n"
-                "  --help    this text; haul COMMAND --help explains a command\n"
-                "  --version the version, and what it was built with\n\n"
-                "exit status:\n"
-                "  0    success\n"
-                "  1    failure: one line on standard error names the cause\n"
-                "  2    the command line was not understood\n"
-                "  3    the training diverged: its loss is not finite\n"
-                "  130  interrupted: with --run the training is saved\n\n"
-                "Begin with: haul train --data shapes\n");
+                "Trains networks on CPUs and GPUs, and shows where every byte went.\n\nCommands:\n");
+    for (int i = 0; i < command_count; i++)
+        fprintf(to, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
+    fprintf(to, "\nOptions:\n"
+                "  -h, --help     Show this help; haul COMMAND --help explains a command\n"
+                "  -V, --version  Show the version and what it was built with\n\n"
+                "Exit status:\n");
+    for (const help_entry *e = exit_codes; e->term; e++)
+        fprintf(to, "  %-5s%s\n", e->term, e->text);
+    fprintf(to, "\nTo begin: haul train --data shapes\n");
 }
 
 static int unknown_command(const char *name)
 {
-    const char *names[COMMAND_COUNT + 1] = {NULL};
+    enum { MOST = 31 };
+    const char *names[MOST + 1] = {NULL};
+    char        list[300];
 
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        names[i] = commands[i].name;
+    for (int i = 0; i < command_count && i < MOST; i++)
+        names[i] = commands[i]->name;
     const char *near = did_you_mean(name, names);
+    list_text(list, sizeof list, names, "", "and");
     if (near)
-        complain("there is no command '%s'; did you mean '%s'?", name, near);
+        complain("there is no command '%s'; did you mean '%s'? There are %s", name, near, list);
     else
-        complain("there is no command '%s' (haul --help lists them)", name);
+        complain("there is no command '%s'; there are %s", name, list);
     return EXIT_USAGE;
 }
 
@@ -58,7 +50,7 @@ static int run(int argc, char **argv)
         print_help(stdout);
         return EXIT_OK;
     }
-    if (!strcmp(name, "--version")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("haul %s (%s)\n", haul_version(), haul_build_features());
         return EXIT_OK;
     }
@@ -71,10 +63,10 @@ static int run(int argc, char **argv)
         argv++;
         argc--;
     }
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(commands[i].name, name)) {
+    for (int i = 0; i < command_count; i++)
+        if (!strcmp(commands[i]->name, name)) {
             complain_as(name);
-            return commands[i].run(argc, argv);
+            return commands[i]->run(argc, argv);
         }
     return unknown_command(name);
 }

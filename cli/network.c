@@ -49,8 +49,8 @@ int64_t network_answers(const haul_tensor *y)
     return haul_tensor_count(y);
 }
 
-static haul_status score_batch(haul_module *net, const data_spec *spec, const haul_batch *batch, haul_tensor *loss,
-                               haul_tensor *hits)
+static haul_status score_batch(haul_module *net, const data_spec *spec, const haul_batch *batch,
+                               const network_watch *watch, haul_tensor *loss, haul_tensor *hits)
 {
     haul_scope *scope = haul_scope_push();
 
@@ -61,24 +61,27 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
     haul_status  status = haul_add_into(loss, loss, haul_mul_scalar(mean, (double)batch->size));
     if (!status)
         status = haul_add_into(hits, hits, network_hits(spec, logits, batch->y));
+    if (!status && watch && watch->see)
+        status = watch->see(logits, batch->y, watch->context);
     haul_scope_pop(scope);
     return status;
 }
 
-static haul_status score_all(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
+static haul_status score_all(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {
     haul_tensor *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    int64_t      examples = 0, answers = 0;
+    int64_t      examples = 0, answers = 0, batches = 0;
     haul_status  status = haul_loader_start(loader, 0);
 
-    while (!status && !(stop && stop())) {
+    while (!status && (!watch || !watch->go_on || watch->go_on(batches, watch->context))) {
         const haul_batch *batch = haul_loader_next(loader);
         if (!batch)
             break;
+        batches++;
         examples += batch->size;
         answers += network_answers(batch->y);
-        status = score_batch(net, spec, batch, loss, hits);
+        status = score_batch(net, spec, batch, watch, loss, hits);
     }
     if (!status)
         status = haul_error_status();
@@ -90,7 +93,7 @@ static haul_status score_all(haul_module *net, const data_spec *spec, haul_loade
     return haul_error_status();
 }
 
-haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
+haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {
     bool        training = haul_module_is_training(net);
@@ -101,7 +104,7 @@ haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loade
     haul_set_grad_enabled(false);
     haul_status status = haul_module_train(net, false);
     if (!status)
-        status = score_all(net, spec, loader, stop, out);
+        status = score_all(net, spec, loader, watch, out);
     haul_module_train(net, training);
     haul_scope_pop(scope);
     return status;

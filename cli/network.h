@@ -19,12 +19,19 @@ haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tenso
 haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
 int64_t      network_answers(const haul_tensor *y);
 
-/* Means over a dataset, in evaluation mode and without a graph. `stop`, if given, is asked after each batch. */
+/* Means over a dataset, in evaluation mode and without a graph. Both functions of a watch may be NULL: `go_on` is
+ * called with the number of batches that are done, after each and before the first; false ends the evaluation. `see` is
+ * called with the logits of each batch. */
 typedef struct network_score {
     double  loss, accuracy;
     int64_t answers;
 } network_score;
-haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, bool (*stop)(void),
+typedef struct network_watch {
+    bool (*go_on)(int64_t batches, void *context);
+    haul_status (*see)(haul_tensor *logits, haul_tensor *y, void *context);
+    void *context;
+} network_watch;
+haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out);
 
 #endif

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "cli.h"
+#include "commands.h"
 #include "json.h"
 #include "options.h"
+#include "terminal.h"
 
-enum { COLUMNS = 80, PREFIX = 5 /* "haul_" */, TEXT = 256 };
+enum { PREFIX = 5 /* "haul_" */, TEXT = 256 };
 
 static const char *short_name(const haul_operation_info *info)
 {
@@ -86,85 +88,103 @@ static const char *dtypes_text(const haul_operation_info *info, char *text)
 
 /* ---- the table ---- */
 
-typedef struct widths {
-    int name, operands, results, dtypes;
-} widths;
+typedef enum column { NAME, RESULTS, DTYPES, GRADIENT, FIXED } column;
 
-static int wider(int width, const char *text)
+/* Operands come last: they may be many, and wrap. Columns that a narrow terminal has no room for have width 0. */
+static const char *const heads[FIXED] = {"operation", "results", "dtypes", "grad"};
+
+static void row_texts(const haul_operation_info *info, char texts[FIXED][TEXT])
 {
-    return (int)strlen(text) > width ? (int)strlen(text) : width;
+    snprintf(texts[NAME], TEXT, "%s", short_name(info));
+    results_text(info, texts[RESULTS]);
+    dtypes_text(info, texts[DTYPES]);
+    snprintf(texts[GRADIENT], TEXT, "%s", info->differentiable ? "yes" : "no");
 }
 
-/* As wide as the longest text. Results and operands wrap: the former need room for the longest name, the latter get
- * what is left of the line. */
-static widths measure(const haul_operation_info *all, int count)
+static int line_width(const int widths[FIXED])
 {
-    static const char last[] = "gradient";
-    char              text[TEXT];
-    widths            w = {.name = 9, .operands = 8, .results = 7, .dtypes = 6};
+    int width = 0;
+
+    for (int c = 0; c < FIXED; c++)
+        width += widths[c] ? widths[c] + 2 : 0;
+    return width;
+}
+
+/* Where even names have too little room they are cut. */
+static int fit_name(const int widths[FIXED], int room)
+{
+    enum { LEAST_NAME = 12 };
+    int excess = line_width(widths) - room, name = widths[NAME] - (excess > 0 ? excess : 0);
+
+    return name < LEAST_NAME ? LEAST_NAME : name;
+}
+
+/* Columns as wide as their widest texts, as far as the terminal has room. */
+static void measure(const haul_operation_info *all, int count, int widths[FIXED])
+{
+    enum { LEAST_OPERANDS = 18, LEAST_RESULTS = 15 };
+    static const column leaving[] = {DTYPES, GRADIENT, RESULTS};
+    char                texts[FIXED][TEXT];
+
+    for (int c = 0; c < FIXED; c++)
+        widths[c] = (int)strlen(heads[c]);
     for (int i = 0; i < count; i++) {
-        w.name = wider(w.name, short_name(&all[i]));
-        w.operands = wider(w.operands, operands_text(&all[i], text));
-        for (int k = 0; k < all[i].result_count; k++)
-            w.results = wider(w.results, all[i].results[k]);
-        w.dtypes = wider(w.dtypes, dtypes_text(&all[i], text));
+        row_texts(&all[i], texts);
+        for (int c = 0; c < FIXED; c++)
+            widths[c] = (int)strlen(texts[c]) > widths[c] ? (int)strlen(texts[c]) : widths[c];
     }
-    int left = COLUMNS - 1 - w.name - w.results - w.dtypes - (int)strlen(last) - 8;
-    if (w.operands > left)
-        w.operands = left > 12 ? left : 12;
-    return w;
+    if (line_width(widths) + LEAST_OPERANDS > output_room() && widths[RESULTS] > LEAST_RESULTS)
+        widths[RESULTS] = LEAST_RESULTS;
+    for (size_t i = 0; i < sizeof leaving / sizeof *leaving; i++)
+        if (line_width(widths) + LEAST_OPERANDS > output_room())
+            widths[leaving[i]] = 0;
+    widths[NAME] = fit_name(widths, output_room() - LEAST_OPERANDS);
 }
 
-/* The words of the text that fit into one line, at least one; *text moves on to the next. */
-static int take_line(const char **text, int width)
+static void print_row(const int widths[FIXED], const char *const texts[FIXED], const char *operands)
 {
-    int used = (int)strcspn(*text, " ");
-    while ((*text)[used] == ' ') {
-        int more = 1 + (int)strcspn(*text + used + 1, " ");
-        if (used + more > width)
-            break;
-        used += more;
-    }
-    *text += used + ((*text)[used] == ' ');
-    return used;
-}
+    int spaces = 0;
 
-/* The next words of the text; padded to `pad` columns. */
-static void print_part(const char **text, int width, int pad)
-{
-    const char *line = *text;
-    int         size = take_line(text, width);
-    printf("  %-*.*s", pad, size, line);
-}
-
-static void print_row(const haul_operation_info *info, const widths *w)
-{
-    char        texts[2][TEXT], dtypes[TEXT];
-    const char *operands = operands_text(info, texts[0]), *results = results_text(info, texts[1]);
-
-    printf("%-*s", w->name, short_name(info));
-    print_part(&operands, w->operands, w->operands);
-    print_part(&results, w->results, w->results);
-    printf("  %-*s  %s\n", w->dtypes, dtypes_text(info, dtypes), info->differentiable ? "yes" : "no");
-    while (*operands || *results) {
-        printf("%-*s", w->name, "");
-        print_part(&operands, w->operands, *results ? w->operands : 0);
-        if (*results)
-            print_part(&results, w->results, 0);
-        putchar('\n');
-    }
+    for (int c = 0; c < FIXED; c++)
+        if (widths[c]) {
+            int used = text_columns(texts[c]), shown = used < widths[c] ? used : widths[c];
+            if (used) {
+                printf("%*s", spaces, "");
+                print_fitted(texts[c], shown);
+                spaces = 0;
+            }
+            spaces += widths[c] - shown + 2;
+        }
+    printf("%*s", *operands ? spaces : 0, "");
+    print_wrapped(operands, line_width(widths), line_width(widths));
 }
 
 static void print_table(const haul_operation_info *all, int count)
 {
-    widths w = measure(all, count);
-    printf("%-*s  %-*s  %-*s  %-*s  %s\n", w.name, "operation", w.operands, "operands", w.results, "results", w.dtypes,
-           "dtypes", "gradient");
-    for (int i = 0; i < count; i++)
-        print_row(&all[i], &w);
+    int  widths[FIXED];
+    char texts[FIXED][TEXT], operands[TEXT];
+
+    measure(all, count, widths);
+    set_style(STYLE_DIM);
+    print_row(widths, heads, "operands");
+    set_style(STYLE_PLAIN);
+    for (int i = 0; i < count; i++) {
+        row_texts(&all[i], texts);
+        print_row(widths, (const char *const[FIXED]){texts[0], texts[1], texts[2], texts[3]},
+                  operands_text(&all[i], operands));
+    }
 }
 
 /* ---- one operation ---- */
+
+/* A name and what it says, in two columns. */
+static void print_fact(const char *name, const char *text)
+{
+    enum { INDENT = 18 };
+
+    printf("  %-16s", name);
+    print_wrapped(text, INDENT, INDENT);
+}
 
 static void print_operation(const haul_operation_info *info)
 {
@@ -172,15 +192,18 @@ static void print_operation(const haul_operation_info *info)
     printf("%s\n", info->name);
     for (int i = 0; i < info->operand_count; i++) {
         const haul_operation_operand *o = &info->operands[i];
-        printf("  %-16s%s%s%s%s\n", i ? "" : "operands", o->name, info->variadic ? ", any number of tensors" : "",
-               o->optional ? ", optional" : "", o->written ? ", changed in place" : "");
+        snprintf(text, sizeof text, "%s%s%s%s", o->name, info->variadic ? ", any number of tensors" : "",
+                 o->optional ? ", optional" : "", o->written ? ", changed in place" : "");
+        print_fact(i ? "" : "operands", text);
     }
     if (info->result_count)
-        printf("  %-16s%s\n", "results", results_text(info, text));
-    printf("  %-16s%s\n", "dtypes", dtype_names(info, text));
-    printf("  %-16s%s\n", "differentiable", info->differentiable ? "yes" : "no");
-    if (info->has_into)
-        printf("  %-16s%s_into\n", "into a tensor", info->name);
+        print_fact("results", results_text(info, text));
+    print_fact("dtypes", dtype_names(info, text));
+    print_fact("differentiable", info->differentiable ? "yes" : "no");
+    if (info->has_into) {
+        snprintf(text, sizeof text, "%s_into", info->name);
+        print_fact("into a tensor", text);
+    }
 }
 
 /* ---- JSON ---- */
@@ -285,9 +308,16 @@ static const haul_operation_info *find(const haul_operation_info *all, int count
     return NULL;
 }
 
+typedef struct ops_options {
+    const char *name;
+    bool        json, names;
+} ops_options;
+
 /* All of them, or with a name the one that has it. */
-static int show(const haul_operation_info *all, int count, const char *name, bool json)
+static int show(const haul_operation_info *all, int count, const ops_options *o)
 {
+    const char *name = o->name;
+
     if (name) {
         if (!strncmp(name, "haul_", PREFIX))
             name += PREFIX;
@@ -297,7 +327,12 @@ static int show(const haul_operation_info *all, int count, const char *name, boo
         all = one;
         count = 1;
     }
-    if (json)
+    if (o->names) {
+        for (int i = 0; i < count; i++)
+            printf("%s\n", short_name(&all[i]));
+        return EXIT_OK;
+    }
+    if (o->json)
         return print_json(all, count) ? EXIT_OK : EXIT_FAILED;
     if (name)
         print_operation(all);
@@ -306,23 +341,25 @@ static int show(const haul_operation_info *all, int count, const char *name, boo
     return EXIT_OK;
 }
 
-int ops_main(int argc, char **argv)
+static const option ops_rows[] = {
+    {.group = "Options", .name = "json", OPTION_FLAG_AT(ops_options, json), .help = "Print one JSON array instead"},
+    {.group = "Options",
+     .name = "names",
+     OPTION_FLAG_AT(ops_options, names),
+     .help = "Print only the names, one per line"}};
+
+static int ops_main(int argc, char **argv)
 {
-    bool        json = false;
-    const char *name = NULL;
-    option     rows[] = {{.name = "json", .kind = OPTION_FLAG, .value = &json, .help = "print one JSON array instead"}};
-    option_set set = {.command = "ops",
-                      .usage = "[--json] [NAME]",
-                      .summary = "Lists every operation of the library: its operands, optional ones in brackets, its "
-                                 "results, the dtypes it accepts, and whether gradients flow through it. With a NAME, "
-                                 "softmax or haul_softmax, it describes that operation.",
-                      .rows = rows,
-                      .count = 1,
-                      .operand = &name};
-    int        code = options_parse(&set, argc, argv);
+    ops_options   o = {0};
+    option_values values;
+    int           code = options_parse(&values, &ops_command, &o, argc, argv);
 
     if (code >= 0)
         return code;
+    if (o.json && o.names) {
+        complain("--json and --names exclude each other; give one of them");
+        return EXIT_USAGE;
+    }
     int                  count = haul_operation_count();
     haul_operation_info *all = calloc((size_t)count, sizeof *all);
     if (!all)
@@ -331,7 +368,25 @@ int ops_main(int argc, char **argv)
         if (haul_operation_describe(i, &all[i]))
             code = complain_error();
     if (code < 0)
-        code = show(all, count, name, json);
+        code = show(all, count, &o);
     free(all);
     return code;
 }
+
+static const help_example ops_lines[] = {{"haul ops", NULL}, {"haul ops softmax", NULL}, {NULL, NULL}};
+
+const command ops_command = {
+    .name = "ops",
+    .summary = "List the operations of the library, their operands and results",
+    .usage = "[--json | --names] [NAME]",
+    .description = "Lists every operation of the library: its operands (optional ones in brackets), its results, the "
+                   "dtypes it accepts, and whether gradients flow through it.",
+    .options = ops_rows,
+    .option_count = sizeof ops_rows / sizeof *ops_rows,
+    .operand = {.name = "NAME",
+                .help = "Describe only this operation: softmax or haul_softmax",
+                .offset = offsetof(ops_options, name),
+                .complete = COMPLETE_OPERATION},
+    .examples = ops_lines,
+    .run = ops_main,
+};

@@ -7,366 +7,302 @@
 #include <string.h>
 
 #include "cli.h"
+#include "help.h"
 
-/* ---- help ---- */
+enum { MOST_NAMES = 64 };
 
-/* The default as help shows it; "" when there is none to tell. */
-static void default_text(const option *o, char *out, size_t size)
+/* ---- rows ---- */
+
+static const option *find(const command *c, const char *name, size_t length)
 {
-    out[0] = 0;
-    switch (o->kind) {
-    case OPTION_FLAG: break;
-    case OPTION_ON_OFF: snprintf(out, size, " (default %s)", *(bool *)o->value ? "on" : "off"); break;
-    case OPTION_TEXT:
-        if (*(const char **)o->value)
-            snprintf(out, size, " (default %s)", *(const char **)o->value);
-        break;
-    case OPTION_INTEGER: snprintf(out, size, " (default %lld)", (long long)*(int64_t *)o->value); break;
-    case OPTION_NUMBER: snprintf(out, size, " (default %g)", *(double *)o->value); break;
-    }
+    for (int i = 0; i < c->option_count; i++)
+        if (strlen(c->options[i].name) == length && !memcmp(c->options[i].name, name, length))
+            return &c->options[i];
+    return NULL;
 }
 
-/* Text in lines of 80 columns, the second and later ones indented. */
-static void print_wrapped(const char *text, int column, int indent)
+const option *option_find(const command *c, const char *name)
 {
-    while (*text) {
-        size_t word = strcspn(text, " \n");
-        if (column > indent && column + 1 + (int)word > 79) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)word, text);
-        column += (int)word;
-        text += word;
-        text += strspn(text, " \n");
-    }
-    putchar('\n');
+    return find(c, name, strlen(name));
 }
 
-static void print_help(const option_set *set)
+static const option *find_letter(const command *c, char letter)
 {
-    enum { INDENT = 28 };
-
-    printf("usage: haul %s %s\n\n", set->command, set->usage);
-    print_wrapped(set->summary, 0, 0);
-    printf("\noptions:\n");
-    for (int i = 0; i < set->count; i++) {
-        const option *o = &set->rows[i];
-        char          value[128], text[600];
-        int           used = printf("  --%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
-        if (used > INDENT - 2) {
-            putchar('\n');
-            used = 0;
-        }
-        printf("%*s", INDENT - used, "");
-        default_text(o, value, sizeof value);
-        snprintf(text, sizeof text, "%s%s", o->help, value);
-        print_wrapped(text, INDENT, INDENT);
-    }
-    printf("  %-*s%s\n", INDENT - 2, "--help", "this text");
-    if (set->notes)
-        printf("\n%s\n", set->notes);
+    for (int i = 0; i < c->option_count; i++)
+        if (letter && c->options[i].letter == letter)
+            return &c->options[i];
+    return NULL;
 }
 
-/* ---- parsing ---- */
-
-static bool is_choice(const char *choices, const char *text)
+static void mark_given(option_values *o, const option *row)
 {
-    size_t length = strlen(text);
-
-    for (const char *at = choices; *at; at += strspn(at, " ")) {
-        size_t word = strcspn(at, " ");
-        if (word == length && !memcmp(at, text, length))
-            return true;
-        at += word;
-    }
-    return false;
+    o->given |= (uint64_t)1 << (row - o->command->options);
 }
 
-static int wrong(const option_set *set, const option *o, const char *text, const char *wanted)
+static bool is_given(const option_values *o, const option *row)
 {
-    complain("--%s wants %s, not '%s' (haul %s --help explains it)", o->name, wanted, text, set->command);
-    return EXIT_USAGE;
+    return o->given >> (row - o->command->options) & 1;
 }
 
-/* Tells all choices, "sgd, adam or adamw", and which of them is near. */
-static int wrong_choice(const option *o, const char *text)
+bool option_given(const option_values *o, const char *name)
 {
-    enum { MOST = 16 };
-    char   copy[256], list[300] = "", *names[MOST + 1] = {NULL};
-    size_t count = 0, used = 0;
+    const option *row = option_find(o->command, name);
 
-    snprintf(copy, sizeof copy, "%s", o->choices);
-    for (char *at = strtok(copy, " "); at && count < MOST; at = strtok(NULL, " "))
-        names[count++] = at;
-    for (size_t i = 0; i < count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
-                                 !i              ? ""
-                                 : i + 1 < count ? ", "
-                                                 : " or ",
-                                 names[i]);
-    const char *near = did_you_mean(text, (const char *const *)names);
-    complain("--%s wants %s, not '%s'%s%s%s", o->name, list, text, near ? "; did you mean " : "", near ? near : "",
-             near ? "?" : "");
-    return EXIT_USAGE;
+    return row && is_given(o, row);
 }
+
+/* ---- values ---- */
 
 /* Whole numbers without an exponent: limits are at most 2^53. */
-static const char *limit_text(double limit, char *out, size_t size)
+const char *limit_text(double limit, char *out, size_t size)
 {
     snprintf(out, size, limit == floor(limit) ? "%.0f" : "%.15g", limit);
     return out;
 }
 
-static const char *range_text(const option *o, const char *noun, char *out, size_t size)
+static const char *range_text(const option *row, const char *noun, char *out, size_t size)
 {
     char low[32], high[32];
-    limit_text(o->low, low, sizeof low);
-    if (isinf(o->high))
-        snprintf(out, size, "%s of at least %s", noun, low);
-    else
-        snprintf(out, size, "%s from %s to %s", noun, low, limit_text(o->high, high, sizeof high));
+
+    snprintf(out, size, "%s from %s to %s", noun, limit_text(row->low, low, sizeof low),
+             limit_text(row->high, high, sizeof high));
     return out;
+}
+
+const char *option_expected(const option *row, char *out, size_t size)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+    case OPTION_ON_OFF: snprintf(out, size, "on or off"); break;
+    case OPTION_INTEGER: return range_text(row, "a whole number", out, size);
+    case OPTION_NUMBER: return range_text(row, "a number", out, size);
+    case OPTION_TEXT:
+        if (row->choices)
+            return list_text(out, size, row->choices, "", "or");
+        snprintf(out, size, "a text that is not empty");
+        break;
+    }
+    return out;
+}
+
+static bool is_choice(const char *const *choices, const char *text)
+{
+    for (; choices && *choices; choices++)
+        if (!strcmp(*choices, text))
+            return true;
+    return !choices;
 }
 
 /* Digits, with a sign, a point and an exponent at most: strtod takes spaces, hexadecimal numbers and words as well. */
 static bool is_decimal(const char *text)
 {
-    return strspn(text, "0123456789+-.eE") == strlen(text) && *text != '+' && *text != 'e' && *text != 'E';
+    return *text && strspn(text, "0123456789+-.eE") == strlen(text) && *text != '+' && *text != 'e' && *text != 'E';
 }
 
-/* The text into *o; false when it does not fit the option. */
-static bool take_text(option *o, const char *text)
+static bool take_integer(const option *row, int64_t *value, const char *text)
 {
-    char     *end;
-    bool      on = !strcmp(text, "on");
-    long long integer;
-    double    number;
+    char *end;
+    errno = 0;
+    long long integer = strtoll(text, &end, 10);
+    if (!is_decimal(text) || *end || errno || integer < (int64_t)row->low || integer > (int64_t)row->high)
+        return false;
+    *value = integer;
+    return true;
+}
 
-    switch (o->kind) {
-    case OPTION_FLAG: *(bool *)o->value = true; return true;
-    case OPTION_ON_OFF: *(bool *)o->value = on; return on || !strcmp(text, "off");
-    case OPTION_TEXT: *(const char **)o->value = text; return *text && (!o->choices || is_choice(o->choices, text));
-    case OPTION_INTEGER:
-        errno = 0;
-        integer = strtoll(text, &end, 10);
-        *(int64_t *)o->value = integer;
-        return is_decimal(text) && end != text && !*end && !errno && (double)integer >= o->low &&
-               (double)integer <= o->high;
-    case OPTION_NUMBER:
-        number = strtod(text, &end);
-        *(double *)o->value = number;
-        return is_decimal(text) && end != text && !*end && number >= o->low && number <= o->high;
+static bool take_number(const option *row, double *value, const char *text)
+{
+    char  *end;
+    double number = strtod(text, &end);
+    if (!is_decimal(text) || *end || !(number >= row->low && number <= row->high))
+        return false;
+    *value = number;
+    return true;
+}
+
+bool option_take_text(const option *row, void *at, const char *text)
+{
+    bool on = !strcmp(text, "on");
+
+    switch (row->kind) {
+    case OPTION_FLAG:
+    case OPTION_ON_OFF:
+        if (!on && strcmp(text, "off") != 0)
+            return false;
+        *(bool *)at = on;
+        return true;
+    case OPTION_TEXT:
+        if (!*text || !is_choice(row->choices, text))
+            return false;
+        *(const char **)at = text;
+        return true;
+    case OPTION_INTEGER: return take_integer(row, at, text);
+    case OPTION_NUMBER: return take_number(row, at, text);
     }
     return false;
 }
 
-static int set_value(const option_set *set, option *o, const char *text)
-{
-    char range[96];
+/* ---- parsing ---- */
 
-    if (take_text(o, text)) {
-        o->given = true;
+static int set_value(option_values *o, const option *row, const char *text)
+{
+    char expected[300];
+
+    if (option_take_text(row, (char *)o->values + row->offset, text)) {
+        mark_given(o, row);
         return -1;
     }
-    switch (o->kind) {
-    case OPTION_ON_OFF: return wrong(set, o, text, "on or off");
-    case OPTION_INTEGER: return wrong(set, o, text, range_text(o, "a whole number", range, sizeof range));
-    case OPTION_NUMBER: return wrong(set, o, text, range_text(o, "a number", range, sizeof range));
-    default: return *text ? wrong_choice(o, text) : wrong(set, o, text, "a value");
-    }
-}
-
-static option *find(const option_set *set, const char *name, size_t length)
-{
-    for (int i = 0; i < set->count; i++)
-        if (strlen(set->rows[i].name) == length && !memcmp(set->rows[i].name, name, length))
-            return &set->rows[i];
-    return NULL;
-}
-
-static int unknown(const option_set *set, const char *text, size_t length)
-{
-    const char **names = calloc((size_t)set->count + 1, sizeof *names);
-    char         name[64];
-
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    for (int i = 0; names && i < set->count; i++)
-        names[i] = set->rows[i].name;
-    const char *near = names ? did_you_mean(name, names) : NULL;
+    option_expected(row, expected, sizeof expected);
+    const char *near = row->choices ? did_you_mean(text, row->choices) : NULL;
     if (near)
-        complain("there is no option --%s; did you mean --%s?", name, near);
+        complain("--%s wants %s, not '%s'; did you mean %s?", row->name, expected, text, near);
     else
-        complain("there is no option --%s (haul %s --help lists all)", name, set->command);
-    free(names);
+        complain("--%s wants %s, not '%s' (haul %s --help explains it)", row->name, expected, text, o->command->name);
     return EXIT_USAGE;
 }
 
-/* argv[*at] begins with "--". */
-static int parse_option(option_set *set, int argc, char **argv, int *at)
+/* `shown`: "--epoch" or "-e", `name` without dashes. */
+static int unknown(const command *c, const char *shown, const char *name)
 {
-    const char *text = argv[*at] + 2;
-    size_t      length = strcspn(text, "=");
-    option     *o = find(set, text, length);
+    const char *names[MOST_NAMES + 2] = {NULL};
+    char        list[1200];
 
-    if (!o)
-        return unknown(set, text, length);
-    if (o->kind == OPTION_FLAG) {
-        if (text[length]) {
-            complain("--%s takes no value", o->name);
+    for (int i = 0; i < c->option_count; i++)
+        names[i] = c->options[i].name;
+    names[c->option_count] = "help";
+    const char *near = did_you_mean(name, names);
+    list_text(list, sizeof list, names, "--", "and");
+    if (near)
+        complain("there is no option %s; did you mean --%s? There are %s", shown, near, list);
+    else
+        complain("there is no option %s; there are %s", shown, list);
+    return EXIT_USAGE;
+}
+
+static int parse_value(option_values *o, const option *row, const char *text, int argc, char **argv, int *at)
+{
+    if (text)
+        return set_value(o, row, text);
+    if (row->kind == OPTION_FLAG)
+        return set_value(o, row, "on");
+    if (*at + 1 >= argc) {
+        complain("--%s needs a value: --%s %s", row->name, row->name, row->argument);
+        return EXIT_USAGE;
+    }
+    return set_value(o, row, argv[++*at]);
+}
+
+/* argv[*at] begins with "--". */
+static int parse_long(option_values *o, int argc, char **argv, int *at)
+{
+    const char   *text = argv[*at] + 2;
+    size_t        length = strcspn(text, "=");
+    const option *row = find(o->command, text, length);
+
+    if (!row) {
+        char shown[80];
+        snprintf(shown, sizeof shown, "--%.*s", (int)length, text);
+        return unknown(o->command, shown, shown + 2);
+    }
+    if (row->kind == OPTION_FLAG && text[length]) {
+        complain("--%s takes no value", row->name);
+        return EXIT_USAGE;
+    }
+    return parse_value(o, row, text[length] ? text + length + 1 : NULL, argc, argv, at);
+}
+
+/* argv[*at] begins with a dash and is longer. */
+static int parse_short(option_values *o, int argc, char **argv, int *at)
+{
+    const char   *text = argv[*at] + 1;
+    const option *row = text[1] ? NULL : find_letter(o->command, *text);
+
+    return row ? parse_value(o, row, NULL, argc, argv, at) : unknown(o->command, argv[*at], text);
+}
+
+static int one_too_many(const command *c, const char *text)
+{
+    complain("'%s' is one argument too many (usage: haul %s%s%s)", text, c->name, *c->usage ? " " : "", c->usage);
+    return EXIT_USAGE;
+}
+
+/* Several operands move to the front of argv, behind its first element. */
+static int parse_operand(option_values *o, char **argv, char *text)
+{
+    const option_operand *taken = &o->command->operand;
+
+    if (!taken->name)
+        return one_too_many(o->command, text);
+    void *at = (char *)o->values + taken->offset;
+    if (taken->several) {
+        operand_list *list = at;
+        list->items = argv + 1;
+        list->items[list->count++] = text;
+        return -1;
+    }
+    if (*(const char **)at)
+        return one_too_many(o->command, text);
+    if (!is_choice(taken->choices, text)) {
+        char        list[300];
+        const char *near = did_you_mean(text, taken->choices);
+        complain("%s is %s, not '%s'%s%s%s", taken->name, list_text(list, sizeof list, taken->choices, "", "or"), text,
+                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        return EXIT_USAGE;
+    }
+    *(const char **)at = text;
+    return -1;
+}
+
+static int check_required(const option_values *o)
+{
+    const command        *c = o->command;
+    const option_operand *taken = &c->operand;
+
+    for (int i = 0; i < c->option_count; i++)
+        if ((c->options[i].flags & OPTION_REQUIRED) && !is_given(o, &c->options[i])) {
+            complain("--%s is missing (usage: haul %s %s)", c->options[i].name, c->name, c->usage);
             return EXIT_USAGE;
         }
-        return set_value(set, o, "");
-    }
-    if (text[length])
-        return set_value(set, o, text + length + 1);
-    if (*at + 1 >= argc) {
-        complain("--%s needs a value: --%s %s", o->name, o->name, o->argument);
-        return EXIT_USAGE;
-    }
-    return set_value(set, o, argv[++*at]);
+    if (!taken->required)
+        return -1;
+    const void *at = (const char *)o->values + taken->offset;
+    if (taken->several ? ((const operand_list *)at)->count > 0 : *(const char *const *)at != NULL)
+        return -1;
+    complain("%s is missing (usage: haul %s %s)", taken->name, c->name, c->usage);
+    return EXIT_USAGE;
 }
 
-static int parse_operand(option_set *set, const char *text)
+static bool wants_help(int argc, char **argv)
 {
-    if (!set->operand || *set->operand) {
-        complain("'%s' is one argument too many (usage: haul %s %s)", text, set->command, set->usage);
-        return EXIT_USAGE;
-    }
-    *set->operand = text;
-    return -1;
-}
-
-int options_parse(option_set *set, int argc, char **argv)
-{
-    bool operands_only = false;
-
-    for (int i = 1; i < argc; i++) /* before anything is set: help shows the defaults */
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            print_help(set);
-            return EXIT_OK;
-        }
-    for (int i = 1; i < argc; i++) {
-        int code;
-        if (!operands_only && !strcmp(argv[i], "--")) {
-            operands_only = true;
-            continue;
-        }
-        if (!operands_only && argv[i][0] == '-' && argv[i][1] == '-') {
-            code = parse_option(set, argc, argv, &i);
-        } else if (!operands_only && argv[i][0] == '-' && argv[i][1]) {
-            complain("there is no option %s; options begin with two dashes (haul %s --help lists all)", argv[i],
-                     set->command);
-            code = EXIT_USAGE;
-        } else {
-            code = parse_operand(set, argv[i]);
-        }
-        if (code >= 0)
-            return code;
-    }
-    return -1;
-}
-
-bool option_given(const option_set *set, const char *name)
-{
-    const option *o = find(set, name, strlen(name));
-
-    return o && o->given;
-}
-
-/* ---- files ---- */
-
-/* Numbers become texts: cJSON does not promise that all their bits come back. */
-static cJSON *value_to_json(const option *o)
-{
-    char digits[40];
-
-    switch (o->kind) {
-    case OPTION_FLAG:
-    case OPTION_ON_OFF: return cJSON_CreateBool(*(bool *)o->value);
-    case OPTION_TEXT: {
-        const char *text = *(const char **)o->value;
-        return text ? cJSON_CreateString(text) : cJSON_CreateNull();
-    }
-    case OPTION_INTEGER: snprintf(digits, sizeof digits, "%lld", (long long)*(int64_t *)o->value); break;
-    case OPTION_NUMBER:
-        snprintf(digits, sizeof digits, "%.15g", *(double *)o->value);
-        if (strtod(digits, NULL) != *(double *)o->value)
-            snprintf(digits, sizeof digits, "%.17g", *(double *)o->value);
-        break;
-    }
-    return cJSON_CreateString(digits);
-}
-
-cJSON *options_to_json(const option_set *set, const char *const *names)
-{
-    cJSON *object = cJSON_CreateObject();
-
-    for (; object && *names; names++) {
-        const option *o = find(set, *names, strlen(*names));
-        cJSON        *value = o ? value_to_json(o) : NULL;
-        if (!value || !cJSON_AddItemToObject(object, *names, value)) {
-            cJSON_Delete(value);
-            cJSON_Delete(object);
-            return NULL;
-        }
-    }
-    return object;
-}
-
-/* The JSON's value into *o; false when it does not fit the option. */
-static bool value_from_json(option *o, const cJSON *json)
-{
-    if (o->kind != OPTION_FLAG && o->kind != OPTION_ON_OFF)
-        return cJSON_IsString(json) && take_text(o, json->valuestring);
-    *(bool *)o->value = cJSON_IsTrue(json);
-    return cJSON_IsBool(json);
-}
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names; names++)
-        if (!strcmp(*names, name))
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return true;
     return false;
 }
 
-/* Was the given option changed against what the object says? */
-static bool check_fixed(const option *o, const cJSON *stored)
+int options_parse(option_values *o, const command *c, void *values, int argc, char **argv)
 {
-    cJSON *given = value_to_json(o);
-    bool   same = given && cJSON_Compare(given, stored, true);
+    bool operands_only = false;
+    int  code = -1;
 
-    if (!same) {
-        char *was = cJSON_PrintUnformatted(stored), *is = given ? cJSON_PrintUnformatted(given) : NULL;
-        complain("the run was started with --%s %s and cannot go on with %s; leave --%s out, or begin another run",
-                 o->name, was ? was : "?", is ? is : "?", o->name);
-        cJSON_free(was);
-        cJSON_free(is);
+    *o = (option_values){.command = c, .values = values};
+    for (int i = 0; i < c->option_count; i++)
+        if (c->options[i].initial)
+            option_take_text(&c->options[i], (char *)values + c->options[i].offset, c->options[i].initial);
+    if (wants_help(argc, argv)) {
+        help_print(c);
+        return EXIT_OK;
     }
-    cJSON_Delete(given);
-    return same;
-}
-
-bool options_from_json(option_set *set, const cJSON *object, const char *const *fixed)
-{
-    const cJSON *stored;
-
-    cJSON_ArrayForEach(stored, object)
-    {
-        option *o = find(set, stored->string, strlen(stored->string));
-        if (!o)
-            continue;
-        if (o->given) {
-            if (is_one_of(o->name, fixed) && !check_fixed(o, stored))
-                return false;
-        } else if (!value_from_json(o, stored)) {
-            complain("the run's checkpoint has a value for --%s that cannot be used", o->name);
-            return false;
-        }
+    for (int i = 1; i < argc && code < 0; i++) {
+        char *text = argv[i];
+        if (operands_only || text[0] != '-' || !text[1])
+            code = parse_operand(o, argv, text);
+        else if (text[1] != '-')
+            code = parse_short(o, argc, argv, &i);
+        else if (text[2])
+            code = parse_long(o, argc, argv, &i);
+        else
+            operands_only = true;
     }
-    return true;
+    return code >= 0 ? code : check_required(o);
 }

@@ -1,4 +1,4 @@
-/* The progress bar: one line that is drawn over, on a terminal only. */
+/* The progress bar: one line on standard error that is drawn over, if that is a terminal. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -6,28 +6,38 @@
 #include <stdint.h>
 
 typedef struct progress_bar {
-    bool   on;
-    bool   shown;
-    double drawn_at; /* seconds */
+    bool    on;
+    bool    shown;
+    double  drawn_at; /* seconds */
+    int     layout;   /* of the last line: what has left comes back only in another epoch or another width */
+    int     width;
+    int64_t epoch;
 } progress_bar;
 
-/* Columns of the terminal that standard output is; 80 if it is none. */
-int terminal_width(void);
+/* Numbers that are not known are NaN and leave no mark. */
+typedef struct progress_state {
+    int64_t     epoch, epochs;
+    const char *pass;        /* "tests", "validates"; NULL: it trains */
+    const char *note;        /* shown in place of what follows the epoch, "compiling kernels"; NULL: nothing */
+    int64_t     done, total; /* mini-batches */
+    double      loss, accuracy;
+    double      per_second;              /* examples */
+    double      elapsed, left, run_left; /* seconds */
+} progress_state;
 
-/* On when standard output is a terminal that can move its cursor. */
+/* On when it is wanted and standard error is a terminal that can move its cursor. */
 void progress_init(progress_bar *p, bool wanted);
 
-/* Draw, at most ten times a second: "Epoch 1/2 [====>    ] 412/782 loss 1.402 24,512/s 0:09 left". */
-typedef struct progress_state {
-    const char *label;
-    int64_t     done, total;
-    double      loss;       /* NaN: not known yet */
-    double      per_second; /* examples; 0: not known yet */
-    double      seconds_left;
-} progress_state;
+/* Would a line be drawn now? At most ten a second are. */
+bool progress_due(const progress_bar *p);
+
+/* Draw at once, a little shorter than the terminal is wide:
+ *
+ *     Epoch 3/5 [==========>      ] 468/782  loss 1.241  55.4 %  left 0:01, run 0:08
+ */
 void progress_draw(progress_bar *p, const progress_state *state);
 
-/* Take the bar away before a line is printed. */
-void progress_clear(progress_bar *p);
+/* Take the bar that is shown away, before a line is printed. */
+void progress_clear(void);
 
 #endif

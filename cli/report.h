@@ -7,58 +7,110 @@
 #include "chart.h"
 #include "progress.h"
 #include "run_folder.h"
+#include "source.h"
 
 typedef struct report {
-    bool         json;
+    bool         json, text; /* what is printed: JSON lines, lines for people, or nothing */
     run_folder  *run;
     progress_bar bar;
     chart        losses;
-    double       last_loss;
-    double       last_accuracy; /* on test data; NaN before the first */
+    double       last_loss;     /* of the last mini-batches that were told; NaN before the first */
+    double       last_accuracy; /* as each epoch is measured; NaN before the first */
     double       last_speed;    /* examples a second, in the last epoch */
     int64_t      batches;       /* in an epoch */
+    bool         head_told;     /* the table of epochs has its head */
+    double       began;         /* seconds; clock_seconds() less what the run had trained before */
 } report;
 
-void report_init(report *r, bool json, run_folder *run, int64_t batches);
+void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batches);
 void report_close(report *r);
 
-/* Take the chart's points from the log of the part that was trained before. */
-void report_restore(report *r);
+/* Seconds of training in this run so far, also in processes before this one. */
+double report_elapsed(const report *r);
 
+/* Continue a run that had trained for `elapsed` seconds: the chart's points come from its log. */
+void report_restore(report *r, double elapsed);
+
+struct dry_run;
 typedef struct report_start {
-    haul_device *device;
-    const char  *model, *train_name, *test_name, *optimizer, *precision;
-    int64_t      parameters, train_count, test_count, epochs, batch, seed;
-    double       lr;
-    int          classes;
-    bool         resumed;
-    double       stored_lr;   /* where a resumed training has another lr now; else 0 */
-    int64_t      epoch, done; /* where a resumed training stands */
+    haul_device          *device;
+    const struct dry_run *step; /* what a step takes; the network's layers are told if the training is new */
+    const char           *model, *data, *train_name, *optimizer, *precision, *schedule;
+    const char           *test_name, *augment, *init; /* NULL: none */
+    int64_t               parameters, train_count, validation_count, test_count, epochs, batch, seed;
+    int64_t               patience; /* 0: none */
+    double                lr, weight_decay;
+    double                momentum;   /* NaN: the optimizer has none */
+    double                validation; /* the fraction; 0: none */
+    int                   classes;
+    picture_size          size; /* what pictures were resized to; 0 x 0: nothing */
+    bool                  shuffle, resumed;
+    int64_t               stored_epochs; /* where the schedule of a resumed training covers other epochs now; else 0 */
+    int64_t               epoch, done;   /* where a resumed training stands */
 } report_start;
 
+/* The mini-batches since the last such line. */
+typedef struct report_line {
+    int64_t epoch, batch;
+    double  loss, lr;
+    double  momentum; /* beta1 of adam and adamw */
+} report_line;
+
+/* An epoch is measured on the validation data, and without --validation on the test data. */
 typedef struct report_epoch {
     int64_t epoch, epochs;
-    double  train_loss, train_accuracy, test_loss, test_accuracy, images_per_second;
+    double  train_loss, train_accuracy, measured_loss, measured_accuracy, images_per_second;
+    double  lr;         /* of the last mini-batch */
+    double  seconds;    /* of training and measuring, in this process */
+    bool    validation; /* measured on validation data, not on test data */
+    bool    best;       /* the lowest measured loss so far */
+    int64_t best_epoch;
+    double  best_loss;
 } report_epoch;
+
+typedef struct report_early_stop {
+    int64_t epoch, patience, best_epoch;
+    double  best_loss;
+    bool    validation;
+} report_early_stop;
+
+typedef struct report_diverged {
+    int64_t     epoch, batch; /* the first mini-batch that showed it */
+    const char *what;         /* the value that is not finite: "loss", "weights", "validation loss" or "test loss" */
+    double      loss_before;  /* the last finite mean that was told; NaN: none was */
+    double      lr;
+} report_diverged;
 
 typedef struct report_done {
     haul_device *device;
-    double       step_seconds, seconds; /* step: the median */
-    int64_t      epochs;
+    double       step_seconds, seconds;       /* step: the median */
+    int64_t      epochs;                      /* trained in this run */
     int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to tell */
+    int64_t      best_epoch;
+    double       best_loss;
+    bool         validation;
+    bool         tested; /* with validation: the best weights were measured on the test data */
+    double       test_loss, test_accuracy;
 } report_done;
 
 /* Each tells one event. False after a complaint. */
-bool report_started(report *r, const report_start *s);
-bool report_batch(report *r, int64_t epoch, int64_t batch, double loss);
-bool report_epoch_end(report *r, const report_epoch *e);
-bool report_finished(report *r, const report_done *d);
-bool report_stopped(report *r, int64_t epoch, int64_t batch);
+bool report_tell_start(report *r, const report_start *s);
+bool report_tell_line(report *r, const report_line *l);
+bool report_tell_epoch(report *r, const report_epoch *e);
+bool report_tell_early_stop(report *r, const report_early_stop *s);
+bool report_tell_done(report *r, const report_done *d);
+bool report_tell_stopped(report *r, int64_t epoch, int64_t batch);
 
-/* Says also what to try. */
-void report_diverged(report *r, int64_t epoch, int64_t batch, double lr);
+/* Also what to try, on standard error. */
+void report_tell_diverged(report *r, const report_diverged *d);
 
-/* A run that is resumed after its last epoch. Its log stays as it is. */
-bool report_nothing_left(const char *run, bool json, int64_t epochs);
+/* A run that is resumed after its end. Its log stays as it is. */
+typedef struct report_end {
+    bool    finished; /* nothing is left to do */
+    int64_t epochs;   /* trained */
+    int64_t patience; /* that ended it; 0: it has all its epochs */
+    double  elapsed;
+} report_end;
+bool report_nothing_left(const report_end *end, const char *run, bool json);
 
 #endif

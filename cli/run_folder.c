@@ -1,5 +1,6 @@
 #include "run_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <haul/haul.h>
@@ -28,9 +29,11 @@ bool run_name(run_folder *run, const char *path)
         return true;
     run->path = strdup(path);
     run->log = join(path, "log.jsonl");
+    run->config = join(path, "config.json");
     run->checkpoint = join(path, "checkpoint");
     run->weights = join(path, "weights.safetensors");
-    if (run->path && run->log && run->checkpoint && run->weights)
+    run->best = join(path, "best.safetensors");
+    if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best)
         return true;
     complain("memory is exhausted");
     return false;
@@ -51,21 +54,72 @@ bool run_has_checkpoint(const run_folder *run)
     return run->path && !checkpoint_error(run);
 }
 
-bool run_find(const run_folder *run)
+/* "it holds notes.txt, src and 3 others", "it is empty". */
+static const char *contents_text(const char *path, char *out, size_t size)
+{
+    enum { MOST = 3 };
+    DIR   *folder = opendir(path);
+    int    count = 0;
+    size_t used = 0;
+
+    snprintf(out, size, "it cannot be read");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || count++ >= MOST || used >= size)
+            continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", count == 1 ? "it holds " : ", ", entry->d_name);
+    }
+    if (folder && !count)
+        snprintf(out, size, "it is empty");
+    if (count > MOST && used < size)
+        snprintf(out + used, size - used, " and %d other%s", count - MOST, count == MOST + 1 ? "" : "s");
+    if (folder)
+        closedir(folder);
+    return out;
+}
+
+static void complain_no_run(const run_folder *run)
+{
+    struct stat status;
+    char        contents[900], quoted[4096];
+
+    if (stat(run->path, &status))
+        complain("there is no run in %s: %s", run->path, strerror(errno));
+    else if (!S_ISDIR(status.st_mode))
+        complain("%s is not the folder of a run, but a file", run->path);
+    else
+        complain("%s holds no run: there is no checkpoint and no config.json; %s. To start a run there: haul train "
+                 "--run %s",
+                 run->path, contents_text(run->path, contents, sizeof contents),
+                 shell_text(quoted, sizeof quoted, run->path));
+}
+
+run_state run_look(const run_folder *run)
 {
     struct stat status;
     int         error = checkpoint_error(run);
 
     if (!error)
-        return true;
-    if (stat(run->path, &status))
-        complain("there is no run in %s: %s", run->path, strerror(errno));
-    else if (error == ENOENT)
-        complain("%s holds no run: it has no checkpoint (haul train --run %s, without --resume, makes one)", run->path,
-                 run->path);
-    else
+        return RUN_SAVED;
+    if (error != ENOENT && error != ENOTDIR && !stat(run->path, &status)) {
         complain("%s cannot be read: %s", run->checkpoint, strerror(error));
-    return false;
+        return RUN_NONE;
+    }
+    if (error == ENOENT && !stat(run->config, &status))
+        return RUN_BEGUN;
+    complain_no_run(run);
+    return RUN_NONE;
+}
+
+bool run_find(const run_folder *run)
+{
+    char      quoted[4096];
+    run_state state = run_look(run);
+
+    if (state == RUN_BEGUN)
+        complain("%s has no checkpoint yet: the training was stopped before its first save; start it again with haul "
+                 "train --run %s --resume",
+                 run->path, shell_text(quoted, sizeof quoted, run->path));
+    return state == RUN_SAVED;
 }
 
 bool run_is_free(const run_folder *run)
@@ -105,7 +159,7 @@ static bool make_folder(const char *path)
  * the log, which run_open opens. */
 bool run_lock(run_folder *run)
 {
-    if (!run->path)
+    if (!run->path || run->lock_fd >= 0)
         return true;
     if (!make_folder(run->path))
         return false;
@@ -184,8 +238,10 @@ void run_close(run_folder *run)
         close(run->lock_fd);
     free(run->path);
     free(run->log);
+    free(run->config);
     free(run->checkpoint);
     free(run->weights);
+    free(run->best);
     *run = (run_folder){.lock_fd = -1, .log_fd = -1};
 }
 
@@ -230,6 +286,17 @@ cJSON *run_object(const run_folder *run, const char *key)
 cJSON *run_array(const run_folder *run, const char *key)
 {
     return metadata(run, key, cJSON_IsArray);
+}
+
+bool run_input(const run_folder *run, input_form *out)
+{
+    cJSON *object = run_object(run, RUN_INPUT_KEY);
+    bool   read = object && input_form_from_json(object, out);
+
+    if (object && !read)
+        complain("%s was not written by haul train: its %s is damaged", run->checkpoint, RUN_INPUT_KEY);
+    cJSON_Delete(object);
+    return read;
 }
 
 int64_t run_next_epoch(const run_folder *run)

@@ -1,4 +1,4 @@
-/* The folder of a training: log.jsonl, checkpoint, weights.safetensors. */
+/* The folder of a training: log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors. */
 #ifndef CLI_RUN_FOLDER_H
 #define CLI_RUN_FOLDER_H
 
@@ -6,8 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "input_form.h"
+
 typedef struct run_folder {
-    char   *path, *log, *checkpoint, *weights; /* NULL: nothing is kept */
+    char   *path, *log, *config, *checkpoint, *weights, *best; /* NULL: nothing is kept */
     int     lock_fd, log_fd;
     int64_t log_bytes; /* whole lines written */
 } run_folder;
@@ -15,8 +17,12 @@ typedef struct run_folder {
 /* Only the names; nothing is made yet. False after a complaint, as with all of these. */
 bool run_name(run_folder *run, const char *path);
 
-/* Is there a checkpoint? run_find complains if there is none, or none that can be read, and says why. run_is_free
- * complains if there is one, or if it cannot be told. */
+/* What a folder holds: nothing to go on from (a complaint says what was found instead), a run that was stopped before
+ * its first checkpoint, or one with a checkpoint. */
+typedef enum run_state { RUN_NONE, RUN_BEGUN, RUN_SAVED } run_state;
+run_state run_look(const run_folder *run);
+
+/* Complains if there is no checkpoint. run_is_free complains if there is one, or if it cannot tell. */
 bool run_find(const run_folder *run);
 bool run_is_free(const run_folder *run);
 bool run_has_checkpoint(const run_folder *run); /* without a word */
@@ -38,11 +44,15 @@ void run_close(run_folder *run);
 cJSON *run_object(const run_folder *run, const char *key);
 cJSON *run_array(const run_folder *run, const char *key);
 
+/* What the network's examples become before it sees them. False after a complaint. */
+bool run_input(const run_folder *run, input_form *out);
+
 /* The epoch that comes next, from 1; 0 after a complaint. */
 int64_t run_next_epoch(const run_folder *run);
 
 #define RUN_OPTIONS_KEY  "train.options"
 #define RUN_PROGRESS_KEY "train.progress"
 #define RUN_CLASSES_KEY  "train.classes"
+#define RUN_INPUT_KEY    "train.input"
 
 #endif

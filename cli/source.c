@@ -1,19 +1,30 @@
 #include "source.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-static haul_dataset *open_cifar10(const char *where, bool test)
+static haul_dataset *open_cifar10(const char *where, bool test, picture_size *size)
 {
+    (void)size;
     return haul_cifar10(where, .test = test);
 }
 
-static haul_dataset *open_images(const char *where, bool test)
+/* Where sizes differ and none is wanted, one is chosen. */
+static haul_dataset *open_images(const char *where, bool test, picture_size *size)
 {
-    return haul_image_folder(where, .test = test);
+    enum { USUAL_SIZE = 64 };
+    haul_dataset *dataset = haul_image_folder(where, .test = test, .size = {size->height, size->width});
+
+    if (dataset || size->height || haul_error_status() != HAUL_SHAPE)
+        return dataset;
+    haul_error_clear();
+    *size = (picture_size){.height = USUAL_SIZE, .width = USUAL_SIZE, .mixed = true};
+    return haul_image_folder(where, .test = test, .size = {size->height, size->width});
 }
 
 enum { MOST_EXAMPLES = 1000000000 };
@@ -32,15 +43,17 @@ static int64_t count_of(const char *name, const char *where, int64_t usual, bool
     return test ? (count + 4) / 5 : count;
 }
 
-static haul_dataset *open_shapes(const char *where, bool test)
+static haul_dataset *open_shapes(const char *where, bool test, picture_size *size)
 {
+    (void)size;
     int64_t count = count_of("shapes", where, 10000, test);
 
     return count < 0 ? NULL : haul_shapes(count, .test = test);
 }
 
-static haul_dataset *open_blobs(const char *where, bool test)
+static haul_dataset *open_blobs(const char *where, bool test, picture_size *size)
 {
+    (void)size;
     int64_t count = count_of("blobs", where, 1000, test);
 
     return count < 0 ? NULL : haul_blobs(count, .test = test);
@@ -48,15 +61,15 @@ static haul_dataset *open_blobs(const char *where, bool test)
 
 typedef struct source {
     const char *name;
-    bool        needs_folder;
-    haul_dataset *(*open)(const char *where, bool test);
+    bool        needs_folder, sorted_by_class, resizes;
+    haul_dataset *(*open)(const char *where, bool test, picture_size *size);
 } source;
 
 static const source sources[] = {
-    {"cifar10", true, open_cifar10},
-    {"images", true, open_images},
-    {"shapes", false, open_shapes},
-    {"blobs", false, open_blobs},
+    {"cifar10", true, false, false, open_cifar10},
+    {"images", true, true, true, open_images},
+    {"shapes", false, false, false, open_shapes},
+    {"blobs", false, false, false, open_blobs},
 };
 enum { SOURCE_COUNT = sizeof sources / sizeof *sources };
 
@@ -94,16 +107,29 @@ haul_status source_spec(const haul_dataset *dataset, data_spec *out)
     return status ? status : haul_dataset_field(dataset, 1, &out->y);
 }
 
-static haul_dataset *normalised(haul_dataset *dataset)
+/* Are there classes to tell apart, and is the size the wanted one? */
+static bool check(const char *text, const source *kind, const haul_dataset *dataset, const picture_size *size)
 {
     data_spec spec;
 
-    if (!dataset || source_spec(dataset, &spec))
-        return NULL;
-    return spec.x.dtype == HAUL_U8 ? haul_dataset_map(dataset, haul_normalise("x")) : dataset;
+    if (source_spec(dataset, &spec)) {
+        complain_error();
+        return false;
+    }
+    if (spec.y.classes == 1) {
+        complain("--data %s has one class, '%s'; a network needs at least two, each in a folder of its own", text,
+                 spec.y.class_names[0]);
+        return false;
+    }
+    if (size->height && !kind->resizes) {
+        complain("--size resizes the pictures of images:DIR; the examples of %s have shape %s", text,
+                 text_shape(&spec.x.shape));
+        return false;
+    }
+    return true;
 }
 
-haul_dataset *source_open(const char *text, bool test)
+haul_dataset *source_open(const char *text, bool test, picture_size *size)
 {
     size_t        length = strcspn(text, ":");
     const char   *where = text[length] ? text + length + 1 : NULL;
@@ -117,10 +143,49 @@ haul_dataset *source_open(const char *text, bool test)
         complain("--data %s: name the folder: %s:DIR", text, found->name);
         return NULL;
     }
-    haul_dataset *dataset = normalised(found->open(where, test));
+    haul_dataset *dataset = found->open(where, test, size);
     if (!dataset && haul_error_status())
         complain_error();
-    return dataset;
+    return dataset && check(text, found, dataset, size) ? dataset : NULL;
+}
+
+bool source_resizes(const char *text)
+{
+    const source *found = find(text, strcspn(text, ":"));
+
+    return found && found->resizes;
+}
+
+/* Has DIR/test, in which a class named test would have pictures, class folders? */
+static bool has_test_folder(const char *where)
+{
+    char           path[4096];
+    int            length = snprintf(path, sizeof path, "%s/test", where);
+    DIR           *folder = length < (int)sizeof path ? opendir(path) : NULL;
+    bool           found = false;
+    struct stat    status;
+    struct dirent *entry;
+
+    while (folder && !found && (entry = readdir(folder)))
+        found =
+            entry->d_name[0] != '.' && !fstatat(dirfd(folder), entry->d_name, &status, 0) && S_ISDIR(status.st_mode);
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+bool source_has_test(const char *text)
+{
+    const char *where = text + strcspn(text, ":");
+
+    return !source_resizes(text) || !*where || access(where + 1, R_OK | X_OK) != 0 || has_test_folder(where + 1);
+}
+
+bool source_is_sorted_by_class(const char *text)
+{
+    const source *found = find(text, strcspn(text, ":"));
+
+    return found && found->sorted_by_class;
 }
 
 bool source_same_kind(const char *a, const char *b)
@@ -128,4 +193,12 @@ bool source_same_kind(const char *a, const char *b)
     const source *kind = find(a, strcspn(a, ":"));
 
     return kind && kind == find(b, strcspn(b, ":")) && (kind->needs_folder || !strcmp(a, b));
+}
+
+const char *source_name(int index, bool *needs_folder)
+{
+    if (index >= SOURCE_COUNT)
+        return NULL;
+    *needs_folder = sources[index].needs_folder;
+    return sources[index].name;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli.h"
+#include "progress.h"
 
 static const char *complainer = "";
 
@@ -113,6 +114,7 @@ int complain(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     visible_text(shown, sizeof shown, text); /* one line, whatever is quoted in it */
+    progress_clear();
     fflush(stdout);
     fprintf(stderr, *complainer ? "haul %s: %s\n" : "haul%s: %s\n", complainer, shown);
     return EXIT_FAILED;
@@ -190,6 +192,35 @@ const char *did_you_mean(const char *wrong, const char *const *names)
     return near;
 }
 
+const char *list_text(char *out, size_t size, const char *const *names, const char *before, const char *word)
+{
+    size_t used = 0;
+
+    *out = 0;
+    for (int i = 0; names[i] && used < size; i++) {
+        const char *between = !i ? "" : names[i + 1] ? ", " : " ";
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s%s%s", between, i && !names[i + 1] ? word : "",
+                                 i && !names[i + 1] ? " " : "", before, names[i]);
+    }
+    return out;
+}
+
+const char *shell_text(char *out, size_t size, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=:@%,-";
+    size_t            used = 0;
+
+    if (*text && strspn(text, plain) == strlen(text)) {
+        snprintf(out, size, "%s", text);
+        return out;
+    }
+    used += (size_t)snprintf(out, size, "'");
+    for (; *text && used + 8 < size; text++)
+        used += (size_t)snprintf(out + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
+    snprintf(out + used, size - used, "'");
+    return out;
+}
+
 /* The next buffer of the ring. */
 enum { TEXT_SIZE = 128 };
 
@@ -246,6 +277,18 @@ const char *text_seconds(double seconds)
         snprintf(out, TEXT_SIZE, "%.1f s", seconds);
     else
         snprintf(out, TEXT_SIZE, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
+    return out;
+}
+
+const char *text_flops(double flops)
+{
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+    char                    *out = next_text();
+    int                      unit = 0;
+
+    for (; flops >= 1000 && unit < 5; unit++)
+        flops /= 1000;
+    snprintf(out, TEXT_SIZE, "%.*f %s", unit ? 2 : 0, flops, units[unit]);
     return out;
 }
 

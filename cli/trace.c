@@ -4,8 +4,9 @@
 
 #include "cli.h"
 #include "json.h"
+#include "terminal.h"
 
-enum { SHOWN = 4 }; /* values of each stage */
+enum { SHOWN = 4, VALUE_WIDTH = 8, GAP = 2 }; /* values of each stage */
 
 typedef struct tracer {
     bool        json, printing;
@@ -29,6 +30,28 @@ static int first_values(haul_tensor *t, double *out)
         n = -1;
     haul_scope_pop(scope);
     return (int)n;
+}
+
+typedef struct stage_row {
+    const char *stage, *kind, *device, *shape, *time;
+} stage_row;
+
+/* The columns before the values. A narrow terminal has no kind, and then no device. What is left of the line, at least
+ * 0. */
+static int print_row(const stage_row *row)
+{
+    enum { KIND = 13, DEVICE = 11, ALL = 60 };
+    int room = output_room(), used = ALL;
+
+    print_fitted(row->stage, 10);
+    if (room >= ALL)
+        printf(" %-12s", row->kind);
+    used -= room >= ALL ? 0 : KIND;
+    if (room >= used)
+        printf(" %-10s", row->device);
+    used -= room >= used ? 0 : DEVICE;
+    printf(" %-14s %10s", row->shape, row->time);
+    return room > used ? room - used : 0;
 }
 
 static void print_stage(tracer *r, const char *stage, const char *what, haul_tensor *t, double seconds)
@@ -62,10 +85,13 @@ static void print_stage(tracer *r, const char *stage, const char *what, haul_ten
         cJSON_free(line);
         return;
     }
-    printf("%-10s %-12s %-10s %-14s %10s  ", stage, what, device, text_shape(&shape), text_seconds(seconds));
-    for (int i = 0; i < n; i++)
-        printf(" %7.3f", values[i]);
-    printf("%s\n", haul_tensor_count(t) > n ? " ..." : "");
+    const stage_row row = {stage, what, device, text_shape(&shape), text_seconds(seconds)};
+    int             left = print_row(&row) - GAP, shown = left < n * VALUE_WIDTH ? left / VALUE_WIDTH : n;
+    if (shown > 0)
+        printf("%*s", GAP, "");
+    for (int i = 0; i < shown; i++)
+        printf("%*.3f", VALUE_WIDTH, values[i]);
+    printf("%s\n", shown > 0 && left >= shown * VALUE_WIDTH + 4 && haul_tensor_count(t) > shown ? " ..." : "");
 }
 
 static void call_ended(tracer *r, const haul_call_event *event)
@@ -133,10 +159,14 @@ haul_tensor *trace_call(haul_module *net, haul_tensor *x, haul_device *device, b
 
     if (!run(&warm, net, x, device)) /* compiles kernels, so that the times are those of running */
         return NULL;
-    if (!json)
-        printf("%-10s %-12s %-10s %-14s %10s   values\n", "stage", "what", "device", "shape", "time");
+    if (!json) {
+        int left = print_row(&(stage_row){"stage", "what", "device", "shape", "time"});
+        puts(left > VALUE_WIDTH ? "   values" : "");
+    }
     haul_tensor *y = run(&r, net, x, device);
-    if (y && !json)
-        printf("%-10s %-12s %-10s %-14s %10s\n", "total", "", "", "", text_seconds(r.seconds));
+    if (y && !json) {
+        print_row(&(stage_row){"total", "", "", "", text_seconds(r.seconds)});
+        putchar('\n');
+    }
     return y;
 }

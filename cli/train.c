@@ -3,189 +3,430 @@
 #include <string.h>
 
 #include "cli.h"
+#include "commands.h"
+#include "config.h"
 #include "options.h"
 #include "source.h"
 #include "trainer.h"
 
-/* What cannot change when a run goes on, because what the checkpoint holds belongs to it. Of what can change only --lr
- * has an effect on the result; the report tells the change. */
-static const char *const fixed_options[] = {"model",     "batch",    "seed",         "shuffle", "optimizer",
-                                            "precision", "momentum", "weight-decay", NULL};
-
-static int check(const option_set *set, const train_options *o)
+static int check(const train_options *o)
 {
     if (o->resume && !o->run) {
         complain("--resume needs --run DIR, the folder of the run to continue");
         return EXIT_USAGE;
     }
-    if (o->resume && o->init) {
-        complain("--init is for new runs; with --resume the weights come from the checkpoint");
+    if (o->resume && o->config) {
+        complain("--resume continues with the options of the run itself; leave --config out, or start another run with "
+                 "--config %s --run NEW",
+                 o->config);
         return EXIT_USAGE;
     }
-    if (strcmp(o->optimizer, "sgd") != 0 && option_given(set, "momentum")) {
-        complain("--momentum is for --optimizer sgd; %s has moments of its own", o->optimizer);
+    if (o->validation == 1) {
+        complain("--validation 1 leaves nothing to train on; a fraction below 1 is expected, for example 0.1");
+        return EXIT_USAGE;
+    }
+    if (o->quiet && o->sync_report) {
+        complain("--sync-report prints what --quiet leaves out; give one of them");
+        return EXIT_USAGE;
+    }
+    if (o->quiet && o->estimate && !o->json) {
+        complain("--estimate prints what --quiet leaves out; give one of them");
         return EXIT_USAGE;
     }
     return -1;
 }
 
-/* Does the checkpoint say what decides on the result? A default would be a guess. */
-static bool is_whole(const cJSON *stored, const run_folder *run)
+/* What the texts of --schedule and --augment mean, and whether they fit the rest. An exit code, or -1. */
+static int read_plans(const option_values *values, const train_options *o, train_plans *plans)
 {
-    static const char *const others[] = {"data", "epochs", "lr", NULL};
-    const char *const *const lists[] = {fixed_options, others};
-
-    for (int i = 0; i < 2; i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            if (!cJSON_HasObjectItem(stored, *name)) {
-                complain("%s does not say which --%s the training had", run->checkpoint, *name);
-                return false;
-            }
-    return true;
+    if (!schedule_parse(o->schedule, &plans->schedule) || !schedule_fits(&plans->schedule, o->epochs) ||
+        !augment_parse(o->augment, &plans->augment))
+        return EXIT_USAGE;
+    if (plans->schedule.kind == SCHEDULE_ONE_CYCLE && option_given(values, "momentum") && o->momentum != 0) {
+        complain("--schedule onecycle moves the momentum between 0.85 and 0.95; leave --momentum out, or give "
+                 "--momentum 0 to train without");
+        return EXIT_USAGE;
+    }
+    return -1;
 }
 
-/* Options that were not given come from the checkpoint; their texts stay in *stored. */
-static bool take_stored(option_set *set, const train_options *o, const run_folder *run, cJSON **stored)
-{
-    const char *given = option_given(set, "data") ? o->data : NULL;
+/* ---- going on ---- */
 
-    *stored = run_object(run, RUN_OPTIONS_KEY);
-    if (!*stored || !is_whole(*stored, run))
+/* The options of the run, from its checkpoint, or from its config.json when it was stopped before its first save. */
+static cJSON *read_stored(const run_folder *run, run_state state, const char **where)
+{
+    *where = state == RUN_SAVED ? run->checkpoint : run->config;
+    return state == RUN_SAVED ? run_object(run, RUN_OPTIONS_KEY) : config_read(run->config);
+}
+
+/* Options that were not given come from the run; their texts stay in *stored. */
+static bool take_stored(option_values *values, const trainer *t, run_state state, cJSON **stored)
+{
+    const char *given = option_given(values, "data") ? t->options->data : NULL, *where;
+
+    *stored = read_stored(&t->run, state, &where);
+    if (!*stored)
         return false;
     const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*stored, "data"));
     if (given && data && !source_same_kind(given, data)) {
-        complain("the run was started with --data %s and cannot go on with %s", data, given);
+        complain("the run was started with --data %s and cannot go on with --data %s", data, given);
         return false;
     }
-    return options_from_json(set, *stored, fixed_options);
+    return options_resume(values, *stored, where);
 }
 
-/* Take from the checkpoint what was not given. -1: there is something left to train; else an exit code. */
-static int take_up(option_set *set, trainer *t, cJSON **stored)
+/* -1: there is something left to train; else an exit code. */
+static int find_rest(trainer *t, const cJSON *stored)
+{
+    const train_options *o = t->options;
+    report_end           end;
+
+    t->stored_epochs = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs"));
+    if (!trainer_find_end(t, &end))
+        return EXIT_FAILED;
+    if (!end.finished || o->estimate)
+        return -1;
+    if (o->quiet && !o->json)
+        return EXIT_OK;
+    return report_nothing_left(&end, o->run, o->json) ? EXIT_OK : EXIT_FAILED;
+}
+
+static void tell_begun(const train_options *o)
+{
+    if (o->json || o->quiet || o->estimate)
+        return;
+    print_visible(o->run, 0);
+    printf(" has no checkpoint: it was stopped before the first one, and starts from the beginning\n");
+}
+
+/* Take from the run what was not given. -1: there is something to train; else an exit code. */
+static int take_up(option_values *values, trainer *t, cJSON **stored)
 {
     train_options *o = t->options;
+    run_state      state = run_look(&t->run);
 
-    if (!run_find(&t->run) || (!o->estimate && !run_lock(&t->run)) || !take_stored(set, o, &t->run, stored))
+    if (state == RUN_NONE || (!o->estimate && !run_lock(&t->run)))
         return EXIT_FAILED;
-    const cJSON *lr = cJSON_GetObjectItemCaseSensitive(*stored, "lr");
-    if (option_given(set, "lr") && cJSON_IsString(lr))
-        t->stored_lr = strtod(lr->valuestring, NULL);
-    int64_t epoch = run_next_epoch(&t->run);
-    if (epoch < 1)
+    state = run_look(&t->run); /* before the lock another training may have saved */
+    if (state == RUN_NONE || !take_stored(values, t, state, stored))
         return EXIT_FAILED;
-    if (epoch <= o->epochs || o->estimate)
-        return -1;
-    return report_nothing_left(o->run, o->json, epoch - 1) ? EXIT_OK : EXIT_FAILED;
+    if (state == RUN_SAVED)
+        return find_rest(t, *stored);
+    o->resume = false;
+    tell_begun(o);
+    return -1;
 }
 
-static int train(option_set *set, train_options *o)
+/* The options of a new run: what was not given comes from --config. Its texts stay in *stored. As take_up. */
+static int begin(option_values *values, const trainer *t, cJSON **stored)
 {
-    trainer t = {.options = o, .set = set};
-    cJSON  *stored = NULL;
-    int     code = EXIT_FAILED, taken;
+    const train_options *o = t->options;
 
-    if (!run_name(&t.run, o->run))
-        goto out;
-    if (o->resume && (taken = take_up(set, &t, &stored)) >= 0) {
-        code = taken;
-        goto out;
+    if (o->config) {
+        *stored = config_read(o->config);
+        if (!*stored || !options_from_json(values, *stored, o->config))
+            return EXIT_FAILED;
     }
-    if (!o->resume && !o->estimate && !run_is_free(&t.run))
-        goto out;
-    if (o->estimate) {
-        code = trainer_estimate(&t);
-        goto out;
+    if (strcmp(o->optimizer, "sgd") != 0 && option_given(values, "momentum")) {
+        complain("--momentum is for --optimizer sgd; %s has moments of its own", o->optimizer);
+        return EXIT_USAGE;
     }
+    return o->estimate || run_is_free(&t->run) ? -1 : EXIT_FAILED;
+}
+
+static int run_training(trainer *t)
+{
     interrupt_catch();
-    haul_sync_report(o->sync_report);
-    if (trainer_open(&t))
-        code = trainer_run(&t);
-out:
-    trainer_close(&t);
+    haul_sync_report(t->options->sync_report);
+    int code = trainer_open(t) ? trainer_run(t) : EXIT_FAILED;
     haul_sync_report(false);
+    return code;
+}
+
+static int train(option_values *values, train_options *o)
+{
+    trainer t = {.options = o, .values = values};
+    cJSON  *stored = NULL;
+    int     code = EXIT_FAILED;
+
+    if (run_name(&t.run, o->run))
+        code = o->resume ? take_up(values, &t, &stored) : begin(values, &t, &stored);
+    if (code < 0)
+        code = read_plans(values, o, &t.plans);
+    if (code < 0)
+        code = o->estimate ? trainer_estimate(&t) : run_training(&t);
+    trainer_close(&t);
     cJSON_Delete(stored);
     return code;
 }
 
-int train_main(int argc, char **argv)
+/* ---- the options ---- */
+
+enum { KEPT = OPTION_KEPT, CHANGES = OPTION_KEPT | OPTION_CHANGES };
+
+static const option train_rows[] = {
+    {.group = "Data and model",
+     .name = "data",
+     OPTION_TEXT_AT(train_options, data),
+     .argument = "SOURCE",
+     .help = "Data to train on: " SOURCE_HELP,
+     .initial = "shapes",
+     .complete = COMPLETE_SOURCE,
+     .flags = CHANGES},
+    {.group = "Data and model",
+     .name = "model",
+     OPTION_TEXT_AT(train_options, model),
+     .argument = "NAME",
+     .help =
+         "Network; its sizes follow the data. By default simplecnn for pictures of at least 16 x 16, otherwise dense",
+     .choices = OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp"),
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "size",
+     OPTION_INTEGER_AT(train_options, size),
+     .argument = "N",
+     .help = "Resize the pictures of images:DIR to N x N. With 0 they keep their size if all have the same size, and "
+             "become 64 x 64 otherwise",
+     .initial = "0",
+     .low = 0,
+     .high = 16384,
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "init",
+     OPTION_TEXT_AT(train_options, init),
+     .argument = "FILE",
+     .help = "Start from the weights in a safetensors file of the same network and number of classes",
+     .complete = COMPLETE_FILE,
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "shuffle",
+     OPTION_ON_OFF_AT(train_options, shuffle),
+     .argument = "on|off",
+     .help = "Read the examples in a new order in each epoch",
+     .initial = "on",
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "seed",
+     OPTION_INTEGER_AT(train_options, seed),
+     .argument = "N",
+     .help = "Seed of all random numbers: the same seed gives the same result",
+     .initial = "0",
+     .low = 0,
+     .high = 9007199254740991.0,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "epochs",
+     OPTION_INTEGER_AT(train_options, epochs),
+     .argument = "N",
+     .help = "Passes through the training data",
+     .initial = "5",
+     .low = 1,
+     .high = 1e6,
+     .flags = CHANGES},
+    {.group = "Training",
+     .name = "batch",
+     OPTION_INTEGER_AT(train_options, batch),
+     .argument = "N",
+     .help = "Examples in a mini-batch",
+     .initial = "64",
+     .low = 1,
+     .high = 1e6,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "optimizer",
+     OPTION_TEXT_AT(train_options, optimizer),
+     .argument = "NAME",
+     .help = "Optimizer",
+     .initial = "sgd",
+     .choices = OPTION_CHOICES("sgd", "adam", "adamw"),
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "lr",
+     OPTION_NUMBER_AT(train_options, lr),
+     .argument = "X",
+     .help = "Learning rate; with --schedule its highest value",
+     .initial = "0.01",
+     .low = 1e-12,
+     .high = 1e6,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "schedule",
+     OPTION_TEXT_AT(train_options, schedule),
+     .argument = "SCHEDULE",
+     .help = "How the learning rate changes: constant; step:EVERY:FACTOR multiplies it by FACTOR after every EVERY "
+             "epochs; cosine[:WARMUP] raises it from a third of --lr for WARMUP epochs, then lowers it to 0 along a "
+             "cosine; onecycle raises it, then lowers it almost to 0, while momentum moves in the opposite direction "
+             "between 0.85 and 0.95",
+     .initial = "constant",
+     .offers = OPTION_CHOICES("constant", "step:", "cosine", "onecycle"),
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "momentum",
+     OPTION_NUMBER_AT(train_options, momentum),
+     .argument = "X",
+     .help = "Momentum of sgd; --schedule onecycle sets its own",
+     .initial = "0.9",
+     .low = 0,
+     .high = 1,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "weight-decay",
+     OPTION_NUMBER_AT(train_options, weight_decay),
+     .argument = "X",
+     .help = "Weight decay",
+     .initial = "0",
+     .low = 0,
+     .high = 1e6,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "augment",
+     OPTION_TEXT_AT(train_options, augment),
+     .argument = "LIST",
+     .help = "Random changes to the training pictures: crop (shift by up to an eighth of the shorter side), flip or "
+             "crop,flip",
+     .offers = OPTION_CHOICES("crop", "flip", "crop,flip"),
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "validation",
+     OPTION_NUMBER_AT(train_options, validation),
+     .argument = "FRACTION",
+     .help = "Hold back this fraction of the training examples, and measure each epoch on it instead of on the test "
+             "data; 0 for none",
+     .initial = "0",
+     .low = 0,
+     .high = 1,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "patience",
+     OPTION_INTEGER_AT(train_options, patience),
+     .argument = "N",
+     .help = "Stop when the measured loss has not improved for N epochs; 0 never stops early",
+     .initial = "0",
+     .low = 0,
+     .high = 1e6,
+     .flags = CHANGES},
+    {.group = "Training",
+     .name = "precision",
+     OPTION_TEXT_AT(train_options, precision),
+     .argument = "NAME",
+     .help = "Precision of products and convolutions. tf32 lets GPUs round the factors where that is faster; bf16 "
+             "and f16 compute in that dtype",
+     .initial = "f32",
+     .choices = OPTION_CHOICES("f32", "tf32", "bf16", "f16"),
+     .flags = KEPT},
+    {.group = "Machine",
+     .name = "device",
+     OPTION_TEXT_AT(train_options, device),
+     .argument = "SPEC",
+     .help = DEVICE_HELP,
+     .initial = "auto",
+     .complete = COMPLETE_DEVICE,
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "workers",
+     OPTION_INTEGER_AT(train_options, workers),
+     .argument = "N",
+     .help = "Threads that prepare mini-batches; their number does not change the result",
+     .initial = "2",
+     .low = 0,
+     .high = 256,
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "threads",
+     OPTION_INTEGER_AT(train_options, threads),
+     .argument = "N",
+     .help = "Threads that compute on the CPU; 0 means one per core. Their number does not change the result",
+     .initial = "0",
+     .low = 0,
+     .high = 1024,
+     .flags = CHANGES},
+    {.group = "Saving and continuing",
+     .name = "config",
+     OPTION_TEXT_AT(train_options, config),
+     .argument = "FILE",
+     .help = "Read options from a JSON file, such as the config.json of a run; options on the command line take "
+             "precedence",
+     .complete = COMPLETE_FILE},
+    {.group = "Saving and continuing",
+     .name = "run",
+     OPTION_TEXT_AT(train_options, run),
+     .argument = "DIR",
+     .help = "Save log.jsonl, config.json, checkpoint, weights.safetensors and best.safetensors in this folder",
+     .complete = COMPLETE_FOLDER},
+    {.group = "Saving and continuing",
+     .name = "save-every",
+     OPTION_NUMBER_AT(train_options, save_every),
+     .argument = "SECONDS",
+     .help = "Time between checkpoints within an epoch; 0 saves none there",
+     .initial = "30",
+     .low = 0,
+     .high = 1e9,
+     .flags = CHANGES},
+    {.group = "Saving and continuing",
+     .name = "resume",
+     OPTION_FLAG_AT(train_options, resume),
+     .help =
+         "Continue the run in --run DIR with its options. --epochs may be raised, which stretches cosine and onecycle; "
+         "--patience, --device, --workers, --threads, --log-every and --save-every may differ, and so may --data "
+         "if its folder has moved. All other options must stay the same"},
+    {.group = "Output",
+     .name = "log-every",
+     OPTION_INTEGER_AT(train_options, log_every),
+     .argument = "N",
+     .help = "Print the mean loss after every N mini-batches",
+     .initial = "200",
+     .low = 1,
+     .high = 1e9,
+     .flags = CHANGES},
+    {.group = "Output",
+     .name = "quiet",
+     .letter = 'q',
+     OPTION_FLAG_AT(train_options, quiet),
+     .help = "Print only errors; with --json, print the JSON lines as well"},
+    {.group = "Output", .name = "json", OPTION_FLAG_AT(train_options, json), .help = JSON_HELP},
+    {.group = "Output",
+     .name = "estimate",
+     OPTION_FLAG_AT(train_options, estimate),
+     .help = "Print the memory and the floating-point operations of one step, without training"},
+    {.group = "Output",
+     .name = "sync-report",
+     OPTION_FLAG_AT(train_options, sync_report),
+     .help = "Report on standard error each wait for a device, and where it happens"},
+};
+
+static int train_main(int argc, char **argv)
 {
-    train_options o = {.data = "shapes",
-                       .device = "auto",
-                       .optimizer = "sgd",
-                       .precision = "f32",
-                       .epochs = 5,
-                       .batch = 64,
-                       .workers = 2,
-                       .log_every = 200,
-                       .save_every = 30,
-                       .lr = 0.01,
-                       .momentum = 0.9,
-                       .shuffle = true};
-    option        rows[] = {
-               {"model", OPTION_TEXT, &o.model, "NAME",
-                "simplecnn, resnet18, dense or mlp, fitted to the data (default: simplecnn for pictures, dense for rows)", 0,
-                0, "simplecnn resnet18 dense mlp", false},
-               {"data", OPTION_TEXT, &o.data, "SOURCE", SOURCE_HELP, 0, 0, NULL, false},
-               {"device", OPTION_TEXT, &o.device, "SPEC", "cpu, opencl:0, gpu, auto ...; haul devices lists them", 0, 0, NULL,
-                false},
-               {"epochs", OPTION_INTEGER, &o.epochs, "N", "times through the training data", 1, 1e6, NULL, false},
-               {"batch", OPTION_INTEGER, &o.batch, "N", "examples in a mini-batch", 1, 1e6, NULL, false},
-               {"lr", OPTION_NUMBER, &o.lr, "X", "learning rate", 1e-12, 1e6, NULL, false},
-               {"momentum", OPTION_NUMBER, &o.momentum, "X", "momentum of sgd", 0, 1, NULL, false},
-               {"weight-decay", OPTION_NUMBER, &o.weight_decay, "X", "weight decay", 0, 1e6, NULL, false},
-               {"optimizer", OPTION_TEXT, &o.optimizer, "NAME", "sgd, adam or adamw", 0, 0, "sgd adam adamw", false},
-               {"precision", OPTION_TEXT, &o.precision, "NAME",
-                "f32; tf32, which lets GPUs round factors where that is faster; bf16 or f16 for products and convolutions", 0,
-                0, "f32 tf32 bf16 f16", false},
-               {"seed", OPTION_INTEGER, &o.seed, "N", "the same seed gives the same result", 0, 9007199254740992.0, NULL,
-                false},
-               {"shuffle", OPTION_ON_OFF, &o.shuffle, "on|off", "a new order of examples each epoch", 0, 0, NULL, false},
-               {"workers", OPTION_INTEGER, &o.workers, "N",
-                "threads that prepare mini-batches; the result does not depend on it", 0, 256, NULL, false},
-               {"threads", OPTION_INTEGER, &o.threads, "N",
-                "threads the CPU computes with, 0 for one per core; the result does not depend on it", 0, 1024, NULL, false},
-               {"log-every", OPTION_INTEGER, &o.log_every, "N",
-                "mini-batches between two lines with the mean loss since the last", 1, 1e9, NULL, false},
-               {"init", OPTION_TEXT, &o.init, "FILE", "start from the weights of a safetensors file", 0, 0, NULL, false},
-               {"run", OPTION_TEXT, &o.run, "DIR", "keep log.jsonl, checkpoint and weights.safetensors there", 0, 0, NULL,
-                false},
-               {"resume", OPTION_FLAG, &o.resume, NULL,
-                "continue the run in --run DIR with its options; --epochs, --lr, --device, --workers, --threads, --log-every, "
-                       "--save-every and, if its folder has moved, --data may be changed",
-                0, 0, NULL, false},
-               {"save-every", OPTION_NUMBER, &o.save_every, "SECONDS",
-                "time between two checkpoints within an epoch, 0 for none", 0, 1e9, NULL, false},
-               {"sync-report", OPTION_FLAG, &o.sync_report, NULL,
-                "report on standard error each time the program waits for a device, and where", 0, 0, NULL, false},
-               {"estimate", OPTION_FLAG, &o.estimate, NULL,
-                "print what one step takes in memory and floating point operations, and train nothing", 0, 0, NULL, false},
-               {"json", OPTION_FLAG, &o.json, NULL, "JSON lines on standard output, and nothing else", 0, 0, NULL, false},
-    };
-    option_set set = {
-        .command = "train",
-        .usage = "[OPTION...]",
-        .summary =
-            "Trains a network on pictures or rows, shows its progress and, with --run, saves it. Ctrl-C saves and "
-            "stops; --resume goes on as if nothing had happened.",
-        .notes = "examples:\n"
-                 "  haul train --data shapes --epochs 3\n"
-                 "  haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first\n"
-                 "  haul train --run runs/first --resume\n"
-                 "  haul train --model resnet18 --batch 256 --device gpu --estimate\n"
-                 "  haul train --model dense --data blobs --batch 32 --log-every 10",
-        .rows = rows,
-        .count = sizeof rows / sizeof *rows,
-    };
-    int code = options_parse(&set, argc, argv);
+    train_options o = {0};
+    option_values values;
+    int           code = options_parse(&values, &train_command, &o, argc, argv);
 
     if (code < 0)
-        code = check(&set, &o);
+        code = check(&o);
     if (code >= 0)
         return code;
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return complain_error();
-    code = train(&set, &o);
+    code = train(&values, &o);
     haul_scope_pop(scope);
     return code;
 }
+
+static const help_example train_lines[] = {{"haul train --data shapes --epochs 3", NULL},
+                                           {"haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first", NULL},
+                                           {"haul train --run runs/first --resume", NULL},
+                                           {"haul train --model resnet18 --batch 256 --device gpu --estimate", NULL},
+                                           {"haul train --model dense --data blobs --batch 32 --log-every 10", NULL},
+                                           {NULL, NULL}};
+
+const command train_command = {
+    .name = "train",
+    .summary = "Train a network and watch it learn",
+    .usage = "[OPTION...]",
+    .description = "Trains a network on pictures or rows, shows its progress and, with --run, saves it. Ctrl-C saves "
+                   "and stops; --resume continues and reaches the same result.",
+    .options = train_rows,
+    .option_count = sizeof train_rows / sizeof *train_rows,
+    .examples = train_lines,
+    .run = train_main,
+};

@@ -7,8 +7,9 @@
 
 #include "classes.h"
 #include "cli.h"
+#include "config.h"
+#include "dry_run.h"
 #include "network.h"
-#include "source.h"
 
 /* ---- medians ---- */
 
@@ -42,25 +43,39 @@ double samples_median(samples *s)
 
 /* ---- opening ---- */
 
+/* A run that goes on has the size with which it began, even if the pictures suggest another one now. */
+static bool choose_size(const trainer *t, picture_size *size)
+{
+    const train_options *o = t->options;
+    input_form           input;
+
+    *size = (picture_size){.height = o->size, .width = o->size};
+    if (!o->resume || !source_resizes(o->data))
+        return true;
+    if (!run_input(&t->run, &input))
+        return false;
+    if (input_is_picture(&input))
+        *size = (picture_size){.height = input.shape.dims[1], .width = input.shape.dims[2]};
+    return true;
+}
+
 bool trainer_open_data(trainer *t)
 {
     train_options *o = t->options;
 
-    t->device = haul_device_get(o->device);
-    if (haul_set_num_threads((int)o->threads) || haul_set_device(t->device)) {
+    if (haul_set_num_threads((int)o->threads)) {
         complain_error();
         return false;
     }
-    t->train_data = source_open(o->data, false);
-    t->test_data = t->train_data ? source_open(o->data, true) : NULL;
-    if (!t->test_data)
+    t->device = device_use(o->device);
+    if (!t->device)
         return false;
-    if (source_spec(t->train_data, &t->spec)) {
-        complain_error();
+    training_data_plan plan = {
+        .source = o->data, .validation = o->validation, .seed = (uint64_t)o->seed, .augment = t->plans.augment};
+    if (!choose_size(t, &plan.size) || !training_data_open(&plan, &t->data))
         return false;
-    }
     if (!o->model)
-        o->model = network_default(&t->spec);
+        o->model = network_default(&t->data.spec);
     return true;
 }
 
@@ -88,14 +103,16 @@ haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
 
-    t->loader = haul_loader_new(t->train_data, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
+    t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
                                 .workers = (int)o->workers, .device = t->device);
     haul_manual_seed((uint64_t)o->seed);
-    t->net = network_new(o->model, &t->spec);
+    t->net = network_new(o->model, &t->data.spec);
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     t->window_loss = haul_scalar(0);
+    t->window_finite = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
     t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->epoch_hits))
+    if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||
+        haul_tensor_check(t->epoch_hits))
         return haul_error_status();
     return set_precision(t);
 }
@@ -104,39 +121,65 @@ static bool open_network(trainer *t)
 {
     const char *init = t->options->init;
 
-    if (!trainer_build(t) && (!init || !haul_load_weights(init, t->net)))
+    if (!trainer_build(t) && !trainer_make_schedule(t) && (!init || !haul_load_weights(init, t->net)))
         return true;
     complain_error();
     return false;
 }
 
-static bool tell_start(trainer *t)
+bool trainer_covers_other_epochs(const trainer *t)
+{
+    return t->stored_epochs && t->stored_epochs != t->options->epochs &&
+           schedule_is_laid_over_epochs(&t->plans.schedule);
+}
+
+/* What the datasets are. */
+static void describe_data(const trainer *t, report_start *s)
+{
+    const training_data *d = &t->data;
+
+    s->data = t->options->data;
+    s->train_name = haul_dataset_name(d->train);
+    s->train_count = haul_dataset_count(d->train);
+    s->validation = t->options->validation;
+    s->validation_count = d->validation ? haul_dataset_count(d->validation) : 0;
+    s->test_name = d->test ? haul_dataset_name(d->test) : NULL;
+    s->test_count = d->test ? haul_dataset_count(d->test) : 0;
+    s->classes = d->spec.y.classes;
+    s->size = d->size;
+}
+
+static bool tell_start(trainer *t, const dry_run *step)
 {
     const train_options *o = t->options;
     report_start         s = {.device = t->device,
+                              .step = step,
                               .model = o->model,
-                              .train_name = haul_dataset_name(t->train_data),
-                              .test_name = haul_dataset_name(t->test_data),
+                              .init = o->init,
+                              .augment = o->augment,
                               .optimizer = o->optimizer,
+                              .schedule = o->schedule,
                               .precision = o->precision,
                               .parameters = haul_module_parameter_count(t->net),
-                              .train_count = haul_dataset_count(t->train_data),
-                              .test_count = haul_dataset_count(t->test_data),
                               .epochs = o->epochs,
                               .batch = o->batch,
                               .seed = o->seed,
+                              .patience = o->patience,
                               .lr = o->lr,
-                              .classes = t->spec.y.classes,
+                              .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
+                              .weight_decay = o->weight_decay,
+                              .shuffle = o->shuffle,
                               .resumed = o->resume,
-                              .stored_lr = t->stored_lr,
+                              .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
                               .epoch = t->position.epoch,
                               .done = t->position.batch};
 
+    describe_data(t, &s);
     if (haul_error_status()) {
         complain_error();
         return false;
     }
-    return report_started(&t->report, &s);
+    return report_tell_start(&t->report, &s);
 }
 
 /* What a run keeps is JSON, in UTF-8. */
@@ -144,257 +187,76 @@ static bool can_be_kept(const trainer *t)
 {
     if (!t->run.path)
         return true;
-    if (is_utf8(t->options->data))
-        return classes_are_text(t->train_data);
-    complain("--data %s is not UTF-8 and cannot be kept with the run; rename the folder", t->options->data);
-    return false;
+    const char *names[] = {"data", t->options->data, "init", t->options->init ? t->options->init : ""};
+    for (int i = 0; i < 4; i += 2)
+        if (!is_utf8(names[i + 1])) {
+            complain("--%s %s is not UTF-8 and cannot be kept with the run; rename it", names[i], names[i + 1]);
+            return false;
+        }
+    return classes_are_text(t->data.train);
+}
+
+/* With the model that was chosen, so that the same options give the same training later. */
+static bool keep_options(const trainer *t)
+{
+    return !t->run.path || config_write(t->run.config, t->values);
 }
 
 /* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
 static bool begin_run(trainer *t)
 {
-    return run_lock(&t->run) && run_is_free(&t->run) && run_open(&t->run, 0);
+    return run_lock(&t->run) && run_is_free(&t->run) && keep_options(t) && run_open(&t->run, 0);
+}
+
+static bool open_training(trainer *t, const dry_run *step)
+{
+    if (!open_network(t))
+        return false;
+    report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
+    if (t->options->sync_report)
+        t->report.bar.on = false; /* the report is on standard error, too */
+    if (!(t->options->resume ? trainer_load(t) && keep_options(t) : begin_run(t)))
+        return false;
+    return tell_start(t, step);
 }
 
 bool trainer_open(trainer *t)
 {
+    dry_run step;
+
     t->position = (haul_training_position){.epoch = 1};
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return false;
     t->waits = t->device == haul_cpu();
-    if (!can_be_kept(t) || !open_network(t))
+    if (!can_be_kept(t) || !dry_run_make(t, &step))
         return false;
-    report_init(&t->report, t->options->json, &t->run, haul_loader_batches(t->loader));
-    if (!(t->options->resume ? trainer_load(t) : begin_run(t)))
-        return false;
-    return tell_start(t);
+    bool opened = open_training(t, &step);
+    dry_run_free(&step);
+    return opened;
 }
 
 void trainer_close(trainer *t)
 {
+    pace_end(t);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);
 }
 
-/* ---- a step ---- */
+/* ---- running ---- */
 
-static haul_status learn(trainer *t, haul_tensor *loss)
+static int end_diverged(trainer *t)
 {
-    haul_status status = haul_optimizer_zero_grad(t->optimizer);
-
-    if (status)
-        return status;
-    if (!t->scaler) {
-        status = haul_backward(loss, HAUL_NONE);
-        return status ? status : haul_optimizer_step(t->optimizer);
-    }
-    status = haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
-    if (!status)
-        status = haul_grad_scaler_step(t->scaler, t->optimizer);
-    return status ? status : haul_grad_scaler_update(t->scaler);
+    report_tell_diverged(&t->report, &t->divergence);
+    return EXIT_DIVERGED;
 }
 
-/* Nothing here waits for the device. */
-haul_status trainer_step(trainer *t, const haul_batch *batch)
+/* A closed terminal cannot be told. */
+static int tell_stopped(trainer *t, int64_t epoch, int64_t batch)
 {
-    haul_scope *scope = haul_scope_push();
+    bool told = report_tell_stopped(&t->report, epoch, batch);
 
-    if (!scope)
-        return haul_error_status();
-    haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_tensor        *logits = haul_call(t->net, batch->x);
-    haul_tensor        *loss = network_loss(&t->spec, logits, batch->y);
-    haul_status         status = haul_autocast_end(before);
-    if (!status)
-        status = learn(t, loss);
-    if (!status)
-        status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
-    if (!status)
-        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->spec, logits, batch->y));
-    haul_scope_pop(scope);
-    return status;
-}
-
-/* The most that was allocated on the device since the last reset. */
-static int64_t peak_since_reset(const trainer *t)
-{
-    haul_memory_stats memory = {0};
-
-    haul_memory_stats_get(t->device, &memory);
-    return memory.peak_allocated;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The first two steps make what all later ones find: gradients, the optimizer's state. */
-static haul_status measured_step(trainer *t, const haul_batch *batch)
-{
-    enum { FIRST_STEPS = 2 };
-
-    t->peak_bytes = larger(t->peak_bytes, peak_since_reset(t));
-    haul_status status = haul_memory_reset_peak(t->device);
-    double      began = clock_seconds();
-    if (!status)
-        status = trainer_step(t, batch);
-    if (t->waits)
-        samples_add(&t->steps, clock_seconds() - began);
-    if (t->made_steps++ >= FIRST_STEPS)
-        t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
-    return status;
-}
-
-static haul_status count_step(trainer *t, const haul_batch *batch)
-{
-    haul_status status = measured_step(t, batch);
-
-    t->window_steps++;
-    t->window_batches++;
-    t->epoch_answers += network_answers(batch->y);
-    t->epoch_examples += batch->size;
-    t->position.batch = batch->index + 1;
-    return status;
-}
-
-/* Read what the mini-batches since the last line lost. Where a step does not wait for the device, this does: the time
- * since the last reading then says how long its steps took. */
-static haul_status read_window(trainer *t, double *mean)
-{
-    double sum = haul_item(t->window_loss);
-
-    if (haul_error_status())
-        return haul_error_status();
-    if (!t->waits && t->window_steps)
-        samples_add(&t->steps, (clock_seconds() - t->window_began) / (double)t->window_steps);
-    *mean = t->window_batches ? sum / (double)t->window_batches : 0;
-    t->diverged = t->diverged || !isfinite(sum);
-    t->epoch_loss += sum;
-    t->epoch_batches += t->window_batches;
-    t->window_batches = t->window_steps = 0;
-    t->window_began = clock_seconds();
-    return haul_zero_into(t->window_loss);
-}
-
-/* ---- an epoch ---- */
-
-static void draw_progress(trainer *t, double began)
-{
-    char           label[64];
-    double         seconds = clock_seconds() - began;
-    progress_state s = {
-        .label = label, .done = t->position.batch, .total = t->report.batches, .loss = t->report.last_loss};
-
-    if (!t->report.bar.on)
-        return;
-    snprintf(label, sizeof label, "Epoch %lld/%lld", (long long)t->position.epoch, (long long)t->options->epochs);
-    if (seconds > 0.2 && t->epoch_examples) {
-        s.per_second = (double)t->epoch_examples / seconds;
-        s.seconds_left = (double)(s.total - s.done) * (double)t->options->batch / s.per_second;
-    }
-    progress_draw(&t->report.bar, &s);
-}
-
-/* After a step: a line, a checkpoint, when they are due. */
-static bool after_step(trainer *t)
-{
-    if (t->position.batch % t->options->log_every == 0) {
-        double mean;
-        if (read_window(t, &mean)) {
-            complain_error();
-            return false;
-        }
-        if (!report_batch(&t->report, t->position.epoch, t->position.batch, mean)) {
-            if (!output_works() && !t->diverged) /* nobody reads any more: what was trained is kept */
-                trainer_save(t, true);
-            return false;
-        }
-    }
-    if (t->diverged)
-        return true;
-    if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
-        return trainer_save(t, false);
-    return true;
-}
-
-static bool train_batches(trainer *t)
-{
-    double began = clock_seconds();
-
-    t->window_began = began;
-    t->epoch_examples = 0;
-    if (t->position.batch >= t->report.batches)
-        return true; /* resumed between the epoch's last step and its test */
-    if (haul_loader_start_at(t->loader, t->position.epoch, t->position.batch)) {
-        complain_error();
-        return false;
-    }
-    while (!interrupted() && !t->diverged) {
-        const haul_batch *batch = haul_loader_next(t->loader);
-        if (!batch)
-            break;
-        if (count_step(t, batch))
-            break;
-        if (!after_step(t))
-            return false;
-        draw_progress(t, began);
-    }
-    if (haul_error_status() || haul_device_sync(t->device)) {
-        complain_error();
-        return false;
-    }
-    t->epoch_seconds = clock_seconds() - began;
-    return true;
-}
-
-static bool end_epoch(trainer *t, const network_score *test)
-{
-    double       mean;
-    report_epoch e = {.epoch = t->position.epoch,
-                      .epochs = t->options->epochs,
-                      .test_loss = test->loss,
-                      .test_accuracy = test->accuracy};
-
-    if (read_window(t, &mean)) {
-        complain_error();
-        return false;
-    }
-    e.train_loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN;
-    e.train_accuracy = t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN;
-    e.images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0;
-    if (haul_error_status() || haul_zero_into(t->epoch_hits)) {
-        complain_error();
-        return false;
-    }
-    t->epoch_loss = 0;
-    t->epoch_batches = t->epoch_answers = 0;
-    if (!isfinite(test->loss))
-        t->diverged = true;
-    bool told = report_epoch_end(&t->report, &e);
-    if (t->diverged || (!told && output_works()))
-        return told;
-    t->position = (haul_training_position){.epoch = t->position.epoch + 1};
-    return trainer_save(t, true) && told;
-}
-
-/* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
-static haul_status evaluate(trainer *t, network_score *test)
-{
-    const train_options *o = t->options;
-    haul_scope          *scope = haul_scope_push();
-    haul_loader         *loader =
-        haul_loader_new(t->test_data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
-    haul_status status = loader ? HAUL_OK : haul_error_status();
-
-    if (!status) {
-        haul_autocast_state before = haul_autocast_begin("all", t->lower);
-        status = network_evaluate(t->net, &t->spec, loader, interrupted, test);
-        haul_autocast_end(before);
-    }
-    haul_scope_pop(scope);
-    return status;
+    return told || !output_works() ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
 static int end_interrupted(trainer *t)
@@ -402,48 +264,66 @@ static int end_interrupted(trainer *t)
     if (!trainer_save(t, true))
         return EXIT_FAILED;
     if (t->diverged)
-        return EXIT_DIVERGED;
-    bool told = report_stopped(&t->report, t->position.epoch, t->position.batch);
-    return told || !output_works() ? EXIT_INTERRUPTED : EXIT_FAILED; /* a closed terminal cannot be told */
+        return end_diverged(t);
+    return tell_stopped(t, t->position.epoch, t->position.batch);
 }
 
 /* -1 to go on, else an exit code. */
-static int train_epoch(trainer *t)
+static int run_epoch(trainer *t)
 {
-    network_score test = {0};
+    int64_t epoch = t->position.epoch;
 
-    if (!train_batches(t))
+    if (!trainer_train_epoch(t))
+        return EXIT_FAILED;
+    if (!t->diverged && !interrupted() && !trainer_end_epoch(t))
         return EXIT_FAILED;
     if (t->diverged)
-        return EXIT_DIVERGED;
-    if (!interrupted() && evaluate(t, &test)) {
-        complain_error();
+        return end_diverged(t);
+    return t->position.epoch == epoch ? end_interrupted(t) : -1;
+}
+
+static bool tell_early_stop(trainer *t)
+{
+    report_early_stop s = {.epoch = t->position.epoch - 1,
+                           .patience = t->options->patience,
+                           .best_epoch = t->best.epoch,
+                           .best_loss = t->best.loss,
+                           .validation = t->data.validation != NULL};
+
+    return report_tell_early_stop(&t->report, &s);
+}
+
+static int finish(trainer *t, double began)
+{
+    report_done d = {.device = t->device,
+                     .step_seconds = samples_median(&t->steps),
+                     .epochs = t->position.epoch - 1,
+                     .peak_bytes = trainer_peak_bytes(t),
+                     .step_peak_bytes = t->step_peak_bytes,
+                     .best_epoch = t->best.epoch,
+                     .best_loss = t->best.loss,
+                     .validation = t->data.validation != NULL};
+
+    if (!trainer_test_best(t, &d))
         return EXIT_FAILED;
-    }
-    if (interrupted())
-        return end_interrupted(t);
-    if (!end_epoch(t, &test))
-        return EXIT_FAILED;
-    return t->diverged ? EXIT_DIVERGED : -1;
+    if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
+        return tell_stopped(t, t->position.epoch - 1, t->report.batches);
+    d.seconds = clock_seconds() - began;
+    return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }
 
 int trainer_run(trainer *t)
 {
     double began = clock_seconds();
+    int    code;
 
     t->saved_at = began;
-    while (t->position.epoch <= t->options->epochs) {
-        int code = train_epoch(t);
-        if (code == EXIT_DIVERGED)
-            report_diverged(&t->report, t->position.epoch, t->position.batch, t->options->lr);
-        if (code >= 0)
+    if (pace_begin(t))
+        return complain_error();
+    while (t->position.epoch <= t->options->epochs && !trainer_is_out_of_patience(t))
+        if ((code = run_epoch(t)) >= 0)
             return code;
-    }
-    report_done d = {.device = t->device,
-                     .step_seconds = samples_median(&t->steps),
-                     .seconds = clock_seconds() - began,
-                     .peak_bytes = larger(t->peak_bytes, peak_since_reset(t)),
-                     .step_peak_bytes = t->step_peak_bytes,
-                     .epochs = t->options->epochs};
-    return report_finished(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
+    if (trainer_is_out_of_patience(t) && !tell_early_stop(t))
+        return EXIT_FAILED;
+    return finish(t, began);
 }

@@ -5,16 +5,35 @@
 #include <haul/haul.h>
 
 #include "options.h"
+#include "pace.h"
 #include "report.h"
 #include "run_folder.h"
-#include "source.h"
+#include "schedule.h"
+#include "training_data.h"
 
 typedef struct train_options {
-    const char *model, *data, *device, *optimizer, *precision, *init, *run;
+    const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
+    const char *schedule, *augment; /* augment: NULL for none */
     int64_t     epochs, batch, seed, workers, threads, log_every;
+    int64_t     patience; /* 0: none */
+    int64_t     size;     /* of pictures; 0: their own */
     double      lr, momentum, weight_decay, save_every;
-    bool        shuffle, resume, json, sync_report, estimate;
+    double      validation; /* 0: none */
+    bool        shuffle, resume, json, quiet, sync_report, estimate;
 } train_options;
+
+/* What the texts of --schedule and --augment mean. */
+typedef struct train_plans {
+    schedule_plan schedule;
+    augmentation  augment;
+} train_plans;
+
+/* The epoch with the lowest measured loss. */
+typedef struct trainer_best {
+    int64_t epoch; /* 0: none yet */
+    double  loss;
+    int64_t stalled; /* epochs since then */
+} trainer_best;
 
 /* Seconds that steps took, for their median. */
 typedef struct samples {
@@ -23,42 +42,50 @@ typedef struct samples {
 } samples;
 
 typedef struct trainer {
-    train_options    *options;
-    const option_set *set; /* where the options come from: saved with the run */
-    run_folder        run;
-    double            stored_lr; /* of a resumed run whose --lr was given anew; else 0 */
-    report            report;
+    train_options       *options;
+    train_plans          plans;
+    const option_values *values; /* the same options by their names: saved with the run */
+    run_folder           run;
+    report               report;
 
     haul_device      *device;
-    haul_dataset     *train_data, *test_data;
-    data_spec         spec;
+    training_data     data;
     haul_module      *net;
     haul_optimizer   *optimizer;
-    haul_dtype        lower;  /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
-    haul_grad_scaler *scaler; /* of f16, else NULL */
+    haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
+    haul_grad_scaler *scaler;   /* of f16, else NULL */
+    haul_schedule    *schedule; /* NULL: the rate is constant */
     haul_loader      *loader;
+    int64_t           stored_epochs; /* of a resumed run, as it was stored; else 0 */
 
     /* Where it stands. What adds up on the device is read only when a line is due. */
     haul_training_position position;
-    haul_tensor           *window_loss; /* of the mini-batches since the last line, f32 */
+    haul_tensor           *window_loss;   /* of the mini-batches since the last line, f32 */
+    haul_tensor           *window_finite; /* after how many of them it was finite, i64 */
     int64_t                window_batches;
     haul_tensor           *epoch_hits; /* right answers in this epoch, i64 */
     int64_t                epoch_answers;
     double                 epoch_loss; /* of the mini-batches whose lines were printed */
     int64_t                epoch_batches;
+    double                 epoch_start;  /* report_elapsed when it began */
+    double                 lr, momentum; /* of the last mini-batch */
+    trainer_best           best;
+    haul_module           *best_net; /* holds the best weights where no file does and they are needed; else NULL */
 
     /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
     int64_t peak_bytes, step_peak_bytes;
     int64_t made_steps; /* in this process */
 
-    samples steps;
-    bool    waits;        /* the device has finished when a step returns */
-    double  window_began; /* seconds */
-    int64_t window_steps;
-    double  epoch_seconds; /* of this epoch, in this process */
-    int64_t epoch_examples;
-    double  saved_at;
-    bool    diverged; /* a loss, or a value about to be saved, was not finite */
+    pace            pace;
+    samples         steps;
+    bool            waits;        /* the device has finished when a step returns */
+    double          window_began; /* seconds */
+    int64_t         window_steps;
+    double          epoch_seconds; /* of this epoch, in this process */
+    int64_t         epoch_examples;
+    double          saved_at;
+    bool            diverged; /* a loss, or a value about to be saved, was not finite: */
+    report_diverged divergence;
 } trainer;
 
 /* Open everything the options name; with --resume from the run's checkpoint. False after a complaint. */
@@ -71,6 +98,38 @@ haul_status trainer_build(trainer *t);
 /* One step of training, without waiting for the device. */
 haul_status trainer_step(trainer *t, const haul_batch *batch);
 
+/* The schedule of the learning rate, at step 0. */
+haul_status trainer_make_schedule(trainer *t);
+
+/* Is the run resumed with another number of epochs than before, and a schedule that depends on it? */
+bool trainer_covers_other_epochs(const trainer *t);
+
+/* One epoch's steps, from where the training stands. False after a complaint. */
+bool trainer_train_epoch(trainer *t);
+
+/* Read what the mini-batches since the last line lost. */
+haul_status trainer_read_window(trainer *t, double *mean);
+
+/* The most that was allocated on the device. */
+int64_t trainer_peak_bytes(const trainer *t);
+
+/* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
+void trainer_note_divergence(trainer *t, const char *what, int64_t batch);
+
+/* Measure the epoch that was trained, tell it, and save: checkpoint, weights, and the best weights if these are. An
+ * interruption leaves the epoch where it is. False after a complaint. */
+bool trainer_end_epoch(trainer *t);
+
+/* Has --patience run out? */
+bool trainer_is_out_of_patience(const trainer *t);
+
+/* With --validation and test data: measure the best weights, which become the network's, on the test data. False after
+ * a complaint. */
+bool trainer_test_best(trainer *t, report_done *out);
+
+/* Keep the network's weights as the best ones. False after a complaint. */
+bool trainer_keep_best(trainer *t);
+
 /* Print what a step costs, and train nothing. An exit code. */
 int trainer_estimate(trainer *t);
 
@@ -80,6 +139,9 @@ int trainer_run(trainer *t);
 /* Write checkpoint and, if asked, weights into the run folder, if there is one. A training that has diverged is not
  * saved: then `diverged` is set, and what was saved before stays. False after a complaint. */
 bool trainer_save(trainer *t, bool weights);
+
+/* Has the run that the checkpoint is of come to its end? False after a complaint. */
+bool trainer_find_end(const trainer *t, report_end *out);
 
 /* Continue from the checkpoint. */
 bool trainer_load(trainer *t);

@@ -11,10 +11,6 @@
 #include "json.h"
 #include "trainer.h"
 
-static const char *const saved_options[] = {"model",    "data",         "device",    "epochs",     "batch", "lr",
-                                            "momentum", "weight-decay", "optimizer", "precision",  "seed",  "shuffle",
-                                            "workers",  "threads",      "log-every", "save-every", NULL};
-
 /* ---- progress as JSON: numbers are texts, so that all their bits come back ---- */
 
 static void put_integer(cJSON *object, const char *name, int64_t value)
@@ -73,21 +69,32 @@ static cJSON *progress_json(trainer *t)
     put_integer(object, "epoch_batches", t->epoch_batches);
     put_integer(object, "epoch_hits", haul_item_i64(t->epoch_hits));
     put_integer(object, "epoch_answers", t->epoch_answers);
+    put_number(object, "epoch_start", t->epoch_start);
+    put_number(object, "lr", t->lr);
+    put_number(object, "momentum", t->momentum);
+    put_integer(object, "best_epoch", t->best.epoch);
+    put_number(object, "best_loss", t->best.loss);
+    put_integer(object, "stalled", t->best.stalled);
+    put_number(object, "elapsed", report_elapsed(&t->report));
     return object;
 }
 
 /* ---- saving ---- */
 
-static bool write_files(trainer *t, const char *const texts[3], bool weights)
+static bool write_files(trainer *t, const char *const texts[4], bool weights)
 {
-    haul_text_pair extra[] = {{RUN_OPTIONS_KEY, texts[0]}, {RUN_PROGRESS_KEY, texts[1]}, {RUN_CLASSES_KEY, texts[2]}};
+    haul_text_pair extra[] = {{RUN_OPTIONS_KEY, texts[0]},
+                              {RUN_PROGRESS_KEY, texts[1]},
+                              {RUN_CLASSES_KEY, texts[2]},
+                              {RUN_INPUT_KEY, texts[3]}};
 
     if (weights && haul_save_weights(t->run.weights, t->net)) {
         complain_error();
         return false;
     }
-    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position, .extra = extra,
-                             .extra_count = 3)) {
+    if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
+                             .schedules = &t->schedule, .schedule_count = t->schedule != NULL, .extra = extra,
+                             .extra_count = 4)) {
         complain_error();
         return false;
     }
@@ -152,19 +159,33 @@ static haul_status check_finite(trainer *t, bool *finite)
 
 static bool save_now(trainer *t, bool weights)
 {
-    char *texts[] = {json_compact(options_to_json(t->set, saved_options)), json_compact(progress_json(t)),
-                     json_compact(classes_to_json(t->train_data))};
+    char *texts[] = {json_compact(options_to_json(t->values)), json_compact(progress_json(t)),
+                     json_compact(classes_to_json(t->data.train)), json_compact(input_form_to_json(&t->data.input))};
     bool  saved = false;
 
     if (haul_error_status())
         complain_error();
-    else if (!texts[0] || !texts[1] || !texts[2])
+    else if (!texts[0] || !texts[1] || !texts[2] || !texts[3])
         complain("memory is exhausted");
     else
         saved = write_files(t, (const char *const *)texts, weights);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         cJSON_free(texts[i]);
     return saved;
+}
+
+/* What the next reading of the loss would have told, or else the weights. */
+static haul_status note_divergence(trainer *t)
+{
+    double      mean;
+    haul_status status = trainer_read_window(t, &mean);
+
+    if (status || t->diverged)
+        return status;
+    if (!t->position.batch) /* the epoch before has just ended */
+        t->position = (haul_training_position){.epoch = t->position.epoch - 1, .batch = t->report.batches};
+    trainer_note_divergence(t, "weights", t->position.batch);
+    return HAUL_OK;
 }
 
 bool trainer_save(trainer *t, bool weights)
@@ -173,14 +194,12 @@ bool trainer_save(trainer *t, bool weights)
 
     if (!t->run.path)
         return true;
-    if (check_finite(t, &finite)) {
+    if (check_finite(t, &finite) || (!finite && note_divergence(t))) {
         complain_error();
         return false;
     }
-    if (!finite) {
-        t->diverged = true;
+    if (!finite)
         return true;
-    }
     /* The checkpoint names how far the log goes. */
     bool saved = run_sync(&t->run) && save_now(t, weights);
     t->saved_at = clock_seconds();
@@ -189,48 +208,141 @@ bool trainer_save(trainer *t, bool weights)
 
 /* ---- going on ---- */
 
-static bool restore(trainer *t, const cJSON *object, int64_t *log_bytes)
-{
-    double  window_loss;
-    int64_t hits;
+/* What the checkpoint says beyond the library's part. */
+typedef struct progress {
+    int64_t log_bytes, hits;
+    double  window_loss, elapsed;
+} progress;
 
-    if (!get_integer(object, "log_bytes", log_bytes) || !get_number(object, "window_loss", &window_loss) ||
-        !get_integer(object, "window_batches", &t->window_batches) ||
-        !get_number(object, "epoch_loss", &t->epoch_loss) || !get_integer(object, "epoch_batches", &t->epoch_batches) ||
-        !get_integer(object, "epoch_hits", &hits) || !get_integer(object, "epoch_answers", &t->epoch_answers)) {
-        complain("%s lacks a part of where the training stood", t->run.checkpoint);
+static bool read_progress(trainer *t, const cJSON *object, progress *p)
+{
+    return get_integer(object, "log_bytes", &p->log_bytes) && get_number(object, "window_loss", &p->window_loss) &&
+           get_integer(object, "window_batches", &t->window_batches) &&
+           get_number(object, "epoch_loss", &t->epoch_loss) &&
+           get_integer(object, "epoch_batches", &t->epoch_batches) && get_integer(object, "epoch_hits", &p->hits) &&
+           get_integer(object, "epoch_answers", &t->epoch_answers) &&
+           get_number(object, "epoch_start", &t->epoch_start) && get_number(object, "lr", &t->lr) &&
+           get_number(object, "momentum", &t->momentum) && get_integer(object, "best_epoch", &t->best.epoch) &&
+           get_number(object, "best_loss", &t->best.loss) && get_integer(object, "stalled", &t->best.stalled) &&
+           get_number(object, "elapsed", &p->elapsed);
+}
+
+/* A schedule that covers another number of epochs now: the new one, after the steps that were made. */
+static haul_status lay_schedule_anew(trainer *t)
+{
+    haul_status status = haul_optimizer_set(t->optimizer, 0, "lr", t->options->lr);
+
+    if (!status)
+        status = trainer_make_schedule(t);
+    int64_t steps = (t->position.epoch - 1) * t->report.batches + t->position.batch;
+    for (int64_t i = 0; i < steps && !status; i++)
+        status = haul_schedule_step(t->schedule);
+    return status;
+}
+
+static haul_status load_state(trainer *t, const progress *p)
+{
+    haul_status status = haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
+                                              .schedules = &t->schedule, .schedule_count = t->schedule != NULL);
+
+    if (!status && trainer_covers_other_epochs(t))
+        status = lay_schedule_anew(t);
+    if (!status)
+        status = haul_fill_into(t->window_loss, p->window_loss);
+    if (!status)
+        status = haul_fill_into(t->window_finite, (double)t->window_batches);
+    return status ? status : haul_fill_into(t->epoch_hits, (double)p->hits);
+}
+
+static void complain_incomplete(const trainer *t)
+{
+    complain("%s lacks a part of where the training stood", t->run.checkpoint);
+}
+
+static bool restore(trainer *t, const cJSON *object, progress *p)
+{
+    if (!read_progress(t, object, p)) {
+        complain_incomplete(t);
         return false;
     }
-    if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position) ||
-        haul_optimizer_set(t->optimizer, 0, "lr", t->options->lr) || haul_fill_into(t->window_loss, window_loss) ||
-        haul_fill_into(t->epoch_hits, (double)hits)) {
-        complain_error();
-        return false;
-    }
-    return true;
+    if (!load_state(t, p))
+        return true;
+    complain_error();
+    return false;
 }
 
 /* Data that was exchanged or renamed would teach the network other answers than before. */
 static bool check_classes(trainer *t)
 {
     cJSON *classes = run_array(&t->run, RUN_CLASSES_KEY);
-    bool   same = classes && classes_agree(t->train_data, classes, t->run.path);
+    bool   same = classes && classes_agree(t->data.train, classes, t->run.path);
 
     cJSON_Delete(classes);
     return same;
+}
+
+/* Is there an event "done" after so many bytes of the log? */
+static bool log_says_done(const run_folder *run, int64_t log_bytes)
+{
+    static const char done[] = "{\"event\":\"done\"";
+    FILE             *log = fopen(run->log, "r");
+    char             *line = NULL;
+    size_t            room = 0;
+    bool              found = false;
+
+    if (!log)
+        return false;
+    if (!fseeko(log, (off_t)log_bytes, SEEK_SET))
+        while (!found && getline(&line, &room, log) > 0)
+            found = !strncmp(line, done, sizeof done - 1);
+    free(line);
+    fclose(log);
+    return found;
+}
+
+/* A run that was killed between its last epoch and the test of its best weights has that test left to do. */
+bool trainer_find_end(const trainer *t, report_end *out)
+{
+    const train_options *o = t->options;
+    int64_t              epoch = run_next_epoch(&t->run), stalled = 0, log_bytes = 0;
+    cJSON               *object = epoch > 0 ? run_object(&t->run, RUN_PROGRESS_KEY) : NULL;
+
+    *out = (report_end){.epochs = epoch - 1};
+    if (!object)
+        return false;
+    bool whole = get_integer(object, "stalled", &stalled) && get_integer(object, "log_bytes", &log_bytes) &&
+                 get_number(object, "elapsed", &out->elapsed);
+    cJSON_Delete(object);
+    if (!whole) {
+        complain_incomplete(t);
+        return false;
+    }
+    if (epoch <= o->epochs && o->patience > 0 && stalled >= o->patience)
+        out->patience = o->patience;
+    bool trained = epoch > o->epochs || out->patience, tests = o->validation > 0 && source_has_test(o->data);
+    out->finished = trained && (!tests || log_says_done(&t->run, log_bytes));
+    return true;
+}
+
+/* Was the run killed after it had written the checkpoint of its best epoch, and before the best weights? */
+static bool restore_best(trainer *t)
+{
+    bool is_best = t->best.epoch && !t->position.batch && t->position.epoch == t->best.epoch + 1;
+
+    return !is_best || trainer_keep_best(t);
 }
 
 bool trainer_load(trainer *t)
 {
     if (!check_classes(t))
         return false;
-    cJSON  *progress = run_object(&t->run, RUN_PROGRESS_KEY);
-    int64_t log_bytes = 0;
-    bool    restored = progress && restore(t, progress, &log_bytes);
+    cJSON   *object = run_object(&t->run, RUN_PROGRESS_KEY);
+    progress p = {0};
+    bool     restored = object && restore(t, object, &p);
 
-    cJSON_Delete(progress);
-    if (!restored || !run_open(&t->run, log_bytes))
+    cJSON_Delete(object);
+    if (!restored || !run_open(&t->run, p.log_bytes))
         return false;
-    report_restore(&t->report);
-    return true;
+    report_restore(&t->report, p.elapsed);
+    return restore_best(t);
 }

@@ -25,6 +25,11 @@ target_link_libraries(haul_private INTERFACE haul_warnings)
 function(haul_is_library_code target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
     target_compile_definitions(${target} PRIVATE $<$<CONFIG:Release>:NDEBUG>)
+    # A static program takes only the functions that it uses, and no tables for debuggers.
+    if(HAUL_SMALL)
+        target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+            -fno-asynchronous-unwind-tables)
+    endif()
 endfunction()
 
 # gcc clears structs of more than some hundred bytes by `rep stos`, which takes as long to start as all the stores.

@@ -41,6 +41,9 @@ if(NOT result EQUAL 0)
     message(FATAL_ERROR "${output}")
 endif()
 file(GLOB units CONFIGURE_DEPENDS ${HAUL_GENERATED}/kernels/units/*.c)
+if(HAUL_SMALL)
+    list(FILTER units EXCLUDE REGEX "_(f16|bf16|f64)\\.c$")
+endif()
 
 # The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
 set(stamp ${HAUL_GENERATED}/kernels.stamp)
@@ -62,10 +65,38 @@ set(HAUL_KERNEL_OBJECTS "")
 set(HAUL_LEVEL_DEFINITIONS "")
 # -fwrapv: integer elements wrap around, as on every device.
 set(kernel_flags -O3 -fno-math-errno -fno-trapping-math -fwrapv)
-# gcc copies a kernel's params by `rep movs`, which takes longer to start than a small kernel takes to run.
-if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    list(APPEND kernel_flags "-mmemcpy-strategy=vector_loop:2048:noalign,libcall:-1:noalign")
+if(HAUL_SMALL)
+    list(APPEND kernel_flags -O2)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        list(APPEND kernel_flags -ftree-vectorize -fvect-cost-model=dynamic --param=vect-epilogues-nomask=0)
+    endif()
 endif()
+# gcc copies a kernel's params by `rep movs` and clears lanes by `rep stos`, which take longer to start than a small kernel
+# takes to run.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(APPEND kernel_flags "-mmemcpy-strategy=vector_loop:2048:noalign,libcall:-1:noalign"
+         "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
+endif()
+# A select becomes two stores under masks where gcc threads jumps, and masks cost dozens of cycles below AVX-512. What it
+# copies in parts of 16 bytes cannot be forwarded to loads of whole vectors.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND kernel_flags -fno-thread-jumps)
+    check_c_compiler_flag(-mmove-max=256 HAUL_HAS_MOVE_MAX)
+endif()
+# Networks compute in f32: for it gcc makes as many variants of a loop as it likes. The other dtypes do with a vector loop
+# and a plain one, which takes half the time to compile. The level for processors from before 2013 calls a function for
+# each fused multiply-add, so vector loops would gain little there. Line numbers are left out: nobody steps through these
+# loops.
+set(lean_flags "")
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(lean_flags -fno-version-loops-for-strides -fno-unswitch-loops --param=vect-epilogues-nomask=0)
+endif()
+if(HAUL_SMALL)
+    set(lean_flags -Os)
+endif()
+set(lean ${units})
+list(FILTER lean EXCLUDE REGEX "_f32\\.c$")
+set_source_files_properties(${lean} PROPERTIES COMPILE_OPTIONS "${lean_flags}")
 # A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no
 # reason to fail. (A library, as these must follow the -Wall of another one.)
 add_library(haul_kernel_warnings INTERFACE)
@@ -77,12 +108,15 @@ function(haul_add_kernels name level sources)
     add_library(${name} OBJECT ${sources})
     add_dependencies(${name} haul_kernel_texts)
     target_link_libraries(${name} PRIVATE haul_private haul_kernel_warnings)
-    target_compile_definitions(${name} PRIVATE HAUL_KERNEL_LEVEL=${level} ${HAUL_LEVEL_DEFINITIONS})
+    target_compile_definitions(${name} PRIVATE HAUL_KERNEL_LEVEL=${level})
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-g0>)
     haul_is_library_code(${name})
     if(level STREQUAL "v3")
-        target_compile_options(${name} PRIVATE -march=x86-64-v3)
+        target_compile_options(${name} PRIVATE -march=x86-64-v3
+            $<$<BOOL:${HAUL_HAS_MOVE_MAX}>:-mmove-max=256;-mstore-max=256>)
     elseif(level STREQUAL "v4")
-        target_compile_options(${name} PRIVATE -march=x86-64-v4 -mprefer-vector-width=512)
+        target_compile_options(${name} PRIVATE -march=x86-64-v4 -mprefer-vector-width=512
+            $<$<BOOL:${HAUL_HAS_MOVE_MAX}>:-mmove-max=512;-mstore-max=512>)
     endif()
     set(HAUL_KERNEL_OBJECTS ${HAUL_KERNEL_OBJECTS} ${name} PARENT_SCOPE)
 endfunction()
@@ -94,10 +128,10 @@ foreach(level IN LISTS HAUL_CPU_LEVELS)
     list(APPEND HAUL_LEVEL_DEFINITIONS HAUL_HAVE_LEVEL_${level}=1)
 endforeach()
 foreach(level IN LISTS HAUL_CPU_LEVELS)
-    # Wider vectors than those of v3 pay in register tiles, and hardly in loops that wait for memory.
-    if(NOT level STREQUAL "v4")
-        haul_add_kernels(haul_kernels_${level} ${level} "${units}")
-        target_compile_options(haul_kernels_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
+    haul_add_kernels(haul_kernels_${level} ${level} "${units}")
+    target_compile_options(haul_kernels_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
+    if(level STREQUAL "base" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT HAUL_SMALL)
+        target_compile_options(haul_kernels_${level} PRIVATE -O1)
     endif()
     haul_add_kernels(haul_kernels_fma_${level} ${level} "${fma}")
     target_compile_options(haul_kernels_fma_${level} PRIVATE ${kernel_flags} -ffp-contract=fast)

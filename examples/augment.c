@@ -1,5 +1,5 @@
-/* An augmentation of the program's own: random brightness, a random hole and noise. Its random numbers are those of the
- * example, so the batches are the same for any number of workers.
+/* A custom augmentation: random brightness, a random hole and noise. It draws from the random numbers of the example,
+ * so the batches are the same for any number of workers.
  *
  *     augment [DEVICE] */
 #include <haul/haul.h>
@@ -22,7 +22,7 @@ static haul_status augment(void *context, haul_example *e)
     return HAUL_OK;
 }
 
-/* FNV-1a of all batches of an epoch. */
+/* The FNV-1a hash of all batches of an epoch. */
 static uint64_t hash(haul_loader *loader, int64_t epoch)
 {
     static uint8_t bytes[64 * 3 * SIDE * SIDE * sizeof(float)];

@@ -1,8 +1,8 @@
-/* A small transformer that learns to write like a text: it predicts the next character from those before.
+/* A small transformer that learns to continue a text. It predicts each character from the previous ones.
  *
  *     char_gpt [DEVICE [STEPS [TEXT [WEIGHTS]]]]
  *
- * TEXT is a file of ASCII characters; without one a proverb is learnt. WEIGHTS is a safetensors file to begin with. */
+ * TEXT is a file of ASCII characters; the default is a proverb. WEIGHTS is a safetensors file with initial weights. */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void batch_of(const char *text, size_t length, int step, haul_tensor **x,
     *y = haul_from_host(HAUL_U8, HAUL_SHAPE(BATCH * CONTEXT), next);
 }
 
-/* Write SAMPLE characters. Each is drawn by its probability: Gumbel noise is added, and the largest is taken. */
+/* Write SAMPLE characters, each sampled from the predicted distribution: Gumbel noise is added, then argmax. */
 static void sample(haul_module *net, char first)
 {
     char text[SAMPLE + 1] = {first};

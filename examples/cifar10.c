@@ -1,8 +1,8 @@
 /* The small CIFAR-10 network, written out and trained with the API.
  *
- *     cifar10 [DIRECTORY [EPOCHS [DEVICE]]]     the folder of the binary files; without one, drawn shapes are learnt
+ *     cifar10 [DIRECTORY [EPOCHS [DEVICE]]]     DIRECTORY has the binary files; the default is generated shapes
  *
- * ctest: labels=slow,no-tsan; timeout=300 */
+ * ctest: labels=slow; timeout=300 */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

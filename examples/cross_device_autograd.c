@@ -1,4 +1,5 @@
-/* Gradients come home: a lies on the CPU, b on a device; what is computed there gives a gradient on each side.
+/* Gradients cross devices: a is on the CPU, b on another device. The product is computed there, and each gradient ends
+ * up where its leaf is.
  *
  *     cross_device_autograd [DEVICE] */
 #include <haul/haul.h>
@@ -11,7 +12,7 @@ int main(int argc, char **argv)
 
     haul_tensor *a = haul_set_requires_grad(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3}), true);
     haul_tensor *b = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){4, 5, 6}), device);
-    haul_set_requires_grad(b, true); /* moved from no graph, so a leaf that lies there */
+    haul_set_requires_grad(b, true); /* no graph leads to b, so b is a leaf on the device */
 
     haul_tensor *y = haul_mul(b, haul_to(a, device));
     haul_backward(y, haul_ones_like(y));

@@ -1,4 +1,5 @@
-/* A classifier for the rows of a CSV file, which is written first: columns become fields, labels become classes.
+/* A classifier for the rows of a CSV file. The program writes the file first. Columns become fields, labels become
+ * classes.
  *
  *     csv [DEVICE] */
 #include <haul/haul.h>
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
     haul_loader    *train = haul_loader_new(parts[0], .batch = 32, .shuffle = true), *test = haul_loader_new(parts[1]);
     haul_module    *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 16, .relu = true), haul_nn_linear(16, 3));
     haul_optimizer *adam = haul_adam(net, 0.02);
-    for (int epoch = 1; epoch <= 5; epoch++) {
+    for (int epoch = 1; epoch <= 5 && !haul_error_status(); epoch++) {
         haul_loader_start(train, epoch);
         for (const haul_batch *b; (b = haul_loader_next(train));) {
             haul_scope *step = haul_scope_push();
@@ -53,6 +54,8 @@ int main(int argc, char **argv)
             haul_optimizer_step(adam);
             haul_scope_pop(step);
         }
+        if (haul_error_status())
+            break; /* accuracy starts a loader, which clears the error */
         haul_scope *evaluation = haul_scope_push();
         haul_set_grad_enabled(false);
         printf("epoch %d: accuracy %.3f\n", epoch, accuracy(net, test));

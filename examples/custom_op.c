@@ -1,4 +1,4 @@
-/* An operation of one's own: swish, x sigmoid(beta x), with a kernel for all devices and a gradient.
+/* A custom operation: swish, x sigmoid(beta x), with a kernel for all devices and a gradient.
  *
  *     custom_op [DEVICE] */
 #include <haul/haul.h>

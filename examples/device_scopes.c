@@ -17,22 +17,22 @@ int main(int argc, char **argv)
 
     haul_scope *outer = haul_scope_push();
     haul_set_device(device);
-    printf("outer: ones lie on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
+    printf("outer: new tensors are on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
     haul_scope *inner = haul_scope_push();
     haul_set_device(haul_cpu());
-    printf("inner: ones lie on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
+    printf("inner: new tensors are on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
     haul_scope_pop(inner);
-    printf("outer: ones lie on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
+    printf("outer: new tensors are on %s\n", haul_device_name(haul_tensor_device(haul_ones(HAUL_F32, HAUL_SHAPE(2)))));
     haul_scope_pop(outer);
     printf("after: the current device is %s\n", haul_device_name(haul_current_device()));
 
-    /* With the policy MOVE operands go where the operation runs, and the log says so. */
+    /* With the policy MOVE, operands are moved to where the operation runs, and the log says so. */
     haul_set_placement_policy(HAUL_PLACE_MOVE);
     haul_placement_log_to(show, NULL); /* haul_placement_log(true) writes to standard error */
     haul_tensor *small = haul_ones(HAUL_F32, HAUL_SHAPE(3));
     haul_tensor *large = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(100, 3)), device);
     haul_tensor *y = haul_add(small, large);
-    printf("the sum lies on %s\n", haul_device_name(haul_tensor_device(y)));
+    printf("the sum is on %s\n", haul_device_name(haul_tensor_device(y)));
 
     haul_status status = haul_error_status();
     if (status)

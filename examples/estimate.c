@@ -1,4 +1,4 @@
-/* What a training step takes, before anything is allocated: memory, arithmetic, and the most expensive operation.
+/* The cost of a training step, before anything is allocated: memory, arithmetic, and the most expensive operation.
  *
  *     estimate [DEVICE] */
 #include <haul/haul.h>

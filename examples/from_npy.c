@@ -1,6 +1,6 @@
-/* An array from a .npy file, to a device, and a result back into one.
+/* Loads an array from a .npy file onto a device, and saves a result to another file.
  *
- *     from_npy [FILE.npy [DEVICE]]      without a file, one is written first */
+ *     from_npy [FILE.npy [DEVICE]]      without FILE.npy, the program writes one first */
 #include <haul/haul.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
         haul_save_npy(path, haul_reshape(haul_arange(HAUL_F32, 0, 6, 1), HAUL_SHAPE(2, 3)));
 
     haul_set_device(haul_device_get(argc > 2 ? argv[2] : "auto"));
-    haul_tensor *x = haul_load_npy(path); /* lies on the current device */
+    haul_tensor *x = haul_load_npy(path); /* on the current device */
     haul_tensor *means = haul_mean(x, HAUL_AXES(0));
     haul_print(x);
     haul_print(means);

@@ -1,6 +1,6 @@
-/* Weights from a file into a network that they fit in part: a trained encoder under a new head.
+/* Loads weights into a network that they fit only in part: a trained encoder under a new head.
  *
- *     load_weights      the file is written first */
+ *     load_weights      writes the file first */
 #include <haul/haul.h>
 #include <stdio.h>
 
@@ -11,14 +11,14 @@ int main(void)
     haul_module *old = HAUL_SEQUENTIAL(encoder, haul_nn_linear(4, 10)); /* 0.0.weight, 0.0.bias, 1.weight, 1.bias */
     haul_save_weights("old.safetensors", old);
 
-    /* The head is missing in what is left of the file, and keeps its initial values. */
+    /* The selected part of the file has no head, so the head keeps its initial values. */
     haul_module        *fresh = HAUL_SEQUENTIAL(haul_nn_linear(8, 4), haul_nn_relu(), haul_nn_linear(4, 2));
     haul_weights_report report;
     haul_load_weights("old.safetensors", fresh, .prefix = "0.", .partial = true, .report = &report);
     for (int i = 0; i < report.missing_count; i++)
         printf("not in the file: %s\n", report.missing[i]);
 
-    /* The whole network, used where it is in the file: nothing is copied. */
+    /* The whole network, mapped: the weights are used in the file, without a copy. */
     haul_load_weights("old.safetensors", old, .map = true, .report = &report);
     printf("%d of %d tensors are mapped\n", report.mapped, report.loaded);
 

@@ -1,5 +1,5 @@
-/* Training on a data set that is larger than the memory the program may have: 32 MiB in shards, of which the system
- * maps what is read, and a limit of 8 MiB.
+/* Training on a dataset that is larger than the program's memory limit: 32 MiB in shards, which are memory-mapped, and
+ * a limit of 8 MiB.
  *
  *     mapped [DEVICE] */
 #include <haul/haul.h>

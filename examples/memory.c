@@ -1,4 +1,5 @@
-/* Watching a device's memory: what is allocated, cached, and by whom; a limit, and living through it.
+/* Watches a device's memory: how much is allocated and cached, and by which operation. Sets a limit, exceeds it, and
+ * goes on.
  *
  *     memory [DEVICE] */
 #include <haul/haul.h>
@@ -29,14 +30,14 @@ int main(int argc, char **argv)
         printf("    %-12s %5.1f MiB in %lld block(s)\n", by[i].name, (double)by[i].bytes / 1048576,
                (long long)by[i].blocks);
     haul_scope_pop(scope);
-    show("after the scope", device); /* still reserved: kept for reuse */
+    show("after the scope", device); /* still reserved, for reuse */
     haul_memory_release_cached(device);
     show("cache given back", device);
 
-    /* A limit turns running out of memory into an error like any other. */
+    /* Exceeding a limit is an error like any other. */
     haul_memory_set_limit(device, 8 << 20);
     if (haul_tensor_check(haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024))))
-        printf("refused: %s\n", haul_error_message());
+        printf("error: %s\n", haul_error_message());
     haul_error_clear();
     haul_memory_set_limit(device, 0);
     printf("afterwards: %s\n",

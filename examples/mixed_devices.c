@@ -1,4 +1,4 @@
-/* Operands on different devices: refused by default, with the fix in the message; or moved, if that is allowed.
+/* Operands on different devices: an error by default, whose message names the fix; or moved, if you allow it.
  *
  *     mixed_devices [DEVICE] */
 #include <haul/haul.h>
@@ -13,15 +13,15 @@ int main(int argc, char **argv)
 
     haul_tensor *y = haul_add(a, b);
     if (!haul_tensor_is_valid(y))
-        printf("refused: %s\n", haul_error_message());
+        printf("error: %s\n", haul_error_message());
     haul_error_clear();
 
-    y = haul_add(a, haul_to(b, haul_tensor_device(a))); /* the first fix: say the move */
-    printf("moved by hand: the sum lies on %s\n", haul_device_name(haul_tensor_device(y)));
+    y = haul_add(a, haul_to(b, haul_tensor_device(a))); /* the first fix: an explicit move */
+    printf("moved by hand: the sum is on %s\n", haul_device_name(haul_tensor_device(y)));
 
-    haul_set_placement_policy(HAUL_PLACE_MOVE); /* the second: allow it, until the scope ends */
+    haul_set_placement_policy(HAUL_PLACE_MOVE); /* the second: allow moves until the scope ends */
     y = haul_add(a, b);
-    printf("moved by policy: the sum lies on %s\n", haul_device_name(haul_tensor_device(y)));
+    printf("moved by policy: the sum is on %s\n", haul_device_name(haul_tensor_device(y)));
 
     haul_status status = haul_error_status();
     if (status)

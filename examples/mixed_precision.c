@@ -12,7 +12,7 @@ typedef struct training {
     haul_dtype        dtype;  /* HAUL_DTYPE_NONE: no autocast */
 } training;
 
-/* Nothing in a step waits for the device, also not to learn whether the scaler skips it. */
+/* No step waits for the device, not even to learn whether the scaler skips it. */
 static haul_status step(const training *t, const haul_batch *b, haul_tensor *sum)
 {
     haul_scope *scope = haul_scope_push();

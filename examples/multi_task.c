@@ -1,6 +1,6 @@
-/* A network with two tasks: a trunk that both share, a head that estimates a number and one that tells classes apart.
- * It trains once in one go, and once with a stop, a checkpoint and a fresh start in the middle: the weights are the
- * same bits.
+/* A network with two tasks: a shared trunk, a head that predicts a number and a head that predicts a class. The program
+ * trains it twice: once without a break, and once with a stop, a checkpoint and a fresh start. The weights are equal
+ * bit for bit.
  *
  *     multi_task [DEVICE] */
 #include <haul/haul.h>
@@ -20,7 +20,7 @@ typedef struct training {
     haul_training_position at;
 } training;
 
-/* All that a checkpoint holds. */
+/* The contents of a checkpoint. */
 static haul_checkpoint_options parts_of(training *t)
 {
     return (haul_checkpoint_options){.module = t->net,
@@ -99,7 +99,7 @@ static double evaluate(haul_module *net, const data *d)
     return loss;
 }
 
-/* Up to this epoch, or until the loss of the validation has not become better for some epochs. */
+/* Train up to this epoch, or until the validation loss has not improved for PATIENCE epochs. */
 static void train_until(training *t, int64_t last, const data *train, const data *valid)
 {
     haul_tensor *best = haul_module_buffer(t->net, "best"), *waited = haul_module_buffer(t->net, "waited");

@@ -1,5 +1,5 @@
-/* Four stages: rows are loaded on the CPU, placed on a device, a dense network is trained there in batches of 32, loss
- * and accuracy are computed on the CPU. Then one prediction is followed through input placement, computation and output
+/* Four stages: load rows on the CPU, place them on a device, train a dense network there in batches of 32, compute loss
+ * and accuracy on the CPU. Then a trace follows one prediction through input placement, computation and output
  * transfer.
  *
  *     pipeline [DEVICE] */

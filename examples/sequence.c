@@ -1,4 +1,4 @@
-/* Keep a sequence of operations on the device: one transfer each way, against one for every operation.
+/* Keeping a sequence of operations on the device: one transfer each way, compared with transfers for every operation.
  *
  *     sequence [DEVICE] */
 #include <haul/haul.h>
@@ -15,7 +15,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* x is moved once, all steps run there, the result comes home once. */
+/* x is moved once, all steps run on the device, and the result is moved back once. */
 static haul_tensor *stay(haul_tensor *x, haul_device *device)
 {
     haul_tensor *y = haul_to(x, device);
@@ -24,7 +24,7 @@ static haul_tensor *stay(haul_tensor *x, haul_device *device)
     return haul_to(y, haul_cpu());
 }
 
-/* What happens when every result is looked at on the host. */
+/* Every result is moved to the host and back. */
 static haul_tensor *commute(haul_tensor *x, haul_device *device)
 {
     haul_tensor *y = x;
@@ -39,7 +39,7 @@ static haul_tensor *commute(haul_tensor *x, haul_device *device)
 static void run(const char *what, haul_tensor *(*f)(haul_tensor *, haul_device *), haul_tensor *x, haul_device *device)
 {
     haul_scope *scope = haul_scope_push();
-    f(x, device); /* once before: kernels are compiled on first use */
+    f(x, device); /* a first, untimed call: kernels are compiled on first use */
     haul_transfer_stats stats;
     haul_transfer_stats_reset();
     double       start = now();

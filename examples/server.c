@@ -1,6 +1,6 @@
-/* A server: four threads answer requests with one network. Each request is a scope with a limit on its memory, one
- * thread to compute with, and a generator of its own. So a request that asks for too much fails alone, and what another
- * one draws depends on its seed only.
+/* A server: four threads answer requests with one network. Each request has a scope with a memory limit, one thread and
+ * a random generator. A request that needs too much memory fails without affecting the others, and the answer to a
+ * request depends only on its seed.
  *
  *     server [DEVICE] */
 #include <haul/haul.h>
@@ -25,10 +25,10 @@ static haul_module *net;
 static request      requests[REQUESTS];
 static atomic_int   taken;
 
-/* A class for each picture, drawn by the probabilities that the network gives (Gumbel's trick). */
+/* A class for each picture, sampled from the predicted probabilities (Gumbel-max trick). */
 static haul_tensor *draw_classes(int64_t pictures)
 {
-    haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(pictures, 3, 32, 32), -1, 1); /* stands for what was sent */
+    haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(pictures, 3, 32, 32), -1, 1); /* in place of real pictures */
     haul_tensor *noise = haul_uniform(HAUL_F32, HAUL_SHAPE(pictures, 10), 1e-7, 1);
     haul_tensor *logits = haul_call(net, x, .mode = HAUL_EVALUATE);
     return haul_argmax(haul_sub(logits, haul_log(haul_neg(haul_log(noise)))), 1, false);
@@ -45,7 +45,7 @@ static void answer(request *r, const char *name)
     haul_scope_set_memory_limit(scope, device, MOST_BYTES);
     haul_set_generator(haul_generator_new(r->seed));
     r->answer = haul_item(haul_slice(draw_classes(r->pictures), 0, 0, 1, 1));
-    snprintf(r->error, sizeof r->error, "%s", haul_error_message()); /* "" where all went well */
+    snprintf(r->error, sizeof r->error, "%s", haul_error_message()); /* "" on success */
     haul_error_clear();
     haul_scope_pop(scope);
     timespec_get(&end, TIME_UTC);
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", haul_error_message());
         return 1;
     }
-    for (int i = 0; i < REQUESTS; i++) /* the second half asks for the same as the first */
+    for (int i = 0; i < REQUESTS; i++) /* the second half repeats the first */
         requests[i] = (request){.pictures = i % 50 == 49 ? 256 : 1 + i % 100 % 8, .seed = (uint64_t)(i % 100)};
     answer(&(request){.pictures = 8}, "warming up"); /* kernels are compiled on first use */
     for (int i = 0; i < WORKERS; i++)

@@ -1,5 +1,4 @@
-/* Layers on different devices: the first on one, the second on another. Activations move at the border, gradients move
- * back.
+/* Two layers on different devices. Activations move from one device to the other, gradients move back.
  *
  *     split_layers [DEVICE] */
 #include <haul/haul.h>
@@ -12,12 +11,12 @@ int main(int argc, char **argv)
     haul_manual_seed(3);
 
     haul_module *front = haul_nn_linear(4, 32), *back = haul_nn_linear(32, 1);
-    haul_module_place(front, device); /* parameters lie there, and inputs are moved there */
+    haul_module_place(front, device); /* its parameters are there, and inputs are moved there */
     haul_module_place(back, haul_cpu());
     haul_module    *net = HAUL_SEQUENTIAL(front, haul_nn_tanh(), back);
     haul_optimizer *adam = haul_adam(net, 0.02);
 
-    /* y = |x|^2 is learnt from random points. */
+    /* The network learns y = |x|^2 from random points. */
     for (int step = 1; step <= 300; step++) {
         haul_scope  *inner = haul_scope_push();
         haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(64, 4), -1, 1);

@@ -1,5 +1,5 @@
 /* A network that learns to tell two clouds of points apart. train.cpp and train.py are the same program in C++20 and in
- * Python, by ctypes; all three print the same numbers. */
+ * Python (with ctypes). All three print the same numbers. */
 #include <haul/haul.h>
 #include <stdio.h>
 

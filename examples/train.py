@@ -1,5 +1,5 @@
-"""train.c in Python, by ctypes: python3 train.py [libhaul.so]. A macro with options is a function NAME_with that takes a
-pointer to them; their struct has the members of the header in its order, and what is 0 has its default."""
+"""train.c in Python, with ctypes: python3 train.py [libhaul.so]. Each macro with options stands for a function NAME_with,
+which takes a pointer to a struct. Its members and their order are those of the header; 0 selects the default."""
 import ctypes as c
 import sys
 

@@ -1,6 +1,6 @@
-/* A tensor goes to a device and comes back: an explicit move each way, and the ledger that counts what crossed.
+/* A tensor is moved to a device and back, explicitly. The ledger counts the bytes that cross the link.
  *
- *     transfer [DEVICE]      DEVICE is "auto" unless given: a GPU if there is one, else the CPU */
+ *     transfer [DEVICE]      the default is "auto": a GPU if there is one, else the CPU */
 #include <haul/haul.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     haul_print(back);
 
     float values[6];
-    haul_read(back, values, sizeof values); /* or into memory of one's own */
+    haul_read(back, values, sizeof values); /* or into your own array */
     printf("last element: %g\n", (double)values[5]);
 
     haul_transfer_stats stats;

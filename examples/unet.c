@@ -1,9 +1,9 @@
-/* A U-Net with two inputs (Ronneberger et al. 2015): a picture, and which kind of shape to mark in it. It sees a disc
- * and a square in noise, and learns the mask of the one that was asked for.
+/* A U-Net (Ronneberger et al. 2015) with two inputs: a picture, and the kind of shape to mark. Each picture shows a
+ * disc and a square in noise. The network learns the mask of the requested shape.
  *
  *     unet [DEVICE]
  *
- * ctest: labels=slow,no-tsan; timeout=300 */
+ * ctest: labels=slow; timeout=300 */
 #include <haul/haul.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ typedef struct batch {
     haul_tensor *picture, *kind, *mask; /* [N, 1, H, W], [N], [N, 1, H, W] */
 } batch;
 
-/* How far each pixel is from a centre of its picture's own, in rows or columns. */
+/* The distance of each pixel from a random centre, in rows or columns. Each picture has its own centre. */
 static haul_tensor *distance(haul_shape axis)
 {
     haul_tensor *centre = haul_uniform(HAUL_F32, HAUL_SHAPE(BATCH, 1, 1, 1), 6, SIZE - 6);

@@ -1,4 +1,4 @@
-/* Constants and variables on a device: a constant is a tensor, a variable one that is changed in place.
+/* Constants and variables on a device: both are tensors; a variable is changed in place.
  *
  *     variables [DEVICE] */
 #include <haul/haul.h>
@@ -7,7 +7,7 @@
 int main(int argc, char **argv)
 {
     haul_scope *scope = haul_scope_push();
-    haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto")); /* what is made from here on lies there */
+    haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto")); /* new tensors are made there */
 
     haul_tensor *target = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, -2, 3}); /* a constant */
     haul_tensor *v = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), true); /* a variable */

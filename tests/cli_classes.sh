@@ -95,7 +95,7 @@ check "no escape is sent" sh -c "! grep -q \"\$(printf '\\033')\" out"
 check "the class is shown" grep -qF 'is e\x1b[31mvil\u009b\n' out
 run 0 inspect "$evil/checkpoint"
 check "no escape is sent" sh -c "! grep -q \"\$(printf '\\033')\" out"
-check "the file is shown" grep -qF 'e\x1b[31mvil\u009b\n/checkpoint: checkpoint' out
+check "the file is shown" grep -qF 'e\x1b[31mvil\u009b\n/checkpoint: Haul checkpoint' out
 check "in metadata, too" grep -qF 'train.classes: ["' out
 run 0 predict --run "$evil" --device cpu --count 30 --json
 check "nor in JSON" sh -c "! grep -q \"\$(printf '[\\177\\033]\\|\\302\\233')\" out"

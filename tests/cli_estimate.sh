@@ -19,7 +19,7 @@ check "products are counted" at_least "$(value out estimate flops)" $((2 * 32 * 
 check "and not much else" at_least $((101 * 2 * 32 * (2 * 3072 * 256 + 3 * 256 * 128 + 3 * 128 * 10) / 100 + 16 * 820874)) "$(value out estimate flops)"
 
 run 0 train --model dense --data blobs --device cpu --estimate
-check "for people" grep -q '^  peak memory ' out
+check "for people" grep -q '^memory  fits: ' out
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 
 # A run that exists stays as it is, and can be estimated.
@@ -65,7 +65,7 @@ estimated=$(value out estimate peak_bytes)
 run 0 train --model dense --data blobs:150 --batch 64 --device cpu --epochs 2 --json
 check "a whole batch" within "$estimated" "$(value out done step_peak_bytes)"
 run 0 train --model dense --data blobs:20 --batch 64 --device cpu --estimate
-check "as many as there are" grep -q 'batches of 20,' out
+check "as many as there are" grep -q 'batch 20,' out
 
 # Too few steps to tell.
 run 0 train --model dense --data blobs:16 --batch 8 --epochs 1 --device cpu --json

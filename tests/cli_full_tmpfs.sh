@@ -31,10 +31,10 @@ run 0 train --run disk/r --resume --epochs 2
 run 0 train "${mlp[@]}" --epochs 2 --run whole
 check "with space it goes on" cmp -s whole/weights.safetensors disk/r/weights.safetensors
 
-# No space for the log of a new run, at its first line and later.
+# No space for the options of a new run, and for its log.
 fill
-full "disk/n/log.jsonl" "${mlp[@]}" --run disk/n
-check "no half line" test ! -s disk/n/log.jsonl
+full "disk/n/config.json" "${mlp[@]}" --run disk/n
+check "nothing is left" test -z "$(ls disk/n)"
 check "space makes it possible" rm disk/filler
 run 0 train "${mlp[@]}" --epochs 1 --run disk/n
 spare 4096

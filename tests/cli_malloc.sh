@@ -48,6 +48,8 @@ same_devices() { # but for the processor's name, and the cause for OpenCL not to
     cmp -s <(grep -v '^opencl\|^cpu' good.out) <(grep -v '^opencl\|^cpu' one.out)
 }
 same_weights() { cmp -s good.r/weights.safetensors r/weights.safetensors && [ -s r/checkpoint ]; }
+same_best() { same_weights && cmp -s good.r/best.safetensors r/best.safetensors; }
+same_test() { [ "$(grep -o '"test_loss":[^,]*' good.out)" = "$(grep -o '"test_loss":[^,]*' one.out)" ]; }
 anything() { true; }
 
 "$HAUL" train "${small[@]}" --epochs 1 --run trained >/dev/null || exit 1
@@ -74,6 +76,10 @@ if "$HAUL" --version | grep -q png; then
     pictures
     survives "haul train, pictures" same_weights train --model dense --data images:set --batch 2 --epochs 1 --workers 1 --device cpu --run r
 fi
+survives "haul train, validation" same_best train --model dense --data shapes:32 --batch 16 --epochs 1 --workers 1 --device cpu \
+    --validation 0.25 --augment crop,flip --schedule cosine:0.5 --patience 2 --run r
+survives "haul train, validation without a folder" same_test train --model dense --data blobs:32 --batch 16 --epochs 2 --device cpu \
+    --validation 0.25 --schedule onecycle --json
 survives "haul train, f16" same_weights train --model dense --data blobs:32 --batch 16 --epochs 1 --log-every 1 --workers 0 --device cpu \
     --precision f16 --optimizer adam --run r
 # A run that goes on; each time from a copy, which is made where the run before is removed.

@@ -4,10 +4,11 @@ unset HAUL_WITHOUT # the list is about what it leaves out
 
 # ---- for people ----
 run 0 ops
-check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
-check "a line for softmax" grep -Eq '^softmax +x +y +all +yes$' out
-check "a line for sub" grep -Eq '^sub +a b +y +numbers +yes$' out
-check "a line for lt" grep -Eq '^lt +a b +y +all +no$' out
+check "a line for softmax" grep -Eq '^softmax +y +all +yes +x$' out
+check "a line for sub" grep -Eq '^sub +y +numbers +yes +a b$' out
+check "a line for lt" grep -Eq '^lt +y +all +no +a b$' out
+check "a line for each" test "$(grep -c '^[a-z]' out)" -eq "$(wc -l <out)"
+check "no space at the end" test "$(grep -c ' $' out)" -eq 0
 cp out table
 
 run 0 ops softmax

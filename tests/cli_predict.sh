@@ -22,6 +22,20 @@ check "the data of the training" test "$(value out summary accuracy)" = "$accura
 run 1 predict --run r --device meta
 complains "--device meta has shapes without data"
 
+# Which classes are confused: rows are the true ones, and add up to the examples.
+run 0 predict --run r --device cpu --json
+check "the confusion" "$HAUL_PYTHON" -c '
+import json
+s = [json.loads(line) for line in open("out")][-1]
+rows = s["confusion"]
+assert s["classes"] == ["0", "1"] and [len(row) for row in rows] == [2, 2], s
+assert sum(map(sum, rows)) == s["examples"] == 200, s
+assert abs((rows[0][0] + rows[1][1]) / 200 - s["accuracy"]) < 1e-12, s
+assert s["weights"] == "best" and s["split"] == "test", s'
+run 0 predict --run r --device cpu
+check "a table" test "$(grep -Ec '^[01] +[0-9]+ +[0-9]+% +[0-9.]+ +[0-9.]+$' out)" = 2
+check "the accuracy" grep -Eq '^blobs \(test\), all 200 examples on cpu: accuracy [0-9.]+%, loss [0-9.]+$' out
+
 run 0 predict --run r --data blobs --device cpu --trace --index 3
 check "stages in order" test "$(awk '/^(input|placement|fc1|relu1|fc2|output|total)/ { printf "%s ", $1 }' out)" = \
     "input placement fc1 relu1 fc2 output total "

@@ -3,13 +3,14 @@
 
 run 0 --help
 check "lists the commands" grep -q '^  train ' out
-for code in 0 1 2 3 130; do check "lists the exit status $code" grep -Eq "^  $code +[a-z]" out; done
+for code in 0 1 2 3 130; do check "lists the exit status $code" grep -Eq "^  $code +[A-Z]" out; done
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
-for command in devices train predict ops inspect; do
+for command in devices train predict ops inspect completion manual; do
     run 0 $command --help
+    check "$command: every option is below a heading" test "$(grep -c "^  -h, --help" out)" = 1 -a -z "$(grep -B1 "^  -" out | grep "^[^ ].*[^:]$" | grep -vx -- --)"
     check "$command: usage first" grep -q "^usage: haul $command" out
     check "$command: nothing on standard error" test ! -s err
     check "$command: 80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
@@ -23,15 +24,15 @@ for option in model data device epochs batch lr momentum optimizer precision see
 done
 
 run 2 trian
-complains "did you mean 'train'?"
+complains "did you mean 'train'? There are devices, train, predict, ops"
 run 2 frobnicate
 complains "there is no command 'frobnicate'"
 run 2 train --epoch 3
-complains "did you mean --epochs?"
+complains "did you mean --epochs? There are --data, --model"
 run 2 train --frobnicate
 complains "there is no option --frobnicate"
 run 2 train -e 3
-complains "two dashes"
+complains "there is no option -e; there are --data"
 run 2 train extra
 complains "one argument too many"
 run 2 train --epochs
@@ -54,24 +55,55 @@ run 2 train --model transformer
 complains "--model wants simplecnn, resnet18, dense or mlp, not 'transformer'"
 run 2 train --precision fp8
 complains "--precision wants f32, tf32, bf16 or f16"
-run 2 predict --run r --split validation
-complains "--split wants test or train"
+run 2 predict --run r --split exam
+complains "--split wants test, validation or train"
 run 2 train --optimizer adam --momentum 0.5
 complains "--momentum is for"
 run 2 train --resume
 complains "--resume needs --run"
-run 2 train --run r --resume --init weights.safetensors
-complains "--init is for new runs"
+run 2 train --run r --resume --config options.json
+complains "--resume continues with the options of the run itself; leave --config out"
+run 2 train --quiet --sync-report
+complains "give one of them"
+run 2 train --quiet --estimate
+complains "give one of them"
+run 2 train --seed 9007199254740993
+complains "from 0 to 9007199254740991"
+run 0 -V
+check "-V tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
+run 0 train -h
+check "-h is --help" grep -q '^usage: haul train' out
+
+# --quiet prints nothing but errors; --json still prints its lines.
+run 0 train "${small[@]}" --epochs 1 -q
+check "nothing is printed" test ! -s out -a ! -s err
+run 0 train "${small[@]}" --epochs 1 --quiet --run silent
+check "nothing is printed with --run" test ! -s out -a ! -s err
+run 0 train --run silent --resume --quiet
+check "nor of a finished run" test ! -s out -a ! -s err
+run 0 train "${small[@]}" --epochs 1 --quiet --json
+check "JSON is printed" test "$(value out epoch epoch)" = 1
+run 1 train "${small[@]}" --quiet --run silent
+complains "holds a run already"
 run 2 predict --data shapes
 complains "--run is missing"
 run 2 inspect
-complains "name a file"
+complains "FILE is missing"
 run 2 ops softmaxx
 complains "did you mean 'softmax'?"
 run 2 ops frobnicate
 complains "there is no operation 'frobnicate'"
 run 2 ops add mul
 complains "one argument too many"
+
+for option in "--model transformer:simplecnn, resnet18, dense or mlp" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
+    "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? There are cifar10:DIR"; do
+    "$HAUL" train ${option%%:*} >out 2>err
+    check "$option is refused" test $? -ne 0
+    complains "${option#*:}"
+done
+run 2 predict --run x --splt test
+complains "did you mean --split? There are --run, --data"
 
 for number in ' 1' +1 0x10 1e1 ''; do
     run 2 train --epochs "$number"
@@ -109,7 +141,7 @@ done
 HAUL_NUM_THREADS=abc run 1 train "${small[@]}" --epochs 1
 complains 'HAUL_NUM_THREADS is "abc"; a whole number from 1 to 1024 is expected'
 HAUL_CPU_LEVEL=foo run 1 train "${small[@]}" --epochs 1
-complains 'HAUL_CPU_LEVEL is "foo"; base or v3 is expected'
+complains 'HAUL_CPU_LEVEL is "foo"; base, v3 or v4 is expected'
 HAUL_CPU_LEVEL=foo run 0 devices
 check "haul devices says why" grep -q '^cpu *not used: .*HAUL_CPU_LEVEL is "foo"' out
 HAUL_CPU_LEVEL=base HAUL_NUM_THREADS=2 run 0 train "${small[@]}" --epochs 1

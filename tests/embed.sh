@@ -50,7 +50,7 @@ cmp wanted_b out/kernels/b.k.h || fail "the regions of b.c differ"
 
 # The list of kernels, those of rows and templates among them, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
-TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA)
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)
 KERNEL2(NAME, P, R, out, const S, in) { X FORMULA }
 END_TEMPLATE
 TEMPLATE(pointwise2, NAME, R, PUT, FORMULA)

@@ -1,11 +1,10 @@
 # The CPU computes with a stack of 64 KiB, by whatever implementation, and OpenCL's driver with one of 256 KiB.
-# ctest: labels=no-tsan
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 [ -z "$HAUL_SANITIZE" ] || { echo "sanitizers need more"; exit 77; }
 export HAUL_NUM_THREADS=3
 for data in blobs:128 shapes:32; do
-    for without in "" onednn onednn,direct; do
+    for without in "" winograd winograd,onednn winograd,onednn,direct; do
         for precision in f32 bf16; do
             train=(train --data $data --epochs 1 --device cpu --precision $precision)
             (ulimit -s 64 && HAUL_WITHOUT=$without "$HAUL" "${train[@]}" >out 2>&1)

@@ -409,7 +409,7 @@ static void test_command__what_cannot_be_repeated_is_refused(void **state)
         haul_set_device(devices[i]);
         haul_tensor *t = haul_zeros(HAUL_F32, HAUL_SHAPE(1));
         assert_int_equal(haul__recording_begin("test"), HAUL_OK);
-        refused(haul__recording_begin("again"), "again", "making a recording already");
+        refused(haul__recording_begin("again"), "again", "is already recording");
         refused(haul_read(t, &value, sizeof value), "haul_read", "cannot be recorded");
         refused(haul_write(t, &value, sizeof value), "haul_write", "cannot be recorded");
         refused(haul_device_sync(devices[i]), "haul_device_sync", "waiting for a device cannot be recorded");

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/pool.h"
 
@@ -125,6 +127,29 @@ static void test_pool__pieces_run_side_by_side(void **state)
         if (i % 10 == 0)
             usleep(2000); /* long enough for the workers to fall asleep */
     }
+    pthread_barrier_destroy(&barrier);
+}
+
+/* Of all threads of this process. */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Workers look for work for a moment and then sleep. Three that went on would take a second here. */
+static void test_pool__idle_workers_take_no_time(void **state)
+{
+    (void)state;
+    pthread_barrier_t barrier;
+    haul__pool_set_threads(4);
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 4), 0);
+    haul__parallel_for(4, 1, meet, &barrier);
+    usleep(100000);
+    double before = cpu_seconds();
+    usleep(400000);
+    assert_true(cpu_seconds() - before < 0.05);
     pthread_barrier_destroy(&barrier);
 }
 
@@ -309,13 +334,29 @@ static void test_pool__exit_does_not_hang(void **state)
     }
 }
 
+static void test_pool__cores_of_a_quota(void **state)
+{
+    (void)state;
+    assert_int_equal(haul__quota_cores("max 100000\n"), 0);
+    assert_int_equal(haul__quota_cores("200000 100000\n"), 2);
+    assert_int_equal(haul__quota_cores("150000 100000\n"), 2);
+    assert_int_equal(haul__quota_cores("1000 100000\n"), 1);
+    static const char *const none[] = {
+        "", "100000", "100000 0", "-1 100000", "0 100000", "x 100000", "99999999999999999999 100000", "100000 x"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_int_equal(haul__quota_cores(none[i]), 0);
+    assert_true(haul__core_count() >= 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool__cores_of_a_quota),
         cmocka_unit_test(test_pool__does_each_piece_once),
         cmocka_unit_test(test_pool__nothing_to_do),
         cmocka_unit_test(test_pool__small_work_stays_on_the_caller),
         cmocka_unit_test(test_pool__pieces_run_side_by_side),
+        cmocka_unit_test(test_pool__idle_workers_take_no_time),
         cmocka_unit_test(test_pool__nested_calls),
         cmocka_unit_test(test_pool__several_users_at_once),
         cmocka_unit_test(test_pool__number_of_threads),

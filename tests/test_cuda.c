@@ -1,7 +1,7 @@
 /* The CUDA backend in bad states, on the stand-in driver: nothing there, too old, full, refusing, lost. A process finds
  * its GPUs once, so each case is a child of its own.
  *
- * ctest: labels=no-tsan; timeout=300 */
+ * ctest: timeout=300 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static void test_cuda__nothing_there(void **state)
     IN_CHILD(has_no_gpu, "STANDIN_DRIVER=12080");
     expected = "compute mode \"prohibited\"";
     IN_CHILD(has_no_gpu, "STANDIN_COMPUTE_MODE=2");
-    expected = "compute capability 7.0, and 7.5";
+    expected = "compute capability 7.0, but Haul needs at least 7.5";
     IN_CHILD(has_no_gpu, "STANDIN_CAPABILITY=7.0");
 }
 

@@ -2,7 +2,7 @@
  * batches and epilogues in the library's words, precision, what is asked once and what each time, faults, and that the
  * kernels serve where the library does not.
  *
- * ctest: labels=no-tsan; timeout=300 */
+ * ctest: timeout=300 */
 #include "support/failure.h"
 #include "support/linalg.h"
 #include "support/standin.h"

@@ -82,7 +82,7 @@ static void test_custom__a_host_function_computes_on_the_cpu(void **state)
     haul_device *other = test_second_device();
     if (other)
         assert_refused(haul_apply(&sums, &start, haul_to(x, other)), HAUL_UNSUPPORTED,
-                       "test_running: it is computed by a function for host memory");
+                       "test_running: it has a host function only");
     haul_error_clear();
     haul_scope_pop(scope);
 }

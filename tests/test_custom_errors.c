@@ -60,10 +60,10 @@ static void test_custom_errors__descriptors(void **state)
     integers.buffers[1].type = "const widget";
     read_only.buffers[0].type = "const T";
     REFUSED("haul_custom_register: the descriptor has no name", .compose = plain_compose);
-    REFUSED("\"no name\" is not a name", .name = "no name", .compose = plain_compose);
-    REFUSED("\"\" is not a name", .name = "", .compose = plain_compose);
-    REFUSED("is not a name", .name = "a_name_that_is_longer_than_the_forty_letters_it_may_have");
-    REFUSED("haul_mine: names that begin with haul_", .name = "haul_mine", .compose = plain_compose);
+    REFUSED("\"no name\" is not a valid name", .name = "no name", .compose = plain_compose);
+    REFUSED("\"\" is not a valid name", .name = "", .compose = plain_compose);
+    REFUSED("is not a valid name", .name = "a_name_that_is_longer_than_the_forty_letters_it_may_have");
+    REFUSED("the name haul_mine begins with haul_", .name = "haul_mine", .compose = plain_compose);
     REFUSED("test_bad: the descriptor does not say how to compute it", GOOD);
     REFUSED("test_bad: the descriptor has compose and host", GOOD, .compose = plain_compose, .host = plain_host);
     REFUSED("test_bad: the descriptor has compose and kernel", GOOD, .compose = plain_compose, .kernel = &swish_kernel);
@@ -196,14 +196,14 @@ static void functions(haul_device *device)
         haul_status status;
         const char *words;
     } wanted[] = {
-        {HAUL_DTYPE, "test_functions: infer has set no dtype for y"},
-        {HAUL_DTYPE, "test_functions: infer has set no dtype for y (it is 77)"},
+        {HAUL_DTYPE, "test_functions: infer did not set the dtype of y"},
+        {HAUL_DTYPE, "test_functions: infer did not set the dtype of y (it is 77)"},
         {HAUL_SHAPE, "test_functions: infer gives y 9 dimensions"},
         {HAUL_SHAPE, "test_functions: infer gives y -1 dimensions"},
         {HAUL_SHAPE, "test_functions: infer gives dimension 0 of y the size -5"},
         {HAUL_SHAPE, "test_functions: "},
-        {HAUL_INVALID_ARGUMENT, "test_functions: infer has returned 10 and recorded no error"},
-        {HAUL_INVALID_ARGUMENT, "test_functions: infer has returned -3"},
+        {HAUL_INVALID_ARGUMENT, "test_functions: infer returned 10 but recorded no error"},
+        {HAUL_INVALID_ARGUMENT, "test_functions: infer returned -3"},
         {HAUL_IO, "test_functions: the moon is full"},
         {HAUL_DTYPE, "test_functions: kernel swish_kernel would compute in i32"},
         {HAUL_INVALID_ARGUMENT, "test_functions: launch asks for -1 work items"},
@@ -259,13 +259,13 @@ static void test_custom_errors__compositions(void **state)
     static haul_custom_operation bad = {
         .name = "test_composition", .operands = {{"x"}}, .results = {{"y"}}, .infer = like_x, .compose = bad_compose};
     static const char *const wanted[] = {
-        "test_composition: compose has set no tensor for y",
-        "test_composition: compose has set no tensor for y",
+        "test_composition: compose did not set a tensor for y",
+        "test_composition: compose did not set a tensor for y",
         "haul_reshape: ",
-        "test_composition: compose gives y as f64[3], and infer describes it as f32[3]",
-        "test_composition: compose gives y as f32[1,3], and infer describes it as f32[3]",
+        "test_composition: compose gives y as f64[3], but infer describes it as f32[3]",
+        "test_composition: compose gives y as f32[1,3], but infer describes it as f32[3]",
         "test_composition: y",
-        "test_composition: compose has returned 12"};
+        "test_composition: compose returned 12"};
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(3));
     for (mistake = 0; mistake < 7; mistake++) {
@@ -301,7 +301,7 @@ static void gradients(haul_device *device)
                                         .results = {{"y"}},
                                         .kernel = &swish_kernel,
                                         .gradient = bad_gradient};
-    static const char *const     wanted[] = {"test_gradient: gradient has set NULL for x",
+    static const char *const     wanted[] = {"test_gradient: gradient set NULL for x",
                                              "test_gradient: the gradient of x has shape [], but x has shape [3]",
                                              "haul_reshape: ",
                                              "test_gradient: the gradient of x is i32",
@@ -338,7 +338,7 @@ static void test_custom_errors__an_operation_without_a_gradient_says_so(void **s
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true);
     assert_refused(haul_apply(&none, NULL, x), HAUL_GRAPH,
-                   "test_no_gradient: x requires a gradient, and the operation has none");
+                   "test_no_gradient: x requires a gradient, but the operation has no gradient function");
     haul_error_clear();
     assert_valid(haul_apply(&none, NULL, haul_detach(x)));
     haul_set_grad_enabled(false);

@@ -142,7 +142,7 @@ static void test_csv__malformed_lines_are_refused_with_their_number(void **state
         {"a,b\n1,2\n,3\n", HAUL_FORMAT, "some.csv:3: column \"a\" has no value; .missing = true reads NaN"},
         {"a,b\n0x10,3\n", HAUL_FORMAT, "\"0x10\" in column \"a\" is not a number"},
         {"a,b\n1,2\n1,\n", HAUL_FORMAT, "some.csv:3: column \"b\" has no value"},
-        {"a\n1\n", HAUL_INVALID_ARGUMENT, "there must be two at least"},
+        {"a\n1\n", HAUL_INVALID_ARGUMENT, "at least two are needed"},
     };
     haul_scope *scope = haul_scope_push();
     int64_t     blocks = haul__host_blocks();
@@ -160,12 +160,18 @@ static void test_csv__malformed_lines_are_refused_with_their_number(void **state
     expect(HAUL_INVALID_ARGUMENT, "cannot separate");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a, z"}}));
     expect(HAUL_INVALID_ARGUMENT, "no column \"z\", which field x names; it has \"a\", \"b\", \"c\"");
+    write_text("twice.csv", "a,b,a\n1,2,3\n");
+    assert_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b, a"}}));
+    expect(HAUL_INVALID_ARGUMENT, "twice.csv has two columns \"a\"; give them different names");
+    assert_non_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b"}}));
+    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a"}, {.columns = "b"}}));
+    expect(HAUL_INVALID_ARGUMENT, "the field with the columns \"b\" has no name");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b..a"}}));
-    expect(HAUL_INVALID_ARGUMENT, "column \"b\" is behind \"a\"");
+    expect(HAUL_INVALID_ARGUMENT, "column \"b\" comes after \"a\"");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b", .dtype = HAUL_U8}}));
     expect(HAUL_FORMAT, "some.csv:2: \"300\" in column \"b\" is not a number that u8 represents");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b,c"}}));
-    expect(HAUL_INVALID_ARGUMENT, "labels are one column");
+    expect(HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
     const char *const names[] = {"u"};
     assert_null(
         haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "c", .classes = 1, .class_names = names}}));

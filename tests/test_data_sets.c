@@ -267,7 +267,10 @@ static void test_image_folder__unsound_pictures_are_refused(void **state)
     write_folder();
     write_png("set/train/b/7.png", 16, PNG_FORMAT_RGB, big);
     assert_null(haul_image_folder("set"));
-    expect("size", HAUL_SHAPE, "set/train/b/7.png has 16 x 16 pixels, the first picture 8 x 8");
+    expect("size", HAUL_SHAPE, "set/train/b/7.png has 16 x 16 pixels and set/train/a/x.jpg has 8 x 8");
+    haul_dataset *resized = haul_image_folder("set", .size = {SIDE, SIDE});
+    assert_non_null(resized);
+    assert_int_equal(haul_dataset_count(resized), 6);
     write_bytes("set/train/b/7.png", "GIF89a", 6);
     assert_null(haul_image_folder("set"));
     expect("gif", HAUL_FORMAT, "set/train/b/7.png is neither a JPEG nor a PNG");
@@ -317,20 +320,24 @@ static void test_image_folder__classes_are_numbered_by_the_training_split(void *
     assert_int_equal(rename("set/test/b", "set/test/aa"), 0);
     assert_null(haul_image_folder("set", .test = true));
     expect("unknown", HAUL_INVALID_ARGUMENT, "set/test/aa is a class that the training split does not have");
-    assert_int_equal(rename("set/train", "set/other"), 0); /* the test split alone numbers its own */
+    assert_int_equal(rename("set/train", "other"), 0); /* the test split alone numbers its own */
     test = haul_image_folder("set", .test = true);
     assert_non_null(test);
     assert_string_equal(class_name(test, 0), "aa");
-    assert_int_equal(rename("set/other", "set/train"), 0);
+    assert_null(haul_image_folder("set"));
+    expect("no training split", HAUL_IO, "set has a folder named test and none named train");
+    assert_int_equal(rename("other", "set/train"), 0);
     assert_int_equal(rename("set/test/aa", "set/test/a"), 0);
     haul_scope_pop(scope);
 }
+
+#define FOR_MESSAGES .operation = "haul_read_image", .argument = "path"
 
 /* libjpeg writes Adobe's marker, with which 255 is no ink. */
 static void test_image__four_inks_become_three_colours(void **state)
 {
     (void)state;
-    uint8_t inks[SIDE * SIDE * 4], data[4096], out[3 * SIDE * SIDE];
+    uint8_t inks[SIDE * SIDE * 4], data[4096], out[HAUL__PIXEL * SIDE * SIDE];
     for (int i = 0; i < SIDE * SIDE; i++)
         memcpy(inks + 4 * i, (const uint8_t[]){200, 100, 0, 128}, 4);
     write_jpeg("cmyk.jpg", SIDE, 4, inks);
@@ -338,12 +345,12 @@ static void test_image__four_inks_become_three_colours(void **state)
     assert_non_null(file);
     size_t size = fread(data, 1, sizeof data, file);
     fclose(file);
-    haul__image image = {.data = data, .size = size, .path = "cmyk.jpg", .height = SIDE, .width = SIDE};
+    haul__image image = {.path = "cmyk.jpg", FOR_MESSAGES, .data = data, .size = size, .height = SIDE, .width = SIDE};
     for (int plain = 0; plain < 2; plain++) {
         static const uint8_t expected[2][3] = {{100, 50, 0}, {27, 77, 127}};
         assert_int_equal(haul__image_decode(&image, out), HAUL_OK);
         for (int c = 0; c < 3; c++)
-            assert_in_range(out[c * SIDE * SIDE + 9] + 10, expected[plain][c] + 8, expected[plain][c] + 12);
+            assert_in_range(out[HAUL__PIXEL * 9 + c] + 10, expected[plain][c] + 8, expected[plain][c] + 12);
         for (size_t i = 0; i + 6 < size; i++)
             if (!memcmp(data + i, "Adobe", 5))
                 data[i] = 'X'; /* without the marker 255 is all ink */
@@ -354,7 +361,7 @@ static void test_image__four_inks_become_three_colours(void **state)
 static void test_image__every_truncation_is_refused(void **state)
 {
     (void)state;
-    uint8_t data[4096], *out = malloc(3 * SIDE * SIDE);
+    uint8_t data[4096], *out = malloc(HAUL__PIXEL * SIDE * SIDE);
     assert_non_null(out);
     make_pixels();
     write_png("cut.png", SIDE, PNG_FORMAT_RGB, rgb);
@@ -365,13 +372,14 @@ static void test_image__every_truncation_is_refused(void **state)
         assert_non_null(file);
         size_t size = fread(data, 1, sizeof data, file);
         fclose(file);
-        haul__image whole = {.data = data, .size = size, .path = paths[i], .height = SIDE, .width = SIDE};
+        haul__image whole = {.path = paths[i], FOR_MESSAGES, .data = data, .size = size, .height = SIDE, .width = SIDE};
         assert_int_equal(haul__image_decode(&whole, out), HAUL_OK);
         for (size_t cut = 0; cut < size; cut++) {
             uint8_t *copy = malloc(cut + 1);
             assert_non_null(copy);
             memcpy(copy, data, cut);
-            haul__image image = {.data = copy, .size = cut, .path = paths[i], .height = SIDE, .width = SIDE};
+            haul__image image = {
+                .path = paths[i], FOR_MESSAGES, .data = copy, .size = cut, .height = SIDE, .width = SIDE};
             /* a JPEG that lacks the last byte or two, which mean the end, has all of its pixels */
             if (haul__image_decode(&image, out) == HAUL_OK && !(i == 1 && cut + 2 >= size))
                 fail_msg("%s cut to %zu of %zu bytes was accepted", paths[i], cut, size);
@@ -393,7 +401,7 @@ static void test_image__huge_pictures_are_refused_before_memory_is_taken(void **
     size_t size = fread(data, 1, sizeof data, file);
     fclose(file);
     data[16] = 0x7f; /* the width's first byte; the chunk's checksum is wrong now, too */
-    haul__image image = {.data = data, .size = size, .path = "huge.png"};
+    haul__image image = {.path = "huge.png", FOR_MESSAGES, .data = data, .size = size};
     assert_int_equal(haul__image_measure(&image), HAUL_FORMAT);
     write_jpeg("huge.jpg", SIDE, 3, rgb);
     file = fopen("huge.jpg", "rb");
@@ -403,7 +411,7 @@ static void test_image__huge_pictures_are_refused_before_memory_is_taken(void **
     for (size_t i = 0; i + 9 < size; i++)
         if (data[i] == 0xff && data[i + 1] == 0xc0) /* start of frame: length, precision, height, width */
             data[i + 5] = data[i + 7] = 0xff;
-    image = (haul__image){.data = data, .size = size, .path = "huge.jpg"};
+    image = (haul__image){.path = "huge.jpg", FOR_MESSAGES, .data = data, .size = size};
     assert_int_equal(haul__image_measure(&image), HAUL_FORMAT);
     expect("huge", HAUL_FORMAT, "at most");
     image.height = image.width = SIDE;
@@ -461,7 +469,7 @@ static void test_tensors__that_are_no_examples_are_refused(void **state)
     assert_null(haul_dataset_from_named(twice, 0));
     expect("none", HAUL_INVALID_ARGUMENT, "0 tensors");
     assert_null(haul_dataset_from_named(&(haul_named_tensor){.name = "a b", .tensor = x}, 1));
-    expect("blank", HAUL_INVALID_ARGUMENT, "neither commas nor blanks");
+    expect("blank", HAUL_INVALID_ARGUMENT, "must not be empty or contain commas or blanks");
     assert_null(haul_dataset_from_tensors(haul_scalar(1), y));
     expect("0-d", HAUL_SHAPE, "x is 0-d");
     assert_null(haul_dataset_from_tensors(x, haul_full(HAUL_I64, HAUL_SHAPE(3), -1)));

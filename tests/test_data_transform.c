@@ -267,11 +267,13 @@ static void test_transform__wrong_ones_are_refused(void **state)
     assert_null(haul_normalise("x", .deviation = {-1}));
     expect(HAUL_INVALID_ARGUMENT, "must be positive");
     assert_null(haul_normalise("x", .mean = {(double)NAN}, .deviation = {1}));
-    expect(HAUL_INVALID_ARGUMENT, "mean 0 is");
+    expect(HAUL_INVALID_ARGUMENT, "mean[0] is");
+    assert_null(haul_normalise("x", .mean = {0, 2}, .deviation = {1, 2}));
+    expect(HAUL_INVALID_ARGUMENT, "mean[0] is not set, but a later one is; write HAUL_ZERO");
     assert_null(haul_random_crop("x", -1));
     expect(HAUL_INVALID_ARGUMENT, "padding is -1");
     assert_null(haul_random_flip(" "));
-    expect(HAUL_INVALID_ARGUMENT, "no field is named");
+    expect(HAUL_INVALID_ARGUMENT, "fields is empty; name at least one field");
     assert_null(haul_transform_new(NULL, .close = count_closed));
     expect(HAUL_INVALID_ARGUMENT, "apply");
     assert_int_equal(closed, 2);

@@ -401,7 +401,7 @@ typedef struct loaders {
 static haul_status use_loaders(void *context)
 {
     loaders *l = context;
-    expect_error(haul_loader_start(l->outside, 1), "outside of this dry run");
+    expect_error(haul_loader_start(l->outside, 1), "outside this dry run");
     l->inside = haul_keep(haul_loader_new(l->data, .batch = 4, .workers = 2));
     if (haul_loader_start(l->inside, 1))
         return haul_error_status();

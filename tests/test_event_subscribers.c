@@ -136,7 +136,7 @@ static void test_event_subscribers__arguments_are_checked(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "expected values of haul_event_kind");
     assert_int_equal(haul_events_unsubscribe(0), HAUL_OK);
     assert_int_equal(haul_events_unsubscribe(123456), HAUL_INVALID_ARGUMENT);
-    assert_error(HAUL_INVALID_ARGUMENT, "123456 is no subscription");
+    assert_error(HAUL_INVALID_ARGUMENT, "123456 is not a subscription");
     haul__fault_plan(HAUL__FAULT_HOST, 1);
     assert_int_equal(haul_events_subscribe(keep, .kinds = 1), 0);
     haul__fault_plan(0, 0);

@@ -288,7 +288,7 @@ static void test_events__labels_are_checked(void **state)
     for (int i = 0; i < 32; i++)
         assert_int_equal(haul_label_begin("deep"), HAUL_OK);
     assert_int_equal(haul_label_begin("deeper"), HAUL_STATE);
-    assert_error(HAUL_STATE, "32 labels are open already");
+    assert_error(HAUL_STATE, "32 labels are open, which is the limit");
     id = listen_to(&r, HAUL_EVENT_LABEL | HAUL_EVENT_OPERATION);
     haul_relu(iota(1, 1));
     assert_string_equal(r.events[0].label, "deep"); /* which began before anybody listened: its end is not told */

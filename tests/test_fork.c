@@ -1,5 +1,5 @@
 /* What works in the child of a fork, and what is refused there (docs/guide.md, "Fork").
- * ctest: cuda; labels=no-tsan */
+ * ctest: cuda */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -214,6 +214,55 @@ static void test_fork__a_loader_is_dropped_or_begun_again_in_the_child(void **st
     haul_scope_pop(scope);
 }
 
+/* ---- what the library's threads do at that moment ---- */
+
+enum { BUSY_EXAMPLES = 1 << 20, FORKS = 200 };
+
+/* An example for which a loader's worker takes memory, draws random numbers and computes. */
+static haul_status read_busily(void *context, haul_example *e)
+{
+    (void)context;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *t = haul_cast(haul_normal(HAUL_F32, HAUL_SHAPE(64), 0, 1), HAUL_F64);
+    haul_status  status = haul_read(haul_cast(t, HAUL_F32), e->fields[0].data, 64 * sizeof(float));
+    haul_scope_pop(scope);
+    return status;
+}
+
+static const char *uses_what_they_use(void *context)
+{
+    haul_scope *scope = haul_scope_push();
+    (void)context;
+    for (int64_t n = 1; n <= 1 << 18; n *= 2)
+        WRONG_UNLESS(haul_item(haul_sum(haul_cast(haul_ones(HAUL_F32, HAUL_SHAPE(n)), HAUL_F64))) == (double)n);
+    WRONG_UNLESS(haul_item(haul_sum(haul_uniform(HAUL_F32, HAUL_SHAPE(64), 0, 1))) < 64);
+    haul_memory_stats stats;
+    WRONG_UNLESS(haul_memory_stats_get(haul_cpu(), &stats) == HAUL_OK && stats.allocated > 0);
+    WRONG_UNLESS(haul_scope_pop(scope) == HAUL_OK);
+    return NULL;
+}
+
+/* A child finds no lock taken by a thread that it does not have. */
+static void test_fork__children_of_a_process_with_busy_threads_do_not_wait(void **state)
+{
+    (void)state;
+    haul_scope   *scope = haul_scope_push();
+    haul_dataset *busy = haul_dataset_new(&(haul_dataset_source){
+        .fields = {{.name = "x", .dtype = HAUL_F32, .shape = HAUL_SHAPE(64)}},
+        .count = BUSY_EXAMPLES,
+        .name = "busy",
+        .read = read_busily,
+    });
+    haul_loader  *loader = haul_loader_new(busy, .batch = 8, .workers = 3);
+    assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
+    for (int i = 0; i < FORKS; i++) {
+        assert_non_null(haul_loader_next(loader)); /* wakes the workers */
+        in_child(uses_what_they_use, NULL);
+    }
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
 /* ---- other devices ---- */
 
 /* Of the device to test: that of a stand-in, or OpenCL's. */
@@ -320,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_fork__a_child_may_fork),
         cmocka_unit_test(test_fork__errors_scopes_and_tensors_are_inherited),
         cmocka_unit_test(test_fork__a_loader_is_dropped_or_begun_again_in_the_child),
+        cmocka_unit_test(test_fork__children_of_a_process_with_busy_threads_do_not_wait),
         cmocka_unit_test(test_fork__a_device_of_the_parent_is_refused_in_the_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

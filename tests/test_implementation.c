@@ -81,7 +81,7 @@ static bool refuses_a_wrong_name(void)
     return haul_tensor_check(
                haul_matmul(haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)), haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)))) &&
            haul_error_status() == HAUL_INVALID_ARGUMENT && strstr(haul_error_message(), "\"onedn\"") &&
-           strstr(haul_error_message(), "onednn, direct, tiles, cublaslt, cudnn") &&
+           strstr(haul_error_message(), "winograd, onednn, direct, tiles, cublaslt, cudnn") &&
            haul_operation_implementations(0, haul_cpu(), NULL, 0) == -1;
 }
 
@@ -164,8 +164,8 @@ static void test_implementation__can_be_left_out(void **state)
 {
     char err[4096];
     (void)state;
-    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", "onednn,direct", err, sizeof err));
-    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", ", direct, onednn,,", err, sizeof err));
+    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", "winograd,onednn,direct", err, sizeof err));
+    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", ", direct, onednn,,winograd", err, sizeof err));
     assert_true(in_child("leaves_out_products", "HAUL_WITHOUT", "kernel_tiles,tiles", err, sizeof err));
     assert_string_equal(err, "");
 }
@@ -189,7 +189,7 @@ static void test_implementation__lists_end_with_the_reference(void **state)
     assert_true(lists("haul_matmul", "tiles kernel_tiles kernel"));
     assert_true(lists("haul_linear", "tiles kernel_tiles kernel"));
     list_of("haul_conv2d", haul_cpu(), text, sizeof text);
-    assert_true(strcmp(text, "onednn direct kernel") == 0 || strcmp(text, "direct kernel") == 0);
+    assert_true(strcmp(text, "winograd onednn direct kernel") == 0 || strcmp(text, "winograd direct kernel") == 0);
     assert_true(lists("haul_conv2d_backward_weight", text));
     assert_true(lists("haul_softmax", "kernel"));
     assert_true(lists("haul_transpose", "view"));
@@ -228,7 +228,8 @@ static void test_implementation__choices_are_events(void **state)
     assert_string_equal(r.events[0].operation, "haul_conv2d");
     assert_string_equal(r.events[0].text, "direct");
     assert_string_equal(r.events[0].problem, "f32 [1,3,3,3] * [3,3,3,3]");
-    assert_non_null(strstr(r.events[0].refused, "onednn: "));
+    assert_non_null(strstr(r.events[0].refused, "winograd: with fewer than 16 channels"));
+    assert_non_null(strstr(r.events[0].refused, "; onednn: "));
     assert_string_equal(r.events[1].operation, "haul_linear");
     assert_string_equal(r.events[1].text, "tiles");
     assert_string_equal(r.events[1].problem, "f32 [40,50] x [50,40], relu");
@@ -250,7 +251,7 @@ static void test_implementation__new_choices_are_reported(void **state)
     (void)state;
     assert_true(in_child("chooses_twice", "HAUL_DEBUG", "dispatch", err, sizeof err));
     assert_int_equal(lines_of(err), 3);
-    assert_ptr_equal(strstr(err, "haul_conv2d on cpu, f32 [1,3,3,3] * [3,3,3,3]: direct (onednn: "), err);
+    assert_ptr_equal(strstr(err, "haul_conv2d on cpu, f32 [1,3,3,3] * [3,3,3,3]: direct (winograd: "), err);
     assert_non_null(strstr(err, "\nhaul_linear on cpu, f32 [40,50] x [50,40], relu: tiles\n"));
     assert_true(in_child("chooses_twice", "HAUL_DEBUG", "", err, sizeof err));
     assert_string_equal(err, "");

@@ -235,12 +235,13 @@ static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
     } forged[] = {
         {"haul.format", NULL, HAUL_FORMAT, "not a checkpoint of this version"},
         {"haul.format", "checkpoint 999", HAUL_FORMAT, "not a checkpoint of this version"},
-        {"haul.optimizers", "2", HAUL_INVALID_ARGUMENT, "written with 2 optimizers, and 1 are given"},
+        {"haul.optimizers", "2", HAUL_INVALID_ARGUMENT, "written with 2 optimizers, but 1 are given"},
         {"haul.optimizers", "", HAUL_FORMAT, "haul.optimizers is not a number"},
-        {"haul.optimizers.0", "adam", HAUL_INVALID_ARGUMENT, "written with the optimizer 'adam', this one is 'sgd'"},
+        {"haul.optimizers.0", "adam", HAUL_INVALID_ARGUMENT,
+         "written with the optimizer 'adam', but this one is 'sgd'"},
         {"haul.optimizers.0.steps", "x", HAUL_FORMAT, "haul.optimizers.0.steps is not a number"},
-        {"haul.schedules", "1", HAUL_INVALID_ARGUMENT, "written with 1 schedules, and 0 are given"},
-        {"haul.averages", "3", HAUL_INVALID_ARGUMENT, "written with 3 averages, and 0 are given"},
+        {"haul.schedules", "1", HAUL_INVALID_ARGUMENT, "written with 1 schedules, but 0 are given"},
+        {"haul.averages", "3", HAUL_INVALID_ARGUMENT, "written with 3 averages, but 0 are given"},
         {"haul.epoch", NULL, HAUL_FORMAT, "haul.epoch is not a number"},
         {"haul.epoch", "-1", HAUL_FORMAT, "haul.epoch is not a number"},
         {"haul.batch", "1e3", HAUL_FORMAT, "haul.batch is not a number"},
@@ -579,16 +580,16 @@ static void test_checkpoint__of_several_objects_wants_them_all(void **state)
 
     everything before = state_of_run(&other);
     assert_refused(haul_load_checkpoint("several.ckpt", other.net, other.trunk), HAUL_INVALID_ARGUMENT,
-                   "haul_load_checkpoint", "was written with 2 optimizers, and 1 are given");
+                   "haul_load_checkpoint", "was written with 2 optimizers, but 1 are given");
     assert_refused(haul_load_checkpoint("several.ckpt", other.net, other.head, .optimizers = &other.trunk,
                                         .optimizer_count = 1, .schedules = other.schedules, .schedule_count = 2,
                                         .averages = other.averages, .average_count = 2),
-                   HAUL_INVALID_ARGUMENT, "haul_load_checkpoint", "the optimizer 'adamw', this one is 'rmsprop'");
+                   HAUL_INVALID_ARGUMENT, "haul_load_checkpoint", "the optimizer 'adamw', but this one is 'rmsprop'");
     haul_schedule *turned[] = {other.schedules[1], other.schedules[0]};
     assert_refused(haul_load_checkpoint("several.ckpt", other.net, other.trunk, .optimizers = &other.head,
                                         .optimizer_count = 1, .schedules = turned, .schedule_count = 2,
                                         .averages = other.averages, .average_count = 2),
-                   HAUL_INVALID_ARGUMENT, "haul_load_checkpoint", "the schedule 'chain', this one is 'plateau'");
+                   HAUL_INVALID_ARGUMENT, "haul_load_checkpoint", "the schedule 'chain', but this one is 'plateau'");
     haul_average *same[] = {other.averages[1], other.averages[0]};
     assert_refused(haul_load_checkpoint("several.ckpt", other.net, other.trunk, .optimizers = &other.head,
                                         .optimizer_count = 1, .schedules = other.schedules, .schedule_count = 2,
@@ -615,7 +616,7 @@ static void test_checkpoint__of_the_format_before_is_read(void **state)
         haul_optimizer        *o = decoupled ? haul_adamw(net, 1) : haul_adam(net, 1, .weight_decay = 0.5);
         haul_optimizer        *sgd = haul_sgd(net, 1);
         assert_refused(haul_load_checkpoint(path, net, sgd), HAUL_INVALID_ARGUMENT, "haul_load_checkpoint",
-                       "written with the optimizer 'adam', this one is 'sgd'");
+                       "written with the optimizer 'adam', but this one is 'sgd'");
         haul_schedule *cosine = haul_schedule_cosine(o, 10);
         assert_refused(haul_load_checkpoint(path, net, o, .schedules = &cosine, .schedule_count = 1),
                        HAUL_INVALID_ARGUMENT, "haul_load_checkpoint", "written with 0 schedules");

@@ -249,9 +249,8 @@ static void test_memory__full_device_gives_the_cache_back_first(void **state)
     assert_int_equal(stats_of(device).reserved, 2 * KIB);
     assert_null(haul__storage_alloc(device, 3 * KIB, "c"));
     assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
-    assert_non_null(strstr(haul_error_message(),
-                           "out of memory on late:0: asked for 3.0 KiB, which the device does not "
-                           "have beside 2.0 KiB in use (by b 2.0 KiB)"));
+    assert_non_null(strstr(haul_error_message(), "out of memory on late:0: asked for 3.0 KiB, but the device has no "
+                                                 "room for it with 2.0 KiB in use (by b 2.0 KiB)"));
     assert_int_equal(stats_of(device).reserved, 2 * KIB);
     haul_error_clear();
     haul__object_release(b);

@@ -46,7 +46,7 @@ static void test_memory_format__refuses(void **state)
     assert_refused(haul_to_memory_format(HAUL_NONE, HAUL_CHANNELS_LAST), HAUL_INVALID_ARGUMENT, "HAUL_NONE");
     assert_refused(channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 4))), HAUL_SHAPE, "[N, C, H, W]");
     assert_refused(haul_to_memory_format(haul_ones(HAUL_F32, SHAPE), (haul_memory_format)7), HAUL_INVALID_ARGUMENT,
-                   "no memory format");
+                   "not a memory format");
     haul_scope_pop(scope);
 }
 

@@ -134,7 +134,7 @@ static void test_modules__wrong_calls_name_the_input(void **state)
     assert_failed(haul_call(haul_nn_relu(), x, x));
     assert_error(HAUL_INVALID_ARGUMENT, "2 inputs were given; the relu takes: x");
     assert_failed(haul_call(m, x, .mode = (haul_mode)7));
-    assert_error(HAUL_INVALID_ARGUMENT, "7 is no mode");
+    assert_error(HAUL_INVALID_ARGUMENT, "7 is not a mode");
     assert_failed(haul_call(haul_module_new("short", pair_forward), x));
     assert_error(HAUL_STATE, "set result 1, but it was made with 1: name all in .results");
     a = NULL;
@@ -302,6 +302,14 @@ static haul_status refuse(haul_module *module, haul_args *args, void *context)
     return HAUL_STATE;
 }
 
+static haul_status lose_result(haul_module *module, haul_args *args, void *context)
+{
+    (void)module;
+    (void)context;
+    args->y[0] = NULL;
+    return HAUL_OK;
+}
+
 static void test_modules__hooks_run_before_and_after(void **state)
 {
     int          calls = 0;
@@ -319,6 +327,10 @@ static void test_modules__hooks_run_before_and_after(void **state)
     assert_true(haul_module_add_hook(relu, .before = refuse) > 0);
     assert_failed(haul_call(m, vector(1, 1)));
     assert_error(HAUL_STATE, "a hook of the relu failed but recorded no error", "in layer '0'");
+    haul_module *lost = haul_nn_relu();
+    assert_true(haul_module_add_hook(lost, .after = lose_result) > 0);
+    assert_failed(haul_call(lost, haul_ones(HAUL_F32, HAUL_SHAPE(2))));
+    assert_error(HAUL_STATE, "a hook of the relu set the first result to NULL", "set a tensor");
     assert_int_equal(haul_module_add_hook(relu), 0);
     assert_error(HAUL_INVALID_ARGUMENT, "give .before, .after or both");
 }
@@ -354,7 +366,7 @@ static void test_modules__containers_hold_by_number_and_by_name(void **state)
     assert_valid(haul_module_parameter(dict, "down.1.weight"));
     assert_vector(haul_call(haul_module_child(dict, "up"), vector(-1, 2)), 0, 2);
     assert_failed(haul_call(list, vector(1, 2)));
-    assert_error(HAUL_STATE, "a list is not called itself; call its children");
+    assert_error(HAUL_STATE, "a list cannot be called; call its children");
     assert_null(haul_nn_dict((const haul_named_module[]){{"up", haul_nn_relu()}, {"up", haul_nn_relu()}}, 2));
     assert_error(HAUL_INVALID_ARGUMENT, "something named 'up' already");
     assert_null(haul_nn_list(NULL, 2));

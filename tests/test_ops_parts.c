@@ -172,12 +172,12 @@ static void test_parts__paddings_refuse(void **state)
                    "which has 4 elements; reflect padding takes at most 3");
     assert_refused(haul_pad(x, HAUL_PADS(0, 5), .mode = HAUL_PAD_CIRCULAR), HAUL_INVALID_ARGUMENT, "at most 4");
     assert_refused(haul_pad(x, HAUL_PADS(-1, 0), .mode = HAUL_PAD_CIRCULAR), HAUL_INVALID_ARGUMENT, "negative");
-    assert_refused(haul_pad(x, HAUL_PADS(-3, -2)), HAUL_INVALID_ARGUMENT, "take more away from axis 1");
-    assert_refused(haul_pad(x, HAUL_PADS(INT64_MIN, 0)), HAUL_INVALID_ARGUMENT, "take more away");
+    assert_refused(haul_pad(x, HAUL_PADS(-3, -2)), HAUL_INVALID_ARGUMENT, "remove more from axis 1");
+    assert_refused(haul_pad(x, HAUL_PADS(INT64_MIN, 0)), HAUL_INVALID_ARGUMENT, "remove more");
     assert_refused(haul_pad(x, HAUL_PADS(INT64_MAX, 0)), HAUL_SHAPE, "64 bits");
-    assert_refused(haul_pad(x, HAUL_PADS(INT64_MAX, INT64_MIN)), HAUL_INVALID_ARGUMENT, "take more away");
+    assert_refused(haul_pad(x, HAUL_PADS(INT64_MAX, INT64_MIN)), HAUL_INVALID_ARGUMENT, "remove more");
     assert_refused(haul_pad(whole, HAUL_PADS(1, 1), .value = 0.5), HAUL_INVALID_ARGUMENT, "0.5 is not a value of i32");
-    assert_refused(haul_pad(x, HAUL_PADS(1, 1), .mode = (haul_pad_mode)9), HAUL_INVALID_ARGUMENT, "mode 9");
+    assert_refused(haul_pad(x, HAUL_PADS(1, 1), .mode = (haul_pad_mode)9), HAUL_INVALID_ARGUMENT, "mode is 9");
     assert_refused(haul_pad_with(NULL), HAUL_INVALID_ARGUMENT, "options");
     haul_scope_pop(scope);
 }

@@ -189,7 +189,7 @@ static void test_optim_average__state_is_loaded_or_nothing_changes(void **state)
     assert_says("'1.bias' is");
     wrong[3].name = "2.bias";
     assert_int_equal(haul_average_load_state(b, wrong, 4, 8), HAUL_INVALID_ARGUMENT);
-    assert_says("'2.bias' is none of the averages");
+    assert_says("'2.bias' is not one of the averages");
     assert_int_equal(haul_average_load_state(b, mine, 4, -1), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     assert_int_equal(haul_average_tensors(b, its, 4), 4);

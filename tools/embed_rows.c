@@ -5,20 +5,29 @@
 
 #include "embed.h"
 
-/* What the macros of rows mean. In the text %1 is the name and %2 the formula. */
+/* What the macros of rows mean. In the text %1 is the name, %2 the formula and %3 the last arguments of pointwise1. */
 static const struct form {
     const char *macro;
     const char *dtypes; /* NULL: the second argument */
     const char *text;
 } forms[] = {
-    {"HAUL_UNARY", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2)\n"},
-    {"HAUL_UNARY2", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2)\n"},
-    {"HAUL_UNARY_TO_BOOL", NULL, "EXPAND(pointwise1, %1, U8, PUT_BOOL, T, A, LOAD, x, %2)\n"},
+    {"HAUL_UNARY", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
+    {"HAUL_UNARY2", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
+    {"HAUL_UNARY_TO_BOOL", NULL, "EXPAND(pointwise1, %1, U8, PUT_BOOL, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_BINARY", NULL,
-     "EXPAND(pointwise2, %1, T, STORE, %2)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2)\n"},
+     "EXPAND(pointwise2, %1, T, STORE, %2)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2, %3)\n"},
     {"HAUL_COMPARE", "ANY",
-     "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2)\n"},
+     "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2, %3)\n"},
 };
+
+/* Formulas with a faster one for an x that is not far. */
+static const struct {
+    const char *formula, *rest;
+} far_formulas[] = {{"M_SIN(x)", "TRIG_IS_FAR, SIN_OF_NEAR(x)"},
+                    {"M_COS(x)", "TRIG_IS_FAR, COS_OF_NEAR(x)"},
+                    {"M_EXP(x)", "EXP_IS_FAR, EXP_OF_NEAR(x)"},
+                    {"M_LOG(x)", "LOG_IS_FAR, LOG_OF_NORMAL(x, LIT(0.0))"},
+                    {"M_GELU(x)", "GELU_IS_FAR, GELU_OF_NEAR(x)"}};
 
 /* The dtypes of a row as a condition. */
 static const struct {
@@ -62,15 +71,26 @@ static const char *condition_of(const char *path, span dtypes)
     fail("%s: %.*s: expected ANY, NUMBER, NUMBER_WIDE, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
 }
 
+static void append_rest(buffer *text, span formula)
+{
+    for (size_t i = 0; i < sizeof far_formulas / sizeof far_formulas[0]; i++)
+        if (is(formula, far_formulas[i].formula)) {
+            append(text, far_formulas[i].rest, strlen(far_formulas[i].rest));
+            return;
+        }
+    append(text, "NEVER, ", 7);
+    append(text, formula.at, formula.size);
+}
+
 static void append_row(buffer *text, const char *form, span name, span formula)
 {
     for (; *form; form++) {
-        if (*form != '%') {
+        if (*form != '%')
             append(text, form, 1);
-            continue;
-        }
-        span s = *++form == '1' ? name : formula;
-        append(text, s.at, s.size);
+        else if (*++form == '3')
+            append_rest(text, formula);
+        else
+            append(text, *form == '1' ? name.at : formula.at, *form == '1' ? name.size : formula.size);
     }
 }
 

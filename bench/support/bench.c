@@ -209,11 +209,16 @@ static void serve(const bench_case *cases, int count)
         close_case(open);
 }
 
+static void print_row(const bench_case *c)
+{
+    printf("%s\t%s\t%.9g\t%s\t%s\n", c->name, c->unit, c->amount, c->peers ? c->peers : "", c->limit ? c->limit : "");
+}
+
 int bench_main(int argc, char **argv, const bench_case *cases, int count)
 {
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
         for (int i = 0; i < count; i++)
-            printf("%s\t%s\t%.9g\t%s\n", cases[i].name, cases[i].unit, cases[i].amount, cases[i].peers);
+            print_row(&cases[i]);
     } else if (argc == 2 && strcmp(argv[1], "--serve") == 0) {
         serve(cases, count);
     } else {

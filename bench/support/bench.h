@@ -2,7 +2,7 @@
  *
  * A program without arguments measures its cases and prints a line for each. tools/bench drives several programs at
  * once instead, ours and those of peers, in turns, so that what else the machine does falls on all of them alike:
- *   PROGRAM --list           NAME TAB UNIT TAB AMOUNT TAB PEERS, a line for each case
+ *   PROGRAM --list           NAME TAB UNIT TAB AMOUNT TAB PEERS TAB LIMIT, a line for each case
  *   PROGRAM --serve          for each name read, one measurement: "ok WALL CPU", seconds a run, or "out REASON"
  *   PROGRAM NAME ...         only cases whose names begin so
  *   PROGRAM --json [NAME ...]
@@ -20,7 +20,8 @@ struct bench_case {
     const char *name;
     const char *unit;   /* "GB/s": AMOUNT a run, divided by the time; "us", "ms", "ns": the time itself */
     double      amount; /* work in one run, in 1e9 units for GB/s and GF/s, 1e12 for TF/s */
-    const char *peers;  /* names with commas: "torch:NAME" is bench/peer.py's, "NAME" another case here */
+    const char *peers;  /* names with commas: "torch:NAME" is bench/peer.py's, "NAME" another case here; may be NULL */
+    const char *limit;  /* the case of bench/limits.c that shows how fast the machine can do it; may be NULL */
 
     /* Get ready, in a scope that is open until `close`; false, with a reason, leaves the case out. `run` does the work
      * so many times and waits for the end of it; false when an operation failed. */

@@ -1,8 +1,15 @@
-/* Reverse-mode differentiation.
+/* Gradients: reverse-mode automatic differentiation.
  *
- * A result that depends on a tensor that requires a gradient carries the graph that made it; the graph is freed with
- * the last tensor that needs it. It works on every device and across devices: a leaf's gradient is on the leaf's
- * device. */
+ *     haul_set_requires_grad(w, true);
+ *     haul_tensor *loss = haul_mse_loss(haul_matmul(x, w), y);
+ *     haul_backward(loss, HAUL_NONE);
+ *     haul_tensor *dw = haul_tensor_grad(w);
+ *
+ * A result that depends on a tensor that requires a gradient carries the graph that made it. The graph is freed with
+ * the last tensor that needs it. This works on every device and across devices: the gradient of a leaf is on the leaf's
+ * device.
+ *
+ * A leaf is a tensor that no operation made, such as a parameter. */
 #ifndef HAUL_AUTOGRAD_H
 #define HAUL_AUTOGRAD_H
 
@@ -12,29 +19,40 @@
 
 HAUL_BEGIN
 
-/* Make a leaf (a tensor no operation made) require a gradient; returns t. Only floating dtypes can. */
+/* Make a leaf require a gradient, or not. Returns t. Fails if t is not a leaf or has no floating dtype. */
 HAUL_API haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on);
-HAUL_API bool         haul_requires_grad(const haul_tensor *t); /* also of results; false on failure */
 
-/* The gradient accumulated in a leaf, as a fresh handle that shares its memory; HAUL_NONE when there is none yet, and
- * for results. A later haul_backward puts a new tensor in its place: handles taken before keep the old sum. */
+/* Does the tensor require a gradient, as a leaf or because it depends on one? False on failure. */
+HAUL_API bool haul_requires_grad(const haul_tensor *t);
+
+/* The gradient accumulated in a leaf, as a new handle that shares its memory. HAUL_NONE if there is none yet, and for
+ * tensors that are not leaves. A later haul_backward puts a new tensor in its place: handles taken before keep the old
+ * sum. */
 HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
-/* Replace it by a tensor of t's shape, dtype and device, whose memory is shared; HAUL_NONE removes it. */
+
+/* Replace the gradient of a leaf.
+ *
+ * - grad: of t's shape, dtype and device; its memory is shared. HAUL_NONE removes the gradient */
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
-/* Add d(y)/d(leaf) to the gradient of every leaf behind y. `seed` is the gradient of y itself, of y's shape, or
- * HAUL_NONE for one when y has a single element. Leaf gradients change only if the whole pass succeeds. The graph can
- * be used again. */
+/* Add d(y)/d(leaf) to the gradient of every leaf behind y. Leaf gradients change only if the whole pass succeeds. The
+ * graph can be used again. Fails with HAUL_GRAPH if y does not require a gradient.
+ *
+ * - seed: the gradient of y itself, of y's shape; HAUL_NONE means 1, for a y with a single element */
 HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
 
-/* The functional form, haul_grad(y, inputs, count, results, .create_graph = true): results[i] becomes
- * d(y)/d(inputs[i]), HAUL_NONE where y does not depend on it. Leaf gradients are not touched. On
- * failure each result is a failed tensor. */
+/* Compute gradients without touching those of leaves: results[i] becomes d(y)/d(inputs[i]), or HAUL_NONE if y does not
+ * depend on it. On failure each result is a failed tensor.
+ *
+ *     haul_tensor *inputs[] = {a, b}, *results[2];
+ *     haul_grad(y, inputs, 2, results, .create_graph = true);
+ *
+ * - inputs, count: the tensors to differentiate by, and their number */
 typedef struct HAUL__DESIGNATED haul_grad_options {
-    haul_tensor **results; /* `count` handles, which are written; positional */
+    haul_tensor **results; /* gets `count` tensors; positional */
     HAUL__GUARD
-    haul_tensor *seed;         /* the gradient of y; not given: one, for a y with a single element */
-    bool         create_graph; /* so that the results can be differentiated again */
+    haul_tensor *seed;         /* the gradient of y; default 1, for a y with a single element */
+    bool         create_graph; /* record the pass itself, so that the results can be differentiated again */
 } haul_grad_options;
 
 #define haul_grad(y, inputs, count, ...)                                                                               \
@@ -42,25 +60,30 @@ typedef struct HAUL__DESIGNATED haul_grad_options {
 HAUL_API haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count,
                                     const haul_grad_options *options);
 
-/* x without its history: shares the memory, requires no gradient. */
+/* x without its history: a view that shares the memory and requires no gradient. */
 HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 
-/* Whether operations on this thread record graphs; true unless set; restored when the scope is popped.
- * Returns the value before. */
+/* Do operations on the calling thread record graphs? True unless set; popping the scope restores it.
+ * haul_set_grad_enabled returns the value before. Switch recording off for evaluation: results then need no memory for
+ * gradients. */
 HAUL_API bool haul_set_grad_enabled(bool on);
 HAUL_API bool haul_grad_enabled(void);
 
-/* Compare the gradients of `f` at `inputs` with central differences. f takes `count` tensors and returns one of any
- * shape; inputs should be f64. OK when |analytic - numeric| <= atol + rtol * |numeric| for every element. */
+/* A function of tensors, for haul_grad_check: takes `count` tensors and returns one of any shape. */
 typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *context);
 
 typedef struct HAUL__DESIGNATED haul_grad_check_options {
-    void *context; /* handed to f; positional */
+    void *context; /* passed to `f`; positional */
     HAUL__GUARD
-    double step;         /* default 1e-6 */
-    double tolerance[2]; /* {atol, rtol}; default {1e-5, 1e-3}; {1e-5, HAUL_ZERO}: absolute only */
+    double step;         /* step of the differences; default 1e-6 */
+    double tolerance[2]; /* {atol, rtol}; default {1e-5, 1e-3}; {1e-5, HAUL_ZERO} is absolute only */
 } haul_grad_check_options;
 
+/* Compare the gradients of `f` at `inputs` with central differences: for testing gradients of your own. Returns HAUL_OK
+ * if |analytic - numeric| <= atol + rtol |numeric| for every element.
+ *
+ * - f: the function
+ * - inputs, count: leaves at which to compare; they should be f64 */
 #define haul_grad_check(f, inputs, count, ...)                                                                         \
     haul_grad_check_with(f, inputs, count, HAUL__OPTIONS(haul_grad_check_options, .context = __VA_ARGS__))
 HAUL_API haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, int count,

@@ -1,5 +1,8 @@
-/* Convolution, pooling and interpolation: operations as those of ops.h. x is [N, C, H, W], in the 1-d forms [N, C, L].
- */
+/* Convolution and pooling: windows that slide over pictures and sequences, and resizing.
+ *
+ * In the 2-d forms x is [N, C, H, W], a batch of N pictures with C channels; in the 1-d forms it is [N, C, L]. Pairs of
+ * sizes are {vertical, horizontal}. On the CPU convolutions run in oneDNN, if the library was built with it, or in
+ * kernels of the library; on NVIDIA GPUs in cuDNN, if that is installed. */
 #ifndef HAUL_CONV_H
 #define HAUL_CONV_H
 
@@ -12,30 +15,40 @@ HAUL_BEGIN
 typedef struct HAUL__DESIGNATED haul_conv2d_options {
     haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
     HAUL__GUARD
-    int64_t stride[2];   /* {vertical, horizontal}; default {1, 1} */
-    int64_t padding[2];  /* zeros around, {vertical, horizontal}; default none; {1, HAUL_ZERO} pads rows only */
-    int64_t dilation[2]; /* as stride */
-    int64_t groups;      /* default 1; C_in and C_out are multiples of it */
-    bool    relu;        /* as in haul_linear_options */
+    int64_t stride[2]; /* step of the window, {vertical, horizontal}; default {1, 1} */
+    /* zeros added on each side, {vertical, horizontal}; default none; {1, HAUL_ZERO} pads rows only */
+    int64_t padding[2];
+    int64_t dilation[2]; /* distance of the window's elements, {vertical, horizontal}; default {1, 1} */
+    int64_t groups; /* channels are split into so many groups, which do not mix; divides C_in and C_out; default 1 */
+    bool    relu; /* return max(result, 0), fused where supported; NaN may become 0, whereas haul_relu propagates it */
 } haul_conv2d_options;
 
-/* Cross-correlation with weight [C_out, C_in / groups, KH, KW]; the result has
- * floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns. It is channels-last where x or
- * the weight is, and where the device's library computes so. Dtypes promote; x or the weight has a floating one. */
+/* The convolution of neural networks, a cross-correlation: haul_conv2d(x, weight, bias, .padding = {1, 1}). The result
+ * is [N, C_out, H', W'], with floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns.
+ * Dtypes promote; x or the weight has a floating dtype.
+ *
+ * The result is channels-last if x or the weight is, and if the device's library computes that way.
+ *
+ * - x: [N, C_in, H, W]
+ * - weight: [C_out, C_in / groups, KH, KW] */
 #define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
-/* The same into `out`: haul_conv2d_into(out, x, weight, bias, .padding = {1, 1}). */
 #define haul_conv2d_into(out, x, weight, ...)                                                                          \
     haul_conv2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
                                            const haul_conv2d_options *options);
 
-/* The same in one dimension, with weight [C_out, C_in / groups, K]. */
+/* haul_conv2d in one dimension: haul_conv1d(x, weight, bias, .padding = 1).
+ *
+ * - x: [N, C_in, L]
+ * - weight: [C_out, C_in / groups, K] */
 typedef struct HAUL__DESIGNATED haul_conv1d_options {
     haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
     HAUL__GUARD
-    int64_t stride, padding, dilation, groups; /* defaults 1, 0, 1, 1 */
-    bool    relu;                              /* as in haul_linear_options */
+    /* stride: step of the window; default 1. padding: zeros added at each end; default 0. dilation: distance of the
+     * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
+    int64_t stride, padding, dilation, groups;
+    bool    relu; /* return max(result, 0), fused where supported */
 } haul_conv1d_options;
 #define haul_conv1d(x, weight, ...) haul_conv1d_with(x, weight, HAUL__OPTIONS(haul_conv1d_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, haul_tensor *weight, const haul_conv1d_options *options);
@@ -47,29 +60,41 @@ HAUL_API haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, hau
 typedef struct HAUL__DESIGNATED haul_conv_transpose2d_options {
     haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
     HAUL__GUARD
-    int64_t stride[2], padding[2]; /* of the convolution, as in haul_conv2d: strides spread, padding takes away */
-    int64_t output_padding[2];     /* rows and columns more at the end; less than the stride; default none */
-    int64_t dilation[2], groups;   /* as in haul_conv2d */
+    /* stride: spreads the elements of x; default {1, 1}. padding: rows and columns removed on each side; default none
+     */
+    int64_t stride[2], padding[2];
+    int64_t output_padding[2]; /* rows and columns added at the end; less than the stride; default none */
+    /* dilation: distance of the window's elements; default {1, 1}. groups: groups of channels that do not mix; default
+     * 1 */
+    int64_t dilation[2], groups;
 } haul_conv_transpose2d_options;
 
-/* The gradient of haul_conv2d with respect to its input, with a bias: weight is [C_in, C_out / groups, KH, KW], and the
+/* Transposed convolution, the gradient of haul_conv2d with respect to its input, with a bias. It enlarges pictures. The
  * result has (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1 rows and columns (Dumoulin,
- * Visin 2016). Formats and dtypes are as in haul_conv2d. */
+ * Visin 2016). Memory formats and dtypes are those of haul_conv2d.
+ *
+ * - x: [N, C_in, H, W]
+ * - weight: [C_in, C_out / groups, KH, KW] */
 #define haul_conv_transpose2d(x, weight, ...)                                                                          \
     haul_conv_transpose2d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, haul_tensor *weight,
                                                  const haul_conv_transpose2d_options *options);
-/* The same into `out`: haul_conv_transpose2d_into(out, x, weight, bias, .stride = {2, 2}). */
 #define haul_conv_transpose2d_into(out, x, weight, ...)                                                                \
     haul_conv_transpose2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
 HAUL_API haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
                                                      const haul_conv_transpose2d_options *options);
 
-/* The same in one dimension, with weight [C_in, C_out / groups, K]. */
+/* haul_conv_transpose2d in one dimension.
+ *
+ * - x: [N, C_in, L]
+ * - weight: [C_in, C_out / groups, K] */
 typedef struct HAUL__DESIGNATED haul_conv_transpose1d_options {
     haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
     HAUL__GUARD
-    int64_t stride, padding, output_padding, dilation, groups; /* defaults 1, 0, 0, 1, 1 */
+    /* stride: spreads the elements of x; default 1. padding: elements removed at each end; default 0. output_padding:
+     * elements added at the end; less than the stride; default 0. dilation: distance of the window's elements; default
+     * 1. groups: groups of channels that do not mix; default 1 */
+    int64_t stride, padding, output_padding, dilation, groups;
 } haul_conv_transpose1d_options;
 #define haul_conv_transpose1d(x, weight, ...)                                                                          \
     haul_conv_transpose1d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose1d_options, .bias = __VA_ARGS__))
@@ -81,21 +106,23 @@ HAUL_API haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tens
                                                      const haul_conv_transpose1d_options *options);
 
 typedef struct HAUL__DESIGNATED haul_pool2d_options {
-    int64_t size; /* of a square window, else its height; positional */
+    int64_t size; /* size of a square window, or its height if .size_w is given; positional */
     HAUL__GUARD
-    int64_t size_w;          /* width of a window that is not square */
-    int64_t stride[2];       /* {vertical, horizontal}; default the window's size */
-    int64_t padding[2];      /* at most half the window; default none; {1, HAUL_ZERO} pads rows only */
-    bool    exclude_padding; /* average only: divide by the elements inside x */
+    int64_t size_w;    /* width of a window that is not square; default the height */
+    int64_t stride[2]; /* step of the window, {vertical, horizontal}; default the window's size */
+    /* rows and columns added on each side, at most half the window; default none; {1, HAUL_ZERO} pads rows only */
+    int64_t padding[2];
+    bool    exclude_padding; /* haul_avg_pool2d only: divide by the number of elements inside x */
 } haul_pool2d_options;
 
-/* The largest element, or the mean, of windows of x, which has a floating dtype; the result has
- * floor((size + 2 padding - window) / stride) + 1 rows and columns. Padding is never the largest; in a mean it is 0. */
+/* The largest element, or the mean, of each window of x: haul_max_pool2d(x, 2). The result has floor((size + 2
+ * padding - window) / stride) + 1 rows and columns. Padding is never the largest element; in a mean it counts as 0.
+ *
+ * - x: [N, C, H, W] of a floating dtype */
 #define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 #define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
-/* The same into `out`: haul_max_pool2d_into(out, x, 2, .stride = {2, 2}). */
 #define haul_max_pool2d_into(out, x, ...)                                                                              \
     haul_max_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 #define haul_avg_pool2d_into(out, x, ...)                                                                              \
@@ -103,12 +130,16 @@ HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_opt
 HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
-/* The same in one dimension. */
+/* haul_max_pool2d and haul_avg_pool2d in one dimension.
+ *
+ * - x: [N, C, L] of a floating dtype */
 typedef struct HAUL__DESIGNATED haul_pool1d_options {
-    int64_t size; /* of the window; positional */
+    int64_t size; /* size of the window; positional */
     HAUL__GUARD
-    int64_t stride, padding; /* as in haul_pool2d_options */
-    bool    exclude_padding;
+    /* stride: step of the window; default the window's size. padding: elements added at each end, at most half the
+     * window; default 0 */
+    int64_t stride, padding;
+    bool    exclude_padding; /* haul_avg_pool1d only: divide by the number of elements inside x */
 } haul_pool1d_options;
 #define haul_max_pool1d(x, ...) haul_max_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
 #define haul_avg_pool1d(x, ...) haul_avg_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
@@ -121,32 +152,43 @@ HAUL_API haul_tensor *haul_avg_pool1d_with(haul_tensor *x, const haul_pool1d_opt
 HAUL_API haul_status haul_max_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
 HAUL_API haul_status haul_avg_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
 
-/* Pooling to `height` x `width`, whatever x's size: row i of the result is of x's rows floor(i H / height) to
- * ceil((i + 1) H / height) - 1, and so are columns. */
+/* Pooling to [N, C, height, width], whatever the size of x. Row i of the result is made from rows floor(i H / height)
+ * to ceil((i + 1) H / height) - 1 of x, and columns likewise.
+ *
+ * - x: [N, C, H, W] of a floating dtype */
 HAUL_API haul_tensor *haul_adaptive_max_pool2d(haul_tensor *x, int64_t height, int64_t width);
 HAUL_API haul_tensor *haul_adaptive_avg_pool2d(haul_tensor *x, int64_t height, int64_t width);
 HAUL_API haul_status  haul_adaptive_max_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
 HAUL_API haul_status  haul_adaptive_avg_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
 
+/* How haul_interpolate computes elements between those of x.
+ *
+ * - HAUL_NEAREST: the nearest element
+ * - HAUL_BILINEAR: the weighted mean of the four neighbours */
 typedef enum haul_interpolation { HAUL_NEAREST, HAUL_BILINEAR } haul_interpolation;
 
-/* haul_interpolate(x, .scale = {2, 2}), haul_interpolate(x, .size = {32, 32}, .mode = HAUL_BILINEAR): x, which has a
- * floating dtype, with planes of another size; one of size and scale is given. With n elements of an axis of x, m of
- * the result and r = n / m, or 1 / scale if scale is given, element i comes from x's element
- *   floor(i r), at most n - 1              (HAUL_NEAREST);
- *   (i + 1/2) r - 1/2, at least 0          (HAUL_BILINEAR), as a mean of the neighbours in both directions;
- *   i (n - 1) / (m - 1)                    (HAUL_BILINEAR with align_corners). */
+/* x with planes of another size. Give either .size or .scale:
+ *
+ *     haul_tensor *larger = haul_interpolate(x, .scale = {2, 2});
+ *     haul_tensor *exact = haul_interpolate(x, .size = {32, 32}, .mode = HAUL_BILINEAR);
+ *
+ * For n elements along an axis of x, m of the result and r = n / m, or 1 / scale if .scale is given, element i of the
+ * result comes from this position of x:
+ *
+ * - `HAUL_NEAREST`: floor(i r), at most n - 1
+ * - `HAUL_BILINEAR`: (i + 1/2) r - 1/2, at least 0
+ * - `HAUL_BILINEAR` with .align_corners: i (n - 1) / (m - 1) */
 typedef struct HAUL__DESIGNATED haul_interpolate_options {
-    haul_tensor *x; /* positional */
+    haul_tensor *x; /* [N, C, H, W] of a floating dtype; positional */
     HAUL__GUARD
     int64_t            size[2];  /* {rows, columns} of the result */
     double             scale[2]; /* the result has floor(rows scale[0]) rows and floor(columns scale[1]) columns */
-    haul_interpolation mode;     /* default HAUL_NEAREST */
-    bool               align_corners;
+    haul_interpolation mode;     /* how to interpolate; default HAUL_NEAREST */
+    /* HAUL_BILINEAR only: the corner elements of x and of the result are at the same positions */
+    bool align_corners;
 } haul_interpolate_options;
 #define haul_interpolate(...) haul_interpolate_with(HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *options);
-/* The same into `out`: haul_interpolate_into(out, x, .size = {32, 32}). */
 #define haul_interpolate_into(out, ...)                                                                                \
     haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
 HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);

@@ -1,4 +1,6 @@
-/* Element types. */
+/* Dtypes: the types of elements.
+ *
+ * A dtype is written HAUL_F32 in C, "f32" in texts and messages. */
 #ifndef HAUL_DTYPE_H
 #define HAUL_DTYPE_H
 
@@ -6,7 +8,8 @@
 
 HAUL_BEGIN
 
-/* X(NAME, text, bits, kind): kind is b (bool), u (unsigned), i (signed), f (floating). The order is fixed. */
+/* X(NAME, text, bits, kind) for each dtype: its name without HAUL_, the text of haul_dtype_name, the size in bits, and
+ * its kind: b (bool), u (unsigned integer), i (signed integer) or f (floating). The order never changes. */
 #define HAUL_DTYPE_LIST(X)                                                                                             \
     X(BOOL, bool, 8, 'b')                                                                                              \
     X(U8, u8, 8, 'u')                                                                                                  \
@@ -19,11 +22,24 @@ HAUL_BEGIN
     X(F32, f32, 32, 'f')                                                                                               \
     X(F64, f64, 64, 'f')
 
-/* HAUL_DTYPE_NONE (0) means "not given" in options.
+/* The type of a tensor's elements.
  *
- * F16 is IEEE 754's binary16, BF16 the upper half of an F32; host memory holds their elements as uint16_t. They are
- * stored so and computed with in f32: an operation reads its operands exactly, computes and adds up in f32, and rounds
- * its result once, to the nearest, ties to even. */
+ * HAUL_F16 is IEEE 754's binary16; HAUL_BF16 is the upper half of an HAUL_F32. Host memory holds their elements as
+ * uint16_t. Operations read f16 and bf16 operands exactly, compute and sum in f32, and round the result once, to
+ * nearest, ties to even.
+ *
+ * - HAUL_DTYPE_NONE: no dtype: an option that is omitted, or the result of a failure
+ * - HAUL_BOOL: one byte, 0 or 1
+ * - HAUL_U8: unsigned, 8 bits
+ * - HAUL_I8: signed, 8 bits
+ * - HAUL_I16: signed, 16 bits
+ * - HAUL_I32: signed, 32 bits
+ * - HAUL_I64: signed, 64 bits
+ * - HAUL_F16: floating, 16 bits, with 11 bits of precision
+ * - HAUL_BF16: floating, 16 bits, with 8 bits of precision and the range of f32
+ * - HAUL_F32: floating, 32 bits; the default of most functions
+ * - HAUL_F64: floating, 64 bits
+ * - HAUL_DTYPE_END: one more than the last dtype; a size for tables */
 typedef enum haul_dtype {
     HAUL_DTYPE_NONE = 0,
 #define X(NAME, text, bits, kind) HAUL_##NAME,
@@ -32,14 +48,22 @@ typedef enum haul_dtype {
         HAUL_DTYPE_END
 } haul_dtype;
 
-HAUL_API const char *haul_dtype_name(haul_dtype dtype);  /* "f32"; "none" or "invalid" */
-HAUL_API haul_dtype  haul_dtype_parse(const char *name); /* HAUL_DTYPE_NONE if unknown; also "float32", "int64" ... */
-HAUL_API int         haul_dtype_bits(haul_dtype dtype);  /* 0 if invalid */
-HAUL_API bool        haul_dtype_is_float(haul_dtype dtype);
-HAUL_API bool        haul_dtype_is_integer(haul_dtype dtype); /* u8, i8 ... i64; not bool */
+/* The name of a dtype, "f32". "none" for HAUL_DTYPE_NONE, "invalid" for any other number. The text lives as long as the
+ * process. */
+HAUL_API const char *haul_dtype_name(haul_dtype dtype);
 
-/* The dtype in which an operation on both computes: the array-API standard's table, completed where it leaves mixes of
- * integers and floats open as PyTorch does (the float wins); u8 with i8 is i16. */
+/* The dtype of a name, "f32" or "float32". Returns HAUL_DTYPE_NONE if the name is unknown, without recording an error.
+ */
+HAUL_API haul_dtype haul_dtype_parse(const char *name);
+
+HAUL_API int  haul_dtype_bits(haul_dtype dtype);       /* the size of an element in bits; 0 if the dtype is invalid */
+HAUL_API bool haul_dtype_is_float(haul_dtype dtype);   /* is it f16, bf16, f32 or f64? */
+HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* is it u8, i8, i16, i32 or i64? bool is not */
+
+/* The dtype to which two operands are converted before an operation combines them. The table is that of the Python
+ * array API standard. Where the standard leaves a mix of integer and floating dtypes open, the floating dtype wins, as
+ * in PyTorch; u8 with i8 gives i16, and f16 with bf16 gives f32. Returns HAUL_DTYPE_NONE if an argument is not a dtype.
+ */
 HAUL_API haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b);
 
 HAUL_END

@@ -1,4 +1,14 @@
-/* Errors: each thread has one record, of its last failure since the record was cleared. Success does not clear it. */
+/* Errors: what failed, and why.
+ *
+ * Each thread has one error record: the last failure since the record was cleared. Success does not clear it. So a
+ * program can make many calls and check once:
+ *
+ *     haul_error_clear();
+ *     haul_tensor *y = haul_softmax(haul_matmul(a, b), -1);
+ *     if (haul_error_status())
+ *         fprintf(stderr, "%s\n", haul_error_message());
+ *
+ * The library never prints, exits or aborts because of an error. */
 #ifndef HAUL_ERROR_H
 #define HAUL_ERROR_H
 
@@ -6,7 +16,8 @@
 
 HAUL_BEGIN
 
-/* X(name, value, text): the codes, their fixed numbers and what haul_status_name answers. */
+/* X(name, value, text) for each status code: its name without HAUL_, its number, which never changes, and the text of
+ * haul_status_name. */
 #define HAUL_STATUS_LIST(X)                                                                                            \
     X(OK, 0, "ok")                                                                                                     \
     X(INVALID_ARGUMENT, 1, "invalid argument")                                                                         \
@@ -24,28 +35,53 @@ HAUL_BEGIN
     X(INTERRUPTED, 13, "interrupted")                                                                                  \
     X(END_OF_DATA, 14, "end of the data")
 
+/* What went wrong.
+ *
+ * - HAUL_OK: success; always 0
+ * - HAUL_INVALID_ARGUMENT: an argument is wrong: NULL, out of range, an unknown name, an index out of range
+ * - HAUL_SHAPE: the shapes of the operands do not fit each other or the operation
+ * - HAUL_DTYPE: the operation does not accept this dtype
+ * - HAUL_DEVICE: the device is unknown, or cannot be opened on this machine
+ * - HAUL_PLACEMENT: the operands are on different devices (placement.h)
+ * - HAUL_OUT_OF_MEMORY: the device or the host has no memory left, or a limit was reached (memory.h)
+ * - HAUL_UNSUPPORTED: this build, device or file format cannot do it
+ * - HAUL_IO: the system failed to open, read or write a file
+ * - HAUL_FORMAT: a file is malformed; the message names the file and the place
+ * - HAUL_STATE: the call is correct but not possible now, for instance on an object that has ended
+ * - HAUL_GRAPH: no gradient can be computed
+ * - HAUL_BACKEND: a driver or a vendor's library reported a fault
+ * - HAUL_INTERRUPTED: a function of the program ended the work early; the library itself never reports it
+ * - HAUL_END_OF_DATA: past the last example of a dataset */
 typedef enum haul_status {
 #define X(name, value, text) HAUL_##name = value,
     HAUL_STATUS_LIST(X)
 #undef X
 } haul_status;
 
-/* The calling thread's error: code, one line of text (never NULL; "" when there is none), the operation that failed
- * and the argument it is about ("" when it is about none). The texts stay valid until the next failure or clear. */
+/* The calling thread's last error: its code, HAUL_OK if there is none; one line of text; the operation that failed,
+ * such as "haul_matmul"; and the argument that is wrong, such as "weight". The texts are never NULL, but "" where there
+ * is nothing to say. They are valid until the thread's next failure or haul_error_clear. */
 HAUL_API haul_status haul_error_status(void);
 HAUL_API const char *haul_error_message(void);
 HAUL_API const char *haul_error_operation(void);
 HAUL_API const char *haul_error_argument(void);
-HAUL_API void        haul_error_clear(void);
 
-/* Record an error of one's own, as a forward function or a dataset's `read` does before it returns NULL or a status:
- * it replaces the last one; its message is "operation: " and the formatted text. operation, argument and format may be
- * NULL.
- * Returns `status`; HAUL_OK and unknown codes become HAUL_INVALID_ARGUMENT. */
+/* Forget the calling thread's last error: the status is HAUL_OK again and the texts are "". */
+HAUL_API void haul_error_clear(void);
+
+/* Record an error, replacing the last one. For functions of your own that the library calls: a dataset's `read`, or a
+ * custom operation. haul_tensor_fail does the same for functions that return a tensor.
+ *
+ * The message is "operation: " followed by the formatted text. Returns `status`; HAUL_OK and unknown codes become
+ * HAUL_INVALID_ARGUMENT.
+ *
+ * - operation: the function that fails, or NULL
+ * - argument: the argument that is wrong, or NULL
+ * - format: a format of printf for the arguments behind it, or NULL */
 HAUL_API haul_status haul_error_set(haul_status status, const char *operation, const char *argument, const char *format,
                                     ...) HAUL_PRINTF(4, 5);
 
-/* A few words for a code, "shapes do not fit"; "unknown status" for anything else. */
+/* A few words for a status code: "shapes do not fit". "unknown status" for any other number. */
 HAUL_API const char *haul_status_name(haul_status status);
 
 HAUL_END

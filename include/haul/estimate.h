@@ -1,9 +1,9 @@
 /* Estimates: what a part of a program costs, before anything is allocated or computed.
  *
- * haul_estimate calls a function in a dry run: every operation checks its operands and describes its results as always,
- * but tensors get no memory, no command reaches a device and nothing is copied. Instead all of that is counted. A dry
- * run takes the same way through the library as a real one, so temporaries, casts, scratch memory and the sizes of the
- * allocator's blocks are in the figures.
+ * haul_estimate calls a function in a dry run. Every operation checks its operands and describes its results as always,
+ * but tensors get no memory, no command reaches a device, and nothing is copied. All of that is counted instead. A dry
+ * run takes the same path through the library as a real one, so the figures include temporaries, casts, workspaces and
+ * the sizes of the allocator's blocks.
  *
  *     static haul_status step(void *context)
  *     {
@@ -12,15 +12,14 @@
  *         haul_optimizer *adam = haul_adam(net, 0.001);
  *         haul_tensor    *x = haul_empty(HAUL_F32, HAUL_SHAPE(128, 3, 32, 32));
  *         haul_tensor    *y = haul_empty(HAUL_I64, HAUL_SHAPE(128));
- *         haul_status status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+ *         haul_status     status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
  *         return status ? status : haul_optimizer_step(adam);
  *     }
  *
  *     haul_estimate_result r;
  *     if (!haul_estimate(step, NULL, &r))
  *         printf("%.3g flops, %lld bytes at the peak\n", r.flops, (long long)r.devices[0].peak_bytes);
- *     haul_estimate_free(&r);
- */
+ *     haul_estimate_free(&r); */
 #ifndef HAUL_ESTIMATE_H
 #define HAUL_ESTIMATE_H
 
@@ -32,52 +31,52 @@
 
 HAUL_BEGIN
 
-/* One call of an operation. Views cost nothing and are listed too; an operation that is written in others, such as
+/* One call of an operation. Views cost nothing and are listed, too. An operation that is composed of others, such as
  * haul_bce_with_logits, appears as these. */
 typedef struct haul_estimate_operation {
-    const char *name; /* "haul_conv2d"; lives as long as the process */
-    char module[80];  /* the path of the module under way, "layer1.0.conv1"; "" outside of modules and in gradients */
-    haul_device *device;
-    haul_dtype   dtype; /* of the first result; of the first operand where there are only operands that are written */
-    haul_shape   shape; /* its shape */
-    double       flops; /* floating point operations; a multiplication and an addition count as two */
-    int64_t      bytes; /* read and written, each operand and result once */
+    const char *name;    /* "haul_conv2d"; lives as long as the process */
+    char module[80];     /* path of the module being called, "layer1.0.conv1"; "" outside of modules and in gradients */
+    haul_device *device; /* the device */
+    haul_dtype   dtype;  /* the dtype of the first result, or of the first operand if operands are only written */
+    haul_shape   shape;  /* the shape of the same tensor */
+    double       flops;  /* floating point operations; a multiplication and an addition count as two */
+    int64_t      bytes;  /* bytes read and written, each operand and result once */
 } haul_estimate_operation;
 
-/* Memory of a device that the function touched, in bytes of allocated blocks, as haul_memory_stats.allocated counts. */
+/* Memory of a device that the function used, in bytes of allocated blocks, as haul_memory_stats.allocated counts. */
 typedef struct haul_estimate_device {
-    haul_device *device;
-    int64_t      start_bytes;       /* when the function began: what exists already */
-    int64_t      peak_bytes;        /* the most at any time, start_bytes included */
-    int64_t      pinned_peak_bytes; /* of host memory pinned for the device, which is not in peak_bytes */
+    haul_device *device;            /* the device */
+    int64_t      start_bytes;       /* memory in use when the function began */
+    int64_t      peak_bytes;        /* highest use, start_bytes included */
+    int64_t      pinned_peak_bytes; /* highest use of host memory pinned for the device; not part of peak_bytes */
 } haul_estimate_device;
 
-/* haul_estimate fills it; haul_estimate_free frees what it holds. */
+/* The result of haul_estimate. The caller must free it with haul_estimate_free. */
 typedef struct haul_estimate_result {
-    double                   flops;         /* of all operations */
-    int64_t                  bytes_touched; /* by all operations: the sum of their bytes */
-    haul_transfer_stats      moved;         /* over links between devices */
-    int                      device_count;
-    haul_estimate_device    *devices; /* in the order in which the process first used them */
-    int64_t                  operation_count;
-    haul_estimate_operation *operations; /* in the order of the calls */
+    double                   flops;           /* floating point operations of all operations */
+    int64_t                  bytes_touched;   /* bytes read and written by all operations */
+    haul_transfer_stats      moved;           /* bytes and copies over links between devices */
+    int                      device_count;    /* the number of `devices` */
+    haul_estimate_device    *devices;         /* the devices, in the order in which the process first used them */
+    int64_t                  operation_count; /* the number of `operations` */
+    haul_estimate_operation *operations;      /* the operations, in the order of the calls */
 } haul_estimate_result;
 
-/* HAUL_OK, or what went wrong in the function. */
+/* The function that haul_estimate calls. Returns HAUL_OK or its error. */
 typedef haul_status haul_estimate_function(void *context);
 
-/* Call `function(context)` in a dry run and report what it would cost. Returns what the function returns; where that is
- * not HAUL_OK, *out is empty.
+/* Call function(context) in a dry run and report what it would cost. Returns what the function returns; if that is not
+ * HAUL_OK, *out is empty.
  *
- *   - The function runs in a scope of its own, on this thread. What other threads do is real, and is not counted.
- *   - Values do not exist: haul_item, haul_read, haul_print, haul_map and the functions that save or load files fail
- *     with HAUL_STATE. A program that decides by values cannot be estimated beyond that point.
- *   - Tensors that exist can be used. Their contents stay as they are, and afterwards so do gradients, the state of
- *     optimizers and loss scalers, and the random numbers to come. Modules that exist cannot be moved.
- *   - A loader must be made in the function. It gives batches of the right shapes and reads no examples.
- *   - A tensor made in the function has no data. An operation that uses it outside of dry runs fails with HAUL_STATE.
- *   - Within the function haul_estimate can be called again: that counts a part, which the whole includes. So a program
- *     can make some steps before the one that is measured. */
+ * - The function runs in a scope of its own, on the calling thread. What other threads do is real, and is not counted.
+ * - Values do not exist: haul_item, haul_read, haul_print, haul_map and the functions that save or load files fail with
+ *   HAUL_STATE. A program that decides by values cannot be estimated beyond that point.
+ * - Tensors that exist can be used. Their elements stay as they are; so do gradients, the state of optimizers and loss
+ *   scalers, and the random numbers to come. Modules that exist cannot be moved.
+ * - A loader must be made in the function. It gives batches of the right shapes and reads no examples.
+ * - A tensor made in the function has no data. An operation that uses it outside of dry runs fails with HAUL_STATE.
+ * - The function can call haul_estimate itself: that counts a part, which the whole includes. So a program can make
+ *   some steps before the one that it measures. */
 HAUL_API haul_status haul_estimate(haul_estimate_function *function, void *context, haul_estimate_result *out);
 
 /* Free what the result holds; it is empty afterwards. NULL and empty results are ignored. */

@@ -1,5 +1,7 @@
-/* Kernels of your own: one text for the CPU, OpenCL and CUDA. For C files that define kernels; haul.h does not include
- * it, because its words are short names without a prefix.
+/* Custom kernels: one text for the CPU, OpenCL and CUDA.
+ *
+ * For C files that define kernels. haul.h does not include this header, because its words are short names without a
+ * prefix.
  *
  *     HAUL_KERNEL2(my_swish, T, y, const T, x, {
  *         const A beta = NUMBER(0);
@@ -9,44 +11,20 @@
  *         }
  *     });
  *
- * HAUL_KERNELn(name, type, buffer, ... n times, { text }), n from 2 to 6, defines `static const haul_kernel name`, for
- * .kernel of a descriptor (custom.h). Buffers are the operation's results and then its operands, row-major and without
- * gaps. The text is compiled by the program's compiler for each floating dtype, and kept as a string, which the
- * compilers of OpenCL and CUDA get at run time. Their message is in the error of a call if it does not compile there.
- * The text is C in the subset that all of them read: no library calls, no doubles but F64, no recursion, no function
- * pointers, no preprocessor directives, and no macros of the program's, which those compilers do not see. */
+ * The program's compiler compiles the text for each floating dtype. The text is also kept as a string, which the
+ * compilers of OpenCL and CUDA get at run time. If it does not compile there, their message is in the error of the
+ * call.
+ *
+ * The text is C in the subset that all of these compilers read. Not allowed are library calls, doubles other than F64,
+ * recursion, function pointers, preprocessor directives, and macros of the program, which the other compilers do not
+ * see.
+ *
+ * The program's compiler makes the CPU's form, so its flags decide the speed there. The library's own kernels are
+ * compiled with `-O3 -fno-math-errno -fno-trapping-math`, without which compilers do not vectorise loops over M_EXP and
+ * others, and with `-ffp-contract=off -march=x86-64-v3`, or `x86-64-v4` for CPUs with AVX-512. Without `-march`, M_EXP
+ * and others call a function for each fused multiply-add and are slow. With `-ffp-contract=off` and without
+ * `-ffast-math`, results have the same bits as on other devices. */
 // clang-format off
-/* Words of kernel text:
- *
- *   T, A, ACC           the type of an element; the type to compute in, and that of sums: F32 for f16, bf16 and f32, F64
- *                       for f64
- *   LOAD(x, i)          element i of a buffer of T, as an A
- *   STORE(y, i, v)      set it, rounded once; a statement
- *   LIT(0.5)            a literal of type A
- *   NUMBER(k), SIZE(k)  number k, an A, and size k, an I64, as the descriptor's function `launch` gave them
- *   GIVEN(x)            is the optional operand x there? Its buffer must not be read where it is not
- *   FOR_ITEMS(i) { }    runs over the work items that are this call's. Each item is done once, by one thread, in any
- *                       order: it writes elements that no other item writes, and reads none that another one writes
- *   U8, I8 ... I64, F32, F64, GLOBAL (before pointers to elements: GLOBAL const T *row = x + i * n)
- *   M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR M_CEIL
- *   M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV, functions of A: in f32 exp, log, tanh, erf and what is made of
- *                       them give the same bits on every device
- *
- * A kernel whose items are rows runs over them with FOR_ROWS, and says what its SUM_LANES lanes do: on CUDA each is a
- * thread, elsewhere a loop, and sums are the same.
- *
- *   FOR_ROWS(i) { }     FOR_ITEMS for such a kernel
- *   EACH_OF_ROW(j, n) { }       runs over the elements of a row, in any order
- *   LANE_VALUES(A, s)           declares a value for each lane: OF_LANE(s, l)
- *   EACH_LANE(l, n) { }         runs over lanes below n <= SUM_LANES
- *   LANE_TREE(A, s, SUM_OF)     adds up all lanes' values, in pairs; M_MAX and M_MIN in the place of SUM_OF work too.
- *                               OF_FIRST_LANE(s) is the result then
- *   IS_FIRST_LANE               around what is done once for a row
- *
- * The program's compiler makes the CPU's form, so its flags decide the speed there. The library's own kernels have -O3
- * -fno-math-errno -fno-trapping-math, without which compilers leave loops over M_EXP and others unvectorised, and
- * -march=x86-64-v3 -ffp-contract=off for processors with AVX2. With -ffp-contract=off and without -ffast-math, bits are
- * those of other devices. */
 #ifndef HAUL_KERNEL_H
 #define HAUL_KERNEL_H
 
@@ -60,7 +38,7 @@
 
 /* ---- the library's own texts, once with A as F32 and once as F64 ---- */
 
-/* Names that have both forms; what HAUL__FORM gives changes on the way. */
+/* Names with a form for f32 and one for f64, which HAUL__FORM selects. It is defined anew below. */
 #define HAUL__FORM(name) haul__f32_##name
 #define T                HAUL__FORM(T)
 #define A                HAUL__FORM(A)
@@ -77,6 +55,21 @@
 #define M_LOG            HAUL__FORM(M_LOG)
 #define M_TANH           HAUL__FORM(M_TANH)
 #define M_ERF            HAUL__FORM(M_ERF)
+#define M_SIN            HAUL__FORM(M_SIN)
+#define M_COS            HAUL__FORM(M_COS)
+#define M_SILU           HAUL__FORM(M_SILU)
+#define EXP_NEAR         HAUL__FORM(EXP_NEAR)
+#define EXP_BELOW        HAUL__FORM(EXP_BELOW)
+#define EXP_OF_NEAR      HAUL__FORM(EXP_OF_NEAR)
+#define LOG_NEAR         HAUL__FORM(LOG_NEAR)
+#define LOG_OF_NORMAL    HAUL__FORM(LOG_OF_NORMAL)
+#define LOG1P_UNIT       HAUL__FORM(LOG1P_UNIT)
+#define TRIG_NEAR        HAUL__FORM(TRIG_NEAR)
+#define TRIG_OF_NEAR     HAUL__FORM(TRIG_OF_NEAR)
+#define TRIG_OF_FAR      HAUL__FORM(TRIG_OF_FAR)
+#define PHI_BELOW        HAUL__FORM(PHI_BELOW)
+#define GELU_OF_NEAR     HAUL__FORM(GELU_OF_NEAR)
+#define two_over_pi      HAUL__FORM(two_over_pi)
 #define M_SIGMOID        HAUL__FORM(M_SIGMOID)
 #define M_SOFTPLUS       HAUL__FORM(M_SOFTPLUS)
 #define M_SILU_BACKWARD  HAUL__FORM(M_SILU_BACKWARD)
@@ -91,6 +84,7 @@
 #define PUT_I64          HAUL__FORM(PUT_I64)
 #define CHECKED_INDEX    HAUL__FORM(CHECKED_INDEX)
 #define ROW_MAX          HAUL__FORM(ROW_MAX)
+#define ROW_SUM          HAUL__FORM(ROW_SUM)
 #define ROW_EXP_SUM      HAUL__FORM(ROW_EXP_SUM)
 #define philox           HAUL__FORM(philox)
 
@@ -118,12 +112,21 @@
 #undef M_TANH
 #undef M_ERF
 #undef M_FMOD
+#undef EXP_IS_FAR
+#undef LOG_IS_FAR
+#undef GELU_IS_FAR
+#undef TRIG_IS_FAR
+#undef EXP_OF_NEAR
+#undef LOG_OF_NORMAL
+#undef GELU_OF_NEAR
+#undef SIN_OF_NEAR
+#undef COS_OF_NEAR
 #define HAUL__FORM(name)      haul__f64_##name
 #define M1(function)          function
 #define HAUL_KERNEL_DTYPE_f64 1
 #include "kernel/common.h"
 
-/* In f64 these are the library's of C. */
+/* In f64 these are the functions of the C library. */
 static inline F64 haul__f64_M_EXP(F64 x)
 {
     return exp(x);
@@ -162,7 +165,17 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
 #undef PUT_I64
 #undef CHECKED_INDEX
 #undef ROW_MAX
+#undef ROW_SUM
 #undef ROW_EXP_SUM
+#undef EXP_NEAR
+#undef EXP_BELOW
+#undef LOG_NEAR
+#undef LOG1P_UNIT
+#undef TRIG_NEAR
+#undef TRIG_OF_NEAR
+#undef TRIG_OF_FAR
+#undef PHI_BELOW
+#undef two_over_pi
 #undef philox
 #undef M1
 #undef IS_HALF
@@ -190,7 +203,7 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
 #define SCALAR(bits)                 HAUL__OF(BITS_F32((U32)(bits)), BITS_F64(bits))
 #include "kernel/custom.h"
 
-/* Elements of f16 and bf16 are U16: haul_half says which. */
+/* Elements of f16 and bf16 are U16; haul_half says which of the two. */
 #define HAUL__HALF_LOAD(x)  (haul_half == 1 ? haul__f32_F16_TO_F32((U16)(x)) : haul__f32_BF16_TO_F32((U16)(x)))
 #define HAUL__HALF_STORE(v) (haul_half == 1 ? haul__f32_F32_TO_F16((F32)(v)) : haul__f32_F32_TO_BF16((F32)(v)))
 #define LOAD(x, i)          (haul_half ? (A)HAUL__HALF_LOAD((x)[i]) : (A)(x)[i])
@@ -202,7 +215,34 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
             (y)[i] = (T)(v);                                                                                           \
     } while (0)
 
-/* ---- the macros that define kernels ---- */
+/* ---- Words of kernel text ----
+ *
+ * - `T`, `A`, `ACC`: the type of an element; the type to compute in, and the type of sums. A and ACC are F32 for f16,
+ *   bf16 and f32, and F64 for f64
+ * - `LOAD(x, i)`: element i of a buffer of T, as an A
+ * - `STORE(y, i, v)`: set element i of a buffer of T to v, rounded once; a statement
+ * - `LIT(0.5)`: a literal of type A
+ * - `NUMBER(k)`, `SIZE(k)`: number k, an A, and size k, an I64, as the descriptor's function `launch` set them
+ * - `GIVEN(x)`: is the optional operand x there? If not, its buffer must not be read
+ * - `FOR_ITEMS(i) { }`: runs over the work items of this call. Each item is done once, by one thread, in any order: it
+ *   must write only elements that no other item writes, and read none that another one writes
+ * - `U8`, `I8` ... `I64`, `F32`, `F64`: types of a fixed size
+ * - `GLOBAL`: stands before pointers to elements, as in GLOBAL const T *row = x + i * n
+ * - M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SILU M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR
+ *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV: functions of A. In f32 exp, log, tanh, erf, sin, cos, and
+ *   what is made of them, give the same bits on every device
+ *
+ * In a kernel whose items are rows, each row has SUM_LANES lanes, which add up parts of it. On CUDA each lane is a
+ * thread, elsewhere a turn of a loop; the sums are the same.
+ *
+ * - `FOR_ROWS(i) { }`: FOR_ITEMS for a kernel of rows
+ * - `LANE_VALUES(A, s)`: declares a value for each lane, OF_LANE(s, l)
+ * - `EACH_LANE(l, n) { }`: runs over the lanes below n, which is at most SUM_LANES
+ * - `LANE_TREE(A, s, SUM_OF)`: adds up the values of all lanes, in pairs; M_MAX and M_MIN work in the place of SUM_OF,
+ *   too. OF_FIRST_LANE(s) is the result then
+ * - `IS_FIRST_LANE`: around what is done once for a row */
+
+/* ---- Macros that define kernels ---- */
 
 #undef FOR_ITEMS
 #undef VECTOR_LOOP
@@ -251,6 +291,14 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
         #kernel, __FILE__, __LINE__, count, HAUL__LIST buffers, string,                                                \
         haul__##kernel##_f16, haul__##kernel##_bf16, haul__##kernel##_f32, haul__##kernel##_f64}
 
+/* Define a kernel: `static const haul_kernel name`, for .kernel of a descriptor (custom.h). HAUL_KERNEL3 has three
+ * buffers, and so on.
+ *
+ * - name: the name of the kernel
+ * - T0, T1, T2, T3, T4, T5: the types of the buffers, "T" or "const T" or a type of a fixed size
+ * - b0, b1, b2, b3, b4, b5: the names of the buffers: the operation's results and then its operands, row-major and
+ *   without gaps
+ * - ...: the text, in braces */
 #define HAUL_KERNEL2(name, T0, b0, T1, b1, ...)                                                                        \
     HAUL__KERNEL(name, 2, ({#T0, #b0}, {#T1, #b1}),                                                                    \
                  HAUL__TAKE(0, T0, b0) HAUL__TAKE(1, T1, b1),                                                          \

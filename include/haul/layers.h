@@ -1,4 +1,13 @@
-/* Layers: operations as modules (nn.h), with their parameters; initialisation; small networks by name. */
+/* Layers: modules that the library has, initial values, and small networks by name.
+ *
+ * A layer is an operation as a module, with its parameters. They have PyTorch's names, shapes and default initial
+ * values, so that weights move between the two.
+ *
+ *     haul_module *net = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 16, 3, .padding = {1, 1}), haul_nn_relu(),
+ *                                        haul_nn_max_pool2d(2), haul_nn_flatten(1), haul_nn_linear(16 * 16 * 16, 10));
+ *     haul_tensor *logits = haul_call(net, pictures);
+ *
+ * Each function returns NULL on failure. */
 #ifndef HAUL_LAYERS_H
 #define HAUL_LAYERS_H
 
@@ -10,103 +19,127 @@
 
 HAUL_BEGIN
 
-/* haul_nn_linear(in, out, .no_bias = true): weight [out, in] and bias [out]; x is [..., in]. */
+/* A linear layer, haul_linear: haul_nn_linear(in, out). Parameters: weight [out, in] and bias [out]. Input: [..., in].
+ *
+ * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_linear_options {
-    int64_t out_features; /* positional */
+    int64_t out_features; /* size of the output's last dimension; positional */
     HAUL__GUARD
-    bool no_bias;
-    bool relu; /* as in haul_linear_options */
+    bool no_bias; /* no parameter bias */
+    bool relu;    /* return max(result, 0), as .relu of haul_linear */
 } haul_nn_linear_options;
 #define haul_nn_linear(in, ...)                                                                                        \
     haul_nn_linear_with(in, HAUL__OPTIONS(haul_nn_linear_options, .out_features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options);
 
-/* haul_nn_conv2d(in, out, kernel, .padding = {1, 1}): weight [out, in / groups, KH, KW] and bias [out]; x is
- * [N, in, H, W]. */
+/* A convolution, haul_conv2d: haul_nn_conv2d(in, out, 3, .padding = {1, 1}). Parameters: weight [out, in / groups, KH,
+ * KW] and bias [out]. Input: [N, in, H, W].
+ *
+ * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
-    int64_t kernel; /* size of a square window, else its height; positional */
+    int64_t kernel; /* size of a square window, or its height if .kernel_w is given; positional */
     HAUL__GUARD
-    int64_t kernel_w;                                   /* width of a window that is not square */
-    int64_t stride[2], padding[2], dilation[2], groups; /* as in haul_conv2d */
-    bool    no_bias;
-    bool    relu; /* as in haul_linear_options */
+    int64_t kernel_w; /* width of a window that is not square; default the height */
+    /* stride: step of the window; default {1, 1}. padding: zeros added on each side; default none. dilation: distance
+     * of the window's elements; default {1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[2], padding[2], dilation[2], groups;
+    bool    no_bias; /* no parameter bias */
+    bool    relu;    /* return max(result, 0), as .relu of haul_linear */
 } haul_nn_conv2d_options;
 #define haul_nn_conv2d(in, out, ...)                                                                                   \
     haul_nn_conv2d_with(in, out, HAUL__OPTIONS(haul_nn_conv2d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                                           const haul_nn_conv2d_options *options);
 
-/* haul_nn_conv1d(in, out, kernel, .padding = 1): weight [out, in / groups, K] and bias [out]; x is [N, in, L]. */
+/* A convolution of sequences, haul_conv1d: haul_nn_conv1d(in, out, 3, .padding = 1). Parameters: weight [out, in /
+ * groups, K] and bias [out]. Input: [N, in, L].
+ *
+ * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv1d_options {
     int64_t kernel; /* size of the window; positional */
     HAUL__GUARD
-    int64_t stride, padding, dilation, groups; /* as in haul_conv1d */
-    bool    no_bias;
-    bool    relu; /* as in haul_linear_options */
+    /* stride: step of the window; default 1. padding: zeros added at each end; default 0. dilation: distance of the
+     * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
+    int64_t stride, padding, dilation, groups;
+    bool    no_bias; /* no parameter bias */
+    bool    relu;    /* return max(result, 0), as .relu of haul_linear */
 } haul_nn_conv1d_options;
 #define haul_nn_conv1d(in, out, ...)                                                                                   \
     haul_nn_conv1d_with(in, out, HAUL__OPTIONS(haul_nn_conv1d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv1d_with(int64_t in_channels, int64_t out_channels,
                                           const haul_nn_conv1d_options *options);
 
-/* haul_nn_conv_transpose2d(in, out, kernel, .stride = {2, 2}): weight [in, out / groups, KH, KW] and bias [out]; x is
- * [N, in, H, W]. */
+/* A transposed convolution, haul_conv_transpose2d: haul_nn_conv_transpose2d(in, out, 2, .stride = {2, 2}). Parameters:
+ * weight [in, out / groups, KH, KW] and bias [out]. Input: [N, in, H, W].
+ *
+ * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv_transpose2d_options {
-    int64_t kernel; /* size of a square window, else its height; positional */
+    int64_t kernel; /* size of a square window, or its height if .kernel_w is given; positional */
     HAUL__GUARD
-    int64_t kernel_w;                                                      /* width of a window that is not square */
-    int64_t stride[2], padding[2], output_padding[2], dilation[2], groups; /* as in haul_conv_transpose2d */
-    bool    no_bias;
+    int64_t kernel_w; /* width of a window that is not square; default the height */
+    /* stride: spreads the elements of the input; default {1, 1}. padding: rows and columns removed on each side;
+     * default none. output_padding: rows and columns added at the end; default none. dilation: distance of the window's
+     * elements; default {1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[2], padding[2], output_padding[2], dilation[2], groups;
+    bool    no_bias; /* no parameter bias */
 } haul_nn_conv_transpose2d_options;
 #define haul_nn_conv_transpose2d(in, out, ...)                                                                         \
     haul_nn_conv_transpose2d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose2d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
                                                     const haul_nn_conv_transpose2d_options *options);
 
-/* haul_nn_batch_norm(channels): weight and bias [channels], buffers running_mean and running_var [channels] and
- * num_batches_tracked (i64, 0-d), as in PyTorch; x is [N, channels, ...]. */
+/* Batch normalisation, haul_batch_norm: haul_nn_batch_norm(channels). Parameters: weight and bias [channels]. Buffers:
+ * running_mean and running_var [channels] and num_batches_tracked (i64, no dimensions), as in PyTorch. Input: [N,
+ * channels, ...]. */
 typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
-    int64_t channels; /* positional */
+    int64_t channels; /* the number of channels; positional */
     HAUL__GUARD
-    double momentum, eps; /* as in haul_batch_norm_options */
+    /* momentum: weight of the new batch in the running statistics; default 0.1; HAUL_ZERO leaves them unchanged. eps:
+     * added to the variance; default 1e-5; HAUL_ZERO for zero */
+    double momentum, eps;
 } haul_nn_batch_norm_options;
 #define haul_nn_batch_norm(...)                                                                                        \
     haul_nn_batch_norm_with(HAUL__OPTIONS(haul_nn_batch_norm_options, .channels = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options);
 
-/* haul_nn_layer_norm(features): weight, ones, and bias, zeros, [features]; x is [..., features]. */
+/* Layer normalisation, haul_layer_norm: haul_nn_layer_norm(features). Parameters: weight (ones) and bias (zeros)
+ * [features]. Input: [..., features]. */
 typedef struct HAUL__DESIGNATED haul_nn_layer_norm_options {
-    int64_t features; /* positional */
+    int64_t features; /* size of the last dimension; positional */
     HAUL__GUARD
-    double eps; /* as in haul_layer_norm_options */
-    bool   no_bias;
+    double eps;       /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    bool   no_bias;   /* no parameter bias */
     bool   no_weight; /* neither weight nor bias */
 } haul_nn_layer_norm_options;
 #define haul_nn_layer_norm(...)                                                                                        \
     haul_nn_layer_norm_with(HAUL__OPTIONS(haul_nn_layer_norm_options, .features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_layer_norm_with(const haul_nn_layer_norm_options *options);
 
-/* haul_nn_rms_norm(features): weight, ones, [features]; x is [..., features]. */
+/* RMS normalisation, haul_rms_norm: haul_nn_rms_norm(features). Parameter: weight (ones) [features]. Input: [...,
+ * features]. */
 typedef struct HAUL__DESIGNATED haul_nn_rms_norm_options {
-    int64_t features; /* positional */
+    int64_t features; /* size of the last dimension; positional */
     HAUL__GUARD
-    double eps; /* as in haul_rms_norm_options */
-    bool   no_weight;
+    double eps;       /* added to the mean of squares; default 1e-5; HAUL_ZERO for zero */
+    bool   no_weight; /* no parameter weight */
 } haul_nn_rms_norm_options;
 #define haul_nn_rms_norm(...) haul_nn_rms_norm_with(HAUL__OPTIONS(haul_nn_rms_norm_options, .features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *options);
 
-/* haul_nn_multi_head_attention(features, heads): parameters in_proj_weight [3 features, features], in_proj_bias, and
- * the child out_proj, as in PyTorch. Inputs "query, key?, value?, mask?": query is [N, L, features], key and value are
- * [N, S, features] and default to the query (value to the key). mask is as in haul_attention, for scores [N, heads, L,
- * S]: [L, S] for all, [N, 1, 1, S] for padding. A bool mask is true where a score counts; in PyTorch's module it is the
- * other way round. */
+/* Multi-head attention, haul_attention on `heads` parts of the features: haul_nn_multi_head_attention(features, heads).
+ * Parameters: in_proj_weight [3 features, features], in_proj_bias, and the child out_proj, as in PyTorch.
+ *
+ * Inputs: "query, key?, value?, mask?". query is [N, L, features]; key and value are [N, S, features] and default to
+ * the query (value to the key). mask is that of haul_attention, for scores [N, heads, L, S]: [L, S] for all, [N, 1, 1,
+ * S] for padding. A bool mask is true where a score counts; in PyTorch's module it is the other way round.
+ *
+ * - features: size of the last dimension of inputs and result */
 typedef struct HAUL__DESIGNATED haul_nn_multi_head_attention_options {
-    int64_t heads; /* positional; divides features */
+    int64_t heads; /* the number of heads, which divides features; positional */
     HAUL__GUARD
-    bool   causal;  /* as in haul_attention */
+    bool   causal;  /* position i of the query sees only positions 0 to i of the key */
     bool   no_bias; /* neither in_proj_bias nor out_proj.bias */
-    double dropout; /* of attention weights, in training */
+    double dropout; /* probability with which an attention weight becomes 0, in training; default 0 */
 } haul_nn_multi_head_attention_options;
 #define haul_nn_multi_head_attention(features, ...)                                                                    \
     haul_nn_multi_head_attention_with(features,                                                                        \
@@ -114,73 +147,98 @@ typedef struct HAUL__DESIGNATED haul_nn_multi_head_attention_options {
 HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                                     features,
                                                         const haul_nn_multi_head_attention_options *options);
 
-/* haul_nn_lstm(in, hidden): long short-term memory (Hochreiter, Schmidhuber 1997), with the gates and the names of
- * PyTorch's parameters: weight_ih_l0 [4 hidden, in], weight_hh_l0 [4 hidden, hidden], bias_ih_l0, bias_hh_l0, then
- * weight_ih_l1 ...; those that run backward end with _reverse.
- * Inputs "x, h?, c?": x is [N, T, in]; h and c, the state to begin with, are [layers, N, hidden], and default to zeros.
- * Results "y, h, c": y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
- * Bidirectional ones have two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden].
- * Sequences of a batch have one length: steps of padding count as others do. The output of the last real step of each
- * is haul_gather(y, 1, i), where i is i64 [N, 1, hidden] of lengths - 1. */
+/* Long short-term memory (Hochreiter, Schmidhuber 1997): haul_nn_lstm(in, hidden). Gates and parameters are those of
+ * PyTorch: weight_ih_l0 [4 hidden, in], weight_hh_l0 [4 hidden, hidden], bias_ih_l0, bias_hh_l0, then weight_ih_l1 and
+ * so on; those of the backward direction end with "_reverse".
+ *
+ * Inputs: "x, h?, c?". x is [N, T, in]; h and c, the initial state, are [layers, N, hidden] and default to zeros.
+ *
+ * Results: "y, h, c". y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
+ * With .bidirectional there are two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden].
+ *
+ * All sequences of a batch have the same length: steps of padding count like the others. haul_gather(y, 1, i) is the
+ * output of the last real step of each sequence, where i is i64 [N, 1, hidden] of lengths - 1.
+ *
+ * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
-    int64_t hidden; /* positional */
+    int64_t hidden; /* size of the state; positional */
     HAUL__GUARD
-    int    layers; /* default 1 */
-    bool   bidirectional;
-    bool   no_bias;
-    double dropout; /* between layers, in training */
+    int    layers;        /* number of layers, each of which reads the outputs of the one before; default 1 */
+    bool   bidirectional; /* also run backward through the sequence */
+    bool   no_bias;       /* no parameter bias */
+    double dropout;       /* probability with which an output between layers becomes 0, in training; default 0 */
 } haul_nn_recurrent_options;
 #define haul_nn_lstm(in, ...) haul_nn_lstm_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options);
-/* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm, with 3 hidden rows in the weights. Inputs "x, h?", results
- * "y, h". */
+
+/* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm: haul_nn_gru(in, hidden). The weights have 3 hidden rows.
+ * Inputs: "x, h?". Results: "y, h".
+ *
+ * - in: size of the input's last dimension */
 #define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
 
-/* haul_nn_embedding(count, size, .padding_idx = HAUL_ZERO): weight [count, size], of normal values as in PyTorch; x is
- * of any shape and an integer dtype. */
+/* A table of rows, haul_embedding: haul_nn_embedding(count, size, .padding_idx = HAUL_ZERO). Parameter: weight [count,
+ * size], normally distributed as in PyTorch. Input: indices of an integer dtype and any shape.
+ *
+ * - count: the number of rows */
 typedef struct HAUL__DESIGNATED haul_nn_embedding_options {
-    int64_t size; /* of a row; positional */
+    int64_t size; /* size of a row; positional */
     HAUL__GUARD
-    int64_t padding_idx; /* a row that begins as zeros and gets no gradient; as in haul_embedding_options */
+    int64_t padding_idx; /* a row that begins as zeros and gets no gradient; default none; HAUL_ZERO for row 0 */
 } haul_nn_embedding_options;
 #define haul_nn_embedding(count, ...)                                                                                  \
     haul_nn_embedding_with(count, HAUL__OPTIONS(haul_nn_embedding_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_options *options);
 
+/* Activations, as the operations of the same names: haul_relu, haul_tanh, haul_sigmoid, haul_gelu, haul_silu. */
 HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
 HAUL_API haul_module *haul_nn_gelu(void);
 HAUL_API haul_module *haul_nn_silu(void);
-HAUL_API haul_module *haul_nn_leaky_relu(double slope); /* of negative values: PyTorch's default is 0.01 */
+
+/* haul_leaky_relu as a layer. `slope` is the factor of negative values; PyTorch's default is 0.01. */
+HAUL_API haul_module *haul_nn_leaky_relu(double slope);
+
+/* haul_softmax or haul_log_softmax along an axis, as a layer. */
 HAUL_API haul_module *haul_nn_softmax(int axis);
 HAUL_API haul_module *haul_nn_log_softmax(int axis);
-HAUL_API haul_module *haul_nn_dropout(double p); /* in training only; p is a probability */
+
+/* haul_dropout with probability p as a layer. It acts in training only. */
+HAUL_API haul_module *haul_nn_dropout(double p);
+
+/* haul_flatten as a layer; haul_nn_flatten(1) keeps the batch. */
 HAUL_API haul_module *haul_nn_flatten(int first_axis);
 
-/* haul_nn_max_pool2d(3, .stride = {2, 2}), with the options of haul_max_pool2d. */
+/* haul_max_pool2d or haul_avg_pool2d as a layer: haul_nn_max_pool2d(3, .stride = {2, 2}). */
 #define haul_nn_max_pool2d(...) haul_nn_max_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 #define haul_nn_avg_pool2d(...) haul_nn_avg_pool2d_with(HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_max_pool2d_with(const haul_pool2d_options *options);
 HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options);
-/* haul_nn_adaptive_avg_pool2d(7, 7), as haul_adaptive_avg_pool2d. */
+
+/* haul_adaptive_max_pool2d or haul_adaptive_avg_pool2d as a layer: haul_nn_adaptive_avg_pool2d(7, 7). */
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
 
-/* haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}), with the options of haul_interpolate. */
+/* haul_interpolate as a layer: haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}). Give either .size or .scale. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {
-    haul_interpolation mode; /* positional */
+    haul_interpolation mode; /* HAUL_NEAREST or HAUL_BILINEAR; positional */
     HAUL__GUARD
-    int64_t size[2];
-    double  scale[2];
-    bool    align_corners;
+    int64_t size[2];       /* {rows, columns} of the result */
+    double  scale[2];      /* factors of rows and columns */
+    bool    align_corners; /* HAUL_BILINEAR only: corner elements keep their positions */
 } haul_nn_upsample_options;
 #define haul_nn_upsample(...) haul_nn_upsample_with(HAUL__OPTIONS(haul_nn_upsample_options, .mode = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_upsample_with(const haul_nn_upsample_options *options);
 
-/* Children "0", "1", ... called one after the other; the input of each is dropped as soon as it is used up. More can be
- * added by haul_module_add, under any name. */
+/* A module that calls its children one after the other, each with the result of the one before. The children are named
+ * "0", "1" and so on; haul_module_add adds further ones under any name. Each intermediate tensor is freed as soon as it
+ * is used up.
+ *
+ * HAUL_SEQUENTIAL(a, b, c) takes the children as arguments. If one is NULL, the call fails.
+ *
+ * - children, count: the modules, and their number */
 HAUL_API haul_module *haul_nn_sequential(haul_module *const *children, int count);
 #ifdef __cplusplus
 extern "C++" {
@@ -195,27 +253,45 @@ template <size_t N> haul_module *haul__sequential(haul_module *const (&children)
     haul_nn_sequential((haul_module *const[]){__VA_ARGS__}, HAUL__COUNT(haul_module *const, __VA_ARGS__))
 #endif
 
-/* Containers that are not called themselves: children "0", "1", ..., or under names of their own. */
+/* Containers, which are not called themselves. haul_nn_list names its children "0", "1" and so on; haul_nn_dict takes
+ * names.
+ *
+ * - children, count: the modules, and their number */
 HAUL_API haul_module *haul_nn_list(haul_module *const *children, int count);
 HAUL_API haul_module *haul_nn_dict(const haul_named_module *children, int count);
 
-/* ---- initialisation, in place; bounds as PyTorch's torch.nn.init ----
- * The last two want at least two dimensions, [out, in, ...]; sizes after these count as a window. */
-HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
-HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
-HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);   /* He et al. 2015; leaky slope a */
-HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain); /* Glorot, Bengio 2010 */
+/* ---- Initial values ----
+ * These functions fill a tensor in place, with the bounds of torch.nn.init. haul_init_kaiming_uniform and
+ * haul_init_xavier_uniform need at least two dimensions, [out, in, ...]; sizes after these count as a window. */
 
-/* ---- networks the command trains ---- */
-/* Small networks by name, haul_model_new("simplecnn"): "simplecnn" (3x32x32 pictures, 10 classes; any picture of at
- * least 16x16), "dense" (10 -> 16 -> 1), "mlp" (3072 -> 256 -> 128 -> 10), "resnet18" (3x32x32 pictures, 10 classes;
- * any picture; ResNet-18 with a 3x3 first convolution and no pooling after it). NULL with the list of names for an
- * unknown one. */
+/* Uniform numbers in [low, high). */
+HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);
+
+/* Normally distributed numbers. */
+HAUL_API haul_status haul_init_normal(haul_tensor *t, double mean, double deviation);
+
+/* Uniform numbers for a leaky relu of slope `a` (He et al. 2015). */
+HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);
+
+/* Uniform numbers that keep the variance of a linear layer (Glorot, Bengio 2010), times `gain`. */
+HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
+
+/* ---- Networks by name ----
+ * The command `haul train` trains these. */
+
+/* A small network by name: haul_model_new("simplecnn"). Returns NULL for an unknown name, and the message lists the
+ * names.
+ *
+ * - "simplecnn": 3x32x32 pictures, 10 classes; accepts any picture of at least 16x16
+ * - "dense": 10 values, a hidden layer of 16, 1 value
+ * - "mlp": 3072 values, hidden layers of 256 and 128, 10 classes
+ * - "resnet18": 3x32x32 pictures, 10 classes; accepts any picture. ResNet-18 with a 3x3 first convolution and no
+ *   pooling after it */
 typedef struct HAUL__DESIGNATED haul_model_options {
-    const char *name; /* positional */
+    const char *name; /* the name of the network; positional */
     HAUL__GUARD
-    haul_shape input;   /* of one example, HAUL_SHAPE(1, 28, 28); default: as above */
-    int64_t    outputs; /* classes or values to predict; default: as above */
+    haul_shape input;   /* shape of one example, HAUL_SHAPE(1, 28, 28); default as above */
+    int64_t    outputs; /* classes or values to predict; default as above */
 } haul_model_options;
 #define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
 HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);

@@ -1,5 +1,8 @@
-/* Losses: operations as those of ops.h. Each takes options after its positional arguments: haul_cross_entropy(logits,
- * y, .reduction = HAUL_REDUCE_SUM). The forms _into write into `out`. */
+/* Losses: how far a result is from its target.
+ *
+ * Losses are operations as those of ops.h. Options follow the positional arguments: haul_cross_entropy(logits, y,
+ * .reduction = HAUL_REDUCE_SUM). Without options a loss is the mean over its elements or rows, a tensor without
+ * dimensions. */
 #ifndef HAUL_LOSS_H
 #define HAUL_LOSS_H
 
@@ -9,34 +12,36 @@
 
 HAUL_BEGIN
 
-/* What a loss makes of the losses of its elements or rows. */
+/* What a loss does with the losses of its elements or rows. */
 typedef enum haul_reduction {
-    HAUL_REDUCE_MEAN,       /* their mean, 0-d; NaN of none */
-    HAUL_REDUCE_SUM,        /* their sum, 0-d */
-    HAUL_REDUCE_NONE,       /* all of them */
-    HAUL_REDUCE_BATCH_MEAN, /* their sum divided by x's first dimension, 0-d; for haul_kl_div only */
+    HAUL_REDUCE_MEAN,       /* their mean, without dimensions; NaN if there are none */
+    HAUL_REDUCE_SUM,        /* their sum, without dimensions */
+    HAUL_REDUCE_NONE,       /* nothing: the result has a loss for each element or row */
+    HAUL_REDUCE_BATCH_MEAN, /* their sum divided by x's first dimension, without dimensions; haul_kl_div only */
 } haul_reduction;
 
-/* ---- classes ----
- * logits are [N, C], [N, C, ...] (for pixels [N, C, H, W]) or [C], and y has the classes as indices, of an integer
- * dtype and of the logits' shape without C: [N], [N, ...] or 0-d. Without reduction the loss has y's shape. The loss of
- * a row is weight[y] times (log(sum(exp(logits))) - logits[y]), and the mean divides by the sum of the rows' weights.
+/* ---- Losses of classes ----
+ * logits are [N, C], [N, C, ...] (for pixels [N, C, H, W]) or [C]. y holds the classes as indices, of an integer dtype
+ * and of the logits' shape without C: [N], [N, ...] or no dimensions. With HAUL_REDUCE_NONE the loss has y's shape.
  *
- * No index is ignored unless ignore_index says so; in PyTorch it is -100 by default. Rows of the ignored index have no
- * loss, no weight and no gradient, so that the mean is NaN if all are ignored. Another index out of range is an error
- * as in haul_index_select; on devices other than the CPU its logit counts as 0, and its weight, where weights are
- * given. */
+ * No index is ignored unless .ignore_index says so; in PyTorch the default is -100. Rows of the ignored index have no
+ * loss, no weight and no gradient, so the mean is NaN if all rows are ignored. Any other index out of range is an
+ * error, as for haul_index_select; on devices other than the CPU its logit counts as 0, and so does its weight, if
+ * weights are given. */
 typedef struct HAUL__DESIGNATED haul_cross_entropy_options {
-    haul_tensor *y; /* positional */
+    haul_tensor *y; /* class indices or, for haul_cross_entropy, probabilities; positional */
     HAUL__GUARD
     haul_tensor   *weight;          /* [C], a factor for each class; not differentiable */
-    int64_t        ignore_index;    /* default none; HAUL_ZERO for index 0 */
-    double         label_smoothing; /* s in [0, 1]: the target is (1 - s) for y and s / C for every class; default 0 */
-    haul_reduction reduction;
+    int64_t        ignore_index;    /* rows of this class are ignored; default none; HAUL_ZERO for class 0 */
+    double         label_smoothing; /* s in [0, 1]: the target is 1 - s for y, plus s / C for every class; default 0 */
+    haul_reduction reduction;       /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
 } haul_cross_entropy_options;
 
-/* If y is of a float dtype and of the logits' shape, it has probabilities of the classes: the loss of a row is
- * -sum(weight y log_softmax(logits)), its mean divides by the number of rows, and ignore_index is refused. */
+/* Cross entropy of logits and classes: haul_cross_entropy(logits, y). The loss of a row is weight[y]
+ * (log(sum(exp(logits))) - logits[y]), and the mean divides by the sum of the rows' weights.
+ *
+ * If y has a floating dtype and the shape of the logits, it holds probabilities of the classes: the loss of a row is
+ * -sum(weight y log_softmax(logits)), the mean divides by the number of rows, and .ignore_index is refused. */
 #define haul_cross_entropy(logits, ...)                                                                                \
     haul_cross_entropy_with(logits, HAUL__OPTIONS(haul_cross_entropy_options, .y = __VA_ARGS__))
 #define haul_cross_entropy_into(out, logits, ...)                                                                      \
@@ -46,37 +51,39 @@ HAUL_API haul_status  haul_cross_entropy_into_with(haul_tensor *out, haul_tensor
                                                    const haul_cross_entropy_options *o);
 
 typedef struct HAUL__DESIGNATED haul_nll_loss_options {
-    haul_tensor *y; /* positional */
+    haul_tensor *y; /* class indices; positional */
     HAUL__GUARD
     haul_tensor   *weight;       /* [C], a factor for each class; not differentiable */
-    int64_t        ignore_index; /* default none; HAUL_ZERO for index 0 */
-    haul_reduction reduction;
+    int64_t        ignore_index; /* rows of this class are ignored; default none; HAUL_ZERO for class 0 */
+    haul_reduction reduction;    /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
 } haul_nll_loss_options;
 
-/* -weight[y] log_p[y] for each row: cross entropy after haul_log_softmax. */
+/* The negative log-likelihood, -weight[y] log_p[y] for each row: cross entropy after haul_log_softmax.
+ *
+ * - log_p: logarithms of the probabilities of the classes, in the shapes of logits */
 #define haul_nll_loss(log_p, ...) haul_nll_loss_with(log_p, HAUL__OPTIONS(haul_nll_loss_options, .y = __VA_ARGS__))
 #define haul_nll_loss_into(out, log_p, ...)                                                                            \
     haul_nll_loss_into_with(out, log_p, HAUL__OPTIONS(haul_nll_loss_options, .y = __VA_ARGS__))
 HAUL_API haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o);
 HAUL_API haul_status  haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const haul_nll_loss_options *o);
 
-/* ---- pairs of elements ----
- * x and target have the same shape, and so has the loss without reduction. Operands are promoted; integers and bool
- * become f32 first. The gradient of the target exists, too. */
+/* ---- Losses of pairs of elements ----
+ * x and target have the same shape; with HAUL_REDUCE_NONE the loss has it, too. Operands are promoted; integers and
+ * bool become f32 first. Gradients flow to both x and target. */
 typedef struct HAUL__DESIGNATED haul_loss_options {
-    haul_tensor *target; /* positional */
+    haul_tensor *target; /* of x's shape; positional */
     HAUL__GUARD
-    haul_reduction reduction;
+    haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
 } haul_loss_options;
 
-/* (x - target)^2 */
+/* The mean squared error: (x - target)^2. */
 #define haul_mse_loss(x, ...) haul_mse_loss_with(x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 #define haul_mse_loss_into(out, x, ...)                                                                                \
     haul_mse_loss_into_with(out, x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_mse_loss_with(haul_tensor *x, const haul_loss_options *o);
 HAUL_API haul_status  haul_mse_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_loss_options *o);
 
-/* |x - target|, with the gradient 0 where they are equal */
+/* The mean absolute error: |x - target|. The gradient is 0 where they are equal. */
 #define haul_l1_loss(x, ...) haul_l1_loss_with(x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 #define haul_l1_loss_into(out, x, ...)                                                                                 \
     haul_l1_loss_into_with(out, x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
@@ -84,13 +91,13 @@ HAUL_API haul_tensor *haul_l1_loss_with(haul_tensor *x, const haul_loss_options 
 HAUL_API haul_status  haul_l1_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_smooth_l1_loss_options {
-    haul_tensor *target; /* positional */
+    haul_tensor *target; /* of x's shape; positional */
     HAUL__GUARD
-    haul_reduction reduction;
-    double         beta; /* above 0; default 1; HAUL_ZERO for zero: haul_l1_loss */
+    haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
+    double         beta;      /* where the parabola ends, above 0; default 1; HAUL_ZERO gives haul_l1_loss */
 } haul_smooth_l1_loss_options;
 
-/* d^2 / (2 beta) if d = |x - target| is below beta, else d - beta / 2 (Girshick 2015). */
+/* The smooth L1 loss (Girshick 2015): d^2 / (2 beta) if d = |x - target| is below beta, else d - beta / 2. */
 #define haul_smooth_l1_loss(x, ...)                                                                                    \
     haul_smooth_l1_loss_with(x, HAUL__OPTIONS(haul_smooth_l1_loss_options, .target = __VA_ARGS__))
 #define haul_smooth_l1_loss_into(out, x, ...)                                                                          \
@@ -100,13 +107,13 @@ HAUL_API haul_status  haul_smooth_l1_loss_into_with(haul_tensor *out, haul_tenso
                                                     const haul_smooth_l1_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_huber_loss_options {
-    haul_tensor *target; /* positional */
+    haul_tensor *target; /* of x's shape; positional */
     HAUL__GUARD
-    haul_reduction reduction;
-    double         delta; /* above 0; default 1 */
+    haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
+    double         delta;     /* where the parabola ends, above 0; default 1 */
 } haul_huber_loss_options;
 
-/* d^2 / 2 if d = |x - target| is at most delta, else delta (d - delta / 2) (Huber 1964). */
+/* The Huber loss (Huber 1964): d^2 / 2 if d = |x - target| is at most delta, else delta (d - delta / 2). */
 #define haul_huber_loss(x, ...) haul_huber_loss_with(x, HAUL__OPTIONS(haul_huber_loss_options, .target = __VA_ARGS__))
 #define haul_huber_loss_into(out, x, ...)                                                                              \
     haul_huber_loss_into_with(out, x, HAUL__OPTIONS(haul_huber_loss_options, .target = __VA_ARGS__))
@@ -114,22 +121,26 @@ HAUL_API haul_tensor *haul_huber_loss_with(haul_tensor *x, const haul_huber_loss
 HAUL_API haul_status  haul_huber_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_huber_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_kl_div_options {
-    haul_tensor *target; /* probabilities, or with log_target their logarithms; positional */
+    haul_tensor *target; /* of log_p's shape: probabilities, or with .log_target their logarithms; positional */
     HAUL__GUARD
-    haul_reduction reduction; /* HAUL_REDUCE_BATCH_MEAN gives the divergence of distributions [N, ...] */
-    bool           log_target;
+    haul_reduction reduction;  /* default HAUL_REDUCE_MEAN; HAUL_REDUCE_BATCH_MEAN is the mean over distributions */
+    bool           log_target; /* `target` holds logarithms */
 } haul_kl_div_options;
 
-/* The Kullback-Leibler divergence of the target from log_p, which has logarithms of probabilities: for each element
- * target (log(target) - log_p), and 0 where the target is 0. As in PyTorch the default mean is over all elements. */
+/* The Kullback-Leibler divergence of the target from log_p: for each element target (log(target) - log_p), and 0 where
+ * the target is 0. As in PyTorch, the default mean is over all elements.
+ *
+ * - log_p: logarithms of probabilities */
 #define haul_kl_div(log_p, ...) haul_kl_div_with(log_p, HAUL__OPTIONS(haul_kl_div_options, .target = __VA_ARGS__))
 #define haul_kl_div_into(out, log_p, ...)                                                                              \
     haul_kl_div_into_with(out, log_p, HAUL__OPTIONS(haul_kl_div_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_kl_div_with(haul_tensor *log_p, const haul_kl_div_options *o);
 HAUL_API haul_status  haul_kl_div_into_with(haul_tensor *out, haul_tensor *log_p, const haul_kl_div_options *o);
 
-/* Binary cross-entropy of probabilities: -(target log(p) + (1 - target) log(1 - p)), with logarithms of at least -100
- * as in PyTorch. haul_bce_with_logits is more exact. */
+/* Binary cross-entropy of probabilities: -(target log(p) + (1 - target) log(1 - p)), with logarithms of at least -100,
+ * as in PyTorch. haul_bce_with_logits is more exact.
+ *
+ * - p: probabilities */
 #define haul_bce_loss(p, ...) haul_bce_loss_with(p, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 #define haul_bce_loss_into(out, p, ...)                                                                                \
     haul_bce_loss_into_with(out, p, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
@@ -137,16 +148,17 @@ HAUL_API haul_tensor *haul_bce_loss_with(haul_tensor *p, const haul_loss_options
 HAUL_API haul_status  haul_bce_loss_into_with(haul_tensor *out, haul_tensor *p, const haul_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_bce_with_logits_options {
-    haul_tensor *target; /* in [0, 1]; positional */
+    haul_tensor *target; /* in [0, 1], of the shape of the logits; positional */
     HAUL__GUARD
-    haul_tensor   *weight;     /* a factor for each element; broadcasts to the shape of logits */
-    haul_tensor   *pos_weight; /* a factor for the target's part; broadcasts likewise, as [C] to [N, C] */
-    haul_reduction reduction;
+    haul_tensor *weight; /* a factor for each element; broadcasts to the shape of the logits */
+    /* a factor for the target's part; broadcasts to the shape of the logits, as [C] to [N, C] */
+    haul_tensor   *pos_weight;
+    haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
 } haul_bce_with_logits_options;
 
-/* Binary cross-entropy of logits x: weight (pos_weight target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))),
- * computed without overflow. An infinite logit gives 0 if it agrees with the target (1 for infinity, 0 for -infinity),
- * else infinity. The mean divides by the number of elements. */
+/* Binary cross-entropy of logits: weight (pos_weight target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))), computed
+ * without overflow. An infinite logit gives 0 if it agrees with the target (1 for infinity, 0 for -infinity), else
+ * infinity. The mean divides by the number of elements. */
 #define haul_bce_with_logits(logits, ...)                                                                              \
     haul_bce_with_logits_with(logits, HAUL__OPTIONS(haul_bce_with_logits_options, .target = __VA_ARGS__))
 #define haul_bce_with_logits_into(out, logits, ...)                                                                    \

@@ -1,4 +1,4 @@
-/* Gradients as users see them: leaves, haul_backward, haul_grad. */
+/* The public functions for gradients: leaves, haul_backward, haul_grad. */
 #include <haul/haul.h>
 
 #include "autograd/pass.h"
@@ -18,12 +18,12 @@ haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on)
     haul_status       status = haul__check_tensor(operation, "t", t);
     if (!status && on && !haul_dtype_is_float(t->dtype))
         status =
-            haul__fail(HAUL_DTYPE, operation, "t", "only floating tensors have gradients, and t is %s; cast it first",
+            haul__fail(HAUL_DTYPE, operation, "t", "t is %s, and only floating tensors have gradients; cast it first",
                        haul_dtype_name(t->dtype));
     if (!status && t->node)
-        status =
-            haul__fail(HAUL_GRAPH, operation, "t", "t is the result of %s; only leaves can be set, take haul_detach(t)",
-                       t->node->operation->name);
+        status = haul__fail(HAUL_GRAPH, operation, "t",
+                            "t is the result of %s; only leaves can be changed; use haul_detach(t)",
+                            t->node->operation->name);
     if (status)
         return haul__failed_tensor();
     t->requires_grad = on;
@@ -44,7 +44,7 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
     return haul__result(haul__own(haul__tensor_alias(t->grad), "haul_tensor_grad"));
 }
 
-/* A dry run leaves the gradients of leaves that existed before as they were. */
+/* A dry run does not change the gradients of leaves that existed before. */
 static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
 {
     return haul__is_dry() && !leaf->storage->planned ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
@@ -63,7 +63,8 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
         if (grad->storage->device != t->storage->device || grad->dtype != t->dtype ||
             !haul__shape_equal(&grad->shape, &t->shape)) {
             char have[96], want[96];
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad", "the gradient must be like t, %s, and is %s",
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad",
+                              "the gradient must match t, which is %s, but grad is %s",
                               haul__tensor_text(t, want, sizeof want), haul__tensor_text(grad, have, sizeof have));
         }
         own = haul__tensor_alias(grad);
@@ -81,15 +82,15 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 
 /* ---- haul_backward ---- */
 
-/* May the leaf keep this very tensor? Not if somebody else sees its memory, if it has gaps or repeats elements, or lies
- * otherwise than the leaf. */
+/* May the leaf keep this very tensor? Not if somebody else sees its memory, if it has gaps or repeats elements, or if
+ * its layout differs from the leaf's. */
 static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
 {
     return haul__tensor_same_layout(leaf, g) && haul__tensor_is_gap_free(g) &&
            atomic_load(&((haul_tensor *)g)->object.refs) == 1 && atomic_load(&g->storage->object.refs) == 1;
 }
 
-/* A leaf may have been moved or cast since the graph was recorded: its gradient is where it is now. */
+/* The leaf may have been moved or cast since the graph was recorded; its gradient follows it. */
 static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
     haul_device *device = leaf->storage->device;
@@ -141,7 +142,7 @@ haul_status haul_backward(haul_tensor *y, haul_tensor *seed)
 typedef struct grad_call {
     haul_tensor *const *inputs;
     int                 count;
-    haul_tensor       **kept; /* gradients, kept beyond the pass; NULL where there is none */
+    haul_tensor       **kept; /* gradients, with references that outlive the pass; NULL where there is none */
 } grad_call;
 
 static haul_status take_gradients(const haul__pass_result *result, void *context)
@@ -154,7 +155,7 @@ static haul_status take_gradients(const haul__pass_result *result, void *context
     return HAUL_OK;
 }
 
-/* The gradient may belong to a scope already (a seed that was handed through): give the caller a handle of its own. */
+/* A scope may own the gradient already (a seed that was passed through), so the caller gets a new handle. */
 static haul_tensor *fresh_handle(haul_tensor *g)
 {
     haul_tensor *handle = haul__tensor_alias(g);

@@ -1,8 +1,9 @@
 /* The backward pass: from a result through its graph to the leaves.
  *
- * Nodes are visited newest first, which is a topological order, since a node is always newer than what it reads. Each
- * runs in a scope of its own, so that only gradients still needed are alive. Nothing outside the pass changes until all
- * of it has succeeded: leaf gradients are collected, then committed. */
+ * Nodes are visited newest first, which is a topological order, because a node is always newer than the nodes it
+ * depends on. Each node runs in a scope of its own, so that only gradients that are still needed are live. Nothing
+ * outside the pass changes until the whole pass has succeeded: leaf gradients are collected first and committed at the
+ * end. */
 #include <stdlib.h>
 
 #include "autograd/pass.h"
@@ -14,9 +15,9 @@
 #include "engine/node.h"
 #include "ops/reduce.h"
 
-/* ---- gradients of nodes and leaves, kept ---- */
+/* ---- gradients of nodes and leaves, with references ---- */
 
-/* A result of a node as a key: nodes are aligned to more bytes than they have results. */
+/* A node's result as a key: nodes are aligned to more bytes than they have results. */
 static const void *key_of(const haul__node *node, int result)
 {
     return (const char *)node + result;
@@ -39,11 +40,11 @@ static void release_gradients(haul__map *map)
 
 typedef struct pass {
     const char   *operation;
-    haul__node  **nodes; /* reachable ones, newest first; not kept: the result holds them */
+    haul__node  **nodes; /* reachable nodes, newest first, without references: the result holds them */
     size_t        count, capacity;
     haul__map     of_nodes, of_leaves;
-    haul__map     captured; /* of nodes whose results were asked for */
-    haul_tensor **leaves;   /* in the order they were met; kept by the graph */
+    haul__map     captured; /* the requested results of nodes, with their gradients */
+    haul_tensor **leaves;   /* in the order of their discovery; the graph holds them */
     size_t        leaf_count, leaf_capacity;
 } pass;
 
@@ -64,7 +65,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* A chain of operations is found in the order wanted. */
+/* A chain of operations is found in the right order already. */
 static bool is_sorted(const pass *p)
 {
     for (size_t i = 1; i < p->count; i++)
@@ -87,7 +88,7 @@ static haul_status collect(pass *p, haul__node *root)
     return HAUL_OK;
 }
 
-/* Add a gradient to an entry. Sums are out of place: several places may hold the same tensor. */
+/* Adds a gradient to an entry. Sums are out of place, because several entries may hold the same tensor. */
 static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_tensor *gradient, bool *is_new)
 {
     haul__map_entry *e = haul__map_insert(map, key, is_new);
@@ -104,7 +105,7 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
     return HAUL_OK;
 }
 
-/* Bring a gradient to what the input was: its shape, dtype and device. */
+/* Brings a gradient to the input's shape, dtype and device. */
 static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
 {
     if (!haul__shape_equal(&g->shape, &edge->shape))
@@ -152,7 +153,7 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
     return status;
 }
 
-/* Remember what arrived at a node if one of its results was asked for. */
+/* Remembers the gradient of a node's result if it was requested. */
 static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
     for (int k = 0; k < node->result_count; k++) {
@@ -164,7 +165,7 @@ static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
     }
 }
 
-/* What arrived at the node is complete, since newer nodes are done. */
+/* The gradients at this node are complete, because newer nodes are done. */
 static haul_status visit(pass *p, haul__node *node)
 {
     haul_tensor *arrived[HAUL__MAX_RESULTS], *results[HAUL__MAX_RESULTS];
@@ -255,7 +256,7 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
     if (status)
         return status;
     pass p = {.operation = request->operation};
-    haul__thread()->no_grad = !request->create_graph; /* the scope restores it */
+    haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
     status = prepare_captures(&p, request->inputs, request->input_count);

@@ -1,4 +1,4 @@
-/* Gradients against central differences. */
+/* Compares gradients with central differences. */
 #include <haul/haul.h>
 
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct check {
 
 static const char operation[] = "haul_grad_check";
 
-/* A fixed pattern of weights without symmetries, of y's shape. */
+/* A fixed pattern of weights without symmetries, in y's shape. */
 static haul_tensor *make_weights(haul_tensor *y)
 {
     haul_tensor *i = haul_to(haul_arange(HAUL_F64, 0, (double)haul_tensor_count(y), 1), haul_tensor_device(y));
@@ -52,7 +52,7 @@ static haul_status evaluate(const check *c, int which, double *host, int64_t at,
     host[at] = value;
     haul_status status = set_values(leaf, host);
     if (!status) {
-        haul_tensor *y = objective(c); /* recorded: f may differentiate itself */
+        haul_tensor *y = objective(c); /* records a graph, because f may differentiate itself */
         *result = haul_item(y);
         status = haul__status_of(y);
     }
@@ -88,7 +88,7 @@ static haul_status compare_input(const check *c, int which, haul_tensor *gradien
     size_t       bytes = (size_t)count * sizeof *host;
     haul_tensor *values = haul_cast(haul_detach(c->leaves[which]), HAUL_F64);
     haul_status  status = haul_read(values, host, bytes);
-    if (!status && !haul__is_none(gradient)) /* none: zero everywhere */
+    if (!status && !haul__is_none(gradient)) /* no gradient: zero everywhere */
         status = haul_read(haul_cast(gradient, HAUL_F64), analytic, bytes);
     for (int64_t i = 0; !status && i < count; i++)
         status = compare_element(c, which, host, i, analytic[i]);

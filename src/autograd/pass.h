@@ -6,7 +6,7 @@
 
 #include "core/map.h"
 
-/* What a complete pass found. */
+/* The result of a complete pass. */
 typedef struct haul__pass_result {
     const haul__map    *of_leaves, *of_nodes;
     haul_tensor *const *leaves;
@@ -14,20 +14,19 @@ typedef struct haul__pass_result {
 } haul__pass_result;
 
 typedef struct haul__pass_request {
-    const char  *operation;
-    haul_tensor *y, *seed; /* seed may be HAUL_NONE */
-    bool         create_graph;
-    haul_tensor *const
-        *inputs; /* results in the middle of the graph whose gradients are wanted; leaves are always there */
-    int  input_count;
-    /* Called once, when all gradients are there, in a scope that ends after it. */
+    const char         *operation;
+    haul_tensor        *y, *seed; /* seed may be HAUL_NONE */
+    bool                create_graph;
+    haul_tensor *const *inputs; /* intermediate results whose gradients are wanted; leaves are always included */
+    int                 input_count;
+    /* Called once, when all gradients are complete, in a scope that ends after it. */
     haul_status (*commit)(const haul__pass_result *result, void *context);
     void *context;
 } haul__pass_request;
 
 haul_status haul__gradient_pass(const haul__pass_request *request);
 
-/* The gradient that arrived at a leaf or an input; NULL if none did. Held by the pass. */
+/* The gradient of a leaf or an input; NULL if none arrived. The pass holds the reference. */
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t);
 
 #endif

@@ -1,9 +1,9 @@
-/* The table of functions that a backend fills. src/device is made of these tables; other rooms ask src/device.
+/* The table of functions that a backend provides. src/device calls these tables; other layers call src/device.
  *
  * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
- * when the ones before it on its stream are done. Functions return HAUL_OK or record an error with haul__fail and
- * return its status. All may be called from any thread; the device layer makes sure that calls on one stream do not
- * overlap. Unless said otherwise a function is required. */
+ * when the commands before it on its stream are done. Functions return HAUL_OK, or record an error with haul__fail and
+ * return its status. Any thread may call them; the device layer makes sure that calls for one stream do not overlap. A
+ * function is required unless its comment says otherwise. */
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 
@@ -15,52 +15,54 @@
 
 /* A compiled kernel: what the backend needs to launch it. */
 typedef struct haul__kernel {
-    void *handle;
-    void *extra; /* the backend's own */
+    void                 *handle;
+    void                 *extra;    /* the backend's own */
+    haul_kernel_function *function; /* of a synchronous backend with host memory: computes a range of work items, from
+                                     * the buffers' host addresses; NULL on other backends */
 } haul__kernel;
 
-/* What the backend is asked to do; backends/command.h. */
+/* The work that the backend is asked to do; backends/command.h. */
 typedef struct haul__command haul__command;
 
-/* Of a launch. Kernels have seven at most (KERNEL7 of the preludes). */
+/* Per launch. Kernels have seven at most (KERNEL7 of the preludes). */
 #define HAUL__MAX_BUFFERS 8
 
 /* What to compile: the kernels of one unit (the kernel text of one file) for one dtype. */
 typedef struct haul__unit {
-    const char *name;   /* "pool": the file's stem; for pointwise rows "pointwise" */
-    const char *text;   /* kernel text without preludes; NULL for backends that bring their kernels along */
-    const char *kernel; /* "max_pool2d": the entry is k_max_pool2d_f32 */
-    haul_dtype  dtype;
-    haul_kernel_function *const *functions; /* of a kernel that the program added: it has been compiled for the CPU, and
-                                               here is what it became for each dtype; NULL for others */
+    const char                  *name;   /* "pool": the file's stem; for pointwise rows "pointwise" */
+    const char                  *text;   /* kernel text without preludes; NULL for backends with built-in kernels */
+    const char                  *kernel; /* "max_pool2d": the entry is k_max_pool2d_f32 */
+    haul_dtype                   dtype;
+    haul_kernel_function *const *functions; /* for a kernel that the program added: its functions compiled for the
+                                             * CPU, by dtype; NULL for others */
 } haul__unit;
 
-/* A way of the backend's own to compute a matrix product or a convolution; backends/implementation.h. */
+/* A backend's own implementation of a matrix product or a convolution; backends/implementation.h. */
 typedef struct haul__implementation haul__implementation;
 
 typedef enum haul__description {
-    HAUL__LIBRARIES,  /* the libraries that were found, which it opens for that */
-    HAUL__MEMORY_LEFT /* what is left, and who else has some, for messages when the device is full: "1.5 GiB of 80.0 GiB
-                         are free, other processes hold 70.0 GiB (process 4242 most)" */
+    HAUL__LIBRARIES,  /* the libraries that were found; the call opens them */
+    HAUL__MEMORY_LEFT /* the memory that is left, and who holds the rest, for messages when the device is full: "1.5
+                       * GiB of 80.0 GiB are free, other processes hold 70.0 GiB (process 4242 most)" */
 } haul__description;
 
 /* At most 24 functions. Only src/device reads it. */
 typedef struct haul__backend {
-    size_t      size; /* sizeof(haul__backend) of who filled it */
+    size_t      size; /* sizeof(haul__backend) where the table was compiled */
     const char *name; /* "cpu" */
 
-    /* How many devices there are, without opening them. On none: 0, and the reason in `why`. */
+    /* The number of devices, without opening them. If there are none: 0, and the reason in `why`. */
     int (*count)(char *why, size_t why_size);
-    /* Fill device->properties and device->impl, taking nothing of the device yet: devices are opened to be listed and
-     * compared. A device that cannot be used: an error saying why. */
+    /* Fills device->properties and device->impl without claiming resources of the device, because devices are opened
+     * just to be listed and compared. Fails for a device that cannot be used, with the reason. */
     haul_status (*open)(haul_device *device, int index);
-    /* Optional: what its use takes, once, before its first stream. */
+    /* Optional: claims what its use needs, once, before its first stream. */
     haul_status (*start)(haul_device *device);
 
-    /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY when the device is full. */
+    /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY if the device is full. */
     haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
-    /* Optional: host memory the device can copy from at full speed (pinned). NULL: copies use ordinary memory. */
+    /* Optional: host memory that the device copies at full speed (pinned). NULL: copies use pageable memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
 
@@ -68,56 +70,58 @@ typedef struct haul__backend {
     haul_status (*stream_open)(haul_device *device, void **queue);
     void (*stream_close)(haul_device *device, void *queue);
 
-    /* Hand a command of any kind but a callback to the device; backends/command.h says what each kind is. Nothing
-     * happens for one without items or bytes. Commands are asynchronous unless the backend is synchronous; host memory
-     * of writes and reads stays until the command is done. A library call is c->run(s, c), whose answer is returned. A
-     * peer copy between devices that do not reach each other is HAUL_UNSUPPORTED, with nothing recorded. */
+    /* Submits a command of any kind except a callback; backends/command.h documents the kinds. Does nothing for one
+     * without items or bytes. Commands are asynchronous unless the backend is synchronous; the host memory of writes
+     * and reads stays valid until the command is done. For a library call it returns the result of c->run(s, c). For a
+     * peer copy between devices without a direct link it returns HAUL_UNSUPPORTED, without recording an error. */
     haul_status (*submit)(haul__stream *s, const haul__command *c);
     haul_status (*compile)(haul_device *device, const haul__unit *unit, haul__kernel *out);
-    /* Waiting. Optional for a synchronous backend, whose commands are done when they return. The host waits for an
-     * event, or, if that is NULL, for all of the stream. */
+    /* Waiting. Optional for a synchronous backend, whose commands are done when they return. Makes the host wait for an
+     * event or, if it is NULL, for everything on the stream. */
     haul_status (*sync)(haul__stream *s, void *event);
-    haul_status (*event_record)(haul__stream *s, void **event); /* reached when all submitted so far is done */
-    /* Later commands of s wait; same backend only. HAUL_UNSUPPORTED (nothing recorded) lets the host wait instead. */
+    haul_status (*event_record)(haul__stream *s, void **event); /* reached when everything submitted so far is done */
+    /* Later commands of s wait; only within one backend. HAUL_UNSUPPORTED (no error recorded) makes the host wait
+     * instead. */
     haul_status (*event_wait)(haul__stream *s, void *event);
-    /* Optional: say, without waiting, if the event is reached. NULL: nobody knows before the host waits. */
+    /* Optional: tells, without waiting, whether the event is reached. NULL: unknown until the host waits. */
     haul_status (*event_query)(haul_device *device, void *event, bool *reached);
     void (*event_free)(haul_device *device, void *event);
 
-    /* Optional, all four or none: when commands ran, by the device's clock. begin and end stand around the commands of
-     * one haul__command and record nothing where they fail. read is called when they are done: how long after the first
-     * command of `origin`, an earlier timing of the same stream or the same one, theirs began, and how long they took,
-     * in ns. NULL: nobody knows. */
+    /* Optional, all four or none: the times of commands on the device's clock. begin and end surround the commands of
+     * one haul__command, and record nothing if they fail. read is called when they are done. It gives, in ns, how long
+     * after the first command of `origin` (an earlier timing of the same stream, or this one) they began, and how long
+     * they took. NULL: unknown. */
     haul_status (*timing_begin)(haul__stream *s, void **timing);
     haul_status (*timing_end)(haul__stream *s, void *timing);
     haul_status (*timing_read)(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
     void (*timing_free)(haul_device *device, void *timing);
 
-    /* Optional, all three or none: a list of commands of the compute stream as one. capture keeps copies of what it
-     * needs of the commands; their storages stay as long as the handle. HAUL_UNSUPPORTED (nothing recorded): they are
-     * submitted one by one. replay runs them in order with the slots' bytes replaced; values == NULL: as captured.
-     * Calls for one handle do not overlap. NULL: lists are submitted one by one. */
+    /* Optional, all three or none: a list of commands of the compute stream as one. capture copies what it needs of the
+     * commands; their storages live as long as the handle. HAUL_UNSUPPORTED (no error recorded): they are submitted one
+     * by one. replay runs them in order with the slots' bytes replaced; values == NULL: as captured. Calls for one
+     * handle do not overlap. NULL: lists are submitted one by one. */
     haul_status (*capture)(haul_device *device, const haul__command *commands, int count, void **handle);
     haul_status (*replay)(haul__stream *s, void *handle, const haul__slot_values *values);
     void (*capture_free)(haul_device *device, void *handle);
 
-    /* Optional: something in words; "" where that is not known. */
+    /* Optional: a text for messages; "" if it is unknown. */
     void (*describe)(haul_device *device, haul__description what, char *out, size_t size);
 
-    /* What it has of its own for matrix products and convolutions, in order of preference; `refuses` of the entry
-     * behind the last is NULL. NULL: kernels compute all of them. */
+    /* Its own implementations of matrix products and convolutions, in order of preference; the entry after the last has
+     * `refuses` NULL. NULL: kernels compute all of them. */
     const haul__implementation *implementations;
 
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
     bool host_memory;  /* buffers have a host address */
-    bool no_data;      /* meta: shapes only; none of the commands is ever called */
-    bool only_one;     /* there is one device, called by the backend's name without a number */
+    bool no_data;      /* meta: only shapes; none of the command functions is ever called */
+    bool only_one;     /* it has one device, whose name is the backend's without a number */
     bool precompiled;  /* compile needs no text */
-    bool peers;        /* its devices copy from one another, where they reach each other */
-    bool shared_tiles; /* its prelude has SHARED: the matrix product's tiles are made by threads that share memory */
+    bool peers;        /* its devices can copy to each other directly if they are linked */
+    bool shared_tiles; /* its prelude has SHARED: groups of threads compute tiles of the matrix product in shared
+                        * memory */
 } haul__backend;
 
-/* Adding a backend is a folder and a line of backends.def. */
+/* To add a backend, add a folder and a line in backends.def. */
 #define X(name) extern const haul__backend haul__backend_##name;
 #include "backends/backends.def"
 #undef X

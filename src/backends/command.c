@@ -1,4 +1,4 @@
-/* Commands that outlive their call. */
+/* Commands that outlive the call that submitted them. */
 #include "backends/command.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static size_t rounded(size_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* One block, which begins with the buffers. */
+/* One block that begins with the buffers. */
 haul_status haul__command_copy(haul__command *out, const haul__command *command)
 {
     size_t buffers = rounded((size_t)command->buffer_count * sizeof *command->buffers);

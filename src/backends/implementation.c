@@ -1,4 +1,4 @@
-/* Names of implementations, and which of them the user leaves out. */
+/* The names of implementations, and those that the user leaves out. */
 #include "backends/implementation.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static const char *const names[] = {
 atomic_uint haul__without = HAUL__WITHOUT_UNKNOWN;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char           wrong[40]; /* the first name that cannot be left out; "" if none */
+static char           wrong[40]; /* the first name that cannot be left out; "" if there is none */
 
 const char *haul__implementation_name(haul__implementation_id id)
 {
@@ -49,7 +49,7 @@ static void read_list(void)
     atomic_store_explicit(&haul__without, *wrong ? ids | HAUL__WITHOUT_UNKNOWN : ids, memory_order_relaxed);
 }
 
-/* "onednn, direct, tiles": what can be left out. */
+/* "onednn, direct, tiles": those that can be left out. */
 static const char *all_names(char *out, size_t size)
 {
     int used = 0;
@@ -63,11 +63,11 @@ static haul_status refuse_wrong(void)
     char known[160];
     if (strcmp(wrong, names[HAUL__BY_kernel]) == 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, NULL, wrong,
-                          "HAUL_WITHOUT names \"%s\", which cannot be left out, because it computes what no other "
-                          "implementation takes; these can: %s",
+                          "HAUL_WITHOUT names \"%s\", which cannot be left out, because only it computes every "
+                          "problem; these can: %s",
                           wrong, all_names(known, sizeof known));
     return haul__fail(HAUL_INVALID_ARGUMENT, NULL, wrong,
-                      "HAUL_WITHOUT names \"%s\", which is no implementation; these can be left out: %s", wrong,
+                      "HAUL_WITHOUT names \"%s\", which is not an implementation; these can be left out: %s", wrong,
                       all_names(known, sizeof known));
 }
 

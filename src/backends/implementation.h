@@ -1,7 +1,7 @@
-/* Implementations: the ways in which a matrix product or a convolution can be computed, as values in ordered lists.
+/* Implementations of matrix products and convolutions, as values in ordered lists.
  *
- * A backend lists what it has of its own (`implementations` of its table); src/ops lists the portable kernels, which
- * come after these. The first implementation that does not refuse a problem computes it (engine/implementation.h). */
+ * A backend lists its own (`implementations` in its table); src/ops lists the portable kernels, which come after them.
+ * The first implementation that does not refuse a problem computes it (engine/implementation.h). */
 #ifndef HAUL_BACKENDS_IMPLEMENTATION_H
 #define HAUL_BACKENDS_IMPLEMENTATION_H
 
@@ -15,32 +15,32 @@
 typedef struct haul__gemm {
     haul_dtype          dtype;
     int64_t             batch, m, n, k;
-    const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL for none */
+    const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL: no bias */
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
     bool    accumulate;
     bool    relu;                /* C = max(result, 0) */
-    bool    tf32;                /* of f32: 10 bits of the factors' mantissas are enough, where that is faster */
-    const haul__buffer *scratch; /* scratch_bytes that the call may use as it likes; NULL for none */
+    bool    tf32;                /* for f32: 10 bits of the factors' mantissas are enough if that is faster */
+    const haul__buffer *scratch; /* scratch_bytes of scratch memory; NULL: none */
     size_t              scratch_bytes;
 } haul__gemm;
 
 typedef enum haul__conv2d_pass { HAUL__CONV2D_FORWARD, HAUL__CONV2D_DATA, HAUL__CONV2D_WEIGHT } haul__conv2d_pass;
 
 /* A pass of a 2-d convolution, x [n, c_in, h, w] and weight [c_out, c_in / groups, kh, kw], all dense. With
- * channels_last the channels of a pixel are neighbours in memory: x and y are [n, h, w, c], weight is
- * [c_out, kh, kw, c_in / groups]. */
+ * channels_last the channels of a pixel are adjacent in memory: x and y are [n, h, w, c], weight is [c_out, kh, kw,
+ * c_in / groups]. */
 typedef struct haul__conv2d {
     haul__conv2d_pass pass;
     haul_dtype        dtype;
     int64_t           n, c_in, h, w, c_out, kh, kw, out_h, out_w;
     int64_t           stride[2], padding[2], dilation[2], groups;
     bool              channels_last;
-    bool              has_bias; /* added to y, or in DATA to x, channel by channel; not in WEIGHT */
+    bool              has_bias; /* added to y, or for DATA to x, channel by channel; not for WEIGHT */
     bool              relu;     /* forward only: y = max(result, 0) */
     bool              tf32;     /* as in haul__gemm */
-    /* FORWARD reads x, weight, bias and writes y; DATA reads weight, y (dy) and bias and writes x (dx); WEIGHT reads x
-     * and y (dy) and writes weight (dw). NULL in questions: a buffer that is made when the answer is known. */
+    /* FORWARD reads x, weight, bias and writes y. DATA reads weight, y (dy) and bias, and writes x (dx). WEIGHT reads x
+     * and y (dy), and writes weight (dw). In queries, NULL is a buffer that will be made afterwards. */
     const haul__buffer *x, *weight, *bias, *y;
     int64_t             x_offset, weight_offset, bias_offset, y_offset;
     const haul__buffer *scratch; /* as in haul__gemm */
@@ -58,34 +58,35 @@ typedef enum haul__implementation_id {
     HAUL__IMPLEMENTATIONS
 } haul__implementation_id;
 
-/* `problem` is a haul__gemm or a haul__conv2d, as `of` says. */
+/* `problem` is a haul__gemm or a haul__conv2d, according to `of`. */
 struct haul__implementation {
     haul__problem           of;
     haul__implementation_id id;
-    /* Why it does not take the problem on this device, in words that live as long as the process; NULL: it takes it.
-     * All that `run` cannot do by itself, such as relu, a dtype or a layout, is a reason. problem == NULL asks for what
-     * every problem is refused for: the library is missing, or made for other devices. */
+    /* The reason why it does not take the problem on this device, a text that lives as long as the process; NULL: it
+     * takes it. Anything that `run` cannot do by itself, such as relu, a dtype or a layout, is a reason. problem ==
+     * NULL asks for the reason to refuse every problem: the library is missing, or is for other devices. */
     const char *(*refuses)(haul_device *device, const void *problem);
-    /* Optional: scratch memory that `run` wants, in bytes. It is asked before the stream is locked, so that the memory
-     * can come from the allocator like all other; where there is none `run` gets none. Buffers and offsets are those of
-     * the run. Scratch memory is free again when the run is done: its contents are lost. */
+    /* Optional: the scratch memory that `run` wants, in bytes. It is asked for before the stream is locked, so that the
+     * memory can come from the allocator; if none is left, `run` gets none. Buffers and offsets are those of the run.
+     * Scratch memory is free again when the run is done: its contents are lost. */
     size_t (*scratch)(haul_device *device, const void *problem);
-    /* Compute it, as one command on a stream. HAUL_UNSUPPORTED, with nothing recorded: it found out too late that it
+    /* Computes it, as one command on a stream. HAUL_UNSUPPORTED, without recording an error: it turned out that it
      * cannot. */
     haul_status (*run)(haul__stream *s, const void *problem);
-    /* Of portable ones, in place of `run`: submit commands. `task` is what the operation passes to haul__implement. */
+    /* For portable implementations, instead of `run`: submits commands. `task` is what the operation passes to
+     * haul__implement. */
     haul_status (*compute)(void *task);
-    /* Optional: shall the tensors of a convolution be channels-last? The problem has no buffers; its channels_last says
-     * how x, dy or the weight are laid out already. NULL: no, it takes row-major tensors only. */
+    /* Optional: should the tensors of a convolution be channels-last? The problem has no buffers; its channels_last
+     * gives the present layout of x, dy or the weight. NULL: no, it takes row-major tensors only. */
     bool (*wants_channels_last)(haul_device *device, const void *problem);
 };
 
 /* "onednn" */
 const char *haul__implementation_name(haul__implementation_id id);
 
-/* The environment variable HAUL_WITHOUT names those that are not used, in a comma-separated list that is read once. An
- * unknown name, and the reference, are errors of whatever chooses an implementation. */
-enum { HAUL__WITHOUT_UNKNOWN = 1 << 30 }; /* not read yet, or wrong */
+/* The environment variable HAUL_WITHOUT names implementations that are not used, in a comma-separated list that is read
+ * once. An unknown name, or "kernel", makes every choice of an implementation fail. */
+enum { HAUL__WITHOUT_UNKNOWN = 1 << 30 }; /* not read yet, or invalid */
 extern atomic_uint haul__without;         /* bits by id */
 haul_status        haul__without_read(uint32_t *ids);
 

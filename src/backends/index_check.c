@@ -13,7 +13,7 @@ typedef struct check {
 } check;
 
 static const check checks[] = {
-    [HAUL__CHECK_NONE] = {"a kernel", "index", AXIS}, /* a record that was not written by a kernel */
+    [HAUL__CHECK_NONE] = {"a kernel", "index", AXIS}, /* no kernel wrote this record */
 #define HAUL__INDEX_CHECK(id, operand, of) [HAUL__CHECK_##id] = {"haul_" #id, operand, of},
 #include "backends/index_checks.def"
 #undef HAUL__INDEX_CHECK

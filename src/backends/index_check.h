@@ -1,8 +1,8 @@
-/* Indices that kernels check, and the error of one that is out of range.
+/* The checks of indices in kernels, and the error for one that is out of range.
  *
- * A kernel that reads indices has one buffer more, the last one: a record of FAULT_WORDS words (kernels/constants.h),
- * in which CHECKED_INDEX notes the first index that is out of range. The kernel gets the word that says which check it
- * is with its params. */
+ * A kernel that reads indices has one more buffer, the last one: a record of FAULT_WORDS words (kernels/constants.h),
+ * in which CHECKED_INDEX notes the first index that is out of range. The params contain a word that says which check
+ * the kernel makes. */
 #ifndef HAUL_BACKENDS_INDEX_CHECK_H
 #define HAUL_BACKENDS_INDEX_CHECK_H
 
@@ -20,16 +20,16 @@ typedef enum haul__index_check_id {
     HAUL__CHECK_COUNT
 } haul__index_check_id;
 
-/* The word of a check, never 0. `axis` is that of an AXIS. */
+/* The word of a check, never 0. `axis` matters for checks of an AXIS (index_checks.def). */
 uint32_t haul__index_check(haul__index_check_id id, int axis);
 
-/* Is an index out of range noted? */
+/* Does the record note an index out of range? */
 static inline bool haul__index_noted(const uint32_t record[FAULT_WORDS])
 {
     return record[FAULT_CHECK] != 0;
 }
 
-/* The error of the index that is noted. */
+/* Fails with the error for the index that the record notes. */
 haul_status haul__index_fail(const uint32_t record[FAULT_WORDS]);
 
 #endif

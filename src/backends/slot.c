@@ -1,4 +1,4 @@
-/* Slots: their table, and how their values become bytes. */
+/* The table of slots, and the conversion of their values to bytes. */
 #include "backends/slot.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static void write_real(char *place, size_t size, double value)
     memcpy(place, size == sizeof narrow ? (const void *)&narrow : (const void *)&value, size);
 }
 
-/* Unsigned, since sums of offsets may wrap around; devices and hosts are little-endian. */
+/* Unsigned, because sums of offsets may wrap around; devices and hosts are little-endian. */
 static void write_integer(char *place, size_t size, uint64_t value, how change)
 {
     uint64_t before = 0;

@@ -1,4 +1,4 @@
-/* Slots: what a replayed command may change in its params, by name. */
+/* Slots: the named parameters of a replayed command that may change. */
 #ifndef HAUL_BACKENDS_SLOT_H
 #define HAUL_BACKENDS_SLOT_H
 
@@ -14,23 +14,23 @@ typedef enum haul__slot {
     HAUL__SLOT_COUNT
 } haul__slot;
 
-/* Bytes of a command's params that hold a slot's value. */
+/* The bytes of a command's params that hold a slot's value. */
 typedef struct haul__slot_use {
     uint16_t slot, offset, size; /* size: 4 or 8 */
 } haul__slot_use;
 
-/* Begins as {0}: all slots keep their recorded values. */
+/* Starts as {0}: all slots keep their recorded values. */
 typedef struct haul__slot_values {
     bool    given[HAUL__SLOT_COUNT];
     double  real[HAUL__SLOT_COUNT];
     int64_t integer[HAUL__SLOT_COUNT];
 } haul__slot_values;
 
-/* Refuses a value of the other type. */
+/* Fails for a value of the wrong type. */
 haul_status haul__slot_set_real(haul__slot_values *values, haul__slot slot, double value);
 haul_status haul__slot_set_integer(haul__slot_values *values, haul__slot slot, int64_t value);
 
-/* Put the values into recorded params, which hold what the slots had then. values == NULL: nothing changes. */
+/* Writes the values into recorded params, which contain the slots' recorded values. values == NULL: no change. */
 void haul__slots_write(void *params, const haul__slot_use *uses, int count, const haul__slot_values *values);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of all operations, and the public description that is made from their descriptors. */
+/* The table of all operations, and the public description made from their descriptors. */
 #include "catalog/catalog.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ const haul__catalog_entry haul__catalog[] = {
 };
 const int haul__catalog_count = sizeof haul__catalog / sizeof *haul__catalog;
 
-/* The dtypes of an operand that follows the operation's rule; where none does, those of the first. */
+/* The dtypes of an operand that follows the operation's rule; if none does, those of the first operand. */
 static uint32_t accepted(const haul__operation *operation)
 {
     uint32_t dtypes = operation->dtypes ? operation->dtypes : HAUL__ALL;
@@ -60,7 +60,7 @@ static void list_dtypes(const haul__operation *operation, haul_operation_info *o
             out->dtypes[out->dtype_count++] = (haul_dtype)d;
 }
 
-/* ---- with those that the program registered, which come behind ours ---- */
+/* ---- including the program's operations, which come after the library's ---- */
 
 int haul_operation_count(void)
 {
@@ -70,7 +70,7 @@ int haul_operation_count(void)
     return count;
 }
 
-/* False, with the error recorded, for an index that no operation has. */
+/* Returns false, with the error recorded, if no operation has the index. */
 static bool entry_at(const char *function, int index, haul__catalog_entry *out)
 {
     int at = haul__catalog_count;
@@ -100,7 +100,7 @@ haul_status haul_operation_describe(int index, haul_operation_info *out)
     list_operands(operation, &info);
     list_results(operation, &info);
     list_dtypes(operation, &info);
-    /* An operation written in operations, without a gradient of its own, is differentiated through these. */
+    /* A composite operation without a gradient of its own is differentiated through its parts. */
     info.differentiable = info.operand_count && info.result_count && !operation->not_recorded &&
                           (operation->gradient || operation->compose);
     *out = info;

@@ -1,4 +1,4 @@
-/* The table of all operations. The build collects it from the files that define them (tools/operations.cmake). */
+/* The table of all operations, which the build collects from the files that define them (tools/operations.cmake). */
 #ifndef HAUL_CATALOG_CATALOG_H
 #define HAUL_CATALOG_CATALOG_H
 

@@ -1,5 +1,5 @@
-/* Host memory: malloc with a count of live blocks, a place where tests make calls fail, and lists of freed small
- * structures, one set a thread. */
+/* Host memory: malloc with a count of live blocks, a hook where tests make calls fail, and per-thread lists of freed
+ * small structures. */
 #include "core/alloc.h"
 
 #include <limits.h>
@@ -39,17 +39,11 @@ int64_t haul__fault_count(void)
 
 /* --- counted blocks --- */
 
-static inline void count_here(haul__context *context, int delta)
-{
-    long long blocks = atomic_load_explicit(&context->blocks, memory_order_relaxed);
-    atomic_store_explicit(&context->blocks, blocks + delta, memory_order_relaxed);
-}
-
 void haul__count_blocks(int delta)
 {
     haul__context *context = haul__context_get();
     if (context)
-        count_here(context, delta);
+        haul__context_count_block(context, delta);
     else
         haul__context_count_stray(delta);
 }
@@ -134,7 +128,7 @@ bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_siz
         room = wanted;
     if (room < 8)
         room = 8;
-    void *old; /* items points to a pointer of a type we do not know */
+    void *old; /* items points to a pointer whose type is unknown here */
     memcpy(&old, items, sizeof old);
     void *grown = haul__realloc(old, room, element_size);
     if (!grown)
@@ -146,13 +140,6 @@ bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_siz
 
 /* --- small structures --- */
 
-/* A freed block. The first of a full list has that list's place in the heap of lists, too. */
-struct haul__spare {
-    char         head[HAUL__SMALL_HEAD];
-    haul__spare *next;
-    haul__spare *next_list;
-    int          count;
-};
 _Static_assert(sizeof(haul__spare) <= HAUL__SMALL_STEP, "the smallest block has room");
 
 #if defined(__has_feature)
@@ -161,14 +148,20 @@ _Static_assert(sizeof(haul__spare) <= HAUL__SMALL_STEP, "the smallest block has 
 #endif
 #endif
 #if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
-enum { SPARE_BYTES = 0 }; /* each freed block goes back at once, so that later uses of it are seen */
+enum { SPARE_BYTES = 0 }; /* each freed block returns to malloc at once, so that later uses of it are detected */
 #else
-enum { SPARE_BYTES = 256 << 10 }; /* of a size and thread: a scope with a thousand tensors frees as much together */
+enum { SPARE_BYTES = 256 << 10 }; /* per size and thread: a scope with a thousand tensors frees that many at once */
 #endif
 
-static size_t small_class(size_t bytes)
+/* The size of the blocks of a class, and how many of them a list has at most. */
+static size_t block_bytes(size_t class)
 {
-    return bytes ? (bytes - 1) / HAUL__SMALL_STEP : 0;
+    return (class + 1) * HAUL__SMALL_STEP;
+}
+
+static int capacity(size_t class)
+{
+    return (int)(SPARE_BYTES / block_bytes(class));
 }
 
 bool haul__small_blocks_wait(void)
@@ -176,20 +169,23 @@ bool haul__small_blocks_wait(void)
     return SPARE_BYTES != 0;
 }
 
-/* Lists that no thread has. */
+/* Lists that no thread owns. */
 static struct {
     atomic_bool            lock;
     _Atomic(haul__spare *) lists[HAUL__SMALL_CLASSES];
 } heap;
 
+/* Leaves the thread without a list of the class. */
 static void heap_put(haul__context *context, size_t class)
 {
     haul__spare *list = context->spare[class];
-    if (!list)
+    if (!list) {
+        context->spare_room[class] = 0;
         return;
-    list->count = context->spare_count[class];
+    }
+    list->count = capacity(class) - context->spare_room[class];
     context->spare[class] = NULL;
-    context->spare_count[class] = 0;
+    context->spare_room[class] = 0;
     haul__spin_lock(&heap.lock);
     list->next_list = atomic_load_explicit(&heap.lists[class], memory_order_relaxed);
     atomic_store_explicit(&heap.lists[class], list, memory_order_relaxed);
@@ -205,9 +201,11 @@ static bool heap_take(haul__context *context, size_t class)
     if (list)
         atomic_store_explicit(&heap.lists[class], list->next_list, memory_order_relaxed);
     haul__spin_unlock(&heap.lock);
+    if (!list)
+        return false;
     context->spare[class] = list;
-    context->spare_count[class] = list ? list->count : 0;
-    return list != NULL;
+    context->spare_room[class] = capacity(class) - list->count;
+    return true;
 }
 
 void haul__small_before_fork(void)
@@ -220,62 +218,49 @@ void haul__small_after_fork(void)
     haul__spin_unlock(&heap.lock);
 }
 
-/* A block of a class of which the thread has none. */
-__attribute__((noinline)) static void *alloc_slowly(size_t class)
+void *haul__small_alloc_slowly(size_t bytes)
 {
-    return heap_take(&haul__tls, class) ? haul__small_alloc((class + 1) * HAUL__SMALL_STEP)
-                                        : haul__malloc((class + 1) * HAUL__SMALL_STEP);
-}
-
-void *haul__small_alloc(size_t bytes)
-{
-    size_t class = small_class(bytes);
-    haul__context *context = &haul__tls; /* a list with something in it belongs to a registered context */
+    size_t class = haul__small_class(bytes);
+    haul__context *context = &haul__tls; /* only a registered context has a non-empty list */
     if (class >= HAUL__SMALL_CLASSES)
         return haul__malloc(bytes);
-    haul__spare *spare = context->spare[class];
-    if (!spare)
-        return alloc_slowly(class);
+    if (!context->spare[class] && !heap_take(context, class))
+        return haul__malloc(block_bytes(class));
     if (haul__fault_point(HAUL__FAULT_HOST))
         return NULL;
+    haul__spare *spare = context->spare[class];
     context->spare[class] = spare->next;
-    context->spare_count[class]--;
-    count_here(context, 1);
+    context->spare_room[class]++;
+    haul__context_count_block(context, 1);
     return spare;
 }
 
-static bool has_room(const haul__context *context, size_t class)
+/* The thread has no list for this size, or its list is full. */
+void haul__small_free_slowly(void *p, size_t bytes)
 {
-    return ((size_t)context->spare_count[class] + 1) * (class + 1) * HAUL__SMALL_STEP <= SPARE_BYTES;
-}
-
-/* The thread has no list for it, or the list is full. */
-__attribute__((noinline)) static void free_slowly(void *p, size_t bytes)
-{
-    size_t class = small_class(bytes);
+    size_t class = haul__small_class(bytes);
     if (SPARE_BYTES == 0 || class >= HAUL__SMALL_CLASSES || !haul__context_get()) {
         haul__free(p);
         return;
     }
     heap_put(&haul__tls, class);
-    haul__small_free(p, bytes);
+    haul__tls.spare_room[class] = capacity(class);
+    haul__small_give(p, bytes);
+}
+
+void *haul__small_alloc(size_t bytes)
+{
+    return haul__small_class(bytes) < HAUL__SMALL_CLASSES ? haul__small_take(bytes) : haul__malloc(bytes);
 }
 
 void haul__small_free(void *p, size_t bytes)
 {
-    size_t class = small_class(bytes);
-    haul__context *context = &haul__tls;
-    haul__spare   *spare = p;
     if (!p)
         return;
-    if (class >= HAUL__SMALL_CLASSES || !context->registered || !has_room(context, class)) {
-        free_slowly(p, bytes);
-        return;
-    }
-    spare->next = context->spare[class];
-    context->spare[class] = spare;
-    context->spare_count[class]++;
-    count_here(context, -1);
+    if (haul__small_class(bytes) < HAUL__SMALL_CLASSES)
+        haul__small_give(p, bytes);
+    else
+        haul__free(p);
 }
 
 void haul__small_release_all(void)

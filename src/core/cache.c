@@ -1,8 +1,8 @@
 /* A folder of compiled programs, and of choices that were made by timing.
  *
- * An entry's file is named by a 128-bit hash of its key and holds the key, the data and a checksum over both, so that a
- * torn, damaged or foreign file is never taken for an entry. It is written beside its place and renamed into it.
- * Nothing here ever fails aloud: without a cache programs are compiled again. */
+ * The file name of an entry is a 128-bit hash of its key. The file holds the key, the data and a checksum over both, so
+ * a truncated, damaged or foreign file is never taken for an entry. An entry is written to a temporary file in the same
+ * folder and then renamed. Failures here are silent: without a cache, programs are compiled again. */
 #include "core/cache.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void sip_rounds(uint64_t v[4], int rounds)
     }
 }
 
-/* Of two pieces in a row. */
+/* Hash of two pieces, one after the other. */
 static hash128 hash(const void *first, size_t first_size, const void *second, size_t second_size)
 {
     const unsigned char *pieces[2] = {first, second};
@@ -86,7 +86,7 @@ static void make_folders(char *path)
     mkdir(path, 0700);
 }
 
-/* The cache's folder, to be freed; NULL if there can be none. */
+/* The cache's folder, which the caller must free; NULL if there can be none. */
 static char *folder(void)
 {
     const char *own = getenv("HAUL_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -109,7 +109,7 @@ static char *path_of(const char *folder_path, const char *key)
 typedef struct header {
     char     magic[8];
     uint64_t key_size, data_size;
-    hash128  checksum; /* of key and data */
+    hash128  checksum; /* over key and data */
 } header;
 
 static const char magic[8] = "haulbin1";
@@ -140,7 +140,8 @@ static bool write_all(int file, const void *from, size_t size)
     return true;
 }
 
-/* The entry in `file` if it is whole and `key`'s; its sizes are checked against the file's before anything is read. */
+/* The entry in `file`, if it is whole and has this `key`. Its sizes are checked against the file's before anything is
+ * read. */
 static void *read_entry(int file, const char *key, size_t *bytes)
 {
     struct stat info;

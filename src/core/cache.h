@@ -1,12 +1,12 @@
-/* A cache on disk: of compiled programs, and of choices that were made by timing. */
+/* A cache on disk for compiled programs and for choices that were made by timing. */
 #ifndef HAUL_CORE_CACHE_H
 #define HAUL_CORE_CACHE_H
 
 #include <stddef.h>
 
-/* The key is any text (source, options, driver, device). Load gives memory to haul__free, or NULL if there is none; a
- * damaged entry counts as none. Store is best effort. Folder: $HAUL_CACHE_DIR, else $XDG_CACHE_HOME/haul, else
- * ~/.cache/haul. */
+/* The key is any text (source, options, driver, device). Load returns memory that the caller must haul__free, or NULL
+ * if there is no entry; a damaged entry counts as none. Store is best effort. The folder is $HAUL_CACHE_DIR, else
+ * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */
 void *haul__cache_load(const char *key, size_t *bytes);
 void  haul__cache_store(const char *key, const void *data, size_t bytes);
 

@@ -1,10 +1,10 @@
-/* The one clock that durations are measured with. */
+/* The clock for all durations. */
 #ifndef HAUL_CORE_CLOCK_H
 #define HAUL_CORE_CLOCK_H
 
 #include <stdint.h>
 
-/* Nanoseconds since some moment; never set back. */
+/* Nanoseconds since an arbitrary moment; never decreases. */
 int64_t haul__now_ns(void);
 
 #endif

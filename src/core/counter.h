@@ -1,11 +1,21 @@
-/* Counters that several threads may change: in a process of one thread without a locked instruction, which takes as
- * long as twenty others. */
+/* Counters that several threads may change. While the process has one thread they use no locked instruction, which
+ * would cost as much as twenty ordinary ones. */
 #ifndef HAUL_CORE_COUNTER_H
 #define HAUL_CORE_COUNTER_H
 
-#include "core/spin.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#if defined(__has_include)
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define HAUL__SINGLE_THREADED __libc_single_threaded
+#endif
+#endif
+#ifndef HAUL__SINGLE_THREADED
+#define HAUL__SINGLE_THREADED false
+#endif
 
-/* Add, and return the value before; `order` is that of the addition where there are other threads. */
+/* Adds, and returns the value before. `order` is the memory order while there are other threads. */
 static inline int haul__add_int(atomic_int *counter, int n, memory_order order)
 {
     if (!HAUL__SINGLE_THREADED)

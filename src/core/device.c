@@ -1,4 +1,4 @@
-/* What a device says of itself, and how it is lost. */
+/* A device's own properties, and how a device becomes unusable. */
 #include "core/device.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What is known about element types, all of it from HAUL_DTYPE_LIST. */
+/* Properties of element types, all derived from HAUL_DTYPE_LIST. */
 #include <haul/dtype.h>
 
 #include <math.h>
@@ -55,7 +55,7 @@ const unsigned char haul__dtype_bytes[HAUL_DTYPE_END] = {
 
 haul_dtype haul_dtype_parse(const char *name)
 {
-    /* Names of NumPy, PyTorch and TensorFlow. */
+    /* Names in NumPy, PyTorch and TensorFlow. */
     static const struct {
         const char *name;
         haul_dtype  dtype;
@@ -75,7 +75,7 @@ haul_dtype haul_dtype_parse(const char *name)
     return HAUL_DTYPE_NONE;
 }
 
-/* bool < integers < floats: the higher category wins a mix whatever the sizes are. */
+/* bool < integers < floats: the higher category wins whatever the sizes. */
 static int category(haul_dtype dtype)
 {
     if (haul_dtype_is_float(dtype))
@@ -91,7 +91,7 @@ haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b)
         return category(a) > category(b) ? a : b;
     if (infos[a].bits != infos[b].bits)
         return infos[a].bits > infos[b].bits ? a : b;
-    /* Of one category and size but different, only two pairs are left; neither holds all values of the other. */
+    /* Only two pairs are left: different types of one category and size. Neither type holds all values of the other. */
     if (a != b)
         return category(a) == 2 ? HAUL_F32 : HAUL_I16; /* f16 with bf16; u8 with i8 */
     return a;
@@ -146,7 +146,7 @@ uint64_t haul__scalar_bits(haul_dtype dtype, double value)
     } else if (dtype == HAUL_F64) {
         memcpy(&bits, &value, sizeof value);
     } else {
-        /* out of range is undefined in C: clamp first; NaN becomes 0 */
+        /* converting an out-of-range value is undefined in C: clamp first; NaN becomes 0 */
         int64_t i = !(value > -9.2233720368547758e18) ? (value == value ? INT64_MIN : 0)
                     : value >= 9.2233720368547758e18  ? INT64_MAX
                                                       : (int64_t)value;

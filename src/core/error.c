@@ -50,8 +50,8 @@ const char *haul_status_name(haul_status status)
     return index < sizeof names / sizeof *names ? names[index] : "unknown status";
 }
 
-/* A message is one line of text, also when it quotes a file name or a file's contents; one that is too long says so by
- * ending in dots. */
+/* A message is one line of text, even if it quotes a file name or a file's contents. One that is too long ends in
+ * dots. */
 static void tidy(char *message, size_t size, bool cut)
 {
     for (char *c = message; *c; c++)
@@ -68,7 +68,7 @@ static void tidy(char *message, size_t size, bool cut)
 static haul_status fail(haul_status status, const char *operation, const char *argument, const char *format,
                         va_list arguments)
 {
-    haul__error_record fresh = {.status = status}; /* the arguments may be texts of the old record */
+    haul__error_record fresh = {.status = status}; /* the arguments may point into the old record */
     snprintf(fresh.operation, sizeof fresh.operation, "%s", operation ? operation : "");
     snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
     int    prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
@@ -134,7 +134,7 @@ void haul__error_save(haul__error_record *out)
 {
     if (record.status != HAUL_OK) {
         *out = record;
-    } else { /* as a rule, on the way of every operation: nothing but ends of texts */
+    } else { /* the usual case, which every operation passes: only the ends of the texts are set */
         out->status = HAUL_OK;
         out->settled = false;
         out->operation[0] = out->argument[0] = out->message[0] = 0;

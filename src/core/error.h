@@ -1,38 +1,38 @@
-/* Recording errors. Every failure in the library ends in haul__fail or keeps an error already recorded. */
+/* Recording errors. Every failure in the library either calls haul__fail or keeps an error that is already recorded. */
 #ifndef HAUL_CORE_ERROR_H
 #define HAUL_CORE_ERROR_H
 
 #include <haul/error.h>
 #include <stdarg.h>
 
-/* Record an error of the calling thread in place of the last one and return `status`. The message is prefixed with
+/* Records an error for the calling thread, replacing the last one, and returns `status`. The message begins with
  * "operation: ". `operation` and `argument` may be NULL. */
 haul_status haul__fail(haul_status status, const char *operation, const char *argument, const char *format, ...)
     HAUL_PRINTF(4, 5);
 
-/* haul_error_set with a list of arguments. */
+/* haul_error_set with a va_list. */
 haul_status haul__error_set_list(haul_status status, const char *operation, const char *argument, const char *format,
                                  va_list arguments) __attribute__((format(printf, 4, 0)));
 
-/* An operand was NULL: keep the error that made it so; where there is none, record one naming the argument.
- * Returns the status now recorded. */
+/* An operand was NULL. Keeps the error that explains it; if there is none, records one that names the argument. Returns
+ * the status that is now recorded. */
 haul_status haul__fail_null(const char *operation, const char *argument);
 
-/* The error recorded so far is history: haul_error_status() is HAUL_OK until the next failure. An operand that is NULL
- * brings it back, since it may be why. */
+/* Marks the recorded error as handled: haul_error_status() returns HAUL_OK until the next failure. A NULL operand
+ * brings the error back, since it may be the cause. */
 void haul__error_settle(void);
 
-/* The last call failed, which `operation` made on behalf of its caller: the error just recorded is said to be that of
- * `operation`. Returns its status. */
+/* The last call failed, and `operation` made it on behalf of its caller: attributes the recorded error to `operation`.
+ * Returns its status. */
 haul_status haul__fail_within(const char *operation);
 
-/* Out of host memory while doing `operation`. */
+/* Records that host memory was exhausted in `operation`. */
 haul_status haul__fail_memory(const char *operation, size_t bytes);
 
-/* Save and restore the thread's error around clean-up or attempts that may fail. */
+/* Save and restore the thread's error around clean-up, or around attempts that may fail. */
 typedef struct haul__error_record {
     haul_status status;
-    bool        settled; /* history, which users do not see */
+    bool        settled; /* handled, and hidden from users */
     char        operation[48];
     char        argument[48];
     char        message[512];

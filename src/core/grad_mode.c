@@ -1,4 +1,4 @@
-/* Whether operations record a graph: a setting of the thread. */
+/* A per-thread setting: whether operations record a graph. */
 #include <haul/autograd.h>
 
 #include "core/object.h"

@@ -1,10 +1,10 @@
-/* Half precision by the definition of the formats: sign, exponent, and a significand of `digits` bits. */
+/* Half precision from the definition of the formats: sign, exponent, and a significand of `digits` bits. */
 #include "core/half.h"
 
 #include <math.h>
 
 typedef struct format {
-    int      digits; /* of the significand, with the leading one */
+    int      digits; /* bits of the significand, including the leading one */
     int      least;  /* exponent of the smallest normal number */
     uint16_t infinity;
 } format;
@@ -32,7 +32,7 @@ uint16_t haul__half_encode(haul_dtype dtype, double value)
     exponent = exponent - 1 < f.least ? f.least : exponent - 1;
     if (exponent > -f.least + 1)
         return sign | f.infinity;
-    /* in units of the last digit, to the nearest whole, ties to even; a carry goes into the exponent */
+    /* in units of the last digit, rounded to nearest, ties to even; a carry goes into the exponent */
     int64_t units = (int64_t)nearbyint(ldexp(fabs(value), f.digits - 1 - exponent));
     int64_t bits = ((int64_t)(exponent - f.least) << (f.digits - 1)) + units;
     return (uint16_t)(sign | (bits < f.infinity ? bits : f.infinity));

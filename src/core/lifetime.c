@@ -1,4 +1,4 @@
-/* What HAUL_DEBUG=lifetimes remembers of objects. */
+/* The history of objects that HAUL_DEBUG=lifetimes keeps. */
 #include "core/lifetime.h"
 
 #include <pthread.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "core/place.h"
 #include "core/scope.h"
 #include "core/words.h"
@@ -18,11 +19,11 @@ typedef struct place {
     void *frames[FRAMES];
 } place;
 
-/* Lies in front of the object. */
+/* Precedes the object in memory. */
 typedef struct life {
-    _Alignas(max_align_t) struct life *older; /* of those that are over, so that they stay reachable */
+    _Alignas(max_align_t) struct life *older; /* links dead ones, so that they stay reachable */
     haul__life_end how;
-    int            depth; /* of the scope that was popped */
+    int            depth; /* depth of the scope that was popped */
     char           scope[40], made_by[48], text[100];
     place          made, ended;
 } life;
@@ -33,7 +34,7 @@ typedef struct buried_block {
 
 atomic_int             haul__lifetimes_state;
 static pthread_once_t  once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lives and the lists */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all histories and lists */
 static life           *buried;
 static buried_block   *buried_blocks;
 
@@ -44,19 +45,11 @@ static life *life_of(const haul__object *object)
 
 /* ---- the switch ---- */
 
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
+HAUL__MUTEX_AT_FORK(HAUL__FORK_LIFETIMES, lock);
 
 static void begin(void)
 {
-    bool on = haul__has_word(getenv("HAUL_DEBUG"), "lifetimes") && pthread_atfork(take_lock, give_lock, give_lock) == 0;
+    bool on = haul__has_word(getenv("HAUL_DEBUG"), "lifetimes");
     atomic_store(&haul__lifetimes_state, on ? 2 : 1);
 }
 
@@ -105,7 +98,8 @@ void haul__life_event(haul__object *object, haul__life_end how, const haul_scope
     give_lock();
 }
 
-/* No scope and no user ended it. One that no scope ever owned may not be filled in yet. */
+/* Neither a scope nor a user ended the object: the last object that held it did. An object that no scope ever owned may
+ * not be filled in yet. */
 static void note_held(haul__object *object, life *l)
 {
     if (object->was->describe && *l->made_by)
@@ -137,7 +131,7 @@ void haul__life_bury_block(void *p)
     give_lock();
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 const char *haul__life_text(const haul__object *object)
 {

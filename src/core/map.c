@@ -8,7 +8,7 @@
 
 enum { LEAST = 16 };
 
-/* The entry that has the key, or the free one where it belongs; the map has free ones. */
+/* The entry that has the key, or the free entry where it belongs; the map has free entries. */
 static haul__map_entry *place_of(const haul__map *map, const void *key)
 {
     size_t at = (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> 32);

@@ -1,11 +1,10 @@
-/* Reference counts, the checks of what users pass, and destruction that does not recurse: what dies while something is
- * being destroyed waits in a list of the thread's. */
+/* Reference counts, checks of what users pass, and destruction without recursion: objects that die during another's
+ * destruction wait in a per-thread list. */
 #include "core/object.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/counter.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/lifetime.h"
@@ -41,13 +40,6 @@ void *haul__object_new_zeroed(size_t bytes, const haul__class *type)
 
 /* ---- counting ---- */
 
-void haul__object_keep(void *p)
-{
-    haul__object *object = p;
-    if (object)
-        haul__add_int(&object->refs, 1, memory_order_relaxed);
-}
-
 bool haul__object_is_shared(const void *object)
 {
     return atomic_load_explicit(&((const haul__object *)object)->refs, memory_order_relaxed) > 1;
@@ -58,31 +50,22 @@ static haul__object *object_of(haul__link *link)
     return (haul__object *)((char *)link - offsetof(haul__object, link));
 }
 
-static void destroy_all(haul__context *context)
+void haul__object_destroy(haul__object *object)
 {
+    haul__context *context = &haul__tls;
+    if (context->destroying) {
+        object->link.next = context->doomed;
+        context->doomed = &object->link;
+        return;
+    }
     context->destroying = true;
+    object->type->destroy(object);
     while (context->doomed) {
-        haul__object *object = object_of(context->doomed);
+        object = object_of(context->doomed);
         context->doomed = object->link.next;
         object->type->destroy(object);
     }
     context->destroying = false;
-}
-
-void haul__object_release(void *p)
-{
-    haul__object *object = p;
-    if (!object)
-        return;
-    /* Whoever sees a count of 1 holds the only reference: no atomic subtraction is needed then. */
-    if (atomic_load_explicit(&object->refs, memory_order_acquire) != 1 &&
-        haul__add_int(&object->refs, -1, memory_order_acq_rel) != 1)
-        return;
-    haul__context *context = &haul__tls;
-    object->link.next = context->doomed;
-    context->doomed = &object->link;
-    if (!context->destroying)
-        destroy_all(context);
 }
 
 /* ---- what users pass ---- */
@@ -163,7 +146,7 @@ void *haul_keep(void *p)
     return p;
 }
 
-/* Take one of the references that users hold off the count; false if there is none. */
+/* Removes one of the references that users hold; false if there is none. */
 static bool give_up_kept(haul__object *object)
 {
     int kept = atomic_load_explicit(&object->kept, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* Pairs among options. */
+/* Options that are pairs. */
 #include "core/option.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static const char *text_of(double number, char text[TEXT])
     return text;
 }
 
-/* A pair of which one number is 0. `zero`: zero is a number that it can have. */
+/* A pair in which one number is 0. `zero`: whether zero is a valid value. */
 static haul_status refuse_half(const char *operation, const char *name, double first, double second, bool zero)
 {
     char        a[TEXT], b[TEXT], both[TEXT], fix[4 * TEXT] = "";

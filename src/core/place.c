@@ -1,4 +1,4 @@
-/* Which place of the program called the library, from the return addresses on the stack. */
+/* Finds the place in the program that called the library, from the return addresses on the stack. */
 #include "core/place.h"
 
 #include <dlfcn.h>
@@ -35,14 +35,14 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Is `symbol` the public function of `operation`? A macro's function has "_with" behind its name. */
+/* Is `symbol` the public function of `operation`? The function behind a macro ends in "_with". */
 static bool is_of(const char *symbol, const char *operation)
 {
     size_t size = strlen(operation);
     return strncmp(symbol, operation, size) == 0 && (!symbol[size] || strcmp(symbol + size, "_with") == 0);
 }
 
-/* Is what was loaded at `base` the program itself? Its headers are. */
+/* Is the object loaded at `base` the program itself? It is if the program's headers are in it. */
 static bool is_program(const void *base)
 {
 #ifdef HAVE_AUXILIARY_VECTOR
@@ -55,14 +55,14 @@ static bool is_program(const void *base)
 #endif
 }
 
-/* The frame from which the library was called: the one around the operation's function, where names are exported; else
- * the first outside of the shared library. In a program that holds the library nothing says which functions are whose:
- * -1. *end becomes the first frame outside of what holds the library. */
+/* The frame that called the library. Where names are exported it is the caller of the operation's function; otherwise
+ * the first frame outside the shared library. In a program that links the library statically nothing shows which
+ * functions belong to whom: -1. *end becomes the first frame outside the object that contains the library. */
 static int caller_of(void *const *frames, int count, const char *operation, int *end)
 {
     Dl_info own, info;
     int     exported = -1, named = -1;
-    bool    inside = false; /* what intercepts backtrace() comes first */
+    bool    inside = false; /* an interposer of backtrace() comes first */
     void   *here;
     int (*self)(void *const *, int, const char *, int *) = caller_of;
     memcpy(&here, &self, sizeof here);
@@ -89,7 +89,7 @@ static int caller_of(void *const *frames, int count, const char *operation, int 
     return is_program(own.dli_fbase) || *end == count ? -1 : *end;
 }
 
-/* "train_step+0x4f in ./train", or "./train+0x1f3a" where the function has no name. */
+/* "train_step+0x4f in ./train", or "./train+0x1f3a" if the function has no name. */
 static int describe_frame(void *frame, char *out, size_t size)
 {
     Dl_info info;
@@ -105,7 +105,7 @@ const char *haul__describe_place(void *const *frames, int count, const char *ope
 {
     int    end, first = caller_of(frames, count, operation, &end), last = first;
     size_t at = 0;
-    if (first < 0) { /* the whole way, for addr2line */
+    if (first < 0) { /* all frames, for addr2line */
         first = end > 2 ? 2 : 0;
         last = (first + SHOWN < end ? first + SHOWN : end) - 1;
     }

@@ -1,82 +1,74 @@
 /* The thread pool.
  *
- * One job at a time. A job is cut into units; what is left of it stands in one word, the ticket: which job (so that a
- * late thread cannot take a unit of another job for one of its own) and how many units are unclaimed. A thread takes a
- * unit by lowering that number, and only while it is above zero, so the job's description, which is written before the
- * ticket and changed only after all units are done, is stable for whoever gets one. Before its first unit a thread of
- * the pool takes one of the job's seats, as many as the caller's number of threads allows. A seat names its job, too.
+ * One job runs at a time. A job is cut into units. One word, the ticket, holds the job's number (so that a late thread
+ * cannot take a unit of another job for one of its own) and how many units are unclaimed. A thread claims a unit by
+ * decrementing that count, and only while it is above zero. The job's description is written before the ticket and
+ * changes only after all units are done, so it is stable for every thread that claims a unit. Before its first unit, a
+ * pool thread takes one of the job's seats; there are as many as the caller's number of threads allows. A seat also
+ * carries the job's number.
  *
- * Threads without work watch the ticket for a moment, because the next job of a training step comes within
- * microseconds, and then sleep. Whoever finds the pool taken, by another thread or by its own caller, works alone:
- * nothing ever waits for the pool. */
+ * Idle threads watch the ticket for a moment, because the next job of a training step comes within microseconds, and
+ * then sleep. A caller that finds the pool taken, by another thread or by itself, works alone: nothing ever waits for
+ * the pool. */
 #include "core/pool.h"
 
 #include <haul/device.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "core/cores.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/thread.h"
 
 enum {
     MOST_THREADS = 1024,
-    MOST_UNITS = 1024,     /* of a job; more pieces than these are claimed several at once */
+    MOST_UNITS = 1024,     /* per job; with more pieces, a thread claims several at once */
+    UNITS_EACH = 8,        /* for a thread: few enough that it reads and writes long stretches of memory */
     WATCH_NS = 50000,      /* how long an idle thread watches for work, and a caller for the last unit */
     PAUSES_PER_LOOK = 32,  /* between looks at the clock */
     LEAST_STACK = 2 << 20, /* bytes, of every thread */
     LINE = 64              /* bytes of a cache line */
 };
 
-/* The ticket: units left in the low bits, number of the job above. */
+/* The ticket: unclaimed units in the low bits, the job's number above them. */
 enum { LEFT_BITS = 16 };
 #define LEFT_MASK ((UINT64_C(1) << LEFT_BITS) - 1)
 #define NONE      UINT64_MAX
 
 static struct {
-    /* Written by the caller of a job, read by all: one line. */
+    /* Written by the caller of a job and read by all threads: one cache line. */
     _Alignas(LINE) _Atomic uint64_t ticket;
-    _Atomic uint64_t          seats; /* the job, and how many threads of the pool may still join it */
+    _Atomic uint64_t          seats; /* the job's number, and how many pool threads may still join it */
     _Atomic(haul__range_fn *) fn;
     _Atomic(void *)           context;
     _Atomic int64_t           count, grain;
     atomic_int                units;
-    /* Written by all. */
-    _Alignas(LINE) atomic_int pending; /* units not yet done */
-    atomic_int  sleeping;              /* threads of the pool that must be woken */
+    /* Written by all threads. */
+    _Alignas(LINE) atomic_int pending; /* units that are not done yet */
+    atomic_int  sleeping;              /* pool threads that must be woken */
     atomic_bool caller_sleeps;
-    /* Who may start a job, and change what follows. */
+    /* Whoever holds this may start a job, and change what follows. */
     _Alignas(LINE) atomic_bool taken;
     atomic_bool quit;
-    int         workers;   /* threads running */
+    int         workers;   /* running threads */
     int         sized_for; /* the process's number of threads when they were started */
-    int         failed_at; /* as many could not be started: do not try again for as many or more */
+    int         failed_at; /* this many could not be started: do not retry for as many or more */
     pthread_t  *threads;
     int64_t     watch_ns;
 } pool;
 
-static atomic_int      wanted; /* threads of the process, the caller included; 0: not decided yet */
+static atomic_int      wanted; /* threads of the process, including the caller; 0: not decided yet */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  work_came = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t  work_done = PTHREAD_COND_INITIALIZER;
-static pthread_once_t  once = PTHREAD_ONCE_INIT;
 
-/* --- how many --- */
-
-int haul__core_count(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
+/* --- number of threads --- */
 
 static int clamp_threads(long threads)
 {
@@ -85,7 +77,7 @@ static int clamp_threads(long threads)
     return threads > MOST_THREADS ? MOST_THREADS : (int)threads;
 }
 
-/* HAUL_NUM_THREADS: 0 if it is empty or not set, -1 if it cannot be used. */
+/* HAUL_NUM_THREADS: 0 if it is empty or not set, -1 if it is invalid. */
 static int environment_threads(void)
 {
     const char *text = getenv("HAUL_NUM_THREADS");
@@ -104,7 +96,7 @@ haul_status haul__pool_check_environment(const char *operation)
                       getenv("HAUL_NUM_THREADS"), MOST_THREADS);
 }
 
-/* What HAUL_NUM_THREADS says; one thread for each core if it is not set. */
+/* The value of HAUL_NUM_THREADS, else one thread per core. */
 static int default_threads(void)
 {
     int threads = environment_threads();
@@ -137,8 +129,8 @@ static haul_status check_threads(int threads, const char *zero, const char *oper
 {
     if (threads >= 0 && threads <= MOST_THREADS)
         return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "threads", "%d threads; 1 to %d are possible, and 0 for %s",
-                      threads, MOST_THREADS, zero);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "threads", "%d threads; expected 1 to %d, or 0 for %s", threads,
+                      MOST_THREADS, zero);
 }
 
 haul_status haul_set_num_threads(int threads)
@@ -176,7 +168,7 @@ static inline void pause_briefly(void)
 #endif
 }
 
-/* For a thread of the pool. */
+/* Runs on a pool thread. */
 static bool work_is_left(void)
 {
     const uint64_t units = atomic_load(&pool.ticket) & LEFT_MASK, seats = atomic_load(&pool.seats) & LEFT_MASK;
@@ -188,7 +180,7 @@ static bool units_are_done(void)
     return atomic_load(&pool.pending) == 0;
 }
 
-/* Watch for `happened` for a moment; false if it did not happen. */
+/* Watches for `happened` for a moment; false if it did not happen. */
 static bool watch(bool (*happened)(void))
 {
     int64_t end = 0;
@@ -221,7 +213,7 @@ static int64_t pieces_of(int64_t count, int64_t grain)
     return count / grain + (count % grain != 0);
 }
 
-/* Take a seat of the job; false if none is left, or the job is over. */
+/* Takes a seat of the job; false if none is left, or the job is over. */
 static bool join(uint64_t job)
 {
     uint64_t seats = atomic_load(&pool.seats);
@@ -231,8 +223,8 @@ static bool join(uint64_t job)
     return false;
 }
 
-/* Claim and do units until none is left; how many were done here. `job` is the one that the thread takes part in, NONE
- * of a thread of the pool. All that it does is of one job, which cannot end before it reports. */
+/* Claims and runs units until none is left; returns how many ran here. `job` is the one that the thread takes part in,
+ * NONE for a pool thread. All units are of one job, which cannot end before this thread reports. */
 static int run_units(uint64_t job)
 {
     int      done = 0;
@@ -250,7 +242,7 @@ static int run_units(uint64_t job)
             continue;
         int64_t unit = units - (int64_t)(ticket & LEFT_MASK);
         int64_t pieces = pieces_of(count, grain);
-        /* Units differ by a piece at most; pieces / units first, for their product could overflow. */
+        /* Units differ by at most one piece. Pieces / units comes first, because their product could overflow. */
         int64_t each = pieces / units, longer = pieces % units;
         int64_t first = unit * each + (unit < longer ? unit : longer);
         run_pieces(fn, context, count, grain, first, first + each + (unit < longer));
@@ -290,10 +282,10 @@ static void *worker(void *unused)
     return NULL;
 }
 
-/* --- starting and stopping; by whoever has taken the pool --- */
+/* --- starting and stopping; only for whoever holds the pool --- */
 
-/* Kernels, decoders of pictures and the user's `read` run here: the stack does not become small with the limit of the
- * main thread's (ulimit -s). */
+/* Kernels, image decoders and the user's `read` run here, so the stack size does not follow the main thread's limit
+ * (ulimit -s). */
 static int create_with_stack(pthread_t *thread, void *(*run)(void *), void *context)
 {
     pthread_attr_t attributes;
@@ -340,7 +332,7 @@ static void forget_workers(void)
     pool.workers = 0;
     pool.sized_for = pool.failed_at = 0;
     atomic_store(&pool.quit, false);
-    atomic_fetch_and(&pool.ticket, ~LEFT_MASK); /* nothing is left of a job of the parent */
+    atomic_fetch_and(&pool.ticket, ~LEFT_MASK); /* no units are left of a job of the parent */
     atomic_store(&pool.pending, 0);
     atomic_store(&pool.sleeping, 0);
     atomic_store(&pool.caller_sleeps, false);
@@ -349,14 +341,11 @@ static void forget_workers(void)
     work_came = work_done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
-static void prepare(void)
-{
-    pthread_atfork(NULL, NULL, forget_workers);
-}
+HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget_workers);
 
-/* Have as many workers as the process and this job want, or as many as the system gives. There may be more, which
- * another scope wanted, until the process's number changes. The list is the process's, not an operation's: it is not
- * counted among the blocks that tests look at. */
+/* Start as many workers as the process and this job want, or as many as the system allows. There may be more, because
+ * another scope wanted them, until the process's number changes. The process owns the list, so it does not count among
+ * the blocks that leak tests check. */
 static void adjust_workers(int job_threads)
 {
     const int process = process_threads(), threads = job_threads > process ? job_threads : process;
@@ -365,11 +354,11 @@ static void adjust_workers(int job_threads)
     pool.sized_for = process;
     if (pool.workers == threads - 1)
         return;
-    pthread_once(&once, prepare);
+    haul__fork_watch();
     stop_workers();
     pool.failed_at = 0;
-    pool.watch_ns =
-        threads > haul__core_count() ? 0 : WATCH_NS; /* too many for their cores would take them from others */
+    /* With more threads than cores, watching would take cores from other work. */
+    pool.watch_ns = threads > haul__core_count() ? 0 : WATCH_NS;
     pool.threads = malloc((size_t)threads * sizeof *pool.threads);
     for (int i = 0; pool.threads && i < threads - 1; i++) {
         if (start_thread(&pool.threads[i], worker, NULL) != 0)
@@ -380,8 +369,8 @@ static void adjust_workers(int job_threads)
         pool.failed_at = threads;
 }
 
-/* When the process ends, or the library is unloaded. If a job is running, by a thread that outlives main or because it
- * is a job that calls exit, its threads are left alone; no new job gets the pool. */
+/* At the end of the process, or when the library is unloaded. If a job is still running (on a thread that outlives
+ * main, or because the job itself called exit), its threads are left alone; no new job gets the pool. */
 __attribute__((destructor)) static void finish(void)
 {
     if (!atomic_exchange(&pool.taken, true))
@@ -419,7 +408,8 @@ static void wait_for_units(void)
 static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *fn, void *context)
 {
     int64_t pieces = pieces_of(count, grain);
-    int     units = pieces < MOST_UNITS ? (int)pieces : MOST_UNITS;
+    int     most = threads < MOST_UNITS / UNITS_EACH ? threads * UNITS_EACH : MOST_UNITS;
+    int     units = pieces < most ? (int)pieces : most;
     atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&pool.context, context, memory_order_relaxed);
     atomic_store_explicit(&pool.count, count, memory_order_relaxed);

@@ -1,7 +1,7 @@
-/* Scopes: a stack a thread, each with a ring of the objects it owns and the thread's settings to restore.
+/* Scopes: a per-thread stack. Each scope has a ring of the objects it owns and the thread's settings to restore.
  *
- * Owning is linking into the ring, so it cannot fail, and an object can leave its scope early at no cost. A scope's
- * address is compared with those of the open scopes before it is looked at, so a stale one is refused, not followed. */
+ * Owning an object links it into the ring, so it cannot fail, and an object can leave its scope early at no cost. A
+ * scope's address is compared with those of the open scopes before it is dereferenced, so a stale one is refused. */
 #include "core/scope.h"
 
 #include "core/alloc.h"
@@ -16,16 +16,7 @@ static void unlink_object(haul__object *object)
     object->scope = NULL;
 }
 
-static void link_object(haul_scope *scope, haul__object *object)
-{
-    object->scope = scope;
-    object->link.prev = &scope->owned;
-    object->link.next = scope->owned.next;
-    scope->owned.next->prev = &object->link;
-    scope->owned.next = &object->link;
-}
-
-static void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory)
+static inline void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory)
 {
     scope->mark = HAUL__SCOPE_MARK;
     scope->name = name;
@@ -72,7 +63,7 @@ haul_status haul__scope_open(haul_scope *scope, const char *operation)
     return HAUL_OK;
 }
 
-/* The thread's base state has NULL for all of them. */
+/* In a thread's base state all of them are NULL. */
 static void *outer_held(const haul_scope *scope, haul__object_setting which)
 {
     return scope ? scope->saved.held[which] : NULL;
@@ -92,7 +83,7 @@ bool haul__thread_hold(haul__object_setting which, void *object)
     return true;
 }
 
-/* Does the scope hold objects for the thread's settings? As a rule it does not. */
+/* Does the scope hold objects for the thread's settings? Usually it does not. */
 static inline bool holds(const haul__context *context, const haul_scope *scope)
 {
     uintptr_t different = 0;
@@ -101,7 +92,7 @@ static inline bool holds(const haul__context *context, const haul_scope *scope)
     return __builtin_expect(different != 0, 0);
 }
 
-/* Let go of them, and set them back. */
+/* Releases them, and restores the settings. */
 static void release_held(haul__context *context, const haul_scope *scope)
 {
     for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++) {
@@ -112,8 +103,8 @@ static void release_held(haul__context *context, const haul_scope *scope)
     }
 }
 
-/* Close the innermost scope. What its objects do when they are destroyed may open scopes or make objects: the latter
- * land in this scope and go with it. */
+/* Closes the innermost scope. Destructors may open scopes or make objects; objects they make land in this scope and are
+ * released with it. */
 static void pop_innermost(haul__context *context)
 {
     haul_scope *scope = context->innermost;
@@ -168,7 +159,13 @@ static void pop_to(haul_scope *scope)
 
 void haul__scope_close(haul_scope *scope)
 {
-    pop_to(scope);
+    haul__context *context = &haul__tls;
+    if (context->innermost != scope || scope->owned.next != &scope->owned || holds(context, scope) || context->keeps) {
+        pop_to(scope);
+        return;
+    }
+    context->state = scope->saved; /* nothing to release: what pop_innermost does for an empty scope */
+    context->innermost = scope->outer;
 }
 
 haul_status haul_scope_pop(haul_scope *scope)
@@ -189,7 +186,7 @@ void haul__scope_pop_all(void)
         haul__thread_hold((haul__object_setting)i, NULL);
 }
 
-/* Is the object owned by `scope` or one that was opened after it? */
+/* Is the object owned by `scope` or by one opened after it? */
 static bool owned_within(const haul__object *object, const haul_scope *scope)
 {
     if (!object->scope)
@@ -213,18 +210,18 @@ void haul__scope_hand_over(haul_scope *scope, void *object)
     if (!scope->outer || !owned_within(object, scope))
         return;
     unlink_object(object);
-    link_object(scope->outer, object);
+    haul__scope_link(scope->outer, object);
 }
 
-/* Hand the result to `outer` before `scope` is popped. An object that no scope owns may depend on one that does, as a
- * parameter does on its module: if the scope took the last of what holds it, `outer` owns it now. */
+/* Passes the result to `outer` before `scope` is popped. A result that no scope owns may be held by an object that a
+ * scope owns, as a parameter is held by its module. If the last holder ends with `scope`, `outer` owns the result. */
 static void pop_around(haul_scope *scope, haul__object *result)
 {
     haul_scope *outer = scope->outer;
     bool        owned = result->scope != NULL;
     if (owned_within(result, scope)) {
         unlink_object(result);
-        link_object(outer, result);
+        haul__scope_link(outer, result);
     }
     if (!owned)
         haul__object_keep(result);
@@ -232,7 +229,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
     if (owned)
         return;
     if (atomic_load_explicit(&result->refs, memory_order_acquire) == 1)
-        link_object(outer, result);
+        haul__scope_link(outer, result);
     else
         haul__object_release(result);
 }
@@ -260,7 +257,8 @@ int haul_scope_depth(void)
     return haul__tls.innermost ? haul__tls.innermost->depth : 0;
 }
 
-/* Says what is wrong with an object that no scope of this thread owns; nothing, if it belongs to nobody. */
+/* Records what is wrong with an object that no scope of this thread owns; records nothing for an object that nobody
+ * owns. */
 static haul_status refuse_foreign(const haul__object *object, const char *operation)
 {
     char text[100];
@@ -275,7 +273,7 @@ static haul_status refuse_foreign(const haul__object *object, const char *operat
         haul__object_text(object, text, sizeof text));
 }
 
-/* Is it an object that a scope of this thread owns? */
+/* Does a scope of this thread own the object? */
 static inline bool is_owned(const haul__object *object)
 {
     return haul__exists(object) && object->scope && object->scope->thread == &haul__tls;
@@ -323,6 +321,6 @@ void *haul__own(void *p, const char *operation)
         return NULL;
     }
     haul__made_by(object, operation);
-    link_object(haul__tls.innermost, object);
+    haul__scope_link(haul__tls.innermost, object);
     return object;
 }

@@ -1,39 +1,58 @@
-/* Scopes from inside: one on the C stack, for the length of a call, costs no allocation. */
+/* The internal interface of scopes. A scope on the C stack, for the length of a call, costs no allocation. */
 #ifndef HAUL_CORE_SCOPE_H
 #define HAUL_CORE_SCOPE_H
 
-#include "core/object.h"
+#include "core/tensor.h"
+#include "core/thread.h"
 
-struct haul__context;
-
-/* Where it lies: on the C stack; among the small blocks; where it stays when it was popped (HAUL_DEBUG=lifetimes). */
+/* Where the scope is: on the C stack, among the small blocks, or (HAUL_DEBUG=lifetimes) in memory that stays after the
+ * pop. */
 typedef enum haul__scope_memory { HAUL__SCOPE_LOCAL, HAUL__SCOPE_SMALL, HAUL__SCOPE_TRACED } haul__scope_memory;
 
 struct haul_scope {
-    haul_scope           *outer;
-    int                   depth; /* 1 for the outermost */
-    uint32_t              mark;  /* HAUL__SCOPE_MARK: it is not an object */
-    haul__link            owned; /* a ring; the newest object is owned.next */
-    struct haul__context *thread;
-    haul__thread_state    saved;
-    const char           *name; /* for messages; NULL: it has none */
-    haul__scope_memory    memory;
+    haul_scope        *outer;
+    int                depth; /* 1 for the outermost */
+    uint32_t           mark;  /* HAUL__SCOPE_MARK: not an object */
+    haul__link         owned; /* a ring; the newest object is owned.next */
+    haul__context     *thread;
+    haul__thread_state saved;
+    const char        *name; /* for messages; NULL: no name */
+    haul__scope_memory memory;
 };
 
-/* Open `scope`, which stays valid until it is closed. It takes what is made in the meantime, and closing restores the
- * thread's settings. Fails without memory for the thread's context. */
+/* Opens `scope`, which must stay valid until it is closed. It owns the objects made in the meantime, and closing it
+ * restores the thread's settings. Fails if there is no memory for the thread's context. */
 haul_status haul__scope_open(haul_scope *scope, const char *operation);
 void        haul__scope_close(haul_scope *scope);
 
-/* Refuses a scope that is not open on this thread. */
+static inline void haul__scope_link(haul_scope *scope, haul__object *object)
+{
+    object->scope = scope;
+    object->link.prev = &scope->owned;
+    object->link.next = scope->owned.next;
+    scope->owned.next->prev = &object->link;
+    scope->owned.next = &object->link;
+}
+
+/* haul__own, inlined, for a fresh tensor. */
+static inline haul_tensor *haul__own_tensor(haul_tensor *t, const char *operation)
+{
+    haul_scope *scope = haul__tls.innermost;
+    if (__builtin_expect(!scope || t->object.traced, 0))
+        return haul__own(t, operation);
+    haul__scope_link(scope, &t->object);
+    return t;
+}
+
+/* Fails if the scope is not open on this thread. */
 haul_status haul__scope_check(const haul_scope *scope, const char *operation);
 
-/* Take an object out of `scope`, or out of one that was opened after it, so that it survives: the caller holds its
- * reference then. False if another scope or nobody owns it: nothing has changed. The object must be alive. */
+/* Removes an object from `scope`, or from one opened after it, so that it survives; the caller then holds its
+ * reference. Returns false, and changes nothing, if another scope or nobody owns it. The object must be live. */
 bool haul__scope_take(haul_scope *scope, void *object);
 
-/* Hand an object that `scope` owns, or one that was opened after it, to the scope around it. Nothing happens if another
- * one owns it, or if there is none around. */
+/* Passes an object that `scope`, or one opened after it, owns to the enclosing scope. Does nothing if another scope
+ * owns it, or if there is no enclosing scope. */
 void haul__scope_hand_over(haul_scope *scope, void *object);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-/* The largest element there is; byte counts of all tensors that pass haul__shape_count fit an int64_t. */
+/* The largest element size. The byte counts of all tensors that pass haul__shape_count fit an int64_t. */
 enum { LARGEST_ELEMENT = 8, TEXT = 200 };
 
 bool haul__add_size(int64_t a, int64_t b, int64_t *out)
@@ -22,12 +22,12 @@ static haul_status check_ndim(const haul_shape *shape, const char *operation)
 {
     if (shape->ndim >= 0 && shape->ndim <= HAUL_MAX_DIMS)
         return HAUL_OK;
-    return haul__fail(HAUL_SHAPE, operation, "shape", "a shape of %d dimensions; 0 to %d are possible", shape->ndim,
+    return haul__fail(HAUL_SHAPE, operation, "shape", "a shape of %d dimensions; expected 0 to %d", shape->ndim,
                       HAUL_MAX_DIMS);
 }
 
-/* Dimensions of 0 are left out of the overflow check's product, not of the check: the strides of an empty tensor are
- * products of the others. */
+/* Dimensions of 0 are left out of the product that is checked for overflow, because the strides of an empty tensor are
+ * products of the other dimensions. */
 haul_status haul__shape_count(const haul_shape *shape, const char *operation, int64_t *count)
 {
     char    text[TEXT];
@@ -49,7 +49,7 @@ haul_status haul__shape_count(const haul_shape *shape, const char *operation, in
     *count = empty ? 0 : elements;
     return HAUL_OK;
 overflow:
-    return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more elements than memory has addresses",
+    return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more elements than memory can address",
                       haul__shape_text(shape, text, sizeof text));
 }
 
@@ -58,13 +58,32 @@ void haul__shape_strides(const haul_shape *shape, int64_t *strides)
     int64_t stride = 1;
     for (int i = shape->ndim - 1; i >= 0; i--) {
         strides[i] = stride;
-        /* Cannot overflow in a shape that haul__shape_count has passed; in any other the stride stays what it was. */
+        /* Cannot overflow for a shape that haul__shape_count has passed; for any other the stride keeps its value. */
         if (shape->dims[i] > 1)
             haul__mul_size(stride, shape->dims[i], &stride);
     }
 }
 
-/* Strides without gaps for the dimensions in this order, outermost first. */
+bool haul__shape_layout(const haul_shape *shape, int64_t *strides, int64_t *count)
+{
+    int64_t elements = 1, bytes;
+    bool    empty = false;
+    if (shape->ndim < 0 || shape->ndim > HAUL_MAX_DIMS)
+        return false;
+    for (int i = shape->ndim - 1; i >= 0; i--) {
+        const int64_t dim = shape->dims[i];
+        strides[i] = elements;
+        if (dim > 0 ? __builtin_mul_overflow(elements, dim, &elements) : dim < 0)
+            return false;
+        empty = empty || dim == 0;
+    }
+    if (__builtin_mul_overflow(elements, (int64_t)LARGEST_ELEMENT, &bytes))
+        return false;
+    *count = empty ? 0 : elements;
+    return true;
+}
+
+/* Dense strides for the dimensions in this order, outermost first. */
 static void strides_in_order(const haul_shape *shape, const int *order, int64_t *strides)
 {
     int64_t stride = 1;
@@ -92,7 +111,7 @@ void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int6
         order[at] = d;
     }
     for (int d = 0; d < shape->ndim; d++)
-        if (shape->dims[d] == 1) /* their strides count for nothing */
+        if (shape->dims[d] == 1) /* their strides do not matter */
             order[count++] = d;
     strides_in_order(shape, order, strides);
 }
@@ -122,7 +141,7 @@ haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, cons
         return HAUL_OK;
     }
     haul_shape wide = {.ndim = a->ndim > b->ndim ? a->ndim : b->ndim};
-    for (int i = 1; i <= wide.ndim; i++) { /* from the last dimension */
+    for (int i = 1; i <= wide.ndim; i++) { /* counted from the last dimension */
         int64_t x = i <= a->ndim ? a->dims[a->ndim - i] : 1;
         int64_t y = i <= b->ndim ? b->dims[b->ndim - i] : 1;
         if (x != y && x != 1 && y != 1) {
@@ -143,10 +162,10 @@ haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, cons
 haul_status haul__axis(int axis, int ndim, const char *operation, int *out)
 {
     if (ndim == 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axis", "axis %d of a 0-d tensor, which has none", axis);
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axis", "axis %d of a 0-d tensor, which has no axes", axis);
     if (axis < -ndim || axis >= ndim)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "axis",
-                          "axis %d of a tensor of %d dimensions; %d to %d exist", axis, ndim, -ndim, ndim - 1);
+                          "axis %d of a tensor of %d dimensions; expected %d to %d", axis, ndim, -ndim, ndim - 1);
     *out = axis < 0 ? axis + ndim : axis;
     return HAUL_OK;
 }

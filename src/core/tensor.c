@@ -1,4 +1,4 @@
-/* Tensors and storages as objects, and what a tensor answers about itself. */
+/* Tensors and storages as objects, and the queries on tensors. */
 #include "core/tensor.h"
 
 #include <stdarg.h>
@@ -9,19 +9,31 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/shape.h"
+#include "core/thread.h"
 
 /* --- storage --- */
 
-static void release_attached(haul__storage *storage)
+__attribute__((noinline)) static void release_attached(haul__storage *storage)
 {
-    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++) {
         haul__object_release(storage->attached[i]);
+        storage->attached[i] = NULL;
+    }
+}
+
+static inline bool has_attached(const haul__storage *storage)
+{
+    uintptr_t any = 0;
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        any |= (uintptr_t)storage->attached[i];
+    return any != 0;
 }
 
 static void storage_destroy(void *object)
 {
     haul__storage *storage = object;
-    release_attached(storage);
+    if (has_attached(storage))
+        release_attached(storage);
     if (storage->release)
         storage->release(storage);
     if (storage->deleter)
@@ -32,7 +44,8 @@ static void storage_destroy(void *object)
 static void embedded_destroy(void *object)
 {
     haul__storage *storage = object;
-    release_attached(storage);
+    if (has_attached(storage))
+        release_attached(storage);
     storage->release(storage);
 }
 
@@ -74,23 +87,34 @@ void haul__storage_embed(haul__storage *storage, haul_device *device)
     storage_init(storage, &embedded_class, device);
 }
 
+/* A storage releases its own memory at once. Attached objects that end with it are queued, so this does not recurse. */
+static inline void storage_release(haul__storage *storage)
+{
+    if (storage && haul__object_ends(&storage->object))
+        storage->object.type->destroy(storage);
+}
+
 /* --- tensor --- */
 
 static void tensor_destroy(void *object)
 {
     haul_tensor *t = object;
-    haul__object_release(t->storage);
+    haul__object_end(&t->object);
+    storage_release(t->storage);
     haul__object_release(t->node);
     haul__object_release(t->grad);
-    haul__object_free(&t->object, sizeof *t);
+    if (__builtin_expect(t->object.traced, 0))
+        haul__object_bury(&t->object);
+    else
+        haul__small_give(t, sizeof *t);
 }
 
-/* Of a dead one the storage, which knows the device, is gone. */
+/* A dead tensor no longer has its storage, which knows the device. */
 static void tensor_describe(const void *object, bool dead, char *out, size_t size)
 {
     const haul_tensor *t = object;
     char               text[160];
-    if (!dead && !t->storage) /* nobody has described it yet */
+    if (!dead && !t->storage) /* not initialised yet */
         snprintf(out, size, "tensor");
     else if (dead)
         snprintf(out, size, "tensor %s%s", haul_dtype_name(t->dtype), haul__shape_text(&t->shape, text, sizeof text));
@@ -98,23 +122,25 @@ static void tensor_describe(const void *object, bool dead, char *out, size_t siz
         snprintf(out, size, "tensor %s", haul__tensor_text(t, text, sizeof text));
 }
 
+_Static_assert(sizeof(haul_tensor) <= HAUL__SMALL_CLASSES * HAUL__SMALL_STEP, "tensors are small blocks");
+
 const haul__class haul__tensor_class = {.name = "tensor", .destroy = tensor_destroy, .describe = tensor_describe};
 static const haul__class none_class = {.name = "HAUL_NONE"};
 
-static haul_tensor none = {.object = {.type = &none_class, .refs = 1, .mark = HAUL__OBJECT_MARK},
-                           .dtype = HAUL_DTYPE_NONE};
+haul_tensor haul__none = {.object = {.type = &none_class, .refs = 1, .mark = HAUL__OBJECT_MARK},
+                          .dtype = HAUL_DTYPE_NONE};
 
-haul_tensor *const haul_none = &none;
+haul_tensor *const haul_none = &haul__none;
 
 /* --- failed tensors --- */
 
-/* A tensor without storage, and why. */
+/* A tensor without storage, and the error that explains it. */
 typedef struct failed_tensor {
     haul_tensor        tensor;
     haul__error_record error;
 } failed_tensor;
 
-/* Two that belong to nobody. */
+/* Two that nobody owns. */
 static const haul__class nobodys_class = {.name = "failed tensor"};
 
 static failed_tensor no_scope = {
@@ -174,7 +200,7 @@ haul_tensor *haul__result_within(haul_tensor *t, const char *operation)
     return haul__failed_tensor();
 }
 
-/* Make a failed tensor's error the thread's. The two that belong to nobody know less than the thread does. */
+/* Makes a failed tensor's error the thread's. For the two that nobody owns, the thread's own error says more. */
 static haul_status recall(const haul_tensor *t)
 {
     if (!haul__is_nobodys(&t->object) || haul_error_status() == HAUL_OK)
@@ -192,44 +218,42 @@ haul_status haul_tensor_check(const haul_tensor *t)
     return haul__check_optional("haul_tensor_check", "t", t);
 }
 
-/* Strides as given, but those of size-1 dimensions, which no address depends on, as if they were packed around the
- * dimensions behind them: so equal layouts have equal strides. */
+/* Sets the given strides, except those of size-1 dimensions, on which no address depends. These become the extent in
+ * memory of the dimensions after them, so that equal layouts have equal strides. */
 static void set_strides(haul_tensor *t, const int64_t *strides)
 {
-    int64_t packed = 1; /* stride a dimension here has in a row-major tensor */
-    int64_t behind = 1; /* extent of the next dimension */
-    t->contiguous = true;
+    int64_t packed = 1; /* the stride of a dimension here in a row-major tensor */
+    int64_t behind = 1; /* extent in memory, in elements, of the next dimension larger than 1 */
+    bool    contiguous = true;
     for (int i = t->shape.ndim - 1; i >= 0; i--) {
-        int64_t dim = t->shape.dims[i];
-        t->strides[i] = dim == 1 ? behind : strides[i];
-        t->contiguous = t->contiguous && t->strides[i] == packed;
-        if (dim > 1)
-            haul__mul_size(packed, dim, &packed);
-        if (dim > 1 && !haul__mul_size(t->strides[i], dim, &behind))
-            behind = t->strides[i];
+        const int64_t dim = t->shape.dims[i], stride = dim == 1 ? behind : strides[i];
+        t->strides[i] = stride;
+        contiguous = contiguous && stride == packed;
+        if (dim <= 1)
+            continue;
+        packed *= dim; /* checked by haul__shape_count */
+        if (!haul__mul_size(stride, dim, &behind))
+            behind = stride;
     }
+    t->contiguous = contiguous;
 }
 
 static int64_t element_count(const haul_shape *shape)
 {
     int64_t count = 1;
     for (int i = 0; i < shape->ndim; i++)
-        count *= shape->dims[i]; /* checked by haul__shape_count; a zero makes up for what is left out there */
+        count *= shape->dims[i]; /* checked by haul__shape_count; a zero dimension makes the whole product 0 */
     return count;
 }
 
-haul_tensor *haul__tensor_new(void)
+haul_tensor *haul__tensor_new_slowly(void)
 {
     haul_tensor *t = haul__object_new(sizeof *t, &haul__tensor_class);
     if (!t) {
         haul__fail_memory(NULL, sizeof *t);
         return NULL;
     }
-    t->storage = NULL;
-    t->failed = t->requires_grad = false;
-    t->node = NULL;
-    t->node_result = 0;
-    t->grad = NULL;
+    haul__tensor_clear(t);
     return t;
 }
 
@@ -239,12 +263,14 @@ void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *s
     t->dtype = dtype;
     t->shape = *shape;
     t->offset = offset;
-    t->count = element_count(shape);
     t->contiguous = true;
-    if (strides)
-        set_strides(t, strides);
-    else
-        haul__shape_strides(shape, t->strides);
+    if (!strides) {
+        t->count = 0; /* stays only if the shape has not passed haul__shape_count */
+        haul__shape_layout(shape, t->strides, &t->count);
+        return;
+    }
+    t->count = element_count(shape);
+    set_strides(t, strides);
     t->contiguous = t->contiguous || t->count == 0;
 }
 
@@ -284,7 +310,9 @@ bool haul__tensor_is_gap_free(const haul_tensor *t)
 
 bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b)
 {
-    return a->contiguous == b->contiguous && haul__shape_same_strides(&a->shape, a->strides, b->strides);
+    if (a->contiguous || b->contiguous)
+        return a->contiguous && b->contiguous;
+    return haul__shape_same_strides(&a->shape, a->strides, b->strides);
 }
 
 haul_tensor *haul__tensor_alias(const haul_tensor *t)
@@ -333,9 +361,9 @@ haul_status haul__check_optional(const char *operation, const char *argument, co
     return haul__refuse_object(t, &haul__tensor_class, operation, argument);
 }
 
-/* --- answers --- */
+/* --- queries --- */
 
-/* Is t a tensor one can ask about? */
+/* Is t a tensor that can be queried? */
 static bool check(const haul_tensor *t, const char *operation)
 {
     if (haul__is_tensor(t))

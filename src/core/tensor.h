@@ -1,44 +1,44 @@
-/* The tensor, the storage behind it, and when other streams may touch it. */
+/* The tensor, its storage, and when other streams may access the storage. */
 #ifndef HAUL_CORE_TENSOR_H
 #define HAUL_CORE_TENSOR_H
 
 #include <haul/tensor.h>
 #include <stdatomic.h>
 
-#include "core/object.h"
+#include "core/thread.h"
 
 typedef struct haul__stream haul__stream; /* core/device.h */
 typedef struct haul__node   haul__node;   /* engine/node.h */
 typedef struct haul__block  haul__block;  /* memory/allocator.h */
 
-/* A point on a stream: reached when `ticket` commands of it are done. stream == NULL: reached already. */
+/* A point on a stream, reached when `ticket` of its commands are done. stream == NULL: already reached. */
 typedef struct haul__use {
     haul__stream *stream;
     uint64_t      ticket;
 } haul__use;
 
-/* The last write and the reads since, one a stream. Guarded by `lock`; streams that complete at once (the CPU's)
- * leave no trace here. */
+/* The last write and the reads since, one per stream. Guarded by `lock`. Streams that complete at once (the CPU's) are
+ * not recorded here. */
 #define HAUL__MAX_READS 4
 typedef struct haul__uses {
     atomic_bool lock;
-    atomic_bool any; /* false: nothing recorded, no need to lock */
+    atomic_bool any; /* false: nothing is recorded, so no lock is needed */
     haul__use   write;
     int         read_count;
     haul__use   reads[HAUL__MAX_READS];
 } haul__uses;
 
-/* Where a kernel finds a buffer: the backend's handle, and an address where the host can see it (else NULL). */
+/* Where a kernel finds a buffer: the backend's handle, and a host address if the host can see it (else NULL). */
 typedef struct haul__buffer {
     void *handle;
     void *host;
 } haul__buffer;
 
-/* What rooms above attach to a storage: what it is mapped as in host memory, and copies of its elements in another form
- * that are right until it changes. Who attaches an object has a lock for it. */
+/* What layers above attach to a storage: its mapping into host memory, and copies of its elements in another form that
+ * stay valid until it changes. Whoever attaches an object has a lock for it. */
 typedef enum haul__attachment { HAUL__MAPPING, HAUL__DERIVED, HAUL__ATTACHMENTS } haul__attachment;
 
-/* Memory of one device. Shared by views; freed with the last of them. */
+/* Memory on one device. Views share it; it is freed with the last of them. */
 typedef struct haul__storage haul__storage;
 struct haul__storage {
     haul__object  object;
@@ -46,16 +46,16 @@ struct haul__storage {
     haul__block  *block;  /* from the allocator; NULL when wrapped, meta, or empty */
     haul__buffer  buffer; /* as in block */
     size_t        bytes;
-    bool          planned;  /* made in a dry run: it has a size and no memory */
+    bool          planned;  /* made in a dry run: it has a size but no memory */
     atomic_ullong version;  /* counts in-place changes */
-    haul__uses   *uses;     /* the block's; never NULL unless meta or empty */
-    haul__uses    own_uses; /* used by wrapped memory */
-    /* Called when the last reference goes, by the layer that knows devices: wait for what `uses` says (wrapped memory),
-     * give the block back. NULL: nothing to do. */
+    haul__uses   *uses;     /* the block's, or own_uses; NULL: no use is recorded (on meta, or empty) */
+    haul__uses    own_uses; /* for storages without a block */
+    /* Called when the last reference goes, by the layer that knows devices: waits for `uses` (wrapped memory) and
+     * returns the block. NULL: nothing to do. */
     void (*release)(haul__storage *storage);
-    void (*deleter)(void *context); /* of wrapped memory; called after `release`; NULL for none */
+    void (*deleter)(void *context); /* for wrapped memory; called after `release`; NULL for none */
     void *deleter_context;
-    void *attached[HAUL__ATTACHMENTS]; /* objects that rooms above keep with it, released with it; NULL: none */
+    void *attached[HAUL__ATTACHMENTS]; /* objects that layers above attach, released with the storage; NULL: none */
 };
 
 struct haul_tensor {
@@ -67,45 +67,75 @@ struct haul_tensor {
     int64_t        offset; /* elements */
     int64_t        count;
     bool           contiguous;    /* row-major, dense */
-    bool           failed;        /* a failed tensor, which has nothing but an error */
-    bool           requires_grad; /* a leaf that asks for one */
-    haul__node    *node;          /* what made it, when a gradient can flow through it */
-    int            node_result;   /* which of the node's results it is */
-    haul_tensor   *grad;          /* of a leaf */
+    bool           failed;        /* a failed tensor, which has only an error */
+    bool           requires_grad; /* a leaf that requires a gradient */
+    haul__node    *node;          /* the operation that made it, if a gradient can flow through it */
+    int            node_result;   /* which of the node's results this is */
+    haul_tensor   *grad;          /* of a leaf: its accumulated gradient */
 };
 
-/* A tensor over `storage`, not owned by a scope yet. It holds a reference of its own: the caller keeps its reference
- * and releases it when done. strides == NULL: row-major; the strides of size-1 dimensions are made canonical. The shape
- * must have passed haul__shape_count. NULL, with the error recorded, when host memory is exhausted. */
+/* A tensor over `storage`, not owned by a scope yet. It takes a reference of its own; the caller releases its reference
+ * when done. strides == NULL: row-major. The strides of size-1 dimensions are made canonical. The shape must have
+ * passed haul__shape_count. Returns NULL, with the error recorded, if host memory is exhausted. */
 haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
                                const int64_t *strides, int64_t offset);
 
-/* A tensor of no scope without storage, dtype and shape yet, which the caller sets. NULL, with the error recorded, when
- * host memory is exhausted. */
-haul_tensor *haul__tensor_new(void);
+extern const haul__class haul__tensor_class;
 
-/* Set dtype, shape, strides and what follows from them. As in haul__tensor_wrap. */
+static inline void haul__tensor_clear(haul_tensor *t)
+{
+    t->storage = NULL;
+    t->failed = t->requires_grad = false;
+    t->node = NULL;
+    t->node_result = 0;
+    t->grad = NULL;
+}
+
+/* haul__tensor_new if the thread has no free block. */
+haul_tensor *haul__tensor_new_slowly(void);
+
+/* A tensor that no scope owns yet. The caller must set its storage, dtype and shape. Returns NULL, with the error
+ * recorded, if host memory is exhausted. */
+static inline haul_tensor *haul__tensor_new(void)
+{
+    haul_tensor *t = haul__traces_lifetimes() ? NULL : haul__small_reuse(sizeof *t);
+    if (__builtin_expect(!t, 0))
+        return haul__tensor_new_slowly();
+    haul__object_init(&t->object, &haul__tensor_class);
+    haul__tensor_clear(t);
+    return t;
+}
+
+/* Sets dtype, shape, strides and what follows from them, as haul__tensor_wrap does. */
 void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
                            int64_t offset);
 
-/* Give t the memory and the layout of `other`, which has its shape and dtype. Views of t keep the old memory. */
+/* Gives t the memory and the layout of `other`, which has its shape and dtype. Views of t keep the old memory. */
 void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other);
 
-/* Do the elements fill their memory without gaps, in whatever order of dimensions? */
+/* Do the elements fill their memory without gaps, in any order of dimensions? */
 bool haul__tensor_is_gap_free(const haul_tensor *t);
 
-/* Have two tensors of one shape their elements in the same places, relative to the first? */
+/* Do two tensors of one shape have their elements in the same places relative to the first element? */
 bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b);
 
-/* A second handle to the same elements, without graph: what nodes save. Not owned by a scope. */
+/* A second handle to the same elements, without graph, for nodes that save a tensor. No scope owns it. */
 haul_tensor *haul__tensor_alias(const haul_tensor *t);
 
-/* A storage without a block, buffer, bytes, release or deleter, all of which the caller may set; `uses` are its own.
- * NULL, with the error recorded, when host memory is exhausted. */
+/* A storage without a block, buffer, bytes, release or deleter, which the caller may set; it has its own `uses`.
+ * Returns NULL, with the error recorded, if host memory is exhausted. */
 haul__storage *haul__storage_new(haul_device *device);
 
-/* The same, without uses, in memory that `release`, which must be set, disposes of with whatever else is there. */
+/* Initialises a storage that is part of a larger structure: the same, but without uses. The storage does not free its
+ * own memory. `release`, which the caller must set, disposes of the whole structure. */
 void haul__storage_embed(haul__storage *storage, haul_device *device);
+
+/* Reuses an embedded storage that has ended. Everything that its owner set stays as it was. */
+static inline void haul__storage_revive(haul__storage *storage)
+{
+    atomic_store_explicit(&storage->object.refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&storage->version, 0, memory_order_relaxed);
+}
 
 /* Size of an element in bytes. */
 extern const unsigned char haul__dtype_bytes[HAUL_DTYPE_END];
@@ -114,57 +144,59 @@ static inline size_t       haul__dtype_size(haul_dtype dtype)
     return (unsigned)dtype < HAUL_DTYPE_END ? haul__dtype_bytes[dtype] : 0;
 }
 
-/* What sums of a floating dtype are kept in, ACC of kernel text: f32 for f16 and bf16. */
+/* The dtype in which sums of a floating dtype are kept, ACC in kernel text: f32 for f16 and bf16. */
 haul_dtype haul__sum_dtype(haul_dtype dtype);
 
-/* Scalars travel to kernels as the bits of type A: f32 and f64 as such, f32 for f16 and bf16, integers as i64. */
+/* Kernels receive scalars as the bits of type A: f32 and f64 as they are, f32 for f16 and bf16, i64 for integers. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
-/* Is a number a value of the dtype? Every number is one of floats and of bool, to which it is converted. */
+/* Is a number a value of the dtype? Every number is, for floats and for bool, to which it is converted. */
 bool haul__dtype_holds(haul_dtype dtype, double value);
-/* Refuse a number that is none; `fix` says what to do about it. */
+/* Fails if it is not; `fix` tells the user what to do. */
 haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
                                 const char *fix);
 
-/* The integers that a dtype holds exactly. */
+/* The range of integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
-/* Is t, the argument of that name, a tensor? Records what is wrong with NULL and HAUL_NONE; for a failed tensor, the
- * error it carries. */
+/* Is t, the argument of that name, a tensor? Records an error for NULL and HAUL_NONE, and the carried error for a
+ * failed tensor. */
 haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t);
 
 /* The same for an argument that may be HAUL_NONE. */
 haul_status haul__check_optional(const char *operation, const char *argument, const haul_tensor *t);
 
-/* A failed tensor that carries the thread's error: what public functions return in place of a tensor. It belongs to the
- * innermost scope. Without a scope or memory it is one of two that belong to nobody. Never NULL. */
+/* A failed tensor that carries the thread's error; public functions return it in place of a tensor. The innermost scope
+ * owns it. Without a scope or memory it is one of two that nobody owns. Never NULL. */
 haul_tensor *haul__failed_tensor(void);
 
-/* What a public function returns: t, or a failed tensor where t is NULL. */
+/* What a public function returns: t, or a failed tensor if t is NULL. */
 haul_tensor *haul__result(haul_tensor *t);
 
-/* The same for the result of an inner call: its error is said to be that of `operation`. */
-haul_tensor             *haul__result_within(haul_tensor *t, const char *operation);
-extern const haul__class haul__tensor_class;
+/* The same for the result of an inner call, whose error is attributed to `operation`. */
+haul_tensor *haul__result_within(haul_tensor *t, const char *operation);
 
-/* "f32[64,10] on cpu" into a buffer; returns it. For messages. */
+/* Writes "f32[64,10] on cpu" into a buffer and returns it, for messages. */
 char *haul__tensor_text(const haul_tensor *t, char *buffer, size_t size);
+
+/* HAUL_NONE, at an address that needs no load. */
+extern haul_tensor haul__none;
 
 static inline bool haul__is_none(const haul_tensor *t)
 {
-    return t == haul_none;
+    return t == &haul__none;
 }
 
-/* Did the call that made t fail? Public functions return a failed tensor then, internal ones NULL. */
+/* Did the call that made t fail? Public functions then return a failed tensor, internal ones NULL. */
 static inline bool haul__failed(const haul_tensor *t)
 {
     return !t || t->failed;
 }
 
-/* A tensor in a struct of options: NULL when it was not given. */
+/* A tensor in a struct of options: NULL if the caller left it out. */
 static inline haul_tensor *haul__optional(haul_tensor *t)
 {
-    return t ? t : haul_none;
+    return t ? t : &haul__none;
 }
 
 /* HAUL_OK, or the error that was just recorded, for the result of a call. */
@@ -173,13 +205,13 @@ static inline haul_status haul__status_of(const haul_tensor *t)
     return haul__failed(t) ? haul_error_status() : HAUL_OK;
 }
 
-/* A tensor: not NULL, HAUL_NONE, one that is over, or an object of another class. */
+/* Is it a live tensor? False for NULL, HAUL_NONE, a dead tensor, and an object of another class. */
 static inline bool haul__is_tensor(const haul_tensor *t)
 {
     return t && t->object.type == &haul__tensor_class;
 }
 
-/* Does a gradient flow through t? */
+/* Does a gradient flow through t? It does if t is a leaf that requires one, or a result of a node. */
 static inline bool haul__tracks(const haul_tensor *t)
 {
     return t->node || t->requires_grad;

@@ -1,12 +1,14 @@
 /* The list of all threads that use the library, and what happens when one of them ends.
  *
- * Through the list live blocks are counted without a counter that all threads fight for, and each thread has a word of
- * its own that says what somebody watches. */
+ * The list makes it possible to count live blocks without a counter that all threads contend for, and it gives each
+ * thread its own word that says what somebody subscribed to. */
 #include "core/thread.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/fork.h"
 
 _Thread_local haul__context haul__tls = {.watch = HAUL__WATCH_UNKNOWN};
 
@@ -18,21 +20,14 @@ static haul__context  *contexts;
 static atomic_llong    strays; /* blocks of threads that have ended or have no context */
 static unsigned        watched_everywhere = HAUL__WATCH_UNKNOWN;
 
-static atomic_int forks;
-
-int haul__fork_count(void)
-{
-    return atomic_load_explicit(&forks, memory_order_relaxed);
-}
-
 static void add_strays(haul__context *context)
 {
     atomic_fetch_add_explicit(&strays, atomic_load_explicit(&context->blocks, memory_order_relaxed),
                               memory_order_relaxed);
 }
 
-/* At the end of a thread. Other destructors may use the library after this one: then the context registers anew, and
- * this runs again. */
+/* Runs at the end of a thread. Destructors that run after this one may use the library: the context then registers
+ * again, and this runs again. */
 static void thread_ends(void *p)
 {
     haul__context *context = p;
@@ -60,40 +55,40 @@ static void thread_ends(void *p)
     context->registered = false;
 }
 
-static void before_fork(void)
+static void take_locks(void)
 {
     pthread_mutex_lock(&lock);
     haul__small_before_fork();
 }
 
-static void after_fork(void)
+static void give_locks(void)
 {
     haul__small_after_fork();
     pthread_mutex_unlock(&lock);
 }
 
-/* Of all threads only the calling one lives on in the child. */
-static void after_fork_in_child(void)
+/* After a fork only the calling thread exists in the child. */
+static void forget_others(void)
 {
-    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
     for (haul__context *c = contexts; c; c = c->next)
         if (c != &haul__tls)
             add_strays(c);
     contexts = haul__tls.registered ? &haul__tls : NULL;
     haul__tls.next = haul__tls.prev = NULL;
-    after_fork();
 }
+
+HAUL__AT_FORK(HAUL__FORK_THREADS, .take = take_locks, .give = give_locks, .in_child = forget_others);
 
 static void start(void)
 {
     have_key = pthread_key_create(&key, thread_ends) == 0;
-    if (have_key && pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
+    if (have_key && !haul__fork_watch()) {
         pthread_key_delete(key);
         have_key = false;
     }
 }
 
-/* Locked. */
+/* The caller holds the lock. */
 static void update_watch(haul__context *context)
 {
     atomic_store_explicit(&context->watch, watched_everywhere | context->own_watch, memory_order_relaxed);
@@ -137,7 +132,7 @@ bool haul__context_register(void)
     return true;
 }
 
-/* The thread's, not an operation's: it is not counted among the blocks that tests look at. */
+/* The thread owns this block, not an operation, so it does not count among the blocks that leak tests check. */
 void *haul__scratch(size_t bytes)
 {
     enum { ALIGNMENT = 64 };
@@ -147,7 +142,8 @@ void *haul__scratch(size_t bytes)
     if (context->scratch_bytes < bytes) {
         size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         free(context->scratch);
-        context->scratch = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
+        context->scratch =
+            rounded >= bytes && !haul__fault_point(HAUL__FAULT_HOST) ? aligned_alloc(ALIGNMENT, rounded) : NULL;
         context->scratch_bytes = context->scratch ? rounded : 0;
     }
     return context->scratch;
@@ -168,7 +164,7 @@ void haul__context_count_stray(int delta)
     atomic_fetch_add_explicit(&strays, delta, memory_order_relaxed);
 }
 
-/* ---- what is kept with a setting ---- */
+/* ---- objects kept with a setting ---- */
 
 void haul__context_release_kept(haul__context *context)
 {
@@ -182,7 +178,7 @@ void haul__context_release_kept(haul__context *context)
             context->kept[i] = NULL;
         }
     }
-    for (int i = 0; i < HAUL__SETTINGS; i++) /* what this destroys may open scopes */
+    for (int i = 0; i < HAUL__SETTINGS; i++) /* destructors may open scopes */
         haul__object_release(over[i]);
 }
 

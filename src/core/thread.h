@@ -1,7 +1,7 @@
-/* What the library keeps for each thread: settings, open scopes, freed structures for reuse.
+/* What the library keeps for each thread: settings, open scopes, and freed structures for reuse.
  *
- * It lies in static thread-local memory, so that reaching it costs one instruction; what hangs from it is given back
- * when the thread ends. */
+ * The context is static thread-local memory, so reaching it costs one instruction. What it points to is freed when the
+ * thread ends. */
 #ifndef HAUL_CORE_THREAD_H
 #define HAUL_CORE_THREAD_H
 
@@ -11,36 +11,43 @@
 #define HAUL__SMALL_STEP    64
 #define HAUL__SMALL_CLASSES 16
 
+/* A freed block. The first block of a full list also holds that list's entry in the heap of lists. */
 typedef struct haul__spare haul__spare;
+struct haul__spare {
+    char         head[HAUL__SMALL_HEAD];
+    haul__spare *next;
+    haul__spare *next_list;
+    int          count;
+};
 
 typedef struct haul__context haul__context;
 struct haul__context {
     haul__thread_state state;
     haul_scope        *innermost;
     haul__link        *doomed;               /* objects waiting to be destroyed */
-    bool               destroying;           /* they are being destroyed further up the stack */
-    bool               keeps;                /* some of `kept` are there */
+    bool               destroying;           /* they are being destroyed by a caller further up the stack */
+    bool               keeps;                /* some objects in `kept` are present */
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
     bool           registered;
-    atomic_llong   blocks; /* allocated minus freed by this thread; written by this thread only */
+    atomic_llong   blocks; /* allocated minus freed by this thread; only this thread writes it */
     haul__spare   *spare[HAUL__SMALL_CLASSES];
-    int            spare_count[HAUL__SMALL_CLASSES];
-    haul__context *next, *prev; /* all threads' */
-    void          *scratch;     /* haul__scratch's */
+    int            spare_room[HAUL__SMALL_CLASSES]; /* how many more blocks each list takes; 0 without a list */
+    haul__context *next, *prev;                     /* of all threads */
+    void          *scratch;                         /* the block of haul__scratch */
     size_t         scratch_bytes;
 
-    atomic_uint watch; /* bits of a layer above (src/events), the union of two parts: the thread's own, all threads' */
-    unsigned    own_watch; /* the thread's own; the list's lock guards it */
+    atomic_uint watch;     /* bits of a layer above (src/events): the union of the thread's own and all threads' */
+    unsigned    own_watch; /* the thread's own bits; guarded by the list's lock */
     void       *attached;  /* an object of that layer, released when the thread ends */
 };
 
-/* The word of a thread that is not registered yet, and of all threads before the layer above says what it wants:
- * whoever tests it finds its bit and asks that layer. */
+/* The word of a thread that is not registered yet, and of all threads until the layer above sets it: whoever tests the
+ * word finds its bit set and asks that layer. */
 #define HAUL__WATCH_UNKNOWN (~0u)
 
-/* Not in debug builds, because sanitizers ask whether the address is NULL: ld, where it turns initial-exec access into
- * local, replaces an add by a lea, which loses the flags that gcc's question relies on. */
+/* Not in debug builds, because sanitizers test whether the address is NULL: when ld relaxes initial-exec TLS access to
+ * local-exec it replaces an `add` by a `lea`, and loses the flags that gcc's NULL test uses. */
 #ifdef NDEBUG
 #define HAUL__TLS_MODEL __attribute__((tls_model("initial-exec")))
 #else
@@ -50,24 +57,21 @@ extern _Thread_local haul__context haul__tls HAUL__TLS_MODEL;
 
 bool haul__context_register(void);
 
-/* How many forks there were between the first use of the library and this process. What was begun at a lower count
- * belongs to a parent, and so do the threads and locks in it. */
-int haul__fork_count(void);
-
-/* Set a part of the words: that of all threads, of those too that register later, or that of the calling thread. */
+/* Sets one part of the words: the part for all threads, including those that register later, or the part of the calling
+ * thread. */
 void haul__watch_everywhere(unsigned bits);
 void haul__watch_here(unsigned bits);
 
-/* The calling thread's context, to be cleaned up when the thread ends. NULL if that cannot be arranged: then nothing
- * may be left in it. */
+/* The calling thread's context, which is cleaned up when the thread ends. NULL if that cannot be arranged; then nothing
+ * may be stored in it. */
 static inline haul__context *haul__context_get(void)
 {
     return haul__tls.registered || haul__context_register() ? &haul__tls : NULL;
 }
 
-/* Memory of the calling thread's for the length of a function that calls nothing which wants it, too: what would be too
- * large for a small stack. Aligned for vectors; not cleared. It stays with the thread. NULL, with nothing recorded,
- * when memory is exhausted. */
+/* Scratch memory of the calling thread, for a function that calls nothing else that uses it; for buffers that are too
+ * large for a small stack. Aligned for vectors, not cleared, and kept by the thread. Returns NULL, without recording an
+ * error, if memory is exhausted. */
 void *haul__scratch(size_t bytes);
 
 /* The calling thread's settings. */
@@ -76,16 +80,69 @@ static inline haul__thread_state *haul__thread(void)
     return &haul__tls.state;
 }
 
-/* The setting HAUL__DRY_RUN: nothing is computed, allocated or moved on this thread, but counted (memory/dry_run.h). */
+/* The setting HAUL__DRY_RUN: on this thread nothing is computed, allocated or moved, only counted
+ * (memory/dry_run.h). */
 #define HAUL__DRY        1u
-#define HAUL__DRY_WITHIN 2u /* within `compute` of an operation that is counted already */
+#define HAUL__DRY_WITHIN 2u /* inside `compute` of an operation that is already counted */
 
 static inline bool haul__is_dry(void)
 {
     return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] != 0, 0);
 }
 
-/* To be called when the context's state was set back: gives up what was kept for settings that are over. */
+static inline void haul__context_count_block(haul__context *context, int delta)
+{
+    long long blocks = atomic_load_explicit(&context->blocks, memory_order_relaxed);
+    atomic_store_explicit(&context->blocks, blocks + delta, memory_order_relaxed);
+}
+
+/* The class of blocks of `bytes`, from 0; blocks of class HAUL__SMALL_CLASSES or more are not kept in lists. */
+static inline size_t haul__small_class(size_t bytes)
+{
+    return bytes ? (bytes - 1) / HAUL__SMALL_STEP : 0;
+}
+
+void *haul__small_alloc_slowly(size_t bytes);
+void  haul__small_free_slowly(void *p, size_t bytes);
+
+/* For a constant size of at most HAUL__SMALL_CLASSES * HAUL__SMALL_STEP: a free block of the thread's list; NULL if
+ * there is none, or if a test plans failures. */
+static inline void *haul__small_reuse(size_t bytes)
+{
+    size_t class = haul__small_class(bytes);
+    haul__context *context = &haul__tls;
+    haul__spare   *spare = context->spare[class];
+    if (__builtin_expect(!spare || haul__fault_planned(HAUL__FAULT_HOST), 0))
+        return NULL;
+    context->spare[class] = spare->next;
+    context->spare_room[class]++;
+    haul__context_count_block(context, 1);
+    return spare;
+}
+
+/* Inlined forms of haul__small_alloc and haul__small_free, for such a size. */
+static inline void *haul__small_take(size_t bytes)
+{
+    void *p = haul__small_reuse(bytes);
+    return p ? p : haul__small_alloc_slowly(bytes);
+}
+
+static inline void haul__small_give(void *p, size_t bytes)
+{
+    size_t class = haul__small_class(bytes);
+    haul__context *context = &haul__tls;
+    haul__spare   *spare = p;
+    if (__builtin_expect(!context->spare_room[class], 0)) {
+        haul__small_free_slowly(p, bytes);
+        return;
+    }
+    spare->next = context->spare[class];
+    context->spare[class] = spare;
+    context->spare_room[class]--;
+    haul__context_count_block(context, -1);
+}
+
+/* Call this after the context's state was restored: releases objects that were kept for settings that are now off. */
 void               haul__context_release_kept(haul__context *context);
 static inline void haul__context_settle(haul__context *context)
 {
@@ -93,14 +150,14 @@ static inline void haul__context_settle(haul__context *context)
         haul__context_release_kept(context);
 }
 
-/* Sum of `blocks` over all threads, those that have ended included. */
+/* The sum of `blocks` over all threads, including those that have ended. */
 int64_t haul__context_blocks(void);
-/* Count for a thread without a context. */
+/* Counts for a thread without a context. */
 void haul__context_count_stray(int delta);
 
-void haul__scope_pop_all(void);     /* of the calling thread, and what it held without a scope */
+void haul__scope_pop_all(void);     /* of the calling thread, including what it held outside scopes */
 void haul__small_release_all(void); /* of the calling thread */
-/* The lists that all threads share are held while the process forks. */
+/* Locks the lists that all threads share while the process forks. */
 void haul__small_before_fork(void);
 void haul__small_after_fork(void);
 

@@ -1,4 +1,4 @@
-/* What this build of the library is. */
+/* The version and the features of this build. */
 #include <haul/base.h>
 
 #include "haul_config.h"

@@ -1,11 +1,11 @@
-/* Lists of words separated by commas or blanks, as environment variables have them. */
+/* Lists of words separated by commas or blanks, as in environment variables. */
 #ifndef HAUL_CORE_WORDS_H
 #define HAUL_CORE_WORDS_H
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The length of the first word from *at on, to whose beginning *at moves; 0 at the end of the list, and for NULL. */
+/* The length of the first word from *at on; *at moves to its beginning. 0 at the end of the list, and for NULL. */
 static inline size_t haul__word(const char **at)
 {
     if (!*at)
@@ -14,7 +14,7 @@ static inline size_t haul__word(const char **at)
     return strcspn(*at, ", ");
 }
 
-/* Does the list have this word? */
+/* Does the list contain this word? */
 static inline bool haul__has_word(const char *list, const char *word)
 {
     for (size_t length; (length = haul__word(&list)); list += length)

@@ -16,7 +16,7 @@
 
 /* ---- examples ---- */
 
-/* The shard that has example `index`. */
+/* The shard that contains example `index`. */
 static const haul__shard *find_shard(const haul__arrays *a, int64_t index)
 {
     size_t low = 0, high = a->count - 1;
@@ -28,7 +28,7 @@ static const haul__shard *find_shard(const haul__arrays *a, int64_t index)
             high = middle - 1;
     }
     while (index >= a->shards[low].first + a->shards[low].rows)
-        low++; /* empty shards begin where the next one does */
+        low++; /* an empty shard begins where the next one does */
     return &a->shards[low];
 }
 
@@ -117,7 +117,7 @@ haul_status haul__arrays_check_field(const haul__arrays *a, int f, haul_dtype dt
             return HAUL_OK;
     }
     return haul__fail(HAUL_FORMAT, operation, "path",
-                      "%s of an example is %s%s in %s, and %s%s in the files before it; all must be alike",
+                      "%s of an example is %s%s in %s, and %s%s in the files before it; all files must agree",
                       a->fields[f].name, haul_dtype_name(dtype), haul__shape_text(&rest, text[0], 80), path,
                       haul_dtype_name(a->fields[f].dtype), haul__shape_text(&a->fields[f].shape, text[1], 80));
 }
@@ -173,8 +173,8 @@ haul_status haul__array_open_npy(haul__array *array, const char *path, haul__npy
         status = haul__npy_parse(start, size, file.size, path, head) ? haul__fail_within(operation) : HAUL_OK;
     if (status == HAUL_OK && head->fortran && head->shape.ndim > 1)
         status = haul__fail(HAUL_UNSUPPORTED, operation, "path",
-                            "%s has its elements in Fortran's order, in which an example is not in one place; save "
-                            "numpy.ascontiguousarray of it",
+                            "%s is in Fortran order, where the elements of an example are not contiguous; save "
+                            "numpy.ascontiguousarray(...) instead",
                             path);
     if (status == HAUL_OK && head->bytes) {
         array->mapping = haul__file_map_readonly(&file);
@@ -199,7 +199,7 @@ static haul_status add_file(haul__arrays *a, haul__array *arrays, const haul_tex
     if (status == HAUL_OK && f && head.shape.dims[0] != *rows)
         status = haul__fail(HAUL_SHAPE, NPY, "path", "%s has %lld examples, and the files before it have %lld",
                             file->value, (long long)head.shape.dims[0], (long long)*rows);
-    if (a->field_count == f) { /* it is not freed with the fields */
+    if (a->field_count == f) { /* not freed with the fields */
         haul__object_release(arrays[f].mapping);
         arrays[f].mapping = NULL;
     } else if (status == HAUL_OK) {

@@ -1,7 +1,7 @@
-/* Batches are put together in host memory, where the CPU's tensors lie anyway; for another device that memory is
- * pinned if it can be, and copied while the next batch is made in another slot. The device's memory is the slot's too:
- * were it given back between batches, how much is in use would depend on how far ahead the workers are, and a training
- * could run out of memory late. Only fields that vary get other memory when a batch is larger than those before. */
+/* Batches are assembled in host memory, which CPU tensors use directly. For another device the memory is pinned if
+ * possible, and copied while the next batch is assembled in another slot. The slot also keeps its device memory: if it
+ * were freed between batches, the memory in use would depend on how far ahead the workers are, and a training could run
+ * out of memory late. Only fields that vary in size are reallocated, when a batch is larger than those before. */
 #include "data/batch.h"
 
 #include <haul/transfer.h>
@@ -18,7 +18,7 @@
 
 /* ---- memory ---- */
 
-/* Nobody but the slot has to do with the memory any more, and it is large enough. */
+/* Only the slot still uses the memory, and it is large enough. */
 static bool is_left(const haul__storage *storage, size_t bytes)
 {
     return storage && atomic_load(&storage->object.refs) == 1 && !storage->attached[HAUL__MAPPING] &&
@@ -78,7 +78,7 @@ haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe 
 
 /* ---- examples ---- */
 
-/* The example that will be row `row`; its values belong into the batch's memory. */
+/* Prepares the example for row `row`, which can then be read; its values belong in the batch's memory. */
 static haul_example *begin_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
                                    int64_t row)
 {
@@ -111,7 +111,7 @@ static haul_status pile_value(haul__column *c, const haul_value *value)
     return HAUL_OK;
 }
 
-/* Put the values of a finished example where they belong, unless they are there. */
+/* Copies the values of a finished example to their places, unless they are there already. */
 static haul_status store_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul_example *e, int64_t row)
 {
     const haul__fields *fields = recipe->dataset->fields;
@@ -129,7 +129,7 @@ static haul_status store_example(haul__batch_slot *slot, const haul__recipe *rec
     return status;
 }
 
-/* A copy of the last batch in this memory may still be under way. */
+/* A copy of the last batch in this memory may still be in flight. */
 static haul_status await_memory(haul__batch_slot *slot, const haul__fields *fields)
 {
     haul_status status = HAUL_OK;
@@ -164,8 +164,8 @@ static haul_status read_examples(haul__batch_slot *slot, const haul__recipe *rec
 
 /* ---- examples in order ---- */
 
-/* Read the examples of the batch whose turn it is, without transforms; those before it, too, when the epoch begins
- * within. The stream's lock is held. */
+/* Reads the examples of the batch whose turn it is, without transforms; if the epoch begins in the middle, also the
+ * batches before it. The caller holds the stream's lock. */
 static haul_status fetch_in_order(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
                                   haul__sequence *stream, const atomic_bool *stop)
 {
@@ -223,7 +223,7 @@ static haul_status read_in_order(haul__batch_slot *slot, const haul__recipe *rec
 
 /* ---- fields that vary ---- */
 
-/* Rows of `to` elements from those of `from` and padding; `inner` bytes each, `outer` times. */
+/* Rows of `to` elements, made of rows of `from` elements and padding; `inner` bytes each, `outer` times. */
 static uint8_t *pad_value(const uint8_t **in, int64_t outer, int64_t from, int64_t to, size_t inner,
                           const uint8_t *padding, size_t element, uint8_t *out)
 {
@@ -238,7 +238,7 @@ static uint8_t *pad_value(const uint8_t **in, int64_t outer, int64_t from, int64
     return out;
 }
 
-/* The batch's memory for a field that varies, filled from its pile; its shape without the rows in *shape. */
+/* The batch's memory for a field that varies, filled from its pile; *shape becomes its shape without the rows. */
 static haul_status build_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n, haul_shape *shape)
 {
     const haul_field *field = &recipe->dataset->fields->items[f];
@@ -274,7 +274,7 @@ static haul_status build_column(haul__column *c, const haul__recipe *recipe, int
 
 /* ---- tensors ---- */
 
-/* The first n examples in `host`, sent to `there` if that is not NULL. NULL, with the error recorded. */
+/* The first n examples in `host`, copied to `there` if that is not NULL. NULL, with the error recorded. */
 static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dtype dtype, const haul_shape *example,
                               int64_t n)
 {

@@ -10,7 +10,7 @@
 #define DIMENSIONS 10
 
 /* Distance of a cloud's centre from the origin along each axis; the deviation is 1. The signs alternate, so that the
- * sum of the values tells nothing. */
+ * sum of the values carries no information. */
 #define CENTRE 0.75
 
 typedef struct settings {

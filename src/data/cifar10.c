@@ -14,7 +14,7 @@
 #define PIXELS 3072
 #define RECORD (PIXELS + 1)
 #define FILES  5
-/* Ten times what a file has. */
+/* Ten times as many records as a file has. */
 #define FILE_LIMIT ((uint64_t)RECORD * 100000)
 
 static const char *const class_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
@@ -34,8 +34,8 @@ haul_status haul__cifar10_check(const uint8_t *data, size_t size, const char *pa
     for (size_t i = 0; i < size / RECORD; i++)
         if (data[i * RECORD] >= CLASSES)
             return haul__fail(HAUL_FORMAT, OPEN, "directory",
-                              "%s is not a valid CIFAR-10 file: record %zu has the label %d, the highest is %d", path,
-                              i, data[i * RECORD], CLASSES - 1);
+                              "%s is not a valid CIFAR-10 file: record %zu has the label %d, but the highest is %d",
+                              path, i, data[i * RECORD], CLASSES - 1);
     return HAUL_OK;
 }
 
@@ -43,7 +43,7 @@ haul_status haul__cifar10_check(const uint8_t *data, size_t size, const char *pa
 
 typedef struct records {
     uint8_t *files[FILES];
-    int64_t  first[FILES + 1]; /* the number of each file's first record, and of all */
+    int64_t  first[FILES + 1]; /* the number of each file's first record, and the total */
     int      count;
 } records;
 
@@ -84,7 +84,7 @@ static haul_status read_file(records *r, const char *folder, const char *name)
     return status;
 }
 
-/* The folder itself, or the one that the archive unpacks into. */
+/* The folder itself, or the one that the archive is unpacked to. */
 static char *find_folder(const char *directory, const char *file)
 {
     static const char *const inside[] = {"", "/cifar-10-batches-bin"};
@@ -103,8 +103,8 @@ static char *find_folder(const char *directory, const char *file)
         haul__free(path);
     }
     haul__fail(HAUL_IO, OPEN, "directory",
-               "there is no %s in %s nor in its cifar-10-batches-bin: it must be the folder that "
-               "cifar-10-binary.tar.gz was unpacked to",
+               "there is no %s in %s nor in its cifar-10-batches-bin: expected the folder into which "
+               "cifar-10-binary.tar.gz was unpacked",
                file, directory);
     return NULL;
 }

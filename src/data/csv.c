@@ -17,9 +17,10 @@
 
 /* ---- fields ---- */
 
-static int find_column(const haul__csv_table *t, const char *name, size_t length)
+/* The first column of that name from column `from` on; -1 if there is none. */
+static int find_column(const haul__csv_table *t, const char *name, int from, size_t length)
 {
-    for (int i = 0; i < t->columns; i++)
+    for (int i = from; i < t->columns; i++)
         if (strlen(t->column[i].name) == length && memcmp(t->column[i].name, name, length) == 0)
             return i;
     return -1;
@@ -31,7 +32,11 @@ static haul_status need_column(const haul__csv_table *t, const char *field, cons
         name++, length--;
     while (length && name[length - 1] == ' ')
         length--;
-    *out = find_column(t, name, length);
+    *out = find_column(t, name, 0, length);
+    if (*out >= 0 && find_column(t, name, *out + 1, length) >= 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
+                          "%s has two columns \"%s\"; give them different names in its first line", t->path,
+                          t->column[*out].name);
     if (*out >= 0)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
@@ -39,7 +44,7 @@ static haul_status need_column(const haul__csv_table *t, const char *field, cons
                       length > 60 ? 60 : (int)length, name, field, haul__csv_names(t, (char[200]){0}, 200));
 }
 
-/* Give columns first ... last to field `f`. */
+/* Assigns columns first ... last to field `f`. */
 static haul_status assign(haul__csv_table *t, int f, int first, int last)
 {
     for (int c = first; c <= last; c++) {
@@ -52,7 +57,7 @@ static haul_status assign(haul__csv_table *t, int f, int first, int last)
     return HAUL_OK;
 }
 
-/* The columns that a text names: "a, b", "a..d". */
+/* Assigns the columns that a text names: "a, b", "a..d". */
 static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
 {
     haul_status status = HAUL_OK;
@@ -61,14 +66,15 @@ static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
         size_t      length = strcspn(text, ",");
         const char *range = strstr(text, "..");
         int         first = 0, last = 0;
-        bool        whole = find_column(t, text, length) >= 0;
+        bool        whole = find_column(t, text, 0, length) >= 0;
         if (!whole && range && range < text + length) {
             status = need_column(t, t->field[f].name, text, (size_t)(range - text), &first);
             if (status == HAUL_OK)
                 status = need_column(t, t->field[f].name, range + 2, (size_t)(text + length - range - 2), &last);
             if (status == HAUL_OK && last < first)
-                status = haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields", "column \"%s\" is behind \"%s\"",
-                                    t->column[first].name, t->column[last].name);
+                status =
+                    haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields", "column \"%s\" comes after \"%s\"; swap them",
+                               t->column[first].name, t->column[last].name);
             t->field[f].vector = true;
         } else if ((status = need_column(t, t->field[f].name, text, length, &first)) == HAUL_OK) {
             last = first;
@@ -89,7 +95,7 @@ static haul_status assign_default(haul__csv_table *t)
     t->field[1] = (haul__csv_field){.name = "y"};
     if (t->columns < 2)
         return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
-                          "%s has %d columns; without .fields there must be two at least", t->path, t->columns);
+                          "%s has %d columns; without .fields at least two are needed", t->path, t->columns);
     haul_status status = assign(t, 0, 0, t->columns - 2);
     return status == HAUL_OK ? assign(t, 1, t->columns - 1, t->columns - 1) : status;
 }
@@ -97,7 +103,13 @@ static haul_status assign_default(haul__csv_table *t)
 static haul_status assign_given(haul__csv_table *t, const haul_csv_field *given)
 {
     haul_status status = HAUL_OK;
-    for (int f = 0; f < HAUL_MAX_FIELDS && given[f].name && status == HAUL_OK; f++) {
+    for (int f = 0; f < HAUL_MAX_FIELDS && status == HAUL_OK; f++) {
+        if (!given[f].name && given[f].columns)
+            return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
+                              "the field with the columns \"%.60s\" has no name; write {\"name\", \"columns\"}",
+                              given[f].columns);
+        if (!given[f].name)
+            break;
         t->field_count = f + 1;
         t->field[f] = (haul__csv_field){.name = given[f].name,
                                         .dtype = given[f].dtype,
@@ -113,7 +125,7 @@ static haul_status assign_given(haul__csv_table *t, const haul_csv_field *given)
     return status;
 }
 
-/* The dtypes that were not given, from what the columns hold. */
+/* Infers dtypes that were not given from the contents of the columns. */
 static haul_status infer(haul__csv_table *t)
 {
     for (int f = 0; f < t->field_count; f++) {
@@ -128,7 +140,8 @@ static haul_status infer(haul__csv_table *t)
         field->labels = labels;
         if (labels && (field->vector || !haul_dtype_is_integer(field->dtype)))
             return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
-                              "field %s has texts: labels are one column, and of an integer dtype", field->name);
+                              "field %s has text, which becomes class indices: give it one column and an integer dtype",
+                              field->name);
     }
     return HAUL_OK;
 }
@@ -144,7 +157,7 @@ static haul_status read_row(void *context, haul_example *e)
     return haul__csv_read(t, e->index, out);
 }
 
-/* Every value of every line, into memory for one example. Labels get their numbers afterwards. */
+/* Reads every value of every line into memory for one example. Labels are numbered afterwards. */
 static haul_status check_rows(haul__csv_table *t)
 {
     void       *out[HAUL_MAX_FIELDS] = {NULL};
@@ -180,7 +193,7 @@ static haul_status open_table(haul__csv_table *t, const haul_csv_options *o)
 {
     haul_status status = haul__csv_scan(t, o->path, o->no_header);
     if (status == HAUL_OK)
-        status = o->fields[0].name ? assign_given(t, o->fields) : assign_default(t);
+        status = o->fields[0].name || o->fields[0].columns ? assign_given(t, o->fields) : assign_default(t);
     if (status == HAUL_OK && (status = infer(t)) == HAUL_OK && (status = copy_given_labels(t)) == HAUL_OK)
         status = check_rows(t);
     return status;
@@ -191,7 +204,7 @@ static void close_table(void *context)
     haul__csv_free(context);
 }
 
-/* Takes the table over. */
+/* Takes over the table. */
 static haul_dataset *make_dataset(haul__csv_table *t)
 {
     haul_dataset       *d = NULL;

@@ -1,4 +1,4 @@
-/* Cells of CSV text, read from bytes in memory so that tests and fuzzers reach it (RFC 4180: Shafranovich, "Common
+/* Cells of CSV text, parsed from bytes in memory so that tests and fuzzers can call it (RFC 4180: Shafranovich, "Common
  * format and MIME type for comma-separated values (CSV) files", 2005). */
 #ifndef HAUL_DATA_CSV_H
 #define HAUL_DATA_CSV_H
@@ -16,21 +16,22 @@ typedef struct haul__csv {
 typedef struct haul__csv_cell {
     const char *text; /* `length` bytes of the file, without the quotes around them */
     size_t      length;
-    bool        quoted; /* two quotes in it mean one */
-    bool        last;   /* of its record */
+    bool        quoted; /* two quotes in it stand for one */
+    bool        last;   /* the last of its record */
 } haul__csv_cell;
 
-/* Move over lines without anything in them. False at the end of the text. */
+/* Skips empty lines. Returns false at the end of the text. */
 bool haul__csv_skip_blank(haul__csv *csv);
 
-/* The next cell. NULL, or what is wrong with the text. */
+/* Reads the next cell. Returns NULL, or what is wrong with the text. */
 const char *haul__csv_next(haul__csv *csv, haul__csv_cell *cell);
 
-/* The cell's text without quotes that are there twice, and a 0 byte behind it, into `out` of length + 1 bytes. */
+/* Writes the cell's text, with doubled quotes reduced to one and a 0 byte at the end, to `out`, which has length + 1
+ * bytes. */
 size_t haul__csv_text(const haul__csv_cell *cell, char *out);
 
-/* The cell as a number: of an integer dtype that it fits, or the nearest of a floating dtype. False if it is none.
- * Blanks around it are ignored; nan, inf and infinity are numbers of floating dtypes. */
+/* Reads the cell as a number: of an integer dtype that holds it, or the nearest of a floating dtype. Returns false if
+ * it is not a number. Blanks around it are ignored; nan, inf and infinity are floating numbers. */
 bool haul__csv_number(const haul__csv_cell *cell, haul_dtype dtype, void *out);
 
 #endif

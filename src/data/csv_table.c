@@ -19,7 +19,7 @@
 
 /* ---- messages ---- */
 
-/* HAUL_FORMAT with the file and the line of `at`. */
+/* Fails with HAUL_FORMAT, naming the file and the line of `at`. */
 static haul_status malformed(const haul__csv_table *t, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static haul_status malformed(const haul__csv_table *t, const char *at, const char *format, ...)
@@ -35,7 +35,7 @@ static haul_status malformed(const haul__csv_table *t, const char *at, const cha
     return haul__fail(HAUL_FORMAT, OPEN, "path", "%s:%lld: %s", t->path, line, what);
 }
 
-/* What a cell says, for a message: on one line, shortened. */
+/* A cell's text for a message: on one line, shortened. */
 static const char *shown(const haul__csv_cell *cell, char out[48])
 {
     size_t length = cell->length < 40 ? cell->length : 40;
@@ -161,7 +161,7 @@ haul_status haul__csv_scan(haul__csv_table *t, const char *path, bool no_header)
 
 /* ---- labels ---- */
 
-/* Where `text` is, or belongs, among the labels. */
+/* The index of `text` among the labels, or where it belongs. */
 static int label_place(const haul__csv_field *field, const char *text, bool *there)
 {
     int low = 0, high = field->label_count;

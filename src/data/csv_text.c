@@ -10,7 +10,7 @@
 #include "data/csv.h"
 #include "data/fields.h"
 
-/* Longer ones are no numbers. */
+/* Longer texts are not numbers. */
 #define NUMBER_LIMIT 400
 
 bool haul__csv_skip_blank(haul__csv *c)
@@ -26,7 +26,7 @@ bool haul__csv_skip_blank(haul__csv *c)
     return false;
 }
 
-/* What ends a cell at p: a separator, a line break, or the end of the text. False for anything else. */
+/* Skips what ends a cell at p: a separator, a line break, or the end of the text. Returns false for anything else. */
 static bool take_end(haul__csv *c, const char *p, haul__csv_cell *cell)
 {
     cell->last = true;
@@ -110,7 +110,7 @@ static double to_double(const char *text, char **end)
     return plain ? strtod_l(text, end, plain) : strtod(text, end);
 }
 
-/* The cell without the blanks around it, in `out`. False if it is empty or too long for a number. */
+/* Copies the cell without the blanks around it to `out`. Returns false if it is empty, or too long for a number. */
 static bool trim(const haul__csv_cell *cell, char out[NUMBER_LIMIT])
 {
     const char *first = cell->text, *last = first + cell->length;

@@ -1,4 +1,4 @@
-/* Datasets: a function that reads, with names and sizes checked once, and transforms behind it. */
+/* Datasets: a reading function, with names and sizes checked once, followed by transforms. */
 #include "data/dataset.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ _Static_assert(sizeof(haul_dataset) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL
 
 /* ---- one example ---- */
 
-/* A function that fails without a word gets an error. The calling thread had none recorded. */
+/* Records an error for a function that failed without one. The calling thread had none recorded. */
 static haul_status explain(const haul_dataset *d, haul_status status, int64_t index, const char *what)
 {
     if (status == HAUL_END_OF_DATA && d->count == HAUL_UNKNOWN)
@@ -109,7 +109,7 @@ haul_status haul__dataset_read(const haul_dataset *d, haul_example *e)
 typedef struct ahead {
     haul_dataset      *dataset;
     pthread_mutex_t    lock;
-    int64_t            failed; /* the first example that could not be read; -1 */
+    int64_t            failed; /* the first example that could not be read, or -1 */
     haul__error_record error;
 } ahead;
 
@@ -125,7 +125,7 @@ static haul_status read_one(haul_dataset *d, haul__example_room *room, int64_t i
     return status;
 }
 
-/* Errors belong to threads: those of pool threads are carried to the caller. */
+/* Errors belong to threads: those of pool threads are passed to the caller. */
 static void read_range(void *context, int64_t first, int64_t last)
 {
     ahead             *a = context;
@@ -148,7 +148,7 @@ static void read_range(void *context, int64_t first, int64_t last)
     haul__error_restore(&before);
 }
 
-/* Do all examples fit? Not those of fields that vary. */
+/* Do all examples fit in memory? Not if fields vary in size. */
 static bool fit_ahead(const haul_dataset *d)
 {
     int64_t bytes, all = 0;
@@ -265,7 +265,7 @@ haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *trans
     return haul__own(d, operation);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 int64_t haul_dataset_count(const haul_dataset *dataset)
 {

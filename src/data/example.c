@@ -1,5 +1,5 @@
-/* Examples while they are read and transformed. A value that has the size and dtype that is wanted in the end is put
- * where it belongs at once, so that most examples are never copied. */
+/* Examples while they are read and transformed. A value that already has its final size and dtype is written directly
+ * to its final place, so most examples are never copied. */
 #include "data/example.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ void haul__example_begin(haul_example *e, const haul__fields *fields)
         e->fields[i].name = fields->items[i].name;
 }
 
-/* One of the two buffers that does not hold the value of now. */
+/* The buffer of the two that does not hold the present value. */
 static void *take_buffer(haul_example *e, int field, size_t bytes)
 {
     haul__example_room *room = e->haul__room;
@@ -52,7 +52,7 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
         return NULL;
     }
     if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {
-        haul__fail(HAUL_DTYPE, RESIZE, "dtype", "field %s is given no valid dtype", e->fields[field].name);
+        haul__fail(HAUL_DTYPE, RESIZE, "dtype", "field %s gets no valid dtype", e->fields[field].name);
         return NULL;
     }
     if (haul__shape_count(&shape, RESIZE, &count))

@@ -1,26 +1,26 @@
-/* The memory of an example that is being read: for each field two buffers, which take turns, and the place in the batch
- * where the finished value belongs. */
+/* The memory of an example that is being read: two buffers for each field, used in turn, and the place in the batch for
+ * the finished value. */
 #ifndef HAUL_DATA_EXAMPLE_H
 #define HAUL_DATA_EXAMPLE_H
 
 #include "data/fields.h"
 
 typedef struct haul__example_room {
-    const haul__fields *wanted;                  /* the fields in the end */
-    void               *places[HAUL_MAX_FIELDS]; /* for values of their size; NULL: none */
+    const haul__fields *wanted;                  /* the final fields */
+    void               *places[HAUL_MAX_FIELDS]; /* for values with their final size; NULL: none */
     struct {
         void  *memory[2];
         size_t capacity[2];
     } buffers[HAUL_MAX_FIELDS];
 } haul__example_room;
 
-/* An example without values whose fields are those of `fields`. `room` stays with the example. */
+/* An example without values, with the fields in `fields`. `room` is used as long as the example is. */
 void haul__example_begin(haul_example *e, const haul__fields *fields);
 
-/* Memory for all values of `fields` that do not vary. */
+/* Allocates all values of `fields` that do not vary in size. */
 haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, const char *operation);
 
-/* Are the values of the example, which `who` made, those of `fields`? */
+/* Checks that the values of the example, which `who` made, match `fields`. */
 haul_status haul__example_check(const haul_example *e, const haul__fields *fields, const char *who);
 
 void haul__example_room_free(haul__example_room *room);

@@ -31,7 +31,7 @@ void haul__element_store(haul_dtype dtype, double value, void *out)
     }
 }
 
-/* A dtype of integers has no fractions and ends somewhere. */
+/* An integer dtype has no fractions and a limited range. */
 static bool can_represent(haul_dtype dtype, double value)
 {
     if (haul_dtype_is_float(dtype))
@@ -52,7 +52,7 @@ static haul_status check_name(const haul_field *fields, int index, const char *o
         return haul__fail_null(operation, "name");
     if (!*name || strpbrk(name, ", \t\n"))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields",
-                          "field %d is named \"%.40s\"; a name has letters, and neither commas nor blanks", index,
+                          "field %d is named \"%.40s\"; a name must not be empty or contain commas or blanks", index,
                           name);
     for (int i = 0; i < index; i++)
         if (strcmp(fields[i].name, name) == 0)
@@ -96,6 +96,10 @@ static haul_status check_field(const haul_field *fields, int index, const char *
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields",
                           "field %s has %d classes; from 0 to %d are possible", field->name, field->classes,
                           MAX_CLASSES);
+    if (field->class_names && !field->classes)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields",
+                          "field %s has .class_names but no .classes; set .classes to how many names there are",
+                          field->name);
     if (!can_represent(field->dtype, field->padding))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields",
                           ".padding of field %s is %g, which %s cannot represent", field->name, field->padding,
@@ -164,7 +168,7 @@ void haul__fields_free(haul__fields *fields)
     haul__free(fields);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 int haul__fields_find(const haul__fields *fields, const char *name, size_t length)
 {

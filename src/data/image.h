@@ -1,35 +1,83 @@
-/* Pictures from the bytes of JPEG and PNG files. */
+/* Pictures from JPEG and PNG files. */
 #ifndef HAUL_DATA_IMAGE_H
 #define HAUL_DATA_IMAGE_H
 
 #include <haul/error.h>
+#include <stdbool.h>
 
-/* What is refused, whatever a header says. */
+/* Larger files and pictures are refused, whatever their header says. */
+#define HAUL__IMAGE_MAX_BYTES  ((uint64_t)64 << 20)
 #define HAUL__IMAGE_MAX_SIDE   16384
 #define HAUL__IMAGE_MAX_PIXELS ((int64_t)1 << 26)
 
+/* One picture. Height and width refer to the upright picture. */
 typedef struct haul__image {
-    const uint8_t *data; /* the file */
+    const char    *path, *operation, *argument; /* for messages */
+    const uint8_t *data;                        /* the file */
     size_t         size;
-    const char    *path; /* for messages */
+    uint8_t       *owned; /* the same, if haul__image_open allocated it */
     int64_t        height, width;
+    int            orientation; /* orientation of the stored pixels as EXIF numbers it: 1 ... 8; 1 is upright */
 } haul__image;
 
-/* Find height and width out; the rest of the file is not looked at. */
+/* The form of a decoded picture: its size, 0 and 0 for the picture's own, and 1 or 3 channels. */
+typedef struct haul__image_form {
+    int64_t height, width;
+    int     channels;
+} haul__image_form;
+
+/* Checks the options `size` and `channels`, in which 0 means the default. */
+haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2], int channels, const char *operation);
+
+/* Reads the file at image->path and measures it. haul__image_close frees it, and ignores images that are not open. */
+haul_status haul__image_open(haul__image *image);
+void        haul__image_close(haul__image *image);
+
+/* Only measures it; reads just the beginning of the file if that is enough. */
+haul_status haul__image_measure_file(haul__image *image);
+
+/* Decodes an open image into `out`, channels x height x width bytes in that form. */
+haul_status haul__image_put(const haul__image *image, const haul__image_form *form, uint8_t *out);
+
+/* Finds height, width and orientation of image->data; ignores the rest of the file. */
 haul_status haul__image_measure(haul__image *image);
 
-/* Decode into planar RGB, 3 x height x width bytes; grey and CMYK become RGB, transparency is dropped, 16 bits
- * become 8. The picture must have the given height and width. */
-haul_status haul__image_decode(const haul__image *image, uint8_t *out);
+/* Bytes of a decoded pixel: red, green, blue, and one without meaning. */
+enum { HAUL__PIXEL = 4 };
 
-/* One function a format: with out == NULL it measures, else it decodes. */
-typedef haul_status haul__image_reader(haul__image *image, uint8_t *out);
+/* Decodes image->data into upright pixels [height, width]. Grey, palettes and CMYK become RGB, transparency is dropped,
+ * 16 bits become 8. The picture must have the image's height and width. */
+haul_status haul__image_decode(const haul__image *image, uint8_t *pixels);
+
+/* Scales pixels to the smallest size that covers height x width, and crops the centre. */
+haul_status haul__image_resize(const haul__image *image, const uint8_t *in, int64_t height, int64_t width,
+                               uint8_t *out);
+
+/* ---- for the readers of formats ---- */
+
+/* One function for each format: with pixels == NULL it measures, else it decodes. */
+typedef haul_status haul__image_reader(haul__image *image, uint8_t *pixels);
 haul__image_reader  haul__read_jpeg, haul__read_png;
 
-/* For the readers: HAUL_FORMAT with what the decoder says; the size a header gives, checked against the limits or, when
- * decoding, against what is expected; a row of RGB values spread over the planes. */
+/* Fails with HAUL_FORMAT and the decoder's message. */
 haul_status haul__image_unsound(const haul__image *image, const char *what);
-haul_status haul__image_set_size(haul__image *image, int64_t height, int64_t width, bool decoding);
-void        haul__image_put_row(const haul__image *image, const uint8_t *row, int64_t y, uint8_t *out);
+haul_status haul__image_no_memory(const haul__image *image, size_t bytes);
+
+/* The orientation in EXIF data (from "II" or "MM" on); 1 if there is none. */
+int haul__exif_orientation(const uint8_t *tiff, size_t size);
+
+/* Sets the size and orientation of the stored pixels, and checks them against the limits or, when decoding, against the
+ * expected ones. */
+haul_status haul__image_set_size(haul__image *image, int64_t height, int64_t width, int orientation, bool decoding);
+
+/* The stored pixels. */
+int64_t haul__image_stored_height(const haul__image *image);
+int64_t haul__image_stored_width(const haul__image *image);
+
+/* Are stored rows those of the upright picture? */
+bool haul__image_is_upright(const haul__image *image);
+
+/* Writes stored row `y`, turned upright, to the pixels. */
+void haul__image_put_row(const haul__image *image, const uint8_t *row, int64_t y, uint8_t *pixels);
 
 #endif

@@ -1,85 +1,38 @@
-/* A folder with a folder of pictures for each class. Everything is sorted by name, so that numbers do not depend on the
- * file system. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+/* A folder that contains a folder of pictures for each class. */
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
 #include "data/dataset.h"
+#include "data/folder.h"
 #include "data/image.h"
-#include "io/file.h"
 
-#define OPEN       "haul_image_folder"
-#define FILE_LIMIT ((uint64_t)64 << 20)
+#define OPEN "haul_image_folder"
 
-/* ---- names ---- */
+/* ---- endings ---- */
 
-typedef struct names {
-    char **items;
-    size_t count, capacity;
-} names;
-
-static void names_free(names *n)
+static bool has_ending(const char *name, const char *const *endings)
 {
-    for (size_t i = 0; i < n->count; i++)
-        haul__free(n->items[i]);
-    haul__free(n->items);
-    *n = (names){0};
-}
-
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Of an entry of an open folder: no memory is needed that could be exhausted. */
-static bool is_folder(int parent, const char *name)
-{
-    struct stat info;
-    return fstatat(parent, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+    const char *ending = strrchr(name, '.');
+    for (; ending && *endings; endings++)
+        if (strcasecmp(ending, *endings) == 0)
+            return true;
+    return false;
 }
 
 static bool is_picture(int parent, const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    const char              *ending = strrchr(name, '.');
-    for (size_t i = 0; ending && i < sizeof endings / sizeof *endings; i++)
-        if (strcasecmp(ending, endings[i]) == 0)
-            return !is_folder(parent, name);
-    return false;
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
+    return has_ending(name, endings) && !haul__is_folder(parent, name);
 }
 
-/* The wanted entries of a folder, sorted; hidden ones are left out. */
-static haul_status list(const char *folder, bool (*wanted)(int parent, const char *name), names *out)
+/* Pictures that no decoder here reads, which would otherwise be ignored silently. */
+static bool is_foreign(int parent, const char *name)
 {
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", folder, strerror(errno));
-    haul_status          status = HAUL_OK;
-    const struct dirent *entry;
-    while (status == HAUL_OK && (errno = 0, entry = readdir(dir))) {
-        if (entry->d_name[0] == '.' || !wanted(dirfd(dir), entry->d_name))
-            continue;
-        char *name = haul__strdup(entry->d_name);
-        if (name && haul__grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items)) {
-            out->items[out->count++] = name;
-        } else {
-            haul__free(name);
-            status = haul__fail_memory(OPEN, sizeof *out->items);
-        }
-    }
-    if (status == HAUL_OK && errno)
-        status = haul__fail(HAUL_IO, OPEN, "directory", "cannot read the folder %s: %s", folder, strerror(errno));
-    closedir(dir);
-    if (out->count)
-        qsort(out->items, out->count, sizeof *out->items, compare);
-    return status;
+    static const char *const endings[] = {".webp", ".gif",  ".bmp", ".tif",  ".tiff", ".heic",
+                                          ".heif", ".avif", ".jp2", ".jfif", ".ppm",  NULL};
+    return has_ending(name, endings) && !haul__is_folder(parent, name);
 }
 
 /* ---- the pictures ---- */
@@ -90,9 +43,9 @@ typedef struct picture {
 } picture;
 
 typedef struct pictures {
-    picture *items;
-    size_t   count, capacity;
-    int64_t  height, width;
+    picture         *items;
+    size_t           count, capacity;
+    haul__image_form form;
 } pictures;
 
 static void close_pictures(void *context)
@@ -104,99 +57,187 @@ static void close_pictures(void *context)
     haul__free(p);
 }
 
-static haul_status load(const char *path, haul__image *image, uint8_t **data)
+static haul__image image_of(const pictures *p, size_t index)
 {
-    haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, data, &image->size);
-    image->data = *data;
-    image->path = path;
-    return status;
+    return (haul__image){.path = p->items[index].path, .operation = OPEN, .argument = "directory"};
 }
 
 static haul_status read_picture(void *context, haul_example *e)
 {
     const pictures *p = context;
-    uint8_t        *data = NULL;
-    haul__image     image = {.height = p->height, .width = p->width};
-    haul_status     status = load(p->items[e->index].path, &image, &data);
+    haul__image     image = image_of(p, (size_t)e->index);
+    haul_status     status = haul__image_open(&image);
     if (status == HAUL_OK)
-        status = haul__image_decode(&image, e->fields[0].data);
+        status = haul__image_put(&image, &p->form, e->fields[0].data);
     memcpy(e->fields[1].data, &p->items[e->index].label, sizeof p->items[e->index].label);
-    haul__free(data);
+    haul__image_close(&image);
     return status;
 }
 
-static haul_status measure_first(pictures *p)
+/* If all pictures have one size, it becomes that of the examples. */
+static haul_status measure_all(pictures *p)
 {
-    uint8_t    *data = NULL;
-    haul__image image = {0};
-    haul_status status = load(p->items[0].path, &image, &data);
-    if (status == HAUL_OK)
-        status = haul__image_measure(&image);
-    haul__free(data);
-    p->height = image.height;
-    p->width = image.width;
+    for (size_t i = 0; i < p->count; i++) {
+        haul__image image = image_of(p, i);
+        haul_status status = haul__image_measure_file(&image);
+        if (status != HAUL_OK)
+            return status;
+        if (i && (image.height != p->form.height || image.width != p->form.width))
+            return haul__fail(HAUL_SHAPE, OPEN, "size",
+                              "%s has %lld x %lld pixels and %s has %lld x %lld; say to which size pictures are "
+                              "resized, for example .size = {64, 64}",
+                              image.path, (long long)image.width, (long long)image.height, p->items[0].path,
+                              (long long)p->form.width, (long long)p->form.height);
+        p->form.height = image.height;
+        p->form.width = image.width;
+    }
+    return HAUL_OK;
+}
+
+/* ---- classes ---- */
+
+/* Fails if the folder has an entry of this kind. */
+static haul_status refuse(const char *folder, haul__wanted *kind, const char *what)
+{
+    haul__entries found = {0};
+    haul_status   status = haul__list_folder(folder, kind, &found, OPEN);
+    if (status == HAUL_OK && found.count)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory", "%s/%s %s", folder, found.items[0], what);
+    haul__entries_free(&found);
     return status;
+}
+
+static haul_status check_class(const char *folder, const haul__entries *files)
+{
+    haul_status status = refuse(folder, haul__is_folder,
+                                "is a folder within a class; move its pictures up into the class, or move it away");
+    if (status == HAUL_OK)
+        status = refuse(folder, is_foreign, "is neither a JPEG nor a PNG file; convert it, or move it away");
+    if (status == HAUL_OK && !files->count)
+        status = haul__fail(HAUL_IO, OPEN, "directory",
+                            "the folder %s has no .jpg, .jpeg or .png files; add some, or move it away", folder);
+    return status;
+}
+
+static haul_status add_files(pictures *p, const char *folder, const haul__entries *files, int64_t label)
+{
+    if (!haul__grow(&p->items, &p->capacity, p->count + files->count, sizeof *p->items))
+        return haul__fail_memory(OPEN, files->count * sizeof *p->items);
+    for (size_t i = 0; i < files->count; i++) {
+        char *path = haul__format("%s/%s", folder, files->items[i]);
+        if (!path)
+            return haul__fail_memory(OPEN, strlen(folder));
+        p->items[p->count++] = (picture){path, label};
+    }
+    return HAUL_OK;
 }
 
 static haul_status add_class(pictures *p, const char *root, const char *name, int64_t label)
 {
-    names       files = {0};
-    char       *folder = haul__format("%s/%s", root, name);
-    haul_status status = folder ? list(folder, is_picture, &files) : haul__fail_memory(OPEN, strlen(root));
-    if (status == HAUL_OK && !files.count)
-        status = haul__fail(HAUL_IO, OPEN, "directory", "the folder %s has no .jpg, .jpeg or .png files", folder);
-    if (status == HAUL_OK && !haul__grow(&p->items, &p->capacity, p->count + files.count, sizeof *p->items))
-        status = haul__fail_memory(OPEN, files.count * sizeof *p->items);
-    for (size_t i = 0; i < files.count && status == HAUL_OK; i++) {
-        char *path = haul__format("%s/%s", folder, files.items[i]);
-        if (path)
-            p->items[p->count++] = (picture){path, label};
-        else
-            status = haul__fail_memory(OPEN, strlen(folder));
-    }
-    names_free(&files);
+    haul__entries files = {0};
+    char         *folder = haul__format("%s/%s", root, name);
+    haul_status   status =
+        folder ? haul__list_folder(folder, is_picture, &files, OPEN) : haul__fail_memory(OPEN, strlen(root));
+    if (status == HAUL_OK)
+        status = check_class(folder, &files);
+    if (status == HAUL_OK)
+        status = add_files(p, folder, &files, label);
+    haul__entries_free(&files);
     haul__free(folder);
     return status;
 }
 
 /* The folders in `root`, one for each class. */
-static haul_status list_classes(const char *root, names *out)
+static haul_status list_classes(const char *root, haul__entries *out)
 {
-    haul_status status = list(root, is_folder, out);
+    haul_status status = haul__list_folder(root, haul__is_folder, out, OPEN);
     if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
-                            "%s has no folders: there must be one of pictures for each class", root);
+                            "%s has no folders: make one for each class and move its pictures there", root);
     return status;
 }
 
-/* The place of `name` among the classes, which are sorted; -1 if it is none. */
-static int64_t class_index(const names *classes, const char *name)
+/* The pictures of the folders in `root`, each with the number of its class in `classes`. */
+static haul_status add_classes(pictures *p, const char *root, const haul__entries *classes)
 {
-    char *const *found = bsearch(&name, classes->items, classes->count, sizeof *classes->items, compare);
-    return found ? found - classes->items : -1;
-}
-
-/* The pictures of the folders in `root`, each with the number that its class has in `classes`. */
-static haul_status add_classes(pictures *p, const char *root, const names *classes)
-{
-    names       here = {0};
-    haul_status status = list_classes(root, &here);
+    haul__entries here = {0};
+    haul_status   status = list_classes(root, &here);
     for (size_t i = 0; i < here.count && status == HAUL_OK; i++) {
-        int64_t label = class_index(classes, here.items[i]);
+        int64_t label = haul__entries_find(classes, here.items[i]);
         status = label >= 0 ? add_class(p, root, here.items[i], label)
                             : haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
                                          "%s/%s is a class that the training split does not have; move it away, or "
                                          "give the training split a folder of this name",
                                          root, here.items[i]);
     }
-    names_free(&here);
-    return status == HAUL_OK ? measure_first(p) : status;
+    haul__entries_free(&here);
+    return status == HAUL_OK && !p->form.height ? measure_all(p) : status;
 }
 
-/* The folder of the split that is wanted, and the one whose folders number the classes: that of the training split if
- * there is one. */
+/* ---- splits ---- */
+
+/* The splits that a folder has. */
+typedef struct splits {
+    bool train, test;
+} splits;
+
+static bool has_name(const haul__entries *names, const char *name)
+{
+    return haul__entries_find(names, name) >= 0;
+}
+
+/* Is `name` a split? It may also be a class with pictures, among other classes. */
+static haul_status check_split(const char *directory, const haul__entries *folders, const char *name, bool *out)
+{
+    bool          others = folders->count > (size_t)has_name(folders, "train") + has_name(folders, "test");
+    haul__entries inner = {0};
+    *out = has_name(folders, name);
+    if (!*out || !others)
+        return HAUL_OK;
+    char       *path = haul__format("%s/%s", directory, name);
+    haul_status status =
+        path ? haul__list_folder(path, haul__is_folder, &inner, OPEN) : haul__fail_memory(OPEN, strlen(directory));
+    *out = inner.count > 0;
+    haul__entries_free(&inner);
+    haul__free(path);
+    return status;
+}
+
+static haul_status refuse_mixed(const char *directory, const haul__entries *folders, splits s)
+{
+    const char *found = s.train ? "train" : "test";
+    for (size_t i = 0; (s.train || s.test) && i < folders->count; i++) {
+        const char *name = folders->items[i];
+        if (!(s.train && strcmp(name, "train") == 0) && !(s.test && strcmp(name, "test") == 0))
+            return haul__fail(
+                HAUL_INVALID_ARGUMENT, OPEN, "directory",
+                "%s has a folder %s of classes and also a folder %s; with train and test no other folders "
+                "are allowed: move %s/%s away, or all classes up into %s",
+                directory, found, name, directory, name, directory);
+    }
+    return HAUL_OK;
+}
+
+static haul_status find_splits(const char *directory, splits *out)
+{
+    haul__entries folders = {0};
+    *out = (splits){false, false};
+    haul_status status = list_classes(directory, &folders);
+    if (status == HAUL_OK)
+        status = check_split(directory, &folders, "train", &out->train);
+    if (status == HAUL_OK)
+        status = check_split(directory, &folders, "test", &out->test);
+    if (status == HAUL_OK)
+        status = refuse_mixed(directory, &folders, *out);
+    haul__entries_free(&folders);
+    return status;
+}
+
+/* The folder of the requested split, and the one whose folders number the classes: the training split's if there is
+ * one. */
 typedef struct roots {
-    char *pictures, *classes;
+    char       *pictures, *classes;
+    const char *name; /* of the dataset */
 } roots;
 
 static void roots_free(roots *r)
@@ -205,60 +246,68 @@ static void roots_free(roots *r)
     haul__free(r->classes);
 }
 
-static haul_status find_roots(const haul_split_options *options, roots *out)
+static haul_status find_roots(const char *directory, bool test, roots *out)
 {
-    *out = (roots){NULL, NULL};
-    int parent = open(options->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent < 0)
-        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", options->directory,
-                          strerror(errno));
-    bool has_train = is_folder(parent, "train"), has_test = is_folder(parent, "test");
-    close(parent);
-    if (options->test && !has_test)
+    splits      s;
+    haul_status status = find_splits(directory, &s);
+    if (status != HAUL_OK)
+        return status;
+    if (test && !s.test)
         return haul__fail(HAUL_IO, OPEN, "directory",
                           "%s has no folder named test: a training split in %s/train and a test split in %s/test are "
                           "expected, each with one folder of pictures for each class",
-                          options->directory, options->directory, options->directory);
-    const char *train = has_train ? "/train" : "", *test = "/test";
-    out->pictures = haul__format("%s%s", options->directory, options->test ? test : train);
-    out->classes = haul__format("%s%s", options->directory, has_train || !options->test ? train : test);
-    return out->pictures && out->classes ? HAUL_OK : haul__fail_memory(OPEN, strlen(options->directory));
+                          directory, directory, directory);
+    if (!test && s.test && !s.train)
+        return haul__fail(HAUL_IO, OPEN, "directory",
+                          "%s has a folder named test and none named train: the training split is expected in %s/train",
+                          directory, directory);
+    out->name = test ? "images (test)" : s.train ? "images (train)" : "images";
+    out->pictures = haul__format("%s%s", directory, test ? "/test" : s.train ? "/train" : "");
+    out->classes = haul__format("%s%s", directory, s.train ? "/train" : test ? "/test" : "");
+    return out->pictures && out->classes ? HAUL_OK : haul__fail_memory(OPEN, strlen(directory));
 }
 
-haul_dataset *haul_image_folder_with(const haul_split_options *options)
+/* ---- the dataset ---- */
+
+static haul_dataset *make(pictures *p, const haul__entries *classes, const char *name)
 {
-    if (!options || !options->directory) {
+    haul_dataset_source source = {
+        .fields = {{.name = "x",
+                    .dtype = HAUL_U8,
+                    .shape = HAUL_SHAPE(p->form.channels, p->form.height, p->form.width)},
+                   {.name = "y",
+                    .dtype = HAUL_I64,
+                    .shape = HAUL_SCALAR_SHAPE,
+                    .classes = (int)classes->count,
+                    .class_names = (const char *const *)classes->items}},
+        .count = (int64_t)p->count,
+        .name = name,
+        .read = read_picture,
+        .close = close_pictures,
+        .context = p,
+    };
+    return haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
+}
+
+haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
+{
+    if (!o || !o->directory) {
         haul__fail_null(OPEN, "directory");
         return NULL;
     }
-    names         classes = {0};
+    haul__entries classes = {0};
+    roots         root = {NULL, NULL, NULL};
     haul_dataset *result = NULL;
-    roots         root;
     pictures     *p = haul__calloc(1, sizeof *p);
-    if (!p) {
+    if (!p)
         haul__fail_memory(OPEN, sizeof *p);
-        return NULL;
-    }
-    if (find_roots(options, &root) != HAUL_OK || list_classes(root.classes, &classes) != HAUL_OK ||
-        add_classes(p, root.pictures, &classes) != HAUL_OK) {
+    else if (haul__image_form_init(&p->form, o->size, o->channels, OPEN) != HAUL_OK ||
+             find_roots(o->directory, o->test, &root) != HAUL_OK || list_classes(root.classes, &classes) != HAUL_OK ||
+             add_classes(p, root.pictures, &classes) != HAUL_OK)
         close_pictures(p);
-    } else {
-        haul_dataset_source source = {
-            .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, p->height, p->width)},
-                       {.name = "y",
-                        .dtype = HAUL_I64,
-                        .shape = HAUL_SCALAR_SHAPE,
-                        .classes = (int)classes.count,
-                        .class_names = (const char *const *)classes.items}},
-            .count = (int64_t)p->count,
-            .name = options->test ? "images (test)" : "images (train)",
-            .read = read_picture,
-            .close = close_pictures,
-            .context = p,
-        };
-        result = haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
-    }
-    names_free(&classes);
+    else
+        result = make(p, &classes, root.name);
+    haul__entries_free(&classes);
     roots_free(&root);
     return result;
 }

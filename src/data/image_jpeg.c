@@ -1,4 +1,4 @@
-/* JPEG by libjpeg-turbo. Its errors jump back to us and become messages; nothing is printed, nothing exits. */
+/* JPEG by libjpeg-turbo. Its errors jump back to this file and become messages; nothing is printed, nothing exits. */
 #include "haul_config.h"
 
 #include "data/image.h"
@@ -6,6 +6,7 @@
 #ifdef HAUL_HAVE_JPEG
 #include <setjmp.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
@@ -14,10 +15,13 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* A progressive file may ask for its pixels to be gone through again and again. */
+/* A progressive file may require many passes over its pixels. */
 #define MAX_SCANS 200
 /* For coefficients of progressive files. */
 #define MAX_MEMORY (1l << 29)
+
+#define EXIF_MARKER    (JPEG_APP0 + 1)
+#define MARKER_MAXIMUM 0xffff
 
 typedef struct state {
     struct jpeg_decompress_struct jpeg; /* first: the library hands it back */
@@ -26,7 +30,7 @@ typedef struct state {
     jmp_buf                       back;
     char                          message[JMSG_LENGTH_MAX];
     bool                          exhausted; /* memory */
-    uint8_t                      *row;
+    uint8_t                      *row;       /* of a picture that is not upright */
 } state;
 
 static void give_up(j_common_ptr jpeg)
@@ -37,7 +41,7 @@ static void give_up(j_common_ptr jpeg)
     longjmp(s->back, 1);
 }
 
-/* Warnings that mean that pixels are missing or made up are errors; a trace is nothing. */
+/* Warnings that mean missing or invented pixels are errors; traces are ignored. */
 static void judge(j_common_ptr jpeg, int level)
 {
     int code = jpeg->err->msg_code;
@@ -59,20 +63,21 @@ static void watch(j_common_ptr jpeg)
     longjmp(s->back, 1);
 }
 
-/* Four inks become three colours, in place. Files with Adobe's marker hold 255 for no ink, others for all of it. */
+/* Converts four inks to pixels, in place. Files with Adobe's marker store 255 for no ink, others for full
+ * ink. */
 static void mix_inks(uint8_t *row, int64_t width, bool inverted)
 {
     for (int64_t x = 0; x < width; x++) {
         const uint8_t *inks = row + 4 * x;
-        uint8_t        left[4]; /* light that each ink lets through */
+        uint8_t        left[4]; /* the light that each ink lets through */
         for (int c = 0; c < 4; c++)
             left[c] = inverted ? inks[c] : (uint8_t)(255 - inks[c]);
         for (int c = 0; c < 3; c++)
-            row[3 * x + c] = (uint8_t)((left[c] * left[3] + 127) / 255);
+            row[4 * x + c] = (uint8_t)((left[c] * left[3] + 127) / 255);
     }
 }
 
-/* Values of a pixel after decoding: 3 of RGB or 4 of CMYK; 0 where the file has colours that become neither. */
+/* Colours as libjpeg can give them: 3 for RGB or 4 for CMYK; 0 for those that it converts to neither. */
 static int channels_of(const struct jpeg_decompress_struct *jpeg)
 {
     switch (jpeg->jpeg_color_space) {
@@ -85,47 +90,63 @@ static int channels_of(const struct jpeg_decompress_struct *jpeg)
     }
 }
 
-/* Errors leave by a jump: what must be freed afterwards is in the state. */
-static haul_status read(state *s, haul__image *image, uint8_t *out)
+/* EXIF data is in an APP1 segment that begins with its name. */
+static int orientation_of(const struct jpeg_decompress_struct *jpeg)
+{
+    static const char name[] = "Exif\0"; /* and the zero that ends the literal */
+    for (const struct jpeg_marker_struct *m = jpeg->marker_list; m; m = m->next)
+        if (m->marker == EXIF_MARKER && m->data_length > sizeof name && memcmp(m->data, name, sizeof name) == 0)
+            return haul__exif_orientation(m->data + sizeof name, m->data_length - sizeof name);
+    return 1;
+}
+
+/* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
+static haul_status read(state *s, haul__image *image, uint8_t *pixels)
 {
     jpeg_mem_src(&s->jpeg, image->data, (unsigned long)image->size);
+    jpeg_save_markers(&s->jpeg, EXIF_MARKER, MARKER_MAXIMUM);
     jpeg_read_header(&s->jpeg, TRUE);
     if (!channels_of(&s->jpeg))
-        return haul__fail(HAUL_UNSUPPORTED, "haul_image_folder", "directory",
+        return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
                           "%s has %d colour channels of an unknown kind; convert it to RGB", image->path,
                           s->jpeg.num_components);
-    haul_status status =
-        haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width, out != NULL);
-    if (status != HAUL_OK || !out)
+    haul_status status = haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width,
+                                              orientation_of(&s->jpeg), pixels != NULL);
+    if (status != HAUL_OK || !pixels)
         return status;
-    bool inks = channels_of(&s->jpeg) == 4;
-    s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+    bool    inks = channels_of(&s->jpeg) == 4;
+    int64_t height = haul__image_stored_height(image), width = haul__image_stored_width(image);
+    bool    upright = haul__image_is_upright(image);
+    size_t  row_bytes = HAUL__PIXEL * (size_t)width;
+    s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_EXT_RGBX;
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
-    if (!(s->row = haul__malloc(4 * (size_t)image->width)))
-        return haul__fail_memory("haul_image_folder", 4 * (size_t)image->width);
+    if (!upright && !(s->row = haul__malloc(row_bytes)))
+        return haul__image_no_memory(image, row_bytes);
     jpeg_start_decompress(&s->jpeg);
-    for (int64_t y = 0; y < image->height; y++) {
-        JSAMPROW rows[1] = {s->row};
-        jpeg_read_scanlines(&s->jpeg, rows, 1);
+    for (int64_t y = 0; y < height; y++) {
+        JSAMPROW row = upright ? pixels + (size_t)y * row_bytes : s->row;
+        jpeg_read_scanlines(&s->jpeg, &row, 1);
         if (inks)
-            mix_inks(s->row, image->width, s->jpeg.saw_Adobe_marker);
-        haul__image_put_row(image, s->row, y, out);
+            mix_inks(row, width, s->jpeg.saw_Adobe_marker);
+        if (!upright)
+            haul__image_put_row(image, row, y, pixels);
     }
     jpeg_finish_decompress(&s->jpeg);
     return HAUL_OK;
 }
 
-/* The state is the caller's: what lies in the function that calls setjmp is not to be relied on after a jump. */
-static haul_status guarded(state *s, haul__image *image, uint8_t *out)
+/* The state belongs to the caller, because local variables of the function that calls setjmp are unreliable after a
+ * jump. */
+static haul_status guarded(state *s, haul__image *image, uint8_t *pixels)
 {
     if (setjmp(s->back) != 0)
-        return s->exhausted ? haul__fail_memory("haul_image_folder", 0) : haul__image_unsound(image, s->message);
+        return s->exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->message);
     jpeg_create_decompress(&s->jpeg);
     s->jpeg.progress = &s->progress;
-    return read(s, image, out);
+    return read(s, image, pixels);
 }
 
-haul_status haul__read_jpeg(haul__image *image, uint8_t *out)
+haul_status haul__read_jpeg(haul__image *image, uint8_t *pixels)
 {
     state s = {.row = NULL};
     s.jpeg.err = jpeg_std_error(&s.errors);
@@ -133,7 +154,7 @@ haul_status haul__read_jpeg(haul__image *image, uint8_t *out)
     s.errors.emit_message = judge;
     s.errors.output_message = say_nothing;
     s.progress.progress_monitor = watch;
-    haul_status status = guarded(&s, image, out);
+    haul_status status = guarded(&s, image, pixels);
     jpeg_destroy_decompress(&s.jpeg);
     haul__free(s.row);
     return status;
@@ -142,10 +163,11 @@ haul_status haul__read_jpeg(haul__image *image, uint8_t *out)
 #else
 #include "core/error.h"
 
-haul_status haul__read_jpeg(haul__image *image, uint8_t *out)
+haul_status haul__read_jpeg(haul__image *image, uint8_t *pixels)
 {
-    (void)out;
-    return haul__fail(HAUL_UNSUPPORTED, "haul_image_folder", "directory",
-                      "%s is a JPEG file; this build of haul reads none (libjpeg was missing)", image->path);
+    (void)pixels;
+    return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
+                      "%s is a JPEG file, which this build of Haul cannot read: libjpeg was missing when it was built",
+                      image->path);
 }
 #endif

@@ -1,4 +1,4 @@
-/* PNG by libpng. Its errors jump back to us and become messages; nothing is printed, nothing exits. */
+/* PNG by libpng. Its errors jump back to this file and become messages; nothing is printed, nothing exits. */
 #include "haul_config.h"
 
 #include "data/image.h"
@@ -15,8 +15,8 @@ typedef struct state {
     png_struct  *png;
     png_info    *info;
     haul__image *image;
-    size_t       at; /* bytes of the file taken */
-    uint8_t     *pixels;
+    size_t       at;        /* bytes of the file taken */
+    uint8_t     *stored;    /* pixels of a picture that is not upright */
     bool         exhausted; /* memory */
     char         message[128];
 } state;
@@ -57,71 +57,91 @@ static void release(png_struct *png, void *memory)
     haul__free(memory);
 }
 
-/* Whatever is in the file becomes 8-bit RGB. Returns the number of passes over the picture. */
-static int ask_for_rgb(state *s)
+/* Converts any file to pixels. Returns the number of passes over the picture. */
+static int ask_for_pixels(state *s)
 {
     png_set_expand(s->png);
     png_set_strip_16(s->png);
     png_set_gray_to_rgb(s->png);
     png_set_strip_alpha(s->png);
+    png_set_filler(s->png, 0xff, PNG_FILLER_AFTER);
     int passes = png_set_interlace_handling(s->png);
     png_read_update_info(s->png, s->info);
     return passes;
 }
 
-/* Errors leave by a jump: what must be freed afterwards is in the state. */
-static haul_status read(state *s, haul__image *image, uint8_t *out)
+/* Only metadata before the pixels is read, which is where writers put it. */
+static int orientation_of(state *s)
+{
+    int orientation = 1;
+#ifdef PNG_eXIf_SUPPORTED
+    png_uint_32 size;
+    png_byte   *exif;
+    if (png_get_eXIf_1(s->png, s->info, &size, &exif))
+        orientation = haul__exif_orientation(exif, size);
+#endif
+    return orientation;
+}
+
+/* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
+static haul_status read(state *s, haul__image *image, uint8_t *pixels)
 {
     png_set_read_fn(s->png, s, take);
-    png_set_user_limits(s->png, HAUL__IMAGE_MAX_SIDE, HAUL__IMAGE_MAX_SIDE);
+    png_set_user_limits(s->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* this file's own errors follow, with their own
+                                                                    * message */
     png_set_chunk_malloc_max(s->png, 1 << 22);
     png_set_chunk_cache_max(s->png, 64);
     png_read_info(s->png, s->info);
     haul_status status = haul__image_set_size(image, png_get_image_height(s->png, s->info),
-                                              png_get_image_width(s->png, s->info), out != NULL);
-    if (status != HAUL_OK || !out)
+                                              png_get_image_width(s->png, s->info), orientation_of(s), pixels != NULL);
+    if (status != HAUL_OK || !pixels)
         return status;
-    int    passes = ask_for_rgb(s);
-    size_t row = 3 * (size_t)image->width;
+    int     passes = ask_for_pixels(s);
+    int64_t height = haul__image_stored_height(image);
+    size_t  row = HAUL__PIXEL * (size_t)haul__image_stored_width(image);
     if (png_get_rowbytes(s->png, s->info) != row)
         return haul__image_unsound(image, "it cannot be made 8-bit RGB");
-    if (!(s->pixels = haul__calloc((size_t)image->height, row)))
-        return haul__fail_memory("haul_image_folder", (size_t)image->height * row);
+    bool upright = haul__image_is_upright(image);
+    if (!upright && !(s->stored = haul__malloc((size_t)height * row)))
+        return haul__image_no_memory(image, (size_t)height * row);
+    uint8_t *stored = upright ? pixels : s->stored;
     for (int pass = 0; pass < passes; pass++)
-        for (int64_t y = 0; y < image->height; y++)
-            png_read_row(s->png, s->pixels + (size_t)y * row, NULL);
+        for (int64_t y = 0; y < height; y++)
+            png_read_row(s->png, stored + (size_t)y * row, NULL);
     png_read_end(s->png, NULL);
-    for (int64_t y = 0; y < image->height; y++)
-        haul__image_put_row(image, s->pixels + (size_t)y * row, y, out);
+    for (int64_t y = 0; y < height && !upright; y++)
+        haul__image_put_row(image, stored + (size_t)y * row, y, pixels);
     return HAUL_OK;
 }
 
-/* The state is the caller's: what lies in the function that calls setjmp is not to be relied on after a jump. */
-static haul_status guarded(state *s, haul__image *image, uint8_t *out)
+/* The state belongs to the caller, because local variables of the function that calls setjmp are unreliable after a
+ * jump. */
+static haul_status guarded(state *s, haul__image *image, uint8_t *pixels)
 {
     if (setjmp(png_jmpbuf(s->png)) != 0)
-        return s->exhausted ? haul__fail_memory("haul_image_folder", 0) : haul__image_unsound(image, s->message);
-    return read(s, image, out);
+        return s->exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->message);
+    return read(s, image, pixels);
 }
 
-haul_status haul__read_png(haul__image *image, uint8_t *out)
+haul_status haul__read_png(haul__image *image, uint8_t *pixels)
 {
     state s = {.image = image};
     s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
-    haul_status status = s.info ? guarded(&s, image, out) : haul__fail_memory("haul_image_folder", sizeof s);
+    haul_status status = s.info ? guarded(&s, image, pixels) : haul__image_no_memory(image, sizeof s);
     png_destroy_read_struct(&s.png, &s.info, NULL);
-    haul__free(s.pixels);
+    haul__free(s.stored);
     return status;
 }
 
 #else
 #include "core/error.h"
 
-haul_status haul__read_png(haul__image *image, uint8_t *out)
+haul_status haul__read_png(haul__image *image, uint8_t *pixels)
 {
-    (void)out;
-    return haul__fail(HAUL_UNSUPPORTED, "haul_image_folder", "directory",
-                      "%s is a PNG file; this build of haul reads none (libpng was missing)", image->path);
+    (void)pixels;
+    return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
+                      "%s is a PNG file, which this build of Haul cannot read: libpng was missing when it was built",
+                      image->path);
 }
 #endif

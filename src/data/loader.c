@@ -1,10 +1,11 @@
-/* The loader: worker threads take the batches of an epoch in order, one each, and put them into a ring of slots, from
- * which haul_loader_next takes them in the same order. What is in a batch depends on seed, epoch and position only. */
+/* The loader. Worker threads take the batches of an epoch in order, one each, and put them into a ring of slots, from
+ * which haul_loader_next takes them in the same order. Only seed, epoch and position decide what a batch contains. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/thread.h"
@@ -21,7 +22,7 @@
 typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
 
 typedef struct place {
-    slot_state         state; /* guarded by the loader's lock, and with it who may touch the rest */
+    slot_state         state; /* guarded by the loader's lock; says who may access the rest */
     haul__batch_slot   slot;
     haul_status        status;
     haul__error_record error;
@@ -32,34 +33,34 @@ struct haul_loader {
     haul__recipe   recipe;
     haul__order    order;
     haul__sequence stream;
-    bool           dry; /* made in a dry run: batches have shapes and no examples, and nobody works ahead */
+    bool           dry; /* made in a dry run: batches have shapes but no examples, and nobody works ahead */
     int            workers;
-    int64_t        batches; /* in an epoch; without a known count INT64_MAX until its end is reached */
+    int64_t        batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
     haul_batch    *current;
 
-    bool        started; /* an epoch is under way, or was read to its end */
-    haul_status status;  /* how the last haul_loader_next ended */
+    bool        started; /* an epoch has started, and may have been read to its end */
+    haul_status status;  /* the status of the last haul_loader_next */
     int64_t     epoch;
-    int64_t     taken;   /* batches given out: the next is number `taken` */
-    bool        holding; /* the place before it still has the one given out last */
+    int64_t     taken;   /* batches returned so far: the next one is number `taken` */
+    bool        holding; /* the slot before it still holds the batch that was returned last */
 
-    pthread_mutex_t lock; /* guards what follows, and `state` of places */
+    pthread_mutex_t lock; /* guards the following fields, and `state` of the slots */
     pthread_cond_t  work, ready;
     bool            running, quit;
     int64_t         claimed; /* the next batch for a worker */
-    int             busy;    /* workers that are making one */
-    atomic_bool     stop;    /* tells them to give up */
+    int             busy;    /* workers that are making a batch */
+    atomic_bool     stop;    /* tells them to stop */
 
     haul__thread_handle **threads;
     int                   thread_count;
-    int                   forks; /* haul__fork_count of the process that the threads are in */
+    int                   forks; /* haul__fork_count of the process that the threads belong to */
     place                *places;
     int                   place_count;
 };
 _Static_assert(sizeof(haul_loader) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL_STEP,
                "its memory is kept when it is over, so that stale pointers are recognised");
 
-/* A loader is of the dry run that it was made in, or of none. */
+/* A loader belongs to the dry run in which it was made, or to none. */
 static haul_status check_dry(const haul_loader *l, const char *operation)
 {
     if (l->dry == haul__is_dry())
@@ -67,8 +68,8 @@ static haul_status check_dry(const haul_loader *l, const char *operation)
     return haul__fail(HAUL_STATE, operation, "loader",
                       l->dry
                           ? "the loader was made in a dry run (haul_estimate) and reads no examples; make another one"
-                          : "the loader was made outside of this dry run (haul_estimate), which does not disturb "
-                            "it; make one in the function that is estimated");
+                          : "the loader was made outside this dry run (haul_estimate), which must not change it; make "
+                            "one in the estimated function");
 }
 
 /* ---- the workers ---- */
@@ -118,7 +119,7 @@ static void worker(void *context)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* End the epoch under way: no worker is busy afterwards and all places are free. */
+/* Ends the epoch: afterwards no worker is busy and all slots are free. */
 static void halt(haul_loader *l)
 {
     pthread_mutex_lock(&l->stream.lock);
@@ -139,8 +140,8 @@ static void halt(haul_loader *l)
     *l->current = (haul_batch){0};
 }
 
-/* In the child of a fork: the workers do not exist, and whatever they held or were doing is as they left it. The epoch
- * is over here, and the next one starts threads of its own. */
+/* In the child of a fork: the workers do not exist, and what they held is as they left it. The epoch is over here, and
+ * the next one starts its own threads. */
 static void adopt_after_fork(haul_loader *l)
 {
     if (l->forks == haul__fork_count())
@@ -168,7 +169,7 @@ static haul_status start_workers(haul_loader *l)
             break;
         l->threads[l->thread_count++] = thread;
     }
-    if (l->thread_count || !l->workers || l->dry) /* fewer do the same work */
+    if (l->thread_count || !l->workers || l->dry) /* fewer threads do the same work */
         return HAUL_OK;
     return haul__fail(HAUL_OUT_OF_MEMORY, START, NULL,
                       "no thread could be started: memory, or the number of threads that the system allows, is "
@@ -225,18 +226,19 @@ static haul_status check_unknown(const haul_dataset *dataset, const haul_loader_
     const char *wrong = o->shuffle ? "shuffle" : o->weights ? "weights" : NULL;
     if (wrong && dataset->count == HAUL_UNKNOWN)
         return haul__fail(HAUL_UNSUPPORTED, NEW, wrong,
-                          "the count of %s is unknown, so its examples come in their order; .%s needs a dataset with a "
-                          "known count",
+                          "the count of %s is unknown, so its examples can only be read in order; .%s needs a dataset "
+                          "with a known count",
                           dataset->name, wrong);
     if (wrong && o->shuffle && o->weights)
         return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shuffle",
-                          ".shuffle and .weights exclude each other: examples that are drawn by weight have no order");
+                          ".shuffle and .weights exclude each other, because examples drawn by weight have no order; "
+                          "use one of them");
     if (o->samples && !o->weights)
         return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "samples", ".samples needs .weights");
     return HAUL_OK;
 }
 
-/* A dry run reads no examples, so it must know all sizes without them. */
+/* A dry run reads no examples, so all sizes must be known without them. */
 static haul_status check_sizes(const haul_dataset *dataset)
 {
     if (!haul__is_dry())
@@ -289,7 +291,7 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     l->dry = haul__is_dry();
     l->forks = haul__fork_count();
     l->workers = o->workers;
-    /* One place more than batches ahead: for the one the caller has. */
+    /* One more slot than batches ahead, for the one that the caller has. */
     l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
 }
 
@@ -388,7 +390,7 @@ haul_status haul_loader_start(haul_loader *loader, int64_t epoch)
     return haul_loader_start_at(loader, epoch, 0);
 }
 
-/* Take the batch given out last back, and let its place be filled again. */
+/* Takes back the batch that was returned last, and lets its slot be filled again. */
 static haul_status retire(haul_loader *l)
 {
     if (!l->holding)
@@ -442,20 +444,21 @@ static haul_status take_next(haul_loader *l)
     if (status)
         return status;
     if (l->started && l->forks != haul__fork_count())
-        return haul__fail(HAUL_STATE, NEXT, "loader",
-                          "the epoch was begun before this process was forked, and its workers are in the parent; call "
-                          "haul_loader_start here");
+        return haul__fail(
+            HAUL_STATE, NEXT, "loader",
+            "the epoch was started before this process was forked, and its workers are in the parent; call "
+            "haul_loader_start in this process");
     if (!l->started && l->status && haul_error_status() == l->status && !strcmp(haul_error_operation(), START))
-        return l->status; /* the start has failed, and its error says why */
+        return l->status; /* the start failed, and its error is recorded */
     if (!l->started)
-        return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch is under way: call haul_loader_start first");
+        return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch has been started; call haul_loader_start first");
     status = retire(l);
     if (!status && l->taken == l->batches)
         return HAUL_END_OF_DATA;
     place *p = place_of(l, l->taken);
     if (!status)
         status = obtain(l, p);
-    if (status == HAUL_END_OF_DATA) { /* of a dataset without a known count */
+    if (status == HAUL_END_OF_DATA) { /* for a dataset without a known count */
         halt(l);
         l->started = true;
         l->batches = l->taken;
@@ -493,7 +496,7 @@ int64_t haul_loader_batches(const haul_loader *loader)
 
 /* ---- the fields of a batch ---- */
 
-/* The number of the field; -1 with the error recorded. */
+/* The index of the field; -1, with the error recorded. */
 static int find_field(const haul_batch *batch, const char *name, const char *operation)
 {
     char names[200];

@@ -1,4 +1,4 @@
-/* Examples that lie in memory already, as tensors on the CPU. */
+/* Examples that are in memory already, as tensors on the CPU. */
 #include <haul/ops.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 typedef struct arrays {
     int          count;
-    haul_tensor *tensors[HAUL_MAX_FIELDS]; /* contiguous; references of ours */
+    haul_tensor *tensors[HAUL_MAX_FIELDS]; /* contiguous; holds references */
     size_t       bytes[HAUL_MAX_FIELDS];   /* of an example */
 } arrays;
 
@@ -99,7 +99,7 @@ static haul_status hold(arrays *a, const haul_named_tensor *list, int count)
     return status;
 }
 
-/* Class indices tell how many classes there are: one more than the highest. */
+/* The number of classes follows from the class indices: one more than the highest. */
 static haul_status count_classes(const arrays *a, int *classes)
 {
     int64_t highest = -1, label = 0;

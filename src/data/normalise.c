@@ -13,8 +13,8 @@
 
 /* ---- bytes ---- */
 
-/* Without a division, which is what would take the time: 1/255 is split so that x * high is exact and x * low is small,
- * and 1/deviation is multiplied with. The loop of fixed length is what compilers vectorise at -O2. */
+/* Avoids a division, which would take most of the time: 1/255 is split so that x * high is exact and x * low is small,
+ * and the result is multiplied by 1/deviation. Compilers vectorise the loop of fixed length at -O2. */
 #define BLOCK 16
 
 static void normalise_block(const haul__normaliser *n, const uint8_t *restrict in, float *restrict out)
@@ -64,7 +64,7 @@ void haul__normalise(const haul__normaliser *n, const uint8_t *in, float *out, i
 
 typedef struct normalisation {
     haul__named      named;
-    int              channels; /* 1: all elements alike */
+    int              channels; /* 1: all elements are treated alike */
     haul__normaliser of[];
 } normalisation;
 
@@ -123,17 +123,20 @@ static int given(const double *values)
 static haul_status check(const haul_normalise_options *o, int means, int deviations)
 {
     if (means != deviations && means && deviations)
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation",
-                          "%d means and %d deviations are given; each mean needs one, and a mean of 0 is written "
-                          "HAUL_ZERO",
-                          means, deviations);
+        return haul__fail(
+            HAUL_INVALID_ARGUMENT, NEW, "deviation",
+            "%d means and %d deviations are given; give as many of both, and write HAUL_ZERO for a mean of 0", means,
+            deviations);
     for (int i = 0; i < means || i < deviations; i++) {
         double mean = o->mean[i], deviation = o->deviation[i];
-        if ((means && mean == 0) || !isfinite(mean))
-            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "mean", "mean %d is %g; write HAUL_ZERO for 0", i, mean);
+        if (!isfinite(mean))
+            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "mean", "mean[%d] is %g; it must be finite", i, mean);
+        if (means && mean == 0)
+            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "mean",
+                              "mean[%d] is not set, but a later one is; write HAUL_ZERO for 0", i);
         if (deviations && !(deviation > 0 && isfinite(deviation)))
-            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation", "deviation %d is %g; it must be positive", i,
-                              haul__option(deviation, 0));
+            return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "deviation",
+                              "deviation[%d] is %g; it must be positive and finite", i, haul__option(deviation, 0));
     }
     return HAUL_OK;
 }

@@ -1,4 +1,4 @@
-/* Orders: as in the dataset, shuffled, or drawn by weight. They depend on the seed and the epoch only. */
+/* Orders: the dataset's own, shuffled, or drawn by weight. They depend only on the seed and the epoch. */
 #include "data/order.h"
 
 #include <math.h>

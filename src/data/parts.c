@@ -1,5 +1,5 @@
-/* Parts and sums of datasets: datasets that read the examples of others. Random numbers of an example are those of the
- * dataset that the loader has. */
+/* Parts and sums of datasets: datasets that read the examples of others. An example's random numbers are those of the
+ * dataset that the loader reads. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static haul_status check_known(const haul_dataset *dataset, const char *operatio
     if (dataset->count != HAUL_UNKNOWN)
         return HAUL_OK;
     return haul__fail(HAUL_UNSUPPORTED, operation, "dataset",
-                      "the count of %s is unknown; its examples can be read in order only", dataset->name);
+                      "the count of %s is unknown, so its examples can only be read in order", dataset->name);
 }
 
 /* A dataset over `context` with the fields of `like`. */
@@ -53,7 +53,7 @@ static void close_subset(void *context)
     haul__free(s);
 }
 
-/* The indices are sound. */
+/* The indices are checked already. */
 static haul_dataset *make_subset(haul_dataset *dataset, const int64_t *indices, int64_t count, const char *operation)
 {
     int64_t bytes;
@@ -259,7 +259,7 @@ haul_dataset *haul_dataset_concat_list(haul_dataset *const *datasets, int count)
 {
     int64_t all = 0;
     if (!datasets || count < 1) {
-        haul__fail(HAUL_INVALID_ARGUMENT, CONCAT, "datasets", "no dataset is given");
+        haul__fail(HAUL_INVALID_ARGUMENT, CONCAT, "datasets", "datasets is empty; pass at least one");
         return NULL;
     }
     for (int i = 0; i < count; i++) {

@@ -47,7 +47,7 @@ static haul_status plan_crop(const void *context, haul_field *field)
                       field->shape.ndim);
 }
 
-/* Row y of a plane moved by (dy, dx), with zeros where there is nothing. */
+/* Row y of a plane shifted by (dy, dx), with zeros outside. */
 static void shifted_row(const planes *p, const uint8_t *plane, int64_t y, int64_t dx, uint8_t *out)
 {
     int64_t first = dx < 0 ? -dx : 0, last = dx > 0 ? p->width - dx : p->width;
@@ -102,7 +102,7 @@ static haul_status plan_flip(const void *context, haul_field *field)
     (void)context;
     if (field->shape.ndim >= 1)
         return HAUL_OK;
-    return haul__fail(HAUL_SHAPE, FLIP, "fields", "%s is 0-d and cannot be mirrored", field->name);
+    return haul__fail(HAUL_SHAPE, FLIP, "fields", "%s is 0-d and cannot be flipped", field->name);
 }
 
 static void mirror(uint8_t *row, int64_t width, size_t element)
@@ -156,7 +156,7 @@ typedef struct conversion {
     haul_dtype  to;
 } conversion;
 
-/* Has `to` all values of `from`, up to the rounding of floats? */
+/* Does `to` hold all values of `from`, up to the rounding of floats? */
 static bool holds(haul_dtype to, haul_dtype from)
 {
     if (haul_dtype_is_float(to) || to == from || from == HAUL_BOOL)
@@ -176,7 +176,7 @@ static haul_status plan_convert(const void *context, haul_field *field)
     return HAUL_OK;
 }
 
-/* Integers as they are, floats as double: between the two every value that can be asked for passes exactly. */
+/* Integers as they are, floats as double: together they carry every possible value exactly. */
 static int64_t load_integer(haul_dtype dtype, const uint8_t *in)
 {
     switch (dtype) {

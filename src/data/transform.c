@@ -66,7 +66,7 @@ void *haul__named_new(size_t bytes, const char *names, haul__plan *plan, const c
     const char  *at = names;
     haul__named *named = NULL;
     if (!haul__word(&at)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields", "no field is named");
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields", "fields is empty; name at least one field");
         return NULL;
     }
     if (!(named = haul__calloc(1, bytes)) || !(named->names = haul__strdup(names))) {
@@ -145,7 +145,7 @@ haul_dataset *haul_dataset_map_list(haul_dataset *dataset, haul_transform *const
     if (haul__check_dataset(dataset, MAP))
         return NULL;
     if (!transforms || count < 1) {
-        haul__fail(HAUL_INVALID_ARGUMENT, MAP, "transforms", "no transform is given");
+        haul__fail(HAUL_INVALID_ARGUMENT, MAP, "transforms", "transforms is empty; pass at least one");
         return NULL;
     }
     int field_count = dataset->fields->count;

@@ -1,4 +1,4 @@
-/* What one can ask of a device, and which one a thread works on. */
+/* Queries on devices, and the device that a thread works on. */
 #include "device/device.h"
 
 #include <haul/device.h>
@@ -8,7 +8,8 @@
 
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument)
 {
-    if (!device || device == haul__device_invalid()) /* what haul_tensor_device(NULL) gave: keep the error behind it */
+    if (!device || device == haul__device_invalid()) /* the operand is what haul_tensor_device(NULL) returned: keep
+                                                      * the error that explains it */
         return haul__fail_null(operation, argument);
     if (device->mark != HAUL__DEVICE_MARK)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
@@ -27,7 +28,7 @@ haul_device *haul__device_current(const char *operation)
     return haul__device_check(device, operation, NULL) ? NULL : device;
 }
 
-/* Looked for when somebody wants to know: opening them can take a while. */
+/* Looks for the device's libraries on the first query, because opening libraries can take a while. */
 static void name_libraries(haul_device *device)
 {
     if (!device->backend->describe)
@@ -44,7 +45,7 @@ haul_status haul_device_describe(const haul_device *device, haul_device_properti
     if (!status && !out)
         status = haul__fail_null("haul_device_describe", "out");
     if (!status) {
-        name_libraries((haul_device *)device); /* what `const` promises of it does not change */
+        name_libraries((haul_device *)device); /* what `const` promises does not change */
         *out = device->properties;
     }
     return status;
@@ -81,9 +82,9 @@ haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const
     if (haul__dtype_size(dtype) == 0)
         return haul__fail(
             HAUL_DTYPE, operation, "dtype",
-            "tensors of dtype %s cannot be made; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
+            "tensors cannot have the dtype %s; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
             haul_dtype_name(dtype));
     if (dtype == HAUL_F64 && !device->properties.has_f64)
-        return haul__fail(HAUL_DTYPE, operation, "dtype", "%s has no f64; use f32 there", device->name);
+        return haul__fail(HAUL_DTYPE, operation, "dtype", "%s does not support f64; use f32 there", device->name);
     return HAUL_OK;
 }

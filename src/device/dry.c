@@ -1,4 +1,4 @@
-/* What cannot be done in a dry run, and with what one made. */
+/* Errors for what a dry run cannot do, and for tensors that one made. */
 #include "core/thread.h"
 #include "device/device.h"
 
@@ -7,15 +7,15 @@ haul_status haul__refuse_dry(const char *operation)
     if (!haul__is_dry())
         return HAUL_OK;
     return haul__fail(HAUL_STATE, operation, NULL,
-                      "a dry run (haul_estimate) computes no values, so there is nothing to read; read it outside of "
-                      "the function that is estimated");
+                      "a dry run (haul_estimate) computes no values, so there is nothing to read; read it outside the "
+                      "estimated function");
 }
 
 haul_status haul__refuse_planned(const haul__storage *storage, const char *operation)
 {
     if (!storage->planned)
         return HAUL_OK;
-    return haul__fail(HAUL_STATE, operation, NULL,
-                      "a tensor was made in a dry run (haul_estimate) and has no data; make it again outside of the "
-                      "function that is estimated");
+    return haul__fail(
+        HAUL_STATE, operation, NULL,
+        "a tensor was made in a dry run (haul_estimate) and has no data; make it again outside the estimated function");
 }

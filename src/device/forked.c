@@ -1,8 +1,8 @@
-/* What a backend is in the child of a fork.
+/* The backend table in the child of a fork.
  *
- * Drivers have threads and handles that a child does not inherit: a call may hang there or crash. In the child the
- * backend's table is replaced by one that calls nothing. What would use the device fails at once, and what gives
- * something back does nothing: the parent, or the end of the process, frees it. */
+ * Drivers have threads and handles that a child does not inherit: a call may hang there, or crash. In the child the
+ * backend's table is replaced by one that calls nothing. Functions that would use the device fail at once, and
+ * functions that free something do nothing: the parent, or the end of the process, frees it. */
 #include "device/forked.h"
 
 #include <stdio.h>

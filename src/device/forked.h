@@ -4,10 +4,10 @@
 
 #include "backends/backend.h"
 
-/* The table that takes the place of `original` in the child. It calls nothing of the original's. */
+/* The table that replaces `original` in the child. It never calls a function of the original. */
 void haul__backend_forked(const haul__backend *original, haul__backend *out);
 
-/* Why the device of that name is refused there. */
+/* The reason why the device of that name is refused in the child. */
 void haul__device_forked_why(const char *name, char *out, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
-/* The records of index faults: made, copied, cleared, and turned into errors.
+/* The records of index faults: making, copying and clearing them, and turning them into errors.
  *
- * A record keeps what was noted until it is cleared. So only the newest copy that has arrived matters, and the next
- * copy makes up for one that could not be made. The lock of the device's compute stream guards everything in here that
- * is not atomic. Only commands of that stream write the record. */
+ * A record keeps a fault until it is cleared. So only the newest copy that has arrived matters, and a later copy makes
+ * up for one that could not be made. The lock of the device's compute stream guards everything here that is not atomic.
+ * Only commands of that stream write the record. */
 #include "device/index_fault.h"
 
 #include <string.h>
@@ -17,14 +17,14 @@ enum { COPIES = 16, RECORD_BYTES = FAULT_WORDS * sizeof(uint32_t) };
 typedef struct haul__index_faults faults;
 struct haul__index_faults {
     haul_device  *device;
-    faults       *next;   /* of another device */
+    faults       *next;   /* on another device */
     haul__storage record; /* not from the allocator, whose statistics count the user's memory */
     uint32_t (*copies)[FAULT_WORDS];
-    uint64_t      tickets[COPIES]; /* of the commands that make the copies; 0: free */
-    uint64_t      launched;        /* of the newest launch behind which no copy is made; 0: none */
-    uint64_t      cleared;         /* of the command that cleared the record: copies before it are out of date */
-    atomic_ullong due;             /* of the first copy, or the launch; 0: none */
-    atomic_ullong reached;         /* of the compute stream, as far as known by waits for other streams */
+    uint64_t      tickets[COPIES]; /* tickets of the commands that make the copies; 0: free */
+    uint64_t      launched;        /* ticket of the newest launch without a copy after it; 0: none */
+    uint64_t      cleared;         /* ticket of the command that cleared the record: earlier copies are out of date */
+    atomic_ullong due;             /* ticket of the first copy, or of the launch; 0: none */
+    atomic_ullong reached;         /* how far the compute stream is known to be done, through waits for other streams */
 };
 
 const char haul__index_fault_operation[] = "index faults";
@@ -38,8 +38,8 @@ static faults *faults_of(const haul_device *device)
 
 /* ---- commands ---- */
 
-/* Past haul__submit, so that recordings do not repeat them, and transfers and events do not count them. Locked. Returns
- * the ticket, or 0 on failure, which is not recorded. */
+/* Bypasses haul__submit, so that recordings do not repeat these commands, and transfers and events do not count them.
+ * The caller holds the lock. Returns the ticket, or 0 on failure, which is not recorded. */
 static uint64_t give(faults *f, haul__command c)
 {
     haul__error_record before;
@@ -63,7 +63,7 @@ static uint64_t clear(faults *f)
 
 /* ---- making a record ---- */
 
-/* Pinned where that can be had, since copies to other memory may make the host wait. */
+/* Pinned if possible, because a copy to pageable memory may make the host wait. */
 static void *host_memory(haul_device *device, size_t bytes, const char *operation)
 {
     haul__error_record before;
@@ -75,7 +75,7 @@ static void *host_memory(haul_device *device, size_t bytes, const char *operatio
     return haul__malloc(bytes);
 }
 
-/* Kept for as long as the process lives, as the device is. */
+/* Kept for the life of the process, like the device. */
 static haul_status make(haul_device *device, const char *operation)
 {
     faults *f = haul__calloc(1, sizeof *f);
@@ -92,7 +92,7 @@ static haul_status make(haul_device *device, const char *operation)
     pthread_mutex_lock(&device->compute->lock);
     if (!clear(f))
         status = haul__fail(HAUL_BACKEND, operation, NULL,
-                            "the memory in which %s notes wrong indices cannot be cleared", device->name);
+                            "the memory in which %s records wrong indices cannot be cleared", device->name);
     pthread_mutex_unlock(&device->compute->lock);
     if (!status && !(f->copies = host_memory(device, COPIES * RECORD_BYTES, operation)))
         status = haul__fail_memory(operation, COPIES * RECORD_BYTES);
@@ -148,7 +148,7 @@ static void find_due(faults *f)
     atomic_store(&f->due, first);
 }
 
-/* The newest copy that has arrived, or -1. The older ones are given up. */
+/* The newest copy that has arrived, or -1. The slots of older copies become free. */
 static int newest(faults *f, uint64_t reached)
 {
     int found = -1;
@@ -164,7 +164,7 @@ static int newest(faults *f, uint64_t reached)
     return found;
 }
 
-/* One that is free, or -1. */
+/* A free slot for a copy, or -1. */
 static int take_copy(faults *f)
 {
     newest(f, reached_of(f));
@@ -215,7 +215,8 @@ void haul__index_faults_reached(haul_device *device, uint64_t ticket)
 
 /* ---- errors ---- */
 
-/* What is noted in the newest copy, whose record is cleared. Locked. */
+/* Stores the fault that the newest copy holds and clears the device's record; false if the copy holds none. The caller
+ * holds the lock. */
 static bool take_noted(faults *f, uint64_t reached, uint32_t out[FAULT_WORDS])
 {
     int i = newest(f, reached);
@@ -230,8 +231,8 @@ static bool take_noted(faults *f, uint64_t reached, uint32_t out[FAULT_WORDS])
     return noted;
 }
 
-/* The ticket of a copy that has to be waited for, because there was no room for it when the point was made; 0: none.
- * Locked. */
+/* The ticket of a copy that must be waited for, because no slot was free when the point was made; 0: none. The caller
+ * holds the lock. */
 static uint64_t make_up(faults *f, uint64_t reached)
 {
     if (!f->launched || f->launched > reached)

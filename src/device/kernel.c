@@ -1,4 +1,4 @@
-/* Kernels of a device, compiled on first use and kept for as long as the process lives. */
+/* A device's kernels, compiled on first use and kept for the life of the process. */
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "device/device.h"
@@ -16,7 +16,7 @@ static void compiled(const haul_device *device, const char *kernel, haul_dtype d
                                  .duration = haul__now_ns() - start});
 }
 
-/* Compile and publish; the device's kernels_lock is held. */
+/* Compiles and publishes a kernel. The caller holds the device's kernels_lock. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
 {
     const haul__kernel_info *info = haul__kernel_info_of(id);

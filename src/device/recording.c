@@ -12,14 +12,14 @@ struct haul__recording {
     haul__command      *commands;
     int                 count;
     size_t              capacity;
-    size_t              room_size; /* of the largest params */
+    size_t              room_size; /* size of the largest params */
     void               *room;      /* where slots are written */
-    haul_device        *device;    /* of all commands; NULL: several */
+    haul_device        *device;    /* the device on whose compute stream all commands are; NULL: there is none */
     void               *captured;  /* the backend's handle; NULL: none */
-    const haul__buffer *record;    /* of the launches that check indices; NULL: none */
+    const haul__buffer *record;    /* the record of the launches that check indices; NULL: none */
     haul__region       *touched;   /* for the backend's replay: each storage once, the written ones first */
     int                 touched_count, written_count;
-    pthread_mutex_t     lock; /* held by a replay */
+    pthread_mutex_t     lock; /* a replay holds it */
 };
 
 _Thread_local haul__recording *haul__recording_current HAUL__TLS_MODEL;
@@ -38,8 +38,7 @@ haul_status haul__recording_refuse(const char *operation, const char *what)
 haul_status haul__recording_begin(const char *operation)
 {
     if (haul__recording_current)
-        return haul__fail(HAUL_STATE, operation, NULL,
-                          "this thread is making a recording already: end the recording (%s) first",
+        return haul__fail(HAUL_STATE, operation, NULL, "this thread is already recording: end the recording (%s) first",
                           haul__recording_current->operation);
     haul__recording *r = haul__calloc(1, sizeof *r);
     if (!r)
@@ -50,7 +49,7 @@ haul_status haul__recording_begin(const char *operation)
     return HAUL_OK;
 }
 
-/* Does a copy have memory on the host that nobody promises to keep? */
+/* Does a copy use host memory that may not be there at the replay? */
 static bool needs_caller(const haul__command *c)
 {
     return (c->kind == HAUL__COMMAND_WRITE || c->kind == HAUL__COMMAND_READ) && c->buffer_count == 1;
@@ -97,7 +96,7 @@ static int by_storage(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sort the regions from `first` on by storage and keep one of each. Returns the new count. */
+/* Sorts the regions from `first` on by storage and removes duplicates. Returns the new count. */
 static int unique(haul__region *regions, int first, int count)
 {
     int kept = first;
@@ -108,7 +107,7 @@ static int unique(haul__region *regions, int first, int count)
     return kept;
 }
 
-/* A storage that is written and read is in both parts, as in any command. */
+/* A storage that is both written and read is in both parts, as in any command. */
 static haul_status list_touched(haul__recording *r)
 {
     size_t all = 1;
@@ -138,7 +137,7 @@ static haul_status reserve_room(haul__recording *r)
     return r->room ? HAUL_OK : haul__fail_memory(r->operation, r->room_size + 1);
 }
 
-/* All of one device, whose commands the backend may take as one? */
+/* Offers the commands to the backend as one list, if all are for the compute stream of one device. */
 static haul_status capture(haul__recording *r)
 {
     haul__error_record before;
@@ -163,7 +162,7 @@ haul__recording *haul__recording_end(void)
 {
     haul__recording *r = haul__recording_current;
     if (!r) {
-        haul__fail(HAUL_STATE, "recording", NULL, "this thread makes no recording; begin one first");
+        haul__fail(HAUL_STATE, "recording", NULL, "this thread is not recording; begin a recording first");
         return NULL;
     }
     haul__recording_current = NULL;
@@ -220,7 +219,7 @@ static haul_status run_captured(haul__stream *s, const haul__command *c)
     return s->device->backend->replay(s, p->handle, p->values);
 }
 
-/* The backend's replay is one library call for haul__submit, which waits for and marks all storages. */
+/* For haul__submit the backend's replay is one library call, which waits for and marks all storages. */
 static haul_status replay_captured(haul__recording *r, const haul__slot_values *values)
 {
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LIBRARY,
@@ -235,7 +234,7 @@ static haul_status replay_captured(haul__recording *r, const haul__slot_values *
                                          .run = run_captured});
 }
 
-/* Copies over a link are counted by who asks for them (src/transfer), once: here they are asked for again. */
+/* Copies over a link are counted by whoever requests them (src/transfer), once. Here they are requested again. */
 static void count_copy(const haul__command *c)
 {
     static const haul_event_kind kinds[] = {[HAUL__COMMAND_WRITE] = HAUL_EVENT_COPY_TO_DEVICE,
@@ -266,7 +265,8 @@ static haul_status replay_each(haul__recording *r, const haul__slot_values *valu
 haul_status haul__recording_replay(haul__recording *r, const haul__slot_values *values)
 {
     pthread_mutex_lock(&r->lock);
-    bool        as_one = r->captured && !haul__recording_current; /* another recording wants the commands themselves */
+    bool as_one = r->captured && !haul__recording_current; /* another recording collects the individual
+                                                            * commands */
     haul_status status = as_one ? replay_captured(r, values) : replay_each(r, values);
     for (int i = 0; i < r->written_count; i++)
         atomic_fetch_add_explicit(&r->touched[i].storage->version, 1, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* All devices of the process: the list of backends, and the spellings of names.
  *
- * Backends are asked for their devices, and devices opened, when they are first named; what was found stays for as long
- * as the process lives. A name that means nothing gives an invalid device that carries the reason; those are kept by
- * name, and when too many wrong names were tried the rest share one, so that asking in a loop costs no memory. */
+ * Backends are asked for their devices, and devices are opened, when they are first named; the results stay for the
+ * life of the process. An unknown name gives an invalid device that carries the reason. Invalid devices are kept by
+ * name; after too many of them the rest share one, so asking in a loop costs no memory. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,14 +10,15 @@
 #include <strings.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "device/device.h"
 #include "device/forked.h"
 #include "kernels/kernels.h"
 
-/* Autocast has a place for this many. */
+/* Autocast has bits for this many backends. */
 enum { MAX_BACKENDS = 12, MAX_INVALID = 64 };
 
-/* Those of this build, and what haul__backend_add brings. */
+/* The backends of this build, and those from haul__backend_add. */
 static const haul__backend *backends[MAX_BACKENDS] = {
 #define X(name) &haul__backend_##name,
 #include "backends/backends.def"
@@ -80,7 +81,7 @@ const char *haul__backend_name(int slot)
 
 /* ---- forks ---- */
 
-/* Does looking for its devices start a driver? */
+/* Does enumerating its devices start a driver? */
 static bool has_driver(const haul__backend *backend)
 {
     return !backend->host_memory && !backend->no_data;
@@ -95,11 +96,14 @@ static void give_up(haul_device *device, const haul__backend *backend)
     atomic_store(&device->lost, 2);
 }
 
-/* Devices of drivers that the parent started are over. */
+/* Devices of drivers that the parent started cannot be used. A thread that is gone may have held a lock: what these
+ * guard is whole at each moment, because it is published by one store. */
 static void after_fork_in_child(void)
 {
     static haul__backend forked[MAX_BACKENDS];
     registry.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    for (int i = 0; i < registry.device_count; i++)
+        pthread_mutex_init(&registry.devices[i]->kernels_lock, NULL);
     for (int b = 0; b < backend_count; b++) {
         const haul__backend *before = backends[b];
         if (!registry.counted[b] || registry.counts[b] == 0 || !has_driver(before) || before == &forked[b])
@@ -112,19 +116,14 @@ static void after_fork_in_child(void)
     }
 }
 
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, after_fork_in_child); /* without memory for it children are not protected */
-}
+HAUL__AT_FORK(HAUL__FORK_DEVICES, .in_child = after_fork_in_child);
 
 /* ---- opening; the registry is locked ---- */
 
 static int count_of(int b)
 {
-    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     if (!registry.counted[b]) {
-        if (has_driver(backends[b]))
-            pthread_once(&watched, watch_forks);
+        haul__fork_watch(); /* without memory for it, children are not protected */
         registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
         registry.counted[b] = true;
     }
@@ -139,7 +138,7 @@ static void name_of(int b, int index, char *out, size_t size)
         snprintf(out, size, "%s:%d", backends[b]->name, index);
 }
 
-/* A device that is not open yet; NULL when memory is exhausted. */
+/* A device that is not open yet; NULL if memory is exhausted. */
 static haul_device *device_new(int b, int index)
 {
     haul_device *device = haul__calloc(1, sizeof *device);
@@ -172,7 +171,7 @@ static void device_free(haul_device *device)
     haul__free(device);
 }
 
-/* The last error's text without the operation in front of it. */
+/* The last error's text without the name of its operation. */
 static const char *bare_message(void)
 {
     const char *message = haul_error_message(), *operation = haul_error_operation();
@@ -189,8 +188,8 @@ static void not_usable(haul_device *device, haul_status status)
     snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.380s", device->name, bare_message());
 }
 
-/* Device `index` of backend b, which has that many, described. Usable or not, it is kept, unless memory was exhausted.
- */
+/* Device `index` of backend b, which has that many, with its properties. It is kept whether it is usable or not, unless
+ * memory was exhausted. */
 static haul_device *open_device(int b, int index)
 {
     for (int i = 0; i < registry.device_count; i++)
@@ -204,7 +203,7 @@ static haul_device *open_device(int b, int index)
     haul_device *device = device_new(b, index);
     if (device) {
         haul_status status = backends[b]->open(device, index);
-        if (status == HAUL_OUT_OF_MEMORY) { /* may be otherwise next time */
+        if (status == HAUL_OUT_OF_MEMORY) { /* the next attempt may succeed */
             device_free(device);
             haul__error_restore(&before);
             return &no_memory;
@@ -219,8 +218,8 @@ static haul_device *open_device(int b, int index)
     return device ? device : &no_memory;
 }
 
-/* The device, ready for use: nobody is handed one that was only described. When that fails it is not usable any more,
- * unless memory was exhausted. */
+/* Makes a described device ready for use; users never receive one that is not. If this fails, the device is unusable
+ * from then on, unless memory was exhausted. */
 static haul_device *start_device(haul_device *device)
 {
     haul__error_record before;
@@ -262,7 +261,7 @@ static haul_device *invalid(const char *name, const char *format, ...)
     return device;
 }
 
-/* "cpu, opencl:0, opencl:1": what one can compute on. */
+/* "cpu, opencl:0, opencl:1": the devices that can compute. */
 static const char *existing(char *out, size_t size)
 {
     char   name[sizeof no_room.name];
@@ -280,14 +279,13 @@ static const char *existing(char *out, size_t size)
 
 /* ---- names ---- */
 
-/* What a spelling says: a word in lower case, and a number, -1 if there is none. */
+/* The parts of a name: a word in lower case and a number, -1 if there is none. */
 typedef struct spelling {
     char word[24];
     int  index;
 } spelling;
 
-/* TensorFlow puts where a device is in front of it: "/job:localhost/replica:0/task:0/device:GPU:0". Only this machine
- * can be meant. */
+/* TensorFlow prefixes the machine: "/job:localhost/replica:0/task:0/device:GPU:0". Only this machine is accepted. */
 static const char *skip_prefix(const char *name)
 {
     static const char *const parts[] = {"/job:localhost", "/replica:0", "/task:0"};
@@ -325,7 +323,7 @@ static bool parse(const char *name, spelling *out)
     return size > 0 && *p == '\0';
 }
 
-/* Is a the better GPU? Memory of its own, then more units, then more memory. */
+/* Is a the better GPU? One with its own memory wins, then more compute units, then more memory. */
 static bool better_gpu(const haul_device_properties *a, const haul_device_properties *b)
 {
     if (a->shares_host_memory != b->shares_host_memory)
@@ -335,7 +333,7 @@ static bool better_gpu(const haul_device_properties *a, const haul_device_proper
     return a->memory_bytes > b->memory_bytes;
 }
 
-/* The GPUs there are, best first, equals in the order of the registry. */
+/* The GPUs, best first; equals in the order of the registry. */
 static int find_gpus(haul_device *out[HAUL__MAX_DEVICES])
 {
     int found = 0;
@@ -390,7 +388,7 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
                    backends[b]->name, count, count == 1 ? "" : "s", names);
 }
 
-/* Do the first letters of the word name devices that are counted? */
+/* Are the first letters of the word "gpu" or the name of a backend? */
 static bool is_kind(const char *word, size_t letters)
 {
     if (letters == 3 && strncmp(word, "gpu", letters) == 0)

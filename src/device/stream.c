@@ -1,11 +1,12 @@
-/* When memory may be touched: tickets, uses, and the waits they demand.
+/* When memory may be accessed: tickets, uses, and the waits that follow from them.
  *
- * A stream counts its commands; a use is a ticket on a stream. A storage remembers its last write and the reads since.
- * Events of the backend are made only when somebody must wait, except on copy streams, where every command leaves one:
- * there the next batch is often under way already, and who waits for this one must not wait for that one, too. The
- * newest events of a stream are kept as points, to be shared by all who wait for the same or an earlier ticket.
+ * A stream counts its commands. A use is a ticket on a stream. A storage remembers its last write and the reads since.
+ * Backend events are recorded only when somebody must wait. Copy streams are the exception: every command there records
+ * one, because the next batch is often in flight already, and a wait for this batch must not wait for that one. A
+ * stream keeps its newest events as points, which everybody shares who waits for the same or an earlier ticket.
  *
- * A fault that a wait reports is final: the device is marked as lost and haul__device_check refuses it from then on. */
+ * A fault that a wait reports is final: the device is marked as lost, and haul__device_check refuses it from then
+ * on. */
 #include "device/stream.h"
 
 #include <stdio.h>
@@ -39,7 +40,8 @@ static void point_release(struct haul__point *p)
     haul__free(p);
 }
 
-/* Record an event behind all that was submitted to s, which is locked, and keep it among its points. */
+/* Records an event after everything that was submitted to s, and keeps it as one of its points. The caller holds the
+ * lock of s. */
 static haul_status point_record(haul__stream *s, struct haul__point **out)
 {
     struct haul__point *p = haul__malloc(sizeof *p);
@@ -62,7 +64,7 @@ static haul_status point_record(haul__stream *s, struct haul__point **out)
     return HAUL_OK;
 }
 
-/* The earliest point of s that covers `ticket`; NULL if none does. s is locked. */
+/* The earliest point of s that covers `ticket`; NULL if none does. The caller holds the lock of s. */
 static struct haul__point *point_find(const haul__stream *s, uint64_t ticket)
 {
     struct haul__point *best = NULL;
@@ -74,7 +76,7 @@ static struct haul__point *point_find(const haul__stream *s, uint64_t ticket)
     return best;
 }
 
-/* The earliest point of s that covers `ticket`, with a reference for the caller. */
+/* The earliest point of s that covers `ticket`; the caller gets a reference. */
 static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__point **out)
 {
     haul_status status = HAUL_OK;
@@ -99,7 +101,7 @@ void haul__raise_to(atomic_ullong *value, uint64_t least)
         ;
 }
 
-/* The host waits for a point, or, without one, for all of the stream. */
+/* Makes the host wait for a point or, without one, for the whole stream. */
 static haul_status host_wait(haul__stream *s, const struct haul__point *p, const char *origin)
 {
     haul_status status;
@@ -207,7 +209,7 @@ void haul__uses_init(haul__uses *uses)
     *uses = (haul__uses){.lock = false};
 }
 
-/* Forget what is done and copy what a reader or writer must wait for to `out`; returns how many. */
+/* Removes uses that are done and copies those that a reader or writer must wait for to `out`; returns how many. */
 static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_READS])
 {
     int count = 0, kept = 0;
@@ -262,11 +264,11 @@ void haul__uses_finish(haul__uses *uses, const char *origin)
     haul__error_save(&before);
     for (int i = 0; i < count; i++)
         if (haul__use_wait_host(wanted[i], origin) && !atomic_load(&wanted[i].stream->device->lost))
-            host_wait(wanted[i].stream, NULL, origin); /* no memory for an event */
+            host_wait(wanted[i].stream, NULL, origin); /* there was no memory for an event */
     haul__error_restore(&before);
 }
 
-/* Put a read among the others: in the place of an older one of its stream, or in a free one. */
+/* Adds a read: in the slot of an older read of its stream, or in a free one. */
 static bool add_read(haul__uses *uses, haul__use use)
 {
     for (int i = 0; i < uses->read_count; i++) {
@@ -299,7 +301,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
         }
         atomic_store_explicit(&uses->any, true, memory_order_release);
         haul__spin_unlock(&uses->lock);
-        if (!added) { /* more streams than places: let one finish */
+        if (!added) { /* more streams than slots: wait for one */
             haul__uses one = {.lock = false, .any = true, .read_count = 1, .reads = {first}};
             haul__uses_finish(&one, NULL);
             haul__spin_lock(&uses->lock);
@@ -328,7 +330,7 @@ haul__use haul__stream_advance(haul__stream *s)
         struct haul__point *p;
         haul__error_record  before;
         haul__error_save(&before);
-        if (point_record(s, &p)) /* whoever waits tries again */
+        if (point_record(s, &p)) /* the next waiter tries again */
             haul__error_restore(&before);
     }
     return use;
@@ -355,7 +357,7 @@ static haul_status stream_open(haul_device *device, bool eager, haul__stream **o
     s->id = atomic_fetch_add(&stream_count, 1);
     haul_status status = HAUL_OK;
     if (s->id >= HAUL__MAX_STREAMS)
-        status = haul__fail(HAUL_UNSUPPORTED, "haul_device_get", NULL, "there are too many streams already");
+        status = haul__fail(HAUL_UNSUPPORTED, "haul_device_get", NULL, "there are too many streams");
     else if (device->backend->stream_open)
         status = device->backend->stream_open(device, &s->queue);
     if (status) {
@@ -397,6 +399,6 @@ haul_status haul_device_sync(haul_device *device)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
     if (status)
         return status;
-    haul__timing_report(device); /* what others waited for, too */
+    haul__timing_report(device); /* reports also what was done already, so that nothing here waited for it */
     return haul__index_faults_report(device);
 }

@@ -1,10 +1,12 @@
-/* Commands on their way to a device: wait for what the storages' uses demand, hand over, leave a mark.
+/* Submits commands to devices: waits for earlier uses of the storages, passes the command to the backend, and marks the
+ * storages.
  *
- * Nothing is ever submitted to a device without data. Streams of synchronous backends are not locked: their commands
- * run on the calling threads, side by side. */
+ * Nothing is submitted to a device without data. Streams of synchronous backends are not locked: their commands run
+ * concurrently on the calling threads. */
 #include "core/alloc.h"
 #include "core/thread.h"
 #include "device/index_fault.h"
+#include "device/launch_now.h"
 #include "device/recording.h"
 #include "device/stream.h"
 #include "device/timing.h"
@@ -23,10 +25,10 @@ static haul_status call(haul__stream *s, const haul__command *c)
 }
 
 typedef struct traits {
-    haul__fault fault; /* the fault point it passes; 0: none */
-    const char *name;  /* in the fault's message */
-    bool        moves; /* bytes say how much there is to do */
-    bool        waits; /* the caller's memory on the host's side is free again when haul__submit returns */
+    haul__fault fault; /* the fault point of this kind; 0: none */
+    const char *name;  /* its name in an injected fault's message */
+    bool        moves; /* `bytes` holds the amount of work */
+    bool        waits; /* the caller's host memory may be reused when haul__submit returns */
     bool        on_host;
 } traits;
 
@@ -60,18 +62,17 @@ static haul_status wait_for(const haul__command *c, int first, int last, haul__s
     return status;
 }
 
-/* Has any of the buffers been used by a stream that somebody may have to wait for? */
+/* Was any of the buffers used by a stream that somebody may have to wait for? */
 static bool any_uses(const haul__command *c)
 {
-    for (int i = 0; i < c->buffer_count; i++) {
-        haul__uses *uses = c->buffers[i].storage->uses;
-        if (uses && atomic_load_explicit(&uses->any, memory_order_acquire))
+    for (int i = 0; i < c->buffer_count; i++)
+        if (haul__storage_is_used(c->buffers[i].storage))
             return true;
-    }
     return false;
 }
 
-/* What a dry run made has no memory that another command could use; its uses are marked. */
+/* Fails for memory that a dry run planned, because it does not exist. Its uses are always marked, so that commands that
+ * use it get here. */
 static haul_status refuse_planned(const haul__command *c)
 {
     for (int i = 0; i < c->buffer_count; i++)
@@ -90,7 +91,7 @@ static haul_status wait_all(const haul__command *c, haul__stream *waiter)
     return status ? status : wait_for(c, 0, c->write_count, waiter, true);
 }
 
-/* Reads first: of memory that is read and written the write is the mark that must stay. */
+/* Reads first: for memory that is both read and written the mark of the write must stay. */
 static void mark_all(const haul__command *c, haul__use use)
 {
     for (int i = c->write_count; i < c->buffer_count; i++)
@@ -101,7 +102,7 @@ static void mark_all(const haul__command *c, haul__use use)
 
 /* ---- handing over ---- */
 
-/* The only place from which commands reach backends. */
+/* The only place that passes commands to backends. */
 static haul_status hand_over(haul__stream *s, const haul__command *c, const traits *kind)
 {
     haul_status (*run)(haul__stream *, const haul__command *) = kind->on_host ? call : give;
@@ -127,7 +128,8 @@ static haul_status submit_queued(haul__stream *s, const haul__command *c, const 
     return kind->waits && c->buffer_count == 1 ? haul__use_wait_host(done, c->operation) : HAUL_OK;
 }
 
-/* The stream's order holds because the host waits for the stream: what is submitted next comes after the callback. */
+/* The stream's order is kept because the host waits for the stream: the next command is submitted after the
+ * callback. */
 static haul_status call_back(haul__stream *s, const haul__command *c, const traits *kind)
 {
     haul_status status = haul__use_wait_host((haul__use){s, atomic_load(&s->submitted)}, c->operation);
@@ -168,21 +170,18 @@ static haul_status submit_recorded(const haul__command *c, const traits *kind)
     return status;
 }
 
-/* A launch or call that is done when it returns, of a thread that nobody listens to or records, on memory that no
- * stream uses: most commands of a processor. In dry runs nobody asks for either. */
-static bool is_plain(const haul__command *c)
+/* A call of a library that is done when it returns. Dry runs are not checked for, because they submit none. */
+static bool is_plain_call(const haul__command *c)
 {
-    const haul_device *device = c->device;
-    bool               computes = c->kind == HAUL__COMMAND_LAUNCH ? c->items != 0 : c->kind == HAUL__COMMAND_LIBRARY;
-    return computes && device->backend->synchronous && !device->backend->no_data && device->valid &&
-           atomic_load_explicit(&device->lost, memory_order_acquire) == 0 && !haul__recording_current &&
-           !haul__watched(HAUL_EVENT_COMMAND) && !any_uses(c) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
+    const haul__backend *backend = c->device->backend;
+    return c->kind == HAUL__COMMAND_LIBRARY && backend->synchronous && !backend->no_data &&
+           haul__submits_plainly(c->device) && !any_uses(c);
 }
 
 haul_status haul__submit(const haul__command *c)
 {
-    if (is_plain(c))
-        return c->device->backend->submit(c->device->compute, c);
+    if (is_plain_call(c))
+        return c->run(c->device->compute, c); /* as the backend would */
     const traits *kind = &kinds[c->kind];
     if (c->kind == HAUL__COMMAND_PEER && !haul__device_peers(c->device, c->buffers[1].storage->device))
         return HAUL_UNSUPPORTED;

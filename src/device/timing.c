@@ -1,8 +1,8 @@
-/* When commands were submitted, when they started, and when they were done.
+/* When commands were submitted, started and done.
  *
- * The times of a device come from its own clock, whose zero is its own affair: a backend says how long after another a
- * command began. They are put on the host's clock so late that no command began before it was submitted, and no later
- * than that: where one found the device idle this is when it began. */
+ * A device's times come from its own clock, which has an arbitrary zero: a backend reports how long after another
+ * command a command began. They are mapped to the host's clock with the smallest offset that lets no command begin
+ * before it was submitted. This is exact if one of the commands found the device idle. */
 #include "device/timing.h"
 
 #include <string.h>
@@ -14,16 +14,17 @@
 
 enum { LATE_KINDS = HAUL_EVENT_COMMAND_STARTED | HAUL_EVENT_COMMAND_DONE };
 
-/* A command on its way. */
+/* A command in flight. */
 typedef struct haul__timed timed;
 struct haul__timed {
     timed          *next;
     uint64_t        ticket;
-    haul_event      event;  /* as SUBMITTED */
-    void           *timing; /* the backend's; NULL: none */
+    haul_event      event;  /* as in SUBMITTED */
+    void           *timing; /* the backend's timing; NULL: none */
     haul__listener *listener;
-    int64_t         after, duration; /* on the device's clock, after the first of those that are reported together */
-    char            texts[];         /* the event's origin and label */
+    int64_t         after, duration; /* on the device's clock, relative to the first of those that are reported
+                                      * together */
+    char texts[];                    /* the origin and label for the event */
 };
 
 static haul_event describe(const haul__stream *s, const haul__command *c)
@@ -74,7 +75,7 @@ static haul_status give_now(haul__stream *s, const haul__command *c,
     return HAUL_OK;
 }
 
-/* ---- commands on their way; the stream is locked ---- */
+/* ---- commands in flight; the caller holds the stream's lock ---- */
 
 static void forget(const haul__stream *s, timed *t)
 {
@@ -94,8 +95,8 @@ static void add(haul__stream *s, timed *t)
     atomic_fetch_add_explicit(&s->timed_count, 1, memory_order_relaxed);
 }
 
-/* Without memory STARTED and DONE are left out, and without a timing they have no duration: commands run all the same.
- */
+/* Without memory for an entry STARTED and DONE are left out, and without a timing they have no duration; the commands
+ * run all the same. */
 static void await(haul__stream *s, const haul_event *e, void *timing)
 {
     size_t origin = strlen(e->origin) + 1, label = strlen(e->label) + 1;
@@ -156,7 +157,7 @@ haul_status haul__timing_give(haul__stream *s, const haul__command *c,
 
 /* ---- reports ---- */
 
-/* Take out what is done and no other thread's own subscribers wait for. */
+/* Removes entries that are done and that no other thread's own subscribers wait for. */
 static timed *take_done(haul__stream *s)
 {
     timed *done = NULL, **end = &done, *kept = NULL, **kept_end = &kept, *t, *next;
@@ -180,7 +181,7 @@ static timed *take_done(haul__stream *s)
     return done;
 }
 
-/* The device's times, and what they are behind the host's clock. */
+/* The device's times, and their offset to the host's clock. */
 static int64_t read_times(const haul__stream *s, timed *first)
 {
     const haul__backend *backend = s->device->backend;
@@ -223,7 +224,7 @@ static void report_stream(haul__stream *s)
     }
 }
 
-/* The oldest ticket that is noted; 0: none. */
+/* The oldest recorded ticket; 0: none. */
 static uint64_t oldest(haul__stream *s)
 {
     if (!atomic_load_explicit(&s->timed, memory_order_relaxed))
@@ -235,7 +236,7 @@ static uint64_t oldest(haul__stream *s)
     return ticket;
 }
 
-/* A subscriber at work leaves them for later, since nobody would hear them. */
+/* A subscriber that is running leaves the events for later, because nobody would receive them now. */
 static void ask_and_report(haul__stream *s, bool anew)
 {
     uint64_t ticket = s && !haul__event_muted() ? oldest(s) : 0;

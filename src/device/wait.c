@@ -1,9 +1,9 @@
 /* Where the host waits for devices.
  *
- * The function of backends that waits, sync, and those in which a driver may wait by itself, alloc, free,
- * host_alloc and host_free, are called here and nowhere else (tests/waits.sh looks); compile is called in kernel.c. So
- * the events that are emitted here, and the counts, are complete by construction. What a wait brings to the host of
- * indices out of range is in index_fault.c. */
+ * The backends' sync function, which waits, and those in which a driver may wait by itself (alloc, free, host_alloc and
+ * host_free) are called only here, which tests/waits.sh checks; compile is called in kernel.c. So the events that are
+ * emitted here, and the counts, are complete by construction. index_fault.c handles indices out of range that a wait
+ * brings to the host. */
 #include "device/wait.h"
 
 #include "core/clock.h"
@@ -40,7 +40,7 @@ static void note_wait(const haul__stream *s, bool ready, const char *operation, 
 
 static void waited(haul__stream *s, bool ready, int64_t ns, const char *operation)
 {
-    if (!group || haul__event_quiet()) { /* a subscriber's own waits are no part of the transfer that it watches */
+    if (!group || haul__event_quiet()) { /* a subscriber's own waits are not part of the transfer that it watches */
         note_wait(s, ready, operation, 0, ns);
         return;
     }
@@ -73,7 +73,7 @@ bool haul__event_reached(haul_device *device, void *event)
     if (!device->backend->event_query)
         return false;
     haul__error_save(&before);
-    if (device->backend->event_query(device, event, &reached)) { /* the wait says so again */
+    if (device->backend->event_query(device, event, &reached)) { /* the wait will report it again */
         haul__error_restore(&before);
         return false;
     }

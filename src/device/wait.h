@@ -4,11 +4,11 @@
 
 #include "device/device.h"
 
-/* Wait on the host for an event of s, or, if it is NULL, for all that was submitted to s. The only caller of the
- * backends' sync: nothing waits unseen. */
+/* Waits on the host for an event of s or, if it is NULL, for everything that was submitted to s. The only caller of the
+ * backends' sync, so every wait is reported. */
 haul_status haul__wait(haul__stream *s, void *event, const char *operation);
 
-/* Is the event known to be reached? Never waits; false where the backend cannot tell. */
+/* Is the event known to be reached? Never waits; returns false if the backend cannot tell. */
 bool haul__event_reached(haul_device *device, void *event);
 
 #endif

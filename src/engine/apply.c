@@ -1,10 +1,8 @@
 /* The driver: every operation goes through here.
  *
- * A call is on the C stack, and so is the scope that takes what is made on the way: moved, cast and copied
- * operands, and the temporaries of `compute`. Results belong to nobody until the call has succeeded; then they go to
- * the innermost scope of the caller. */
-#include <string.h>
-
+ * A call is on the C stack, and so is the scope that owns what is made on the way: moved, cast and copied operands, and
+ * the temporaries of `compute`. Nobody owns the results until the call has succeeded; then the caller's innermost scope
+ * does. */
 #include "core/alloc.h"
 #include "core/scope.h"
 #include "engine/autocast.h"
@@ -23,7 +21,7 @@ static int count_results(const haul__operation *operation)
     return count;
 }
 
-/* Of operands for which the call itself has no room; the second half is for c->inputs. */
+/* For operands that do not fit the call's own arrays; the second half is for c->inputs. */
 static size_t room_for(const haul__call *c)
 {
     return 2 * (size_t)c->count * sizeof *c->operands;
@@ -31,20 +29,7 @@ static size_t room_for(const haul__call *c)
 
 static haul_status begin(haul__call *c, const haul__operation *operation, const void *attributes, int count)
 {
-    c->operation = operation;
-    c->count = count;
-    c->result_count = count_results(operation);
-    c->into = false;
-    c->records = c->inferred = c->fits = false;
-    c->wanted = 0;
-    c->writes = c->wrote = c->saves = c->saves_results = 0;
-    c->view_of = -1;
-    c->partner = NULL;
-    c->operands = c->own_operands;
-    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
-        c->results[i] = NULL;
-    if (operation->attributes_size)
-        memcpy(c->attributes, attributes, operation->attributes_size);
+    haul__call_begin(c, operation, attributes, count, count_results(operation));
     if (count <= HAUL__OWN_OPERANDS)
         return HAUL_OK;
     c->operands = haul__small_alloc(room_for(c));
@@ -70,7 +55,7 @@ static haul_status make_handles(haul__call *c)
     return HAUL_OK;
 }
 
-/* Is there anything to compute? Not on meta, nor where all results are empty. */
+/* Is there anything to compute? Not on meta, and not if all results are empty. */
 static bool has_work(const haul__call *c)
 {
     if (!c->operation->compute || c->view_of >= 0 || !haul__device_computes(c->device))
@@ -81,16 +66,16 @@ static bool has_work(const haul__call *c)
     return c->result_count == 0;
 }
 
-/* What `compute` calls is not recorded: the call's own node says how it is differentiated. */
+/* Operations that `compute` calls are not recorded: the call's own node knows how to differentiate it. */
 static haul_status compute(haul__call *c)
 {
     if (haul__is_dry() && haul__estimate_call(c))
         return haul_error_status();
     if (!has_work(c))
         return HAUL_OK;
-    haul__thread()->no_grad = true; /* the scope restores it */
+    haul__thread()->no_grad = true; /* the scope restores the grad mode */
     haul_status status = c->operation->compute(c);
-    for (int i = 0; i < c->result_count && !c->into; i++) /* steps in place are part of how a result was made */
+    for (int i = 0; i < c->result_count && !c->into; i++) /* in-place steps are part of making a result */
         if (c->results[i])
             atomic_store_explicit(&c->results[i]->storage->version, 0, memory_order_relaxed);
     return status;
@@ -102,7 +87,7 @@ static void count_versions(const haul__call *c, uint64_t written)
         haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
 }
 
-/* A result of an operation that is written in operations: a tensor of `scope`, or somebody else's handle. */
+/* A result of a composite operation: a tensor that `scope` owns, or somebody else's handle. */
 static haul_tensor *taken(haul_scope *scope, haul_tensor *t)
 {
     if (haul__scope_take(scope, t))
@@ -152,7 +137,7 @@ static void give_back(haul__call *c)
         c->operation->give_back(c);
 }
 
-/* Everything up to the results, which are nobody's. */
+/* All steps up to the results, which nobody owns yet. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
     haul_status status = haul__take_operands(c, operands);
@@ -167,7 +152,7 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         if (!status)
             status = haul__allocate_results(c);
     }
-    /* before anything is written in place, which could not be undone where this fails */
+    /* before anything is written in place, because that could not be undone if this fails */
     if (!status && c->records && c->operation->gradient)
         status = haul__node_record(c);
     if (!status && !c->operation->compose)
@@ -184,7 +169,7 @@ static void release_results(haul__call *c)
         haul__object_release(c->results[i]);
 }
 
-/* Hand the results to the innermost scope; hidden ones live on where the graph keeps them. */
+/* Pass the results to the innermost scope; hidden ones survive only where the graph keeps them. */
 static haul_status deliver(haul__call *c, haul_tensor **results)
 {
     haul_status status = HAUL_OK;
@@ -194,7 +179,7 @@ static haul_status deliver(haul__call *c, haul_tensor **results)
             haul__object_release(c->results[i]);
         else if (!c->results[i])
             results[i] = haul_none;
-        else if (!(results[i] = haul__own(c->results[i], c->operation->name)))
+        else if (!(results[i] = haul__own_tensor(c->results[i], c->operation->name)))
             status = haul_error_status();
     }
     return status;
@@ -214,7 +199,7 @@ static haul_status refuse_recording(const haul__call *c)
     return HAUL_OK;
 }
 
-/* Let the targets take the place of the described results where they can; the others get storage of their own. */
+/* Use the targets as the described results where possible; the other results get storage of their own. */
 static haul_status take_targets(haul__call *c, haul_tensor *const *outs)
 {
     for (int i = 0; i < c->result_count; i++)
@@ -230,7 +215,7 @@ static haul_status take_targets(haul__call *c, haul_tensor *const *outs)
     return HAUL_OK;
 }
 
-/* Copy what was computed elsewhere. */
+/* Copy what was computed in other memory. */
 static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
 {
     haul_status status = HAUL_OK;
@@ -278,7 +263,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 
 /* ---- whole calls ---- */
 
-/* Results go to `outs`, or, where that is NULL, to `results`. */
+/* Results go to `outs` or, if that is NULL, to `results`. */
 static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                          int count, haul_tensor *const *outs, haul_tensor **results)
 {
@@ -307,22 +292,32 @@ haul_status haul__apply(const haul__operation *operation, const void *attributes
     return apply(operation, attributes, operands, count, NULL, results);
 }
 
+haul_tensor *haul__apply_long(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                              int count)
+{
+    haul_tensor *results[HAUL__MAX_RESULTS];
+    return apply(operation, attributes, operands, count, NULL, results) ? haul__failed_tensor() : results[0];
+}
+
+haul_status haul__apply_long_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
+                                  haul_tensor *const *operands, int count)
+{
+    return apply(operation, attributes, operands, count, outs, NULL);
+}
+
 haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                           int count)
 {
-    haul_tensor *results[HAUL__MAX_RESULTS];
-    bool         tracked;
-    if (haul__is_short(operation, operands, count, &tracked))
-        return haul__apply_short(operation, attributes, operands, count, tracked);
-    return haul__apply(operation, attributes, operands, count, results) ? haul__failed_tensor() : results[0];
+    return operation->pointwise ? haul__apply_short(operation, attributes, operands, count)
+           : operation->view    ? haul__apply_view(operation, attributes, operands, count)
+                                : haul__apply_long(operation, attributes, operands, count);
 }
 
 haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
                              haul_tensor *const *operands, int count)
 {
-    if (haul__is_short_into(outs[0], operation, operands, count))
-        return haul__apply_short_into(outs[0], operation, attributes, operands, count);
-    return apply(operation, attributes, operands, count, outs, NULL);
+    return operation->pointwise ? haul__apply_short_into(outs[0], operation, attributes, operands, count)
+                                : haul__apply_long_into(outs, operation, attributes, operands, count);
 }
 
 haul_tensor *haul__no_options(const haul__operation *operation)

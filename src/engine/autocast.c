@@ -1,9 +1,10 @@
 /* Autocast: the thread's setting, the rule of each operation, and the casts of parameters.
  *
- * A cast of a parameter is kept with the parameter's storage until its elements change (memory/derived.h). Where a
- * graph is recorded the cast is one node of it, so that the gradients of all its uses are added up in the lower dtype
- * and then cast once. A table of the thread has these nodes until the outermost autocast ends: a storage cannot hold
- * them, because they hold it. The copies of these casts go then too, since a training changes its parameters. */
+ * The cast of a parameter is kept with the parameter's storage until its elements change (memory/derived.h). While a
+ * graph is recorded the cast is one node of it, so that the gradients of all its uses are added in the lower dtype and
+ * then cast once. A per-thread table holds these nodes until the outermost autocast ends; a storage cannot hold them,
+ * because they hold the storage. The copies made by these casts are freed at the same time, since a training step
+ * changes its parameters. */
 #include "engine/autocast.h"
 
 #include <string.h>
@@ -51,11 +52,10 @@ static haul_status slots_named(const char *devices, uint32_t *mask)
             *mask |= in_slot(slot, SLOT_MASK);
     if (*mask)
         return HAUL_OK;
-    return haul__fail(
-        HAUL_INVALID_ARGUMENT, "haul_autocast_begin", "devices",
-        "'%.40s' names no kind of devices; there are \"all\", \"cpu\", \"cuda\", \"opencl\" and \"meta\", "
-        "without a number",
-        devices);
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_autocast_begin", "devices",
+                      "'%.40s' is not a kind of device; expected \"all\", \"cpu\", \"cuda\", \"opencl\" or \"meta\", "
+                      "without a number",
+                      devices);
 }
 
 haul_autocast_state haul_autocast_begin(const char *devices, haul_dtype dtype)
@@ -90,7 +90,7 @@ haul_status haul_autocast_end(haul_autocast_state before)
     }
     if ((before.bits & ~known) || (before.bits && !(before.bits & HAUL__AUTOCAST_BEGUN)))
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_autocast_end", "before",
-                          "the state is none that haul_autocast_begin returned; hand it back as it was");
+                          "the state is not one that haul_autocast_begin returned; pass its result unchanged");
     haul__thread()->words[HAUL__AUTOCAST] = before.bits;
     haul__thread_settle();
     return HAUL_OK;
@@ -106,15 +106,15 @@ haul_dtype haul_autocast_dtype(const haul_device *device)
 /* ---- casts of parameters, as nodes of the graph ---- */
 
 typedef struct kept_cast {
-    haul_tensor   *leaf;    /* kept */
-    haul__storage *storage; /* the leaf's when it was cast, kept */
-    uint64_t       version; /* its */
-    haul_tensor   *cast;    /* kept */
+    haul_tensor   *leaf;    /* holds a reference */
+    haul__storage *storage; /* the leaf's storage when it was cast; holds a reference */
+    uint64_t       version; /* the storage's version when the leaf was cast */
+    haul_tensor   *cast;    /* holds a reference */
 } kept_cast;
 
 typedef struct cast_table {
     haul__object object;
-    haul__map    casts; /* of leaves */
+    haul__map    casts; /* keyed by leaf */
 } cast_table;
 
 static void free_cast(kept_cast *k)
@@ -139,7 +139,7 @@ static void destroy_table(void *object)
 
 static const haul__class table_class = {.name = "autocast's casts", .destroy = destroy_table};
 
-/* The thread's table; NULL where there is none and none can be made. */
+/* The thread's table; NULL if there is none and none can be made. */
 static cast_table *table_get(bool make)
 {
     cast_table *table = haul__thread_kept(HAUL__AUTOCAST);
@@ -160,7 +160,7 @@ static uint64_t version_of(const haul__storage *storage)
     return atomic_load_explicit(&storage->version, memory_order_relaxed);
 }
 
-/* The kept cast of a leaf if it is still right. */
+/* The kept cast of a leaf, if it is still valid. */
 static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
 {
     const cast_table      *table = table_get(false);
@@ -172,7 +172,7 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     return right ? k->cast : NULL;
 }
 
-/* Keep it if there is memory for that. */
+/* Keep the cast if there is memory for the entry. */
 static void keep_cast(haul_tensor *leaf, haul_tensor *cast)
 {
     bool             is_new;

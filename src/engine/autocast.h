@@ -1,4 +1,4 @@
-/* The step of the driver that casts operands within haul_autocast. */
+/* The driver's step that casts operands under autocast. */
 #ifndef HAUL_ENGINE_AUTOCAST_H
 #define HAUL_ENGINE_AUTOCAST_H
 
@@ -6,14 +6,14 @@
 
 #include "engine/operation.h"
 
-/* The setting HAUL__AUTOCAST: two bits for each backend, and these. Zero wherever autocast was not begun. */
-#define HAUL__AUTOCAST_BEGUN  (1u << 31) /* within begin and end, perhaps with all off */
-#define HAUL__AUTOCAST_PAUSED (1u << 30) /* a backward pass: its operations compute in what they are given */
+/* The setting HAUL__AUTOCAST: two bits for each backend, and these. Zero outside autocast. */
+#define HAUL__AUTOCAST_BEGUN  (1u << 31) /* between begin and end, even with every backend off */
+#define HAUL__AUTOCAST_PAUSED (1u << 30) /* a backward pass: its operations keep the dtypes of their operands */
 
-/* Cast operands of an operation of rule LOWER; entries of c->operands are replaced. */
+/* Casts the operands of an operation with the rule LOWER; replaces entries of c->operands. */
 haul_status haul__autocast_operands(haul__call *c);
 
-/* f32 where `dtype` is narrower and autocast is on for the device; else `dtype`. */
+/* f32 if `dtype` is narrower and autocast is on for the device; else `dtype`. */
 haul_dtype haul__autocast_wide(const haul_device *device, haul_dtype dtype);
 
 static inline bool haul__autocast_begun(void)

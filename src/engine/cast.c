@@ -1,13 +1,15 @@
-/* Elements of one dtype from those of another, and copies between layouts: one kernel for each source dtype, compiled
- * for each result dtype. */
+/* Conversion between dtypes, and copies between layouts: one kernel for each source dtype, compiled for each result
+ * dtype. */
 #include "engine/copy.h"
+#include "engine/driver.h"
 #include "engine/layout.h"
+#include "engine/transpose.h"
 #include "kernels/kernels.h"
 
 /* kernel text begins */
 #ifdef HAUL_KERNEL
-/* Floats truncate towards zero; what is out of range becomes the nearest value and NaN becomes 0, since C leaves both
- * undefined. The bounds are exact in every float; from CAST_HIGH on values do not fit. Integers wrap around. */
+/* Floats truncate towards zero. Out-of-range values become the nearest value and NaN becomes 0, because C leaves both
+ * undefined. The bounds are exact in every float type; values from CAST_HIGH on do not fit. Integers wrap around. */
 #if defined(HAUL_KERNEL_DTYPE_u8)
 #define CAST_LOW  0
 #define CAST_HIGH 256
@@ -39,7 +41,7 @@
 #define CAST_INTEGER(x) ((T)((x) != 0))
 #define CAST_FLOAT(x)   ((T)((x) != 0))
 #elif IS_HALF
-/* Rounding to f32 first must not decide for the second rounding: where something was lost f32's last bit is set. */
+/* Rounding to f32 first must not decide the second rounding: if digits were lost, the last bit of the f32 is set. */
 FUNC F32 cast_odd_integer(I64 v)
 {
     const U64 u = v < 0 ? 0 - (U64)v : (U64)v;
@@ -87,7 +89,7 @@ PACK_TYPE(F64)
 #ifndef CAST_F64
 #define CAST_F64(x) CAST_FLOAT(x)
 #endif
-/* Copies keep every bit. */
+/* Copies preserve every bit. */
 #if defined(HAUL_KERNEL_DTYPE_f16)
 #define CAST_F16(x) (x)
 #else
@@ -99,20 +101,20 @@ PACK_TYPE(F64)
 #define CAST_BF16(x) CAST_FLOAT(BF16_TO_F32(x))
 #endif
 
-/* No LOAD and STORE: those would compute. */
+/* No LOAD and STORE, which would convert. */
 #define CAST_READ(p, i)   ((p)[i])
 #define CAST_PUT(p, i, v) ((p)[i] = (v))
-EXPAND(pointwise1, cast_bool, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_BOOL(x))
-EXPAND(pointwise1, cast_u8, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i8, T, CAST_PUT, I8, I8, CAST_READ, x, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i16, T, CAST_PUT, I16, I16, CAST_READ, x, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i32, T, CAST_PUT, I32, I32, CAST_READ, x, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i64, T, CAST_PUT, I64, I64, CAST_READ, x, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_f16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_F16(x))
-EXPAND(pointwise1, cast_bf16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_BF16(x))
-EXPAND(pointwise1, cast_f32, T, CAST_PUT, F32, F32, CAST_READ, x, CAST_FLOAT(x))
+EXPAND(pointwise1, cast_bool, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_BOOL(x), NEVER, CAST_BOOL(x))
+EXPAND(pointwise1, cast_u8, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i8, T, CAST_PUT, I8, I8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i16, T, CAST_PUT, I16, I16, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i32, T, CAST_PUT, I32, I32, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i64, T, CAST_PUT, I64, I64, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_f16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_F16(x), NEVER, CAST_F16(x))
+EXPAND(pointwise1, cast_bf16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_BF16(x), NEVER, CAST_BF16(x))
+EXPAND(pointwise1, cast_f32, T, CAST_PUT, F32, F32, CAST_READ, x, CAST_FLOAT(x), NEVER, CAST_FLOAT(x))
 #ifdef HAS_F64
-EXPAND(pointwise1, cast_f64, T, CAST_PUT, F64, F64, CAST_READ, x, CAST_F64(x))
+EXPAND(pointwise1, cast_f64, T, CAST_PUT, F64, F64, CAST_READ, x, CAST_F64(x), NEVER, CAST_F64(x))
 #endif
 #endif
 /* kernel text ends */
@@ -126,7 +128,7 @@ static const int kernels[HAUL_DTYPE_END] = {
     [HAUL_F64] = HAUL__K_cast_f64,
 };
 
-/* One command: the elements lie in the same order, without gaps. */
+/* One command: the elements of both are in the same order, without gaps. */
 static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *origin)
 {
     size_t size = haul__dtype_size(to->dtype);
@@ -140,6 +142,15 @@ static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *or
                                          .bytes = (size_t)to->count * size});
 }
 
+haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    command->operation = origin;
+    command->device = to->storage->device;
+    command->write_count = 1;
+    command->buffer_count = 2;
+    return haul__launch_command(command, id, (haul__storage *[]){to->storage, from->storage});
+}
+
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
 {
     haul_device     *device = to->storage->device;
@@ -151,20 +162,15 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
         return copy_bytes(to, from, origin);
     if (haul__is_dry())
         return HAUL_OK;
+    haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
+    haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
+    if (to->dtype == from->dtype && haul__is_transpose(&p, device))
+        return haul__transpose(to, from, &p, origin);
     const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);
     if (!kernel)
         return haul_error_status();
-    haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     haul__layout_packs(&p, device, to->dtype, 2);
-    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_LAUNCH,
-                                         .operation = origin,
-                                         .device = device,
-                                         .buffers = (haul__region[]){{to->storage, 0}, {from->storage, 0}},
-                                         .write_count = 1,
-                                         .buffer_count = 2,
-                                         .params = &p,
-                                         .params_size = sizeof p,
-                                         .kernel = kernel,
-                                         .items = p.items,
-                                         .grain = GRAIN});
+    return haul__launch_copy(
+        &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN},
+        kernels[from->dtype], to, from, origin);
 }

@@ -1,4 +1,4 @@
-/* Operations from outside the library: checks of descriptors, the list of those that are registered, and calls. */
+/* Operations from outside the library: checks of descriptors, the list of registered operations, and calls. */
 #include "engine/custom.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static bool is_name(const char *name)
     return true;
 }
 
-/* All messages name the operation. */
+/* All messages begin with the operation's name. */
 #define REFUSE(d, argument, ...) haul__fail(HAUL_INVALID_ARGUMENT, (d)->name, argument, __VA_ARGS__)
 
 static haul_status check_name(const haul_custom_operation *d)
@@ -31,12 +31,12 @@ static haul_status check_name(const haul_custom_operation *d)
         return haul__fail(HAUL_INVALID_ARGUMENT, registering, "name", "the descriptor has no name");
     if (!is_name(d->name) || strlen(d->name) > 40)
         return haul__fail(HAUL_INVALID_ARGUMENT, registering, "name",
-                          "\"%.60s\" is not a name for an operation: at most 40 letters, digits, _ . and : are, "
+                          "\"%.60s\" is not a valid name for an operation; use at most 40 letters, digits, _ . and :, "
                           "beginning with a letter or _",
                           d->name);
     if (strncmp(d->name, "haul_", 5) == 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, registering, "name",
-                          "%s: names that begin with haul_ are those of the library", d->name);
+                          "the name %s begins with haul_, which is reserved for the library", d->name);
     return HAUL_OK;
 }
 
@@ -130,7 +130,7 @@ static haul_status check_ways(const haul_custom_operation *d)
     return HAUL_OK;
 }
 
-/* ---- ours, made from the program's ---- */
+/* ---- the library's descriptors, made from the program's ---- */
 
 static const haul__dtype_rule    rules[] = {HAUL__FLOATED, HAUL__PROMOTED, HAUL__AS_GIVEN};
 static const haul__autocast_rule autocasts[] = {HAUL__KEEP, HAUL__LOWER, HAUL__WIDE};
@@ -150,7 +150,7 @@ static void discard(haul__custom *custom)
     haul__free(custom);
 }
 
-/* Its texts live as long as the process, though the program's may be in a library that goes. */
+/* Its texts live as long as the process, because the program's may be in a library that is unloaded. */
 static bool copy_names(haul__custom *custom, const haul_custom_operation *d)
 {
     haul__operation *o = &custom->operation;
@@ -215,7 +215,7 @@ static haul__custom *find(const char *name)
     return custom;
 }
 
-/* Put it behind the last; or give the one of its name that was there first. */
+/* Append it; or return the operation of the same name that was registered first. */
 static haul__custom *append(haul__custom *custom)
 {
     _Atomic(haul__custom *) *place = &first;
@@ -243,7 +243,7 @@ static haul_status check(const haul_custom_operation *d, int *operands, int *res
     return status ? status : check_kernel(d, *operands, *results);
 }
 
-/* The one that is made of this descriptor; NULL on failure. */
+/* The operation made from this descriptor; NULL on failure. */
 static haul__custom *enrol(haul_custom_operation *d)
 {
     int           operands = 0, results = 0, id = 0;
@@ -274,7 +274,7 @@ static haul__custom *enrol(haul_custom_operation *d)
     return there;
 }
 
-/* A copy of a descriptor that is registered is another descriptor. */
+/* A copy of a registered descriptor counts as a different descriptor. */
 static haul__custom *registered(haul_custom_operation *d)
 {
     haul__custom *custom = __atomic_load_n(&d->haul__registered, __ATOMIC_ACQUIRE);
@@ -301,7 +301,7 @@ static haul_status refuse_count(const haul__custom *custom, int count)
                       count, names, custom->operand_count == 1 ? "is" : "are");
 }
 
-/* Looks the operation up, and makes `all` of the operands that are given. */
+/* Looks up the operation, and collects the operands in `all`. */
 static const haul__operation *prepare(haul_custom_operation *d, const char *function, const void *attributes,
                                       haul_tensor *const *operands, int count, haul_tensor **all)
 {
@@ -348,7 +348,7 @@ haul_status haul_apply_list_into(haul_tensor *out, haul_custom_operation *operat
         return haul_error_status();
     if (o->results[1].name)
         return haul__fail(HAUL_INVALID_ARGUMENT, o->name, "out",
-                          "the operation has several results and writes into none; call haul_apply_all");
+                          "the operation has several results and cannot write into one; call haul_apply_all");
     return haul__apply_into(&out, o, attributes, all, operands_of(o));
 }
 

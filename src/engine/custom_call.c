@@ -1,5 +1,5 @@
-/* A call of an operation from outside the library: what its descriptor's functions do is ask those of the program, and
- * check all that they give. */
+/* A call of an operation from outside the library. The functions of its internal descriptor call the program's
+ * functions and check everything they return. */
 #include <string.h>
 
 #include "engine/copy.h"
@@ -30,7 +30,7 @@ const char *haul__custom_way(const haul__custom *custom, const haul_device *devi
     return custom->own.kernel ? "kernel" : NULL;
 }
 
-/* ---- what the program's functions see ---- */
+/* ---- what the program's functions receive ---- */
 
 static void describe(haul_custom_array *out, const haul_tensor *t)
 {
@@ -56,8 +56,8 @@ static void view_call(const haul__call *c, haul_custom_call *out)
         describe(&out->results[i], c->inferred ? c->results[i] : NULL);
 }
 
-/* Around a call of one of the program's functions: an error that is recorded behind `listen` is the function's. One
- * that was recorded before stays, unless the function fails. A failure without an error is about the function. */
+/* Surrounds a call of one of the program's functions. An error recorded after `listen` is the function's. An earlier
+ * error stays, unless the function fails. A failure without an error names the function. */
 static void listen(haul__error_record *before)
 {
     before->status = haul_error_status();
@@ -74,7 +74,7 @@ static haul_status answered(const char *operation, const char *function, haul_st
         return haul_error_status();
     if (status)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, function,
-                          "%s has returned %d and recorded no error; report it with haul_error_set", function,
+                          "%s returned %d but recorded no error; record one with haul_error_set", function,
                           (int)status);
     if (before->status)
         haul__error_restore(before);
@@ -88,14 +88,15 @@ static haul_status check_result(const haul__call *c, int i, const haul_custom_ar
     const char *name = c->operation->results[i].name;
     if (y->dtype <= HAUL_DTYPE_NONE || y->dtype >= HAUL_DTYPE_END)
         return haul__fail(HAUL_DTYPE, c->operation->name, name,
-                          "infer has set no dtype for %s (it is %d); set .dtype of every result", name, (int)y->dtype);
+                          "infer did not set the dtype of %s (it is %d); set .dtype of every result", name,
+                          (int)y->dtype);
     if (y->shape.ndim < 0 || y->shape.ndim > HAUL_MAX_DIMS)
         return haul__fail(HAUL_SHAPE, c->operation->name, name, "infer gives %s %d dimensions; 0 to %d are expected",
                           name, y->shape.ndim, HAUL_MAX_DIMS);
     for (int d = 0; d < y->shape.ndim; d++)
         if (y->shape.dims[d] < 0)
             return haul__fail(HAUL_SHAPE, c->operation->name, name,
-                              "infer gives dimension %d of %s the size %lld; sizes are not negative", d, name,
+                              "infer gives dimension %d of %s the size %lld; sizes must not be negative", d, name,
                               (long long)y->shape.dims[d]);
     return HAUL_OK;
 }
@@ -103,7 +104,7 @@ static haul_status check_result(const haul__call *c, int i, const haul_custom_ar
 static haul_status like_first(const haul__call *c, haul_custom_call *call)
 {
     int first = 0;
-    while (haul__is_none(c->operands[first])) /* one is not optional */
+    while (haul__is_none(c->operands[first])) /* a required one */
         first++;
     for (int i = 0; i < call->result_count; i++) {
         call->results[i].dtype = call->operands[first].dtype;
@@ -124,7 +125,7 @@ static haul_status ask_infer(const haul__call *c, haul_custom_call *call)
     return status;
 }
 
-/* No gradient would flow, and nobody would see why. */
+/* No gradient would flow, and the user would not learn why. */
 static haul_status check_gradient(const haul__call *c, const haul_custom_call *call)
 {
     int i = 0;
@@ -137,8 +138,8 @@ static haul_status check_gradient(const haul__call *c, const haul_custom_call *c
     for (i = 0; i < c->count - 1 && !(c->wanted >> i & 1);)
         i++;
     return haul__fail(HAUL_GRAPH, c->operation->name, haul__operand_name(c, i),
-                      "%s requires a gradient, and the operation has none; give its descriptor a function gradient, or "
-                      "detach %s",
+                      "%s requires a gradient, but the operation has no gradient function; add .gradient to its "
+                      "descriptor, or detach %s",
                       haul__operand_name(c, i), haul__operand_name(c, i));
 }
 
@@ -147,8 +148,8 @@ static haul_status check_device(const haul__call *c)
     if (!haul__device_computes(c->device) || haul__custom_way(custom_of(c), c->device))
         return HAUL_OK;
     return haul__fail(HAUL_UNSUPPORTED, c->operation->name, NULL,
-                      "it is computed by a function for host memory, and the operands are on %s; move them with "
-                      "haul_to(x, haul_cpu()), or give the operation a kernel",
+                      "it has a host function only, but the operands are on %s; move them with haul_to(x, haul_cpu()), "
+                      "or give the operation a kernel",
                       c->device->name);
 }
 
@@ -188,7 +189,7 @@ static const char *buffer_name(const haul__call *c, int i)
     return i < c->result_count ? c->operation->results[i].name : haul__operand_name(c, i - c->result_count);
 }
 
-/* T of the launch: the dtype of the buffers that are of type T; f32 where there are none. */
+/* T of the launch: the dtype of the buffers that have type T; f32 if there are none. */
 static haul_dtype kernel_dtype(const haul__custom *custom, const haul_custom_call *call)
 {
     for (int i = 0; i < custom->kernel.buffer_count; i++)
@@ -197,7 +198,7 @@ static haul_dtype kernel_dtype(const haul__custom *custom, const haul_custom_cal
     return HAUL_F32;
 }
 
-/* A kernel that reads or writes other elements than there are would leave its buffers. */
+/* A kernel that indexes beyond the elements would read or write outside its buffers. */
 static haul_status check_buffers(const haul__call *c, const haul_custom_call *call)
 {
     const haul__custom *custom = custom_of(c);
@@ -243,7 +244,7 @@ static int64_t most_elements(const haul_custom_call *call)
     return most;
 }
 
-/* The elements of a piece of the work are about those of pointwise operations. */
+/* A piece of the work has about as many elements as in pointwise operations. */
 static int64_t grain_of(const haul_custom_call *call, int64_t items)
 {
     int64_t each = most_elements(call) / items;
@@ -263,7 +264,7 @@ static haul_status ask_launch(const haul__call *c, const haul_custom_call *call,
         return haul_error_status();
     if (out->items < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, call->name, "launch",
-                          "launch asks for %lld work items; the number is not negative", (long long)out->items);
+                          "launch asks for %lld work items; the number must not be negative", (long long)out->items);
     return HAUL_OK;
 }
 
@@ -282,7 +283,7 @@ static haul_status launch(haul__call *c, const haul_custom_call *call)
     for (int i = 0; i < custom->kernel.buffer_count; i++) {
         buffers[i] = i < c->result_count ? c->results[i] : c->operands[i - c->result_count];
         p.at[i] = haul__is_none(buffers[i]) ? -1 : buffers[i]->offset;
-        buffers[i] = haul__is_none(buffers[i]) ? c->results[0] : buffers[i]; /* some memory, which is not read */
+        buffers[i] = haul__is_none(buffers[i]) ? c->results[0] : buffers[i]; /* valid memory, which is not read */
     }
     for (int i = 0; i < HAUL_KERNEL_SIZES; i++)
         p.sizes[i] = asked.sizes[i];
@@ -294,8 +295,8 @@ static haul_status launch(haul__call *c, const haul_custom_call *call)
                                c->count, &p, sizeof p, asked.items, grain_of(call, asked.items));
 }
 
-/* What a call of a host function is made of, so that it can be made again: buffers stay where they are as long as the
- * command is kept. */
+/* Everything that a call of a host function needs, so that a recording can repeat it. Buffers stay in place as long as
+ * the command is kept. */
 typedef struct host_params {
     const haul__custom *custom;
     haul_custom_call    call;
@@ -359,12 +360,12 @@ static haul_status check_composed(haul__call *c, int i, const haul_custom_array 
     const char        *name = c->operation->results[i].name;
     const haul_tensor *y = c->results[i];
     if (!y || haul__is_none(y))
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name, "compose has set no tensor for %s", name);
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, name, "compose did not set a tensor for %s", name);
     if (haul__check_tensor(c->operation->name, name, y))
         return haul_error_status();
     if (!custom_of(c)->own.infer || (y->dtype == described->dtype && haul__shape_equal(&y->shape, &described->shape)))
         return HAUL_OK;
-    return haul__fail(HAUL_SHAPE, c->operation->name, name, "compose gives %s as %s%s, and infer describes it as %s%s",
+    return haul__fail(HAUL_SHAPE, c->operation->name, name, "compose gives %s as %s%s, but infer describes it as %s%s",
                       name, haul_dtype_name(y->dtype), haul__shape_text(&y->shape, have, sizeof have),
                       haul_dtype_name(described->dtype), haul__shape_text(&described->shape, want, sizeof want));
 }
@@ -410,8 +411,8 @@ static haul_status check_given(const haul__gradient *g, int i, const haul_tensor
     char        have[80], want[80];
     const char *operation = g->operation->name, *name = g->operation->operands[i].name;
     if (!given && !haul_error_status())
-        return haul__fail(HAUL_GRAPH, operation, name,
-                          "gradient has set NULL for %s; a tensor is expected, or HAUL_NONE", name);
+        return haul__fail(HAUL_GRAPH, operation, name, "gradient set NULL for %s; expected a tensor or HAUL_NONE",
+                          name);
     if (haul__is_none(given))
         return HAUL_OK;
     if (haul__check_tensor(operation, name, given))
@@ -454,7 +455,7 @@ static void gradient(haul__gradient *g)
             status = check_given(g, i, own.operands[i]);
         g->operands[i] = !own.wanted[i] ? haul_none : status ? NULL : own.operands[i];
     }
-    if (!status && haul_error_status()) /* about a gradient that nobody wants */
+    if (!status && haul_error_status()) /* for a gradient that nobody wants */
         haul_error_clear();
     if (!status && before.status)
         haul__error_restore(&before);

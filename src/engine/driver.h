@@ -1,20 +1,22 @@
-/* The steps of the driver that have files of their own. */
+/* The driver's steps that have files of their own. */
 #ifndef HAUL_ENGINE_DRIVER_H
 #define HAUL_ENGINE_DRIVER_H
 
+#include <string.h>
+
 #include "engine/operation.h"
 
-/* Check the operands and bring them to one device, dtype and layout: fills c->inputs, c->operands, c->device,
- * c->records, c->wanted and c->saves. What is moved or cast goes with the innermost scope. */
+/* Checks the operands and brings them to one device, dtype and layout: fills c->inputs, c->operands, c->device,
+ * c->records, c->wanted and c->saves. The innermost scope owns what was moved or cast. */
 haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands);
 
-/* Which operands carry gradients, whether that is recorded, and what is to be saved for them. */
+/* Decides which operands carry gradients, whether the call is recorded, and what is saved for the gradients. */
 haul_status haul__find_gradients(haul__call *c);
 
-/* Copy operands that are not laid out as their descriptor wants. */
+/* Copies operands whose layout is not the one that the descriptor requires. */
 haul_status haul__pack_operands(haul__call *c);
 
-/* Give the results that infer described their storage. */
+/* Allocates the results that infer described. */
 haul_status haul__allocate_results(haul__call *c);
 
 /* May `out`, an argument of that name, be written in place? */
@@ -23,23 +25,55 @@ haul_status haul__check_writable(const char *operation, const char *name, const 
 /* May the operands that the call writes be written? */
 haul_status haul__check_written(const haul__call *c);
 
-/* May it be written in place with result i, as that was described? */
+/* May `out` take the place of result i: has it the form that infer described, and may it be written in place? */
 haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *out);
 
-/* Must result i be computed elsewhere and copied to `out`, since writing `out` would disturb an operand, or since the
- * operation cannot write its layout? */
+/* Must result i be computed in other memory and copied to `out`? It must if writing `out` would disturb an operand, or
+ * if the operation cannot write its layout. */
 bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out);
 
-/* The short path (short.c), and whether a call may take it. The attributes of the operations that do are two doubles,
- * or none. */
-bool         haul__is_short(const haul__operation *operation, haul_tensor *const *operands, int count, bool *tracked);
+/* A call without operands yet; they fit own_operands unless `count` is larger. */
+static inline void haul__call_begin(haul__call *c, const haul__operation *operation, const void *attributes, int count,
+                                    int result_count)
+{
+    c->operation = operation;
+    c->device = NULL;
+    c->count = count;
+    c->result_count = result_count;
+    c->into = c->records = c->inferred = c->fits = false;
+    c->wanted = 0;
+    c->writes = c->wrote = c->saves = c->saves_results = 0;
+    c->view_of = -1;
+    c->partner = NULL;
+    c->inputs = c->operands = c->own_operands;
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
+        c->results[i] = NULL;
+    if (operation->attributes_size)
+        memcpy(c->attributes, attributes, operation->attributes_size);
+}
+
+/* Submits a launch of kernel `id` that haul__launch_now does not run: fills in what the command lacks, which are its
+ * kind, the buffers, and `lanes`. */
+haul_status haul__launch_command(haul__command *command, int id, haul__storage *const *storages);
+
+/* The short path (short.c), which takes the long one if the call needs it. For pointwise operations, whose attributes
+ * are two doubles, or none. */
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                               int count, bool tracked);
-bool haul__is_short_into(haul_tensor *out, const haul__operation *operation, haul_tensor *const *operands, int count);
-haul_status haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
+                               int count);
+haul_status  haul__apply_short_into(haul_tensor *out, const haul__operation *operation, const void *attributes,
+                                    haul_tensor *const *operands, int count);
+
+/* The same for operations whose result is a view. */
+haul_tensor *haul__apply_view(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                              int count);
+
+/* The long path for one result. */
+haul_tensor *haul__apply_long(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                              int count);
+haul_status  haul__apply_long_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
                                    haul_tensor *const *operands, int count);
 
-/* What the descriptor says of operand i, and its name. */
+/* The descriptor's entry for operand i, and the operand's name. */
 static inline const haul__operand *haul__operand_spec(const haul__call *c, int i)
 {
     return &c->operation->operands[c->operation->repeat ? i % c->operation->repeat : i];

@@ -1,4 +1,4 @@
-/* haul_estimate: a dry run as a list of operations and accounts of memory. */
+/* haul_estimate: a dry run as a list of operations, with its memory accounts. */
 #include "engine/estimate.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "events/call.h"
 #include "memory/dry_run.h"
 
-/* The outermost estimate of a thread; those within it are parts of its list. */
+/* The outermost estimate of a thread; nested ones become parts of its list. */
 typedef struct estimate {
-    haul__dry_run            run; /* first: it is the object */
+    haul__dry_run            run; /* first, because a run is an object */
     haul_estimate_operation *operations;
     size_t                   count, capacity;
 } estimate;
@@ -62,7 +62,7 @@ haul_status haul__estimate_call(const haul__call *c)
 typedef struct part {
     size_t              first; /* operation */
     haul_transfer_stats moved;
-    bool                touched[2][HAUL__MAX_DEVICES]; /* accounts, before */
+    bool                touched[2][HAUL__MAX_DEVICES]; /* memory accounts before the part */
     int64_t             peaks[2][HAUL__MAX_DEVICES];
     int64_t             starts[2][HAUL__MAX_DEVICES];
 } part;
@@ -87,7 +87,7 @@ static void begin_part(estimate *e, part *p)
     }
 }
 
-/* What is around it has seen the part's peak too. */
+/* The enclosing part has seen this part's peak, too. */
 static void end_part(estimate *e, const part *p)
 {
     for (int pinned = 0; pinned < 2; pinned++) {
@@ -144,7 +144,7 @@ static haul_status fill(haul_estimate_result *out, const estimate *e, const part
 
 /* ---- the function ---- */
 
-/* The run that is under way, or a new one: a reference of the caller's. */
+/* The run in progress, or a new one; the caller gets a reference. */
 static estimate *begin(bool *is_new)
 {
     estimate *e = haul__is_dry() ? (estimate *)haul__dry_run_now() : NULL;
@@ -166,7 +166,7 @@ static estimate *begin(bool *is_new)
     return e;
 }
 
-/* The function may have closed the scope that is around it, and the dry run with it. */
+/* The function may have closed its enclosing scope, and with it the dry run. */
 static haul_status check_scope(int depth)
 {
     if (haul_scope_depth() >= depth)

@@ -6,8 +6,8 @@
 
 #include "engine/operation.h"
 
-/* In a dry run: a call whose operands and results are known, before `compute`, whose operations are part of it and are
- * not counted until the call's scope ends. */
+/* In a dry run: registers a call whose operands and results are known, before `compute`. Operations that `compute`
+ * calls are part of it and are not counted until the call's scope ends. */
 haul_status haul__estimate_call(const haul__call *c);
 
 #endif

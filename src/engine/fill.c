@@ -9,7 +9,7 @@
 /* The bytes of one element. */
 static void encode(haul_dtype dtype, double value, unsigned char *pattern)
 {
-    uint64_t bits = haul__scalar_bits(dtype, value); /* a float's own bits, else an i64 */
+    uint64_t bits = haul__scalar_bits(dtype, value); /* a float's bits, or an i64 */
     if (haul__is_half(dtype)) {
         bits = haul__half_encode(dtype, value);
     } else if (dtype == HAUL_BOOL) {
@@ -36,7 +36,7 @@ static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
     return haul__submit(&command);
 }
 
-/* A tensor with gaps is filled by copying one element everywhere. */
+/* A tensor with gaps is filled by broadcasting one element. */
 static haul_status fill_strided(haul_tensor *to, double value, const char *origin)
 {
     haul__storage *storage = haul__storage_alloc(to->storage->device, haul__dtype_size(to->dtype), origin);

@@ -1,4 +1,4 @@
-/* The harness: asks implementations in order, runs the first that does not refuse, and reports the choice. */
+/* Asks implementations in order, runs the first that does not refuse, and reports the choice. */
 #include "engine/implementation.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { TEXT = 160, REFUSED = 640 };
 
 /* ---- lists ---- */
 
-/* A walk over the entries of an operation on a device, those that the user leaves out included. */
+/* Iterates over the entries of an operation on a device, including those that HAUL_WITHOUT leaves out. */
 typedef struct walk {
     const haul__implementation *at, *next_list;
     haul__problem               of;
@@ -24,7 +24,7 @@ static walk walk_of(const haul__operation *operation, const haul_device *device)
     return (walk){.at = own ? own : portable, .next_list = own ? portable : NULL, .of = operation->implementations->of};
 }
 
-/* The next entry; NULL behind the last. */
+/* The next entry; NULL after the last. */
 static const haul__implementation *next(walk *w)
 {
     for (;;) {
@@ -64,7 +64,8 @@ static void report(const haul__call *c, const void *task, const haul__implementa
 
 /* ---- choosing ---- */
 
-/* HAUL_UNSUPPORTED, with nothing recorded: it takes no form. *why then says what is wrong with the last one. */
+/* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form. *why is then the reason for the last
+ * form. */
 static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, const char **why)
 {
     const haul__implementations *list = c->operation->implementations;

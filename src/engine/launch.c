@@ -1,4 +1,5 @@
-/* From a call to commands, and what a call costs. */
+/* Turns calls into commands, and computes what a call costs. */
+#include "device/launch_now.h"
 #include "engine/driver.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
@@ -7,10 +8,10 @@
     _Static_assert(buffers <= HAUL__MAX_BUFFERS, "a launch has no room for the buffers of " #name);
 #include "kernels/kernels.def"
 
-/* What a dry run gets, since it launches nothing. */
+/* What a dry run returns as its kernel, because it launches nothing. */
 static const haul__kernel nothing;
 
-/* Compiled on first use; once more after the cache was given back, where the driver found no memory for its code. */
+/* Compiles a kernel on first use. If the driver finds no memory for its code, empties the cache and tries once more. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype)
 {
     haul__error_record  before;
@@ -26,7 +27,7 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
     return kernel;
 }
 
-/* Where the device has no memory for a record, once more after the cache was given back. */
+/* If the device has no memory for a record, empties the cache and tries once more. */
 static haul_status find_record(const haul__call *c, const haul__buffer **out)
 {
     haul__error_record before;
@@ -37,53 +38,80 @@ static haul_status find_record(const haul__call *c, const haul__buffer **out)
     return status;
 }
 
-/* A command of the call, over buffers the first of which it writes. */
-static inline haul__command command_of(const haul__call *c, haul__command_kind kind, const haul__region *buffers,
-                                       int write_count, int read_count, const void *params, size_t params_size)
+__attribute__((noinline)) haul_status haul__launch_command(haul__command *command, int id,
+                                                           haul__storage *const *storages)
 {
-    return (haul__command){.kind = kind,
-                           .operation = c->operation->name,
-                           .device = c->device,
-                           .buffers = buffers,
-                           .write_count = write_count,
-                           .buffer_count = write_count + read_count,
-                           .params = params,
-                           .params_size = params_size};
+    haul__region buffers[HAUL__MAX_BUFFERS];
+    for (int i = 0; i < command->buffer_count; i++)
+        buffers[i] = (haul__region){storages[i], 0};
+    command->kind = HAUL__COMMAND_LAUNCH;
+    command->buffers = buffers;
+    command->lanes = haul__kernel_info_of(id)->lanes;
+    return haul__submit(command);
 }
 
-haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                int64_t items, int64_t grain)
+/* The launch as a command. */
+__attribute__((noinline)) static haul_status submit(haul__command *command, int id, haul_tensor *const *outs,
+                                                    haul_tensor *const *ins)
 {
-    return haul__launch_with_slots(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items,
-                                   grain);
+    haul__storage *storages[HAUL__MAX_BUFFERS];
+    const int      out_count = command->write_count;
+    for (int i = 0; i < command->buffer_count; i++)
+        storages[i] = i < out_count ? outs[i]->storage : ins[i - out_count]->storage;
+    return haul__launch_command(command, id, storages);
 }
 
-static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                 const haul__slot_use *slots, int slot_count, int64_t items, int64_t grain, bool checks)
+/* Takes the host addresses of the tensors' storages; returns false if a stream uses one of them. */
+static inline bool take_hosts(haul_tensor *const *tensors, int count, void **hosts)
 {
-    haul__region        buffers[HAUL__MAX_BUFFERS];
+    for (int i = 0; i < count; i++) {
+        if (haul__storage_is_used(tensors[i]->storage))
+            return false;
+        hosts[i] = tensors[i]->storage->buffer.host;
+    }
+    return true;
+}
+
+__attribute__((always_inline)) static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype,
+                                                                haul_tensor *const *outs, int out_count,
+                                                                haul_tensor *const *ins, int in_count,
+                                                                const void *params, size_t params_size,
+                                                                const haul__slot_use *slots, int slot_count,
+                                                                int64_t items, int64_t grain, bool checks)
+{
+    void               *hosts[HAUL__MAX_BUFFERS];
     const haul__buffer *record = NULL;
     if (items == 0 || !haul__device_computes(c->device) || haul__is_dry())
         return HAUL_OK;
     const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
     if (!kernel || (checks && find_record(c, &record)))
         return haul_error_status();
-    for (int i = 0; i < out_count; i++)
-        buffers[i] = (haul__region){outs[i]->storage, 0};
-    for (int i = 0; i < in_count; i++)
-        buffers[out_count + i] = (haul__region){ins[i]->storage, 0};
-    haul__command command = command_of(c, HAUL__COMMAND_LAUNCH, buffers, out_count, in_count, params, params_size);
-    command.slots = slots;
-    command.slot_count = slot_count;
-    command.kernel = kernel;
-    command.items = items;
-    command.grain = grain;
-    command.checks = checks;
-    command.record = record;
-    command.lanes = haul__kernel_info_of(id)->lanes;
-    return haul__submit(&command);
+    if (!checks && haul__launches_now(c->device, kernel) && take_hosts(outs, out_count, hosts) &&
+        take_hosts(ins, in_count, hosts + out_count)) {
+        haul__function_run(kernel->function, hosts, params, items, grain);
+        return HAUL_OK;
+    }
+    return submit(&(haul__command){.operation = c->operation->name,
+                                   .device = c->device,
+                                   .write_count = out_count,
+                                   .buffer_count = out_count + in_count,
+                                   .params = params,
+                                   .params_size = params_size,
+                                   .slots = slots,
+                                   .slot_count = slot_count,
+                                   .kernel = kernel,
+                                   .items = items,
+                                   .grain = grain,
+                                   .checks = checks,
+                                   .record = record},
+                  id, outs, ins);
+}
+
+haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
+                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
+                                int64_t items, int64_t grain)
+{
+    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items, grain, false);
 }
 
 haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
@@ -104,20 +132,29 @@ haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, 
 
 /* ---- library calls ---- */
 
-/* The command's buffers: the result's, scratch memory's where there is some, the operands'. A dry run takes the scratch
- * memory and no more. */
+/* The command's buffers: the result, scratch memory if there is any, the operands. A dry run only allocates the scratch
+ * memory. */
 static haul_status call_once(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
                              const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
                              int in_count, size_t scratch_bytes)
 {
     haul__storage *scratch = haul__scratch_alloc(c->device, scratch_bytes);
-    haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS] = {{out->storage, 0}, {scratch, 0}};
+    haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = scratch ? 2 : 1;
+    buffers[0] = (haul__region){out->storage, 0};
+    buffers[1] = (haul__region){scratch, 0};
     for (int i = 0; i < in_count; i++)
         buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
-    haul__command command = command_of(c, HAUL__COMMAND_LIBRARY, buffers, write_count, in_count, params, params_size);
-    command.run = run;
-    haul_status status = haul__is_dry() ? HAUL_OK : haul__submit(&command);
+    haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
+                             .operation = c->operation->name,
+                             .device = c->device,
+                             .buffers = buffers,
+                             .write_count = write_count,
+                             .buffer_count = write_count + in_count,
+                             .params = params,
+                             .params_size = params_size,
+                             .run = run};
+    haul_status   status = haul__is_dry() ? HAUL_OK : haul__submit(&command);
     haul__object_release(scratch);
     return status;
 }

@@ -1,7 +1,9 @@
-/* Collapsing operands' dimensions for the pointwise loop. */
+/* Merges the dimensions of operands for the pointwise loop. */
 #include "engine/layout.h"
 
 #include <math.h>
+
+enum { NONTEMPORAL_BYTES = 16 << 20 }; /* results of so many bytes go past the caches */
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
@@ -26,8 +28,8 @@ static bool can_merge(const pointwise_params *p, const int64_t *strides, int64_t
     return true;
 }
 
-/* Dimensions larger than 1 as the result has them in memory, outermost first: elements are independent of each other,
- * and neighbours there are written one after the other. */
+/* Dimensions larger than 1 in the result's order in memory, outermost first. Elements are independent, and neighbours
+ * in this order are written one after the other. */
 static int sort_by_stride(int *order, const haul_shape *shape, const haul_tensor *result)
 {
     int count = 0;
@@ -48,6 +50,7 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     for (int d = 0; d < shape->ndim; d++)
         items *= shape->dims[d]; /* checked when the result was made */
     p->items = items;
+    p->nontemporal = 0;
     p->ndim = 0;
     p->pack = 1;
     for (int k = 0; k < 4; k++)
@@ -83,8 +86,17 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     }
 }
 
-/* Do `pack` elements from a multiple of it on lie side by side, at a multiple of it, in each operand, or are one and
- * the same there? The result's are side by side. */
+void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)
+{
+    const haul_tensor *result = operands[0];
+    p->nontemporal = p->items >= NONTEMPORAL_BYTES / (int64_t)haul__dtype_size(result->dtype) &&
+                     haul__device_is_host(result->storage->device) && haul__tensor_is_gap_free(result);
+    for (int k = 1; k < count; k++)
+        p->nontemporal = p->nontemporal && operands[k]->storage != result->storage;
+}
+
+/* Can each operand be read in aligned groups of `pack` elements, or is it broadcast along them? The result must be
+ * written in aligned groups. */
 static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
 {
     int last = p->ndim - 1;
@@ -100,11 +112,11 @@ static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
     return true;
 }
 
-/* Does no element of an operand lie 2^31 elements or more behind its first one? */
+/* Is every element of each operand fewer than 2^31 elements away from its first one, and are there fewer than 2^31? */
 static bool is_narrow(const pointwise_params *p, int operands)
 {
     for (int k = 0; k < operands; k++) {
-        double reach = 0; /* exact as far as it matters */
+        double reach = 0; /* exact in the range that matters */
         for (int d = 0; d < p->ndim; d++)
             reach += (double)(p->dims[d] - 1) * fabs((double)p->strides[k][d]);
         if (reach > INT32_MAX)

@@ -1,4 +1,4 @@
-/* Operations that move, copy and convert: the elements stay what they are, so the gradient of each is what comes in,
+/* Operations that move, copy and convert. The elements keep their values, so the gradient of each is the incoming one,
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -6,10 +6,9 @@
 #include "memory/derived.h"
 #include "transfer/transfer.h"
 
-/* ---- elements from anywhere to anywhere ---- */
+/* ---- copies between any two layouts and devices ---- */
 
-/* A dense tensor that goes with the call, on any device, with the order of dimensions of `like`, for a copy to or from
- * `partner`. */
+/* A dense temporary on any device, with its dimensions in the order of `like`, for a copy to or from `partner`. */
 static haul_tensor *temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,
                               const haul_tensor *like)
 {
@@ -24,20 +23,21 @@ static haul_tensor *temporary(const haul__call *c, haul_device *device, haul_dev
     return haul__own(t, origin);
 }
 
-/* Does the conversion belong before the move? Where fewer bytes cross then, and where the target cannot do it. */
+/* Should the conversion happen before the move? It should if fewer bytes cross then, or if the target cannot
+ * convert. */
 static bool convert_first(const haul_tensor *from, const haul_tensor *to)
 {
     size_t before = haul__dtype_size(from->dtype), after = haul__dtype_size(to->dtype);
     return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
 }
 
-/* Copy the elements of x, which may broadcast, to y on another device. What crosses is dense, in whatever order of
- * dimensions. A fresh y may be half written on failure. */
+/* Copies the elements of x, which may broadcast, to y on another device. The copy that crosses the link is dense, in
+ * any order of dimensions. On failure a fresh y may be half written. */
 static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
 {
     const char  *origin = c->operation->name;
     haul_tensor *from = x, *to = y;
-    haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* in which they cross */
+    haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* the dtype that crosses the link */
     if (x->dtype != dtype || !haul__tensor_is_gap_free(x)) {
         from = temporary(c, x->storage->device, y->storage->device, dtype, x);
         if (haul__failed(from) || haul__copy_elements(from, x, origin))
@@ -54,7 +54,7 @@ static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
     return status || to == y ? status : haul__copy_elements(y, to, origin);
 }
 
-/* Elements of x to y, wherever they are. */
+/* Copies the elements of x to y, on any devices. */
 static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
 {
     if (x->storage->device == y->storage->device)
@@ -65,8 +65,8 @@ static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
 /* ---- what the operations share ---- */
 
 typedef struct move_attributes {
-    haul_device *device; /* where to */
-    haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's */
+    haul_device *device; /* the target device */
+    haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's dtype */
 } move_attributes;
 
 /* A fresh tensor on `device` with the operand's order of dimensions. */
@@ -135,7 +135,7 @@ haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 typedef struct cast_attributes {
     haul_dtype dtype;
     bool       keeps; /* the result is kept with the operand's storage */
-    bool       kept;  /* and was there already */
+    bool       kept;  /* and existed before */
 } cast_attributes;
 
 static haul__form form_of(const haul_tensor *y)
@@ -344,7 +344,7 @@ typedef struct format_attributes {
     haul_memory_format format;
 } format_attributes;
 
-/* The operand itself if its strides are these, else a copy that has them. */
+/* The operand itself if it has these strides, else a copy that does. */
 static haul_status describe_with_strides(haul__call *c, const int64_t *strides)
 {
     const haul_tensor *x = c->operands[0];
@@ -382,7 +382,7 @@ static haul_status infer_format(haul__call *c)
         return infer_contiguous(c);
     if (format != HAUL_CHANNELS_LAST)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "format",
-                          "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);
+                          "%d is not a memory format; use HAUL_CONTIGUOUS or HAUL_CHANNELS_LAST", (int)format);
     if (c->operands[0]->shape.ndim != 4)
         return haul__refuse_shape(c, 0, "only a tensor [N, C, H, W] can be channels-last");
     haul__shape_strides_channels_last(&c->operands[0]->shape, strides);
@@ -408,7 +408,7 @@ haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format)
 
 typedef struct order_attributes {
     int64_t strides[HAUL_MAX_DIMS];
-    bool    fresh; /* a copy in any case */
+    bool    fresh; /* always a copy */
 } order_attributes;
 
 static haul_status infer_order(haul__call *c)

@@ -13,10 +13,10 @@ static void destroy_node(void *object)
         haul__object_release(node->edges[i].node);
         haul__object_release(node->edges[i].leaf);
     }
-    for (int i = 0; i < HAUL__MAX_OPERANDS; i++)
-        haul__object_release(node->saved[i].alias);
-    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
-        haul__object_release(node->saved_results[i].alias);
+    for (uint32_t left = node->saves; left; left &= left - 1)
+        haul__object_release(node->saved[__builtin_ctz(left)].alias);
+    for (uint32_t left = node->saves_results; left; left &= left - 1)
+        haul__object_release(node->saved_results[__builtin_ctz(left)].alias);
     haul__small_free(node, node->bytes);
 }
 
@@ -48,7 +48,7 @@ static haul__node *new_node(const haul__call *c)
     haul__node *node = haul__small_alloc(attributes + size);
     if (!node)
         return NULL;
-    memset(node, 0, attributes);
+    node->saves = node->saves_results = 0;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = c->operation;
@@ -57,14 +57,19 @@ static haul__node *new_node(const haul__call *c)
     node->result_count = c->result_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
     node->attributes = (char *)node + attributes;
-    memcpy(node->attributes, c->attributes, size);
+    if (size)
+        memcpy(node->attributes, c->attributes, size);
     return node;
 }
 
 static void fill_edge(haul__edge *edge, haul_tensor *input)
 {
-    if (haul__is_none(input))
+    if (haul__is_none(input)) {
+        *edge = (haul__edge){NULL};
         return;
+    }
+    edge->node = NULL;
+    edge->leaf = NULL;
     edge->shape = input->shape;
     edge->dtype = input->dtype;
     edge->device = input->storage->device;
@@ -78,26 +83,34 @@ static void fill_edge(haul__edge *edge, haul_tensor *input)
     }
 }
 
-static bool save(haul__saved_tensor *saved, const haul_tensor *t)
+/* Saves t in an entry of `saved` and sets its bit. */
+static bool save(haul__saved_tensor *saved, uint32_t *set, int i, const haul_tensor *t)
 {
     if (!t || haul__is_none(t))
         return true;
-    saved->alias = haul__tensor_alias(t);
-    saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    return saved->alias != NULL;
+    haul_tensor *alias = haul__tensor_alias(t);
+    if (!alias)
+        return false;
+    saved[i] = (haul__saved_tensor){alias, atomic_load_explicit(&t->storage->version, memory_order_relaxed)};
+    *set |= 1u << i;
+    return true;
 }
 
 static bool save_all(haul__node *node, const haul__call *c)
 {
     bool fine = true;
-    for (int i = 0; i < c->count && i < HAUL__MAX_OPERANDS; i++)
-        fine = fine && (!(c->saves >> i & 1) || save(&node->saved[i], c->operands[i]));
-    for (int i = 0; i < c->result_count; i++)
-        fine = fine && (!(c->saves_results >> i & 1) || save(&node->saved_results[i], c->results[i]));
+    for (uint32_t left = c->saves; left && fine; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        fine = save(node->saved, &node->saves, i, c->operands[i]);
+    }
+    for (uint32_t left = c->saves_results; left && fine; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        fine = save(node->saved_results, &node->saves_results, i, c->results[i]);
+    }
     return fine;
 }
 
-/* No gradient flows through hidden results, which nobody but the gradient sees. */
+/* No gradient flows through hidden results, which only the gradient reads. */
 static bool is_differentiable(const haul__operation *operation, int i, const haul_tensor *t)
 {
     return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
@@ -105,6 +118,7 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
 
 haul_status haul__node_record(haul__call *c)
 {
+    int         holders = 0;
     haul__node *node = new_node(c);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
@@ -118,18 +132,21 @@ haul_status haul__node_record(haul__call *c)
         haul_tensor *y = c->results[i];
         if (!y || !is_differentiable(c->operation, i, y))
             continue;
-        haul__object_keep(node);
+        if (holders++) /* the first result takes over the reference */
+            haul__object_keep(node);
         y->node = node;
         y->node_result = i;
     }
-    haul__object_release(node);
+    if (!holders)
+        haul__object_release(node);
     return HAUL_OK;
 }
 
 /* ---- gradients ---- */
 
-/* A saved tensor, valid until the gradient returns; with grad mode on it carries the graph of what it is an alias of:
- * `node` and `result`, or the leaf. NULL with HAUL_GRAPH if its elements were changed in place since. */
+/* A saved tensor, valid until the gradient function returns. With grad mode on it carries the graph of the tensor it is
+ * an alias of: `node` and `result`, or the leaf. Fails with HAUL_GRAPH and returns NULL if its elements were changed in
+ * place since. */
 static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *saved, haul__node *from, int result,
                             haul_tensor *leaf)
 {
@@ -141,7 +158,7 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
                    (unsigned long long)(now - saved->version));
         return NULL;
     }
-    /* The node's own handles, which may be another scope's already: the node outlives the call of its gradient. */
+    /* A handle that the node holds is returned as it is, whichever scope owns it: the node outlives this call. */
     if (haul__thread()->no_grad || (!from && !leaf))
         return saved->alias;
     if (leaf)
@@ -157,20 +174,16 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
 
 static haul_status restore_all(haul__node *node, haul__gradient *g)
 {
-    for (int i = 0; i < HAUL__MAX_OPERANDS; i++) {
-        g->saved[i] = haul_none;
-        if (!node->saved[i].alias)
-            continue;
+    for (uint32_t left = node->saves; left; left &= left - 1) {
+        const int         i = __builtin_ctz(left);
         const haul__edge *edge = &node->edges[i];
         g->saved[i] = restore(node, &node->saved[i], edge->node, edge->result, edge->leaf);
         if (haul__failed(g->saved[i]))
             return haul_error_status();
     }
-    for (int i = 0; i < HAUL__MAX_RESULTS; i++) {
-        g->saved_results[i] = haul_none;
-        if (!node->saved_results[i].alias)
-            continue;
-        bool tracks = is_differentiable(node->operation, i, node->saved_results[i].alias);
+    for (uint32_t left = node->saves_results; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        bool      tracks = is_differentiable(node->operation, i, node->saved_results[i].alias);
         g->saved_results[i] = restore(node, &node->saved_results[i], tracks ? node : NULL, i, NULL);
         if (haul__failed(g->saved_results[i]))
             return haul_error_status();
@@ -180,15 +193,20 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
 
 haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, haul_tensor **out)
 {
-    haul__gradient g = {.operation = node->operation,
-                        .attributes = node->attributes,
-                        .node = node,
-                        .count = node->edge_count,
-                        .operands = out};
-    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
-        g.results[i] = i < node->result_count ? results[i] : haul_none;
+    haul__gradient g;
+    g.operation = node->operation;
+    g.attributes = node->attributes;
+    g.node = node;
+    g.count = node->edge_count;
+    g.operands = out;
+    for (int i = 0; i < HAUL__MAX_OPERANDS; i++)
+        g.saved[i] = &haul__none;
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++) {
+        g.saved_results[i] = &haul__none;
+        g.results[i] = i < node->result_count ? results[i] : &haul__none;
+    }
     for (int i = 0; i < node->edge_count; i++)
-        out[i] = haul_none;
+        out[i] = &haul__none;
     if (restore_all(node, &g))
         return haul_error_status();
     node->operation->gradient(&g);

@@ -1,5 +1,5 @@
-/* The driver's first step: operands are checked and brought to one device, dtype and layout. Almost every call passes
- * through here without any change, so one look at the operands says which of the three there is to do. */
+/* The driver's first step: checks the operands and brings them to one device, dtype and layout. Most calls need none of
+ * the three, so a single pass over the operands finds out which steps are needed. */
 #include <stdio.h>
 
 #include "engine/autocast.h"
@@ -14,7 +14,7 @@ static bool autocasts(const haul__call *c)
     return haul__autocast_begun() && !c->into;
 }
 
-/* Sets that only a program's own operation has are written out, in `room`. */
+/* Sets of dtypes that only a custom operation has are written out, in `room`. */
 static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
 {
     if (dtypes == HAUL__FLOATS)
@@ -42,7 +42,7 @@ static haul_status check_accepted(const haul__call *c, int i, uint32_t dtypes)
     return haul__refuse_dtype(c, i, wanted_text(dtypes, room, sizeof room));
 }
 
-/* Operands outside the rule. */
+/* Operands that do not follow the rule. */
 static haul_status fix_own(haul__call *c)
 {
     for (int i = 0; i < c->count; i++) {
@@ -63,7 +63,7 @@ static bool follows_rule(const haul__call *c, int i)
     return !haul__is_none(c->operands[i]) && !haul__operand_spec(c, i)->accepts;
 }
 
-/* What the operands promote to; HAUL_DTYPE_NONE where none follows the rule. */
+/* What the operands promote to; HAUL_DTYPE_NONE if none follows the rule. */
 static haul_dtype promoted(const haul__call *c)
 {
     haul_dtype dtype = HAUL_DTYPE_NONE;
@@ -81,7 +81,7 @@ static haul_status check_rule(const haul__call *c)
     return HAUL_OK;
 }
 
-/* Cast what follows the rule to the one dtype that it asks for. */
+/* Casts the operands that follow the rule to the one dtype that it requires. */
 static haul_status follow_rule(haul__call *c)
 {
     const haul__operation *operation = c->operation;
@@ -108,7 +108,7 @@ static haul_status follow_rule(haul__call *c)
 
 /* ---- what is recorded ---- */
 
-/* An operation without results writes operands, so that the gradient of the others would be lost. */
+/* An operation without results writes its operands, so the gradients of the others would be lost. */
 static haul_status refuse_written(const haul__call *c)
 {
     int i = 0, written = 0;
@@ -126,9 +126,8 @@ haul_status haul__find_gradients(haul__call *c)
 {
     const haul__operation *operation = c->operation;
     for (int i = 0; i < c->count; i++) {
-        if (haul__is_none(c->operands[i]) || !haul__tracks(c->operands[i]))
-            continue;
-        c->wanted |= 1u << (i < 31 ? i : 31);
+        if (haul__tracks(c->operands[i])) /* not HAUL_NONE */
+            c->wanted |= 1u << (i < 31 ? i : 31);
     }
     if (!c->wanted)
         return HAUL_OK;
@@ -163,7 +162,7 @@ static bool fits_layout(const haul_tensor *t, const haul__operand *spec)
     return t->contiguous || spec->layout == HAUL__ANY_STRIDES || spec->written;
 }
 
-/* Has t a dtype that stays as it is? `shared` is that of the operands before it that have none of their own. */
+/* Does t keep its dtype? `shared` is the dtype of the earlier operands that follow the rule. */
 static bool fits_dtype(const haul_tensor *t, const haul__operand *spec, haul_dtype *shared)
 {
     if (spec->accepts)
@@ -174,13 +173,13 @@ static bool fits_dtype(const haul_tensor *t, const haul__operand *spec, haul_dty
     return HAUL__FLOATS >> t->dtype & 1;
 }
 
-/* What one look at the operands finds: most calls need nothing else. */
+/* What a single pass over the operands finds. Most calls need no more than this. */
 typedef struct look {
     bool mixed; /* they are on several devices */
-    bool casts; /* the dtype of one of them may have to change */
+    bool casts; /* one of them may have to be cast */
 } look;
 
-/* Refuse what is missing. */
+/* Copies the operands into the call and checks each once. Fails if a required one is missing. */
 static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *found)
 {
     const haul__operation *operation = c->operation;
@@ -194,13 +193,13 @@ static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *fo
                           "%d tensors are given; at least one is needed", operands ? c->count : 0);
     for (int i = 0; i < c->count; i++, spec = spec + 1 == behind ? operation->operands : spec + 1) {
         haul_tensor *t = c->operands[i] = operands[i];
-        if (haul__is_none(t)) {
+        if (__builtin_expect(!haul__is_tensor(t), 0)) {
+            if (!haul__is_none(t))
+                return haul__check_optional(operation->name, spec->name, t);
             if (!spec->optional)
                 return refuse_none(c, i);
             continue;
         }
-        if (!haul__is_tensor(t))
-            return haul__check_optional(operation->name, spec->name, t);
         c->writes |= (uint64_t)spec->written << i % 64;
         device = device ? device : t->storage->device;
         mixed = mixed || t->storage->device != device;
@@ -239,7 +238,8 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
 
 haul_status haul__pack_operands(haul__call *c)
 {
-    if (c->operation->compose) /* its operations see to that, and copies made here are outside the graph */
+    if (c->operation->compose) /* the operations it is made of do that, and copies made here would be outside the
+                                * graph */
         return HAUL_OK;
     for (int i = 0; i < c->count; i++) {
         const haul__operand *spec = haul__operand_spec(c, i);

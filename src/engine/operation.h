@@ -31,12 +31,12 @@
 
 enum { HAUL__MAX_OPERANDS = 6, HAUL__MAX_RESULTS = 3, HAUL__MAX_ATTRIBUTES = 256 };
 
-/* Operands of a call that need no memory of their own. */
+/* The number of operands that fit a call without another allocation. */
 enum { HAUL__OWN_OPERANDS = 48 };
 
 _Static_assert((int)HAUL__MAX_OPERANDS + (int)HAUL__MAX_RESULTS <= (int)HAUL__MAX_BUFFERS + 1, "a launch takes them");
 
-/* The size of an attributes struct; does not compile where a call has no room for it. */
+/* The size of an attributes struct; does not compile if the struct does not fit a call. */
 #define HAUL__ATTRIBUTES(type) (sizeof(type) + 0 * sizeof(char[sizeof(type) <= HAUL__MAX_ATTRIBUTES ? 1 : -1]))
 
 typedef struct haul__operation haul__operation;
@@ -55,138 +55,147 @@ typedef struct haul__implementations haul__implementations;
 #define HAUL__NUMBERS (HAUL__FLOATS | HAUL__INTEGERS)
 #define HAUL__ALL     (HAUL__NUMBERS | HAUL__ONLY(HAUL_BOOL))
 
-/* How an operand must be laid out in memory; the driver copies one that is not. */
+/* How an operand must be laid out in memory. The driver copies an operand that is not. */
 typedef enum haul__layout_rule {
-    HAUL__ROW_MAJOR,    /* row-major, without gaps */
-    HAUL__BATCH_FORMAT, /* [N, C, ...]: channels-last if its channels are innermost, else row-major; without gaps */
-    HAUL__ANY_STRIDES   /* as it comes */
+    HAUL__ROW_MAJOR,    /* row-major, dense */
+    HAUL__BATCH_FORMAT, /* [N, C, ...], dense: channels-last if its channels are innermost, else row-major */
+    HAUL__ANY_STRIDES   /* any layout */
 } haul__layout_rule;
 
-/* Which gradients read a saved tensor: bits of operands. Only what a wanted gradient reads is saved. */
+/* Which gradients read a saved tensor: a bit for each operand. Only tensors that a wanted gradient reads are saved. */
 enum { HAUL__FOR_0 = 1, HAUL__FOR_1 = 2, HAUL__FOR_2 = 4, HAUL__FOR_3 = 8, HAUL__FOR_ALL = 0xff };
 
 typedef struct haul__operand {
     const char *name;
     bool        optional; /* may be HAUL_NONE */
-    bool        written;  /* changed in place: it stays on its device and as it is laid out, its version counts
-                             up, and it may not be part of a graph */
+    bool        written;  /* changed in place: it keeps its device and layout, its version is increased, and it may
+                           * not be part of a graph */
     haul__layout_rule layout;
-    uint32_t          accepts; /* dtypes of its own, outside the operation's rule; 0: the rule's */
-    haul_dtype        becomes; /* with `accepts`: cast to this one; HAUL_DTYPE_NONE: left as it is */
+    uint32_t          accepts; /* the dtypes it accepts, outside the operation's rule; 0: it follows the rule */
+    haul_dtype        becomes; /* with `accepts`: it is cast to this dtype; HAUL_DTYPE_NONE: it is not cast */
     uint8_t           saved_for;
 } haul__operand;
 
 typedef struct haul__result_spec {
     const char *name;
-    bool        hidden;   /* for the gradient only: NULL where none is recorded, and never given to the user */
-    bool        at_start; /* `compute` takes it to begin where its storage does; a given target may not */
-    uint8_t     saved_for;
+    bool        hidden;   /* only for the gradient: NULL if nothing is recorded, and never returned to the user */
+    bool        at_start; /* `compute` requires the result to begin at the start of its storage, which a given target
+                           * may not */
+    uint8_t saved_for;
 } haul__result_spec;
 
-/* What happens to the dtypes of the operands that have none of their own. */
+/* What happens to the dtypes of operands that follow the rule. */
 typedef enum haul__dtype_rule {
     HAUL__AS_GIVEN, /* nothing */
-    HAUL__PROMOTED, /* cast to the dtype they promote to */
-    HAUL__FLOATED   /* the same; integers and bool count as f32 */
+    HAUL__PROMOTED, /* they are cast to the dtype they promote to */
+    HAUL__FLOATED   /* the same, with integers and bool as f32 */
 } haul__dtype_rule;
 
-/* What autocast does with the same operands. */
+/* What autocast does with these operands. */
 typedef enum haul__autocast_rule {
     HAUL__KEEP,       /* nothing */
-    HAUL__LOWER,      /* casts floats to its dtype */
-    HAUL__WIDE,       /* casts f16 and bf16 to f32 */
-    HAUL__WIDE_RESULT /* makes the results f32 of f16 and bf16 operands: infer asks haul__wide_result */
+    HAUL__LOWER,      /* it casts floats to its dtype */
+    HAUL__WIDE,       /* it casts f16 and bf16 to f32 */
+    HAUL__WIDE_RESULT /* it makes the results f32 for f16 and bf16 operands: infer calls haul__wide_result */
 } haul__autocast_rule;
 
 typedef struct haul__cost {
     double  flops;
-    int64_t bytes; /* read and written */
+    int64_t bytes; /* bytes read and written */
 } haul__cost;
 
-/* The gradient of one call. */
+/* A call of an operation's gradient function. */
 typedef struct haul__gradient {
     const haul__operation *operation;
     const void            *attributes;
     haul__node            *node;
-    int                    count;                      /* operands */
+    int                    count;                      /* number of operands */
     haul_tensor           *results[HAUL__MAX_RESULTS]; /* gradients of the results; HAUL_NONE where none arrived */
-    haul_tensor          **operands;                   /* to be set; they begin as HAUL_NONE, which means zero */
-    haul_tensor           *saved[HAUL__MAX_OPERANDS];  /* saved operands; HAUL_NONE where one is absent or not saved */
-    haul_tensor           *saved_results[HAUL__MAX_RESULTS];
+    haul_tensor          **operands;                   /* set by the function; they start as HAUL_NONE, which means
+                                                        * zero */
+    haul_tensor *saved[HAUL__MAX_OPERANDS];            /* saved operands; HAUL_NONE where one is absent or not saved */
+    haul_tensor *saved_results[HAUL__MAX_RESULTS];
 } haul__gradient;
 
 struct haul__operation {
-    const char         *name; /* "haul_softmax": the public function's */
-    haul__operand       operands[HAUL__MAX_OPERANDS];
-    haul__result_spec   results[HAUL__MAX_RESULTS];
-    uint32_t            dtypes; /* of operands after the rule was followed; without operands of the results; 0: all */
+    const char       *name; /* the public function, "haul_softmax" */
+    haul__operand     operands[HAUL__MAX_OPERANDS];
+    haul__result_spec results[HAUL__MAX_RESULTS];
+    uint32_t          dtypes; /* allowed dtypes of the operands after the rule was applied, or of the results if
+                               * there are no operands; 0: all */
     haul__dtype_rule    rule;
     haul__autocast_rule autocast;
-    int                 repeat;      /* the operands, which are so many, stand for any number of such groups; 0: no */
+    int                 repeat;      /* the described operands repeat in groups of this many; 0: they do not */
     bool                elementwise; /* a result may overwrite an operand of its layout, and may have any strides */
     bool                pointwise;   /* elementwise by `kernel`, which takes pointwise_params: has a short path */
     bool                to_bool;     /* with `pointwise`: results are bool */
     int                 kernel;
-    bool                any_device;   /* operands stay where they are: infer sets the call's device */
-    bool                not_recorded; /* results never require a gradient, though operands may */
-    size_t              attributes_size;
-    const void         *extra; /* the file's own: what several operations of a family differ in */
-    /* In place of the rule: the dtype that operands without one of their own are cast to; HAUL_DTYPE_NONE with the
-     * error recorded. Not asked where they share a floating dtype, which stays. NULL: the rule decides. */
+    bool                view; /* the result is a view of the only operand, which may have any strides and dtype,
+                               * or a copy if infer describes no view: has a short path */
+    bool        any_device;   /* operands keep their devices: infer sets the call's device */
+    bool        not_recorded; /* results never require a gradient, even if operands do */
+    size_t      attributes_size;
+    const void *extra; /* private to the file: the differences between operations of a family */
+    /* Replaces the rule: returns the dtype to which operands that follow the rule are cast, or HAUL_DTYPE_NONE with the
+     * error recorded. Not called if they share a floating dtype, which is kept. NULL: the rule decides. */
     haul_dtype (*common_dtype)(const haul__call *c);
-    /* Check the operands and attributes, complete the attributes (axis -1 becomes the last), describe each result
-     * with one of the haul__describe functions. */
+    /* Checks the operands and attributes, completes the attributes (axis -1 becomes the last), and describes each
+     * result with one of the haul__describe functions. */
     haul_status (*infer)(haul__call *c);
-    /* Give back what infer took: the call failed later, or was no more than looked at. NULL: it takes nothing. */
+    /* Releases what infer acquired, because the call failed later or was only a query. NULL: it acquires nothing. */
     void (*give_back)(haul__call *c);
-    /* Submit the commands. NULL: there are none, since results are views. Not called on meta. */
+    /* Submits the commands. NULL: there are none, because results are views. Not called on meta. */
     haul_status (*compute)(haul__call *c);
-    /* The ways in which `compute` may compute it, by haul__implement. NULL: there is one. */
+    /* The implementations that `compute` chooses from, through haul__implement. NULL: there is only one. */
     const haul__implementations *implementations;
-    /* In place of both: set c->results by calling operations. Without `gradient` these are recorded by themselves. */
+    /* Replaces both for a composite operation: sets c->results by calling operations. Without `gradient` those
+     * operations are recorded individually. */
     haul_status (*compose)(haul__call *c);
-    /* Set g->operands[i], for those wanted at least; NULL is a failure whose error is recorded. Written in operations,
-     * so that it can be differentiated again. A gradient may have the broadcast shape, the dtype or the device of the
-     * call: the caller sums, casts and moves it to what the operand was. NULL: results do not depend on operands in
-     * a differentiable way. */
+    /* Sets at least the wanted g->operands[i]; NULL means a failure whose error is recorded. Written in operations, so
+     * that it can be differentiated again. A gradient may have the call's broadcast shape, dtype or device: the caller
+     * sums, casts and moves it to match the operand. NULL: the results are not differentiable functions of the
+     * operands. */
     void (*gradient)(haul__gradient *g);
-    /* Without touching data. NULL: `flops` for each element of the largest operand or result, and every byte of
-     * operands and results once. */
+    /* Computes the cost without reading data. NULL: `flops` for each element of the largest operand or result, and
+     * every byte of operands and results once. */
     haul__cost (*cost)(const haul__call *c);
     double flops;
 };
 
-/* Defines a descriptor. The build collects these lines: they make the list of all operations. */
+/* Defines a descriptor. The build collects these lines into the list of all operations. */
 #define HAUL__OPERATION(id) const haul__operation haul__operation_##id
 
 /* ---- calls ---- */
 
-/* One use of an operation. */
+/* A call of an operation. */
 struct haul__call {
     const haul__operation *operation;
-    haul_device           *device; /* where it computes and where results are; set by the driver, or by infer where
-                                      operands may be on any device */
-    int                 count;     /* operands */
+    haul_device           *device; /* where it computes and where results are; set by the driver, or by infer for
+                                    * operands on any device */
+    int                 count;     /* number of operands */
     int                 result_count;
     haul_tensor *const *inputs;                     /* operands as they are in the graph */
-    haul_tensor       **operands;                   /* the same in the layouts that are wanted */
+    haul_tensor       **operands;                   /* the same operands in the required layouts */
     haul_tensor        *results[HAUL__MAX_RESULTS]; /* handles without storage until infer has described them; NULL
-                                                       for a hidden one that nobody reads, and one that is left out */
-    bool         into;                              /* results have targets: autocast leaves dtypes alone */
-    bool         records;                           /* a gradient flows through an operand, and is recorded */
-    bool         inferred;                          /* infer has succeeded */
-    bool         fits;                              /* all operands are laid out as the descriptor asks */
-    uint32_t     wanted;               /* operands to which a gradient flows; bit 31 for all from there on */
+                                                     * for a hidden result that nobody reads, and for one that is
+                                                     * left out */
+    bool     into;                                  /* the results have targets: autocast does not change dtypes */
+    bool     records;                               /* a gradient flows through an operand and is recorded */
+    bool     inferred;                              /* infer has succeeded */
+    bool     fits;                                  /* all operands have the layout that the descriptor requires */
+    uint32_t wanted;                   /* operands to which a gradient flows; bit 31 stands for operand 31 and all
+                                        * later ones */
     uint64_t     writes;               /* operands that are changed in place; infer may clear bits */
-    uint64_t     wrote;                /* of these: changed already when a later part of compute fails */
-    uint32_t     saves, saves_results; /* which operands and results will be saved; infer may clear bits */
+    uint64_t     wrote;                /* those that are already changed if a later part of compute fails */
+    uint32_t     saves, saves_results; /* operands and results that will be saved; infer may clear bits */
     int          view_of;              /* the operand whose storage result 0 shares; -1: none */
-    haul_device *partner; /* results on the CPU will be copied from or to it: pinned memory pays; or NULL */
+    haul_device *partner; /* a device to or from which results on the CPU will be copied, so that pinned memory pays;
+                           * or NULL */
     _Alignas(16) unsigned char attributes[HAUL__MAX_ATTRIBUTES];
     haul_tensor *own_inputs[HAUL__OWN_OPERANDS], *own_operands[HAUL__OWN_OPERANDS];
 };
 
-/* The attributes of a call, of the type that the operation names in attributes_size. */
+/* The attributes of a call, with the type whose size the operation gives in attributes_size. */
 static inline void *haul__attributes(haul__call *c)
 {
     return c->attributes;
@@ -197,15 +206,16 @@ static inline const void *haul__attributes_of(const haul__call *c)
     return c->attributes;
 }
 
-/* Apply an operation to operands and give the results, which are fresh tensors of the innermost scope, to `results`,
- * which has room for those that are not hidden. A missing or failed operand is a failure. On failure nothing has
- * changed. */
+/* Applies an operation to operands and stores the results, fresh tensors that the innermost scope owns, in `results`,
+ * which must have room for those that are not hidden. Fails for a missing or failed operand. A failure changes
+ * nothing. */
 haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                         int count, haul_tensor **results);
-/* The same for one result; a failed tensor on failure. */
+/* The same for one result; returns a failed tensor on failure. */
 haul_tensor *haul__apply1(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                           int count);
-/* The same into given tensors, one for each result that is not hidden, with the results' shapes, dtypes and device. */
+/* The same with given targets, one for each result that is not hidden, which must have the results' shapes, dtypes and
+ * device. */
 haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *operation, const void *attributes,
                              haul_tensor *const *operands, int count);
 
@@ -214,24 +224,24 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
 #define HAUL__APPLY(id, attributes, ...) haul__apply1(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
 #define HAUL__APPLY_INTO(out, id, attributes, ...)                                                                     \
     haul__apply_into(&(haul_tensor *){out}, &haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
-/* An operation without results, or one of which they are not needed by themselves. */
+/* Applies an operation without results, or one whose results are not needed by themselves. */
 #define HAUL__APPLY_STATUS(id, attributes, ...)                                                                        \
     haul__apply(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__), NULL)
 
-/* The options of a public function are NULL: records that. */
+/* Records that the options of a public function are NULL. */
 haul_tensor *haul__no_options(const haul__operation *operation);
 
-/* What a call costs, after infer. */
+/* What a call costs; call it after infer. */
 haul__cost haul__cost_of(const haul__call *c);
 
-/* For `cost`: the bytes of operands and results, each once, and of written operands twice. */
+/* For `cost`: counts the bytes of each operand and result once, and of written operands twice. */
 int64_t haul__call_bytes(const haul__call *c);
 
 /* ---- for infer ---- */
 
-/* Describe result i: its dtype and shape, and its layout: row-major; dimensions in memory in the order in which `like`,
- * which has as many, has them; or with strides that leave no gaps. Nothing happens for a hidden result that is not
- * wanted. Refuses shapes that are too large. */
+/* Describes result i: its dtype, its shape, and its layout: row-major; or with the dimensions in memory in the order of
+ * `like`, which has as many; or with given dense strides. Does nothing for a hidden result that is not wanted. Fails
+ * for shapes that are too large. */
 haul_status haul__describe(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape);
 haul_status haul__describe_like(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape,
                                 const haul_tensor *like);
@@ -239,75 +249,75 @@ haul_status haul__describe_strided(haul__call *c, int i, haul_dtype dtype, const
                                    const int64_t *strides);
 /* [N, C, ...] channels-last or row-major. */
 haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape, bool channels_last);
-/* Result 0 is a view of an operand's storage; offset in elements. */
+/* Result 0 is a view of an operand's storage; strides NULL: row-major; the offset is in elements. */
 haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
                                 int64_t offset);
-/* Result i, which is not described, is left out: HAUL_NONE for the caller. */
+/* Result i, which is not described, is left out: the caller gets HAUL_NONE. */
 void haul__leave_out(haul__call *c, int i);
-/* Results of WIDE_RESULT over x have this dtype. */
+/* The dtype of the results of a WIDE_RESULT operation on x. */
 haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
 
-/* An axis of operand i, made positive; the error names the operation. */
+/* An axis of operand i, made non-negative; the error names the operation. */
 haul_status haul__call_axis(const haul__call *c, int i, int *axis);
-/* The same, where 0 and -1 name the only element of a 0-d operand: the axis is then 0. */
+/* The same, except that 0 and -1 are valid for a 0-d operand: the axis is then 0. */
 haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis);
-/* Several axes of operand 0, each of them once: sets `chosen` for them, for all where count is 0. */
+/* Several axes of operand 0, each at most once: sets `chosen` for them, or for all axes if count is 0. */
 haul_status haul__call_axes(const haul__call *c, const int *axes, int count, bool chosen[HAUL_MAX_DIMS]);
 
-/* Does t have the channels of [N, C, ...] innermost in memory, and not row-major as well? */
+/* Are the channels of [N, C, ...] innermost in memory, in a tensor that is not row-major as well? */
 bool haul__wants_channels_last(const haul_tensor *t);
 
 /* Errors with the usual wording: "x has shape [2,3], but `wanted`", "x is i32, but `wanted`". */
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted);
 haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wanted);
 
-/* Is operand i there? */
+/* Is operand i present? */
 static inline bool haul__has(const haul__call *c, int i)
 {
-    return c->operands[i] != haul_none;
+    return !haul__is_none(c->operands[i]);
 }
 
 /* ---- for compute ---- */
 
-/* A fresh tensor of the call's device, which goes with the call; its elements are not set. Row-major, or with strides
- * that leave no gaps. NULL on failure. */
+/* A temporary on the call's device with unset elements: row-major, or with given dense strides. Returns NULL on
+ * failure. */
 haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_shape *shape);
 haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
                                      const int64_t *strides);
-/* A view of t's storage, which goes with the call. */
+/* A temporary view of t's storage. */
 haul_tensor *haul__view_as(const haul__call *c, haul_tensor *t, const haul_shape *shape, const int64_t *strides,
                            int64_t offset);
-/* x itself if it is so already, else a copy that goes with the call: with these strides; [N, C, ...] channels-last or
- * row-major; with its dimensions in memory in the order in which `like`, which has as many, has them; of a dtype, then
- * row-major. NULL on failure. */
+/* x itself if it already has the form, else a temporary copy: with these strides; [N, C, ...] channels-last or
+ * row-major; with the dimensions in memory in the order of `like`, which has as many; or of a dtype, then row-major.
+ * Returns NULL on failure. */
 haul_tensor *haul__as_strided(const haul__call *c, haul_tensor *x, const int64_t *strides);
 haul_tensor *haul__as_format(const haul__call *c, haul_tensor *x, bool channels_last);
 haul_tensor *haul__as_like(const haul__call *c, haul_tensor *x, const haul_tensor *like);
 haul_tensor *haul__as_dtype(const haul__call *c, haul_tensor *x, haul_dtype dtype);
 
-/* The kernel, compiled on first use; once more after the cache was given back, where the driver found no memory for its
- * code. NULL on failure. */
+/* The kernel, compiled on first use. If the driver finds no memory for its code, the cache is emptied and the
+ * compilation repeated once. Returns NULL on failure. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
 
-/* Launch kernel `id`, compiled for `dtype`, with the buffers of `outs` and then of `ins`. The params begin with the
- * number of work items and carry the offsets of the buffers in elements. Nothing happens for 0 items. */
+/* Launches kernel `id`, compiled for `dtype`, with the buffers of `outs` and then of `ins`. The params begin with the
+ * number of work items and carry the offsets of the buffers in elements. Does nothing for 0 items. */
 haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                 int64_t items, int64_t grain);
 
-/* The same for a kernel that checks indices: it gets one buffer more, behind the others (backends/index_check.h). On a
- * synchronous device an index out of range is an error of the call, else of a later function that waits. */
+/* The same for a kernel that checks indices: it gets one more buffer, after the others (backends/index_check.h). On a
+ * synchronous device the call fails for an index out of range. On other devices a later function that waits fails. */
 haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
                                  haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
                                  int64_t items, int64_t grain);
 
-/* haul__launch_kernel; `slots` are the params that change from step to step. */
+/* The same as haul__launch_kernel; `slots` are the params that change from step to step. */
 haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
                                     int out_count, haul_tensor *const *ins, int in_count, const void *params,
                                     size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
                                     int64_t grain);
 
-/* A slot's place in params: bytes of A, in which kernels of `dtype` compute, and of an integer. */
+/* The place of a slot in params: bytes of A, the type in which kernels of `dtype` compute, and of an integer. */
 #define HAUL__SLOT_SCALAR(slot, type, field, dtype)                                                                    \
     {                                                                                                                  \
         HAUL__SLOT_##slot, offsetof(type, field), (uint16_t)haul__dtype_size(haul__sum_dtype(dtype))                   \
@@ -332,14 +342,14 @@ static inline const haul__buffer *haul__library_output(const haul__command *comm
     return &command->buffers[0].storage->buffer;
 }
 
-/* NULL behind the last. */
+/* NULL after the last. */
 static inline const haul__buffer *haul__library_input(const haul__command *command, int i)
 {
     int at = command->write_count + i;
     return at < command->buffer_count ? &command->buffers[at].storage->buffer : NULL;
 }
 
-/* The storage of the scratch memory; NULL for none. */
+/* The storage of the scratch memory; NULL if there is none. */
 static inline const haul__storage *haul__library_scratch(const haul__command *command)
 {
     return command->write_count > 1 ? command->buffers[1].storage : NULL;
@@ -351,7 +361,7 @@ static inline const haul__storage *haul__library_scratch(const haul__command *co
 bool haul__wanted(const haul__gradient *g, int i);
 /* Will the gradient itself be differentiated? Then it must consist of differentiable operations. */
 bool haul__differentiated(const haul__gradient *g);
-/* What operand i was. */
+/* The shape, dtype and device of operand i. */
 const haul_shape *haul__operand_shape(const haul__gradient *g, int i);
 haul_dtype        haul__operand_dtype(const haul__gradient *g, int i);
 

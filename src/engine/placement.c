@@ -1,4 +1,4 @@
-/* Operands on several devices are refused with the fix, or moved to the device that holds most bytes of them. */
+/* Operands on several devices: fails with the fix, or moves them to the device that holds most of their bytes. */
 #include "engine/placement.h"
 
 #include <haul/placement.h>
@@ -25,7 +25,7 @@ haul_policy haul_placement_policy(void)
 
 /* ---- placing ---- */
 
-/* A 0-d tensor on the CPU goes anywhere, as a scalar would. */
+/* A 0-d tensor on the CPU may go to any device, as a scalar would. */
 static bool is_loose(const haul_tensor *t)
 {
     return haul__is_none(t) || (t->shape.ndim == 0 && t->storage->device == haul_cpu());
@@ -52,7 +52,7 @@ static haul_status refuse_if_mixed(const haul__call *c, int first)
     return HAUL_OK;
 }
 
-/* An operand on the device that holds most bytes of them; the first of equals. */
+/* An operand on the device that holds most bytes of operands; the first one wins a tie. */
 static int heaviest(const haul__call *c)
 {
     size_t bytes[HAUL__MAX_DEVICES] = {0}, most = 0;

@@ -1,4 +1,4 @@
-/* How exact matrix products and convolutions of f32 must be: a setting of the thread. */
+/* A per-thread setting: the precision of matrix products and convolutions of f32. */
 #include "core/error.h"
 #include "core/object.h"
 #include "core/thread.h"
@@ -9,8 +9,7 @@ haul_status haul_set_matmul_precision(haul_precision precision)
 {
     if (precision != HAUL_PRECISION_HIGHEST && precision != HAUL_PRECISION_HIGH)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_matmul_precision", "precision",
-                          "%d is no precision; there are HAUL_PRECISION_HIGHEST and HAUL_PRECISION_HIGH",
-                          (int)precision);
+                          "%d is not a precision; use HAUL_PRECISION_HIGHEST or HAUL_PRECISION_HIGH", (int)precision);
     haul__thread()->words[HAUL__PRECISION] = precision == HAUL_PRECISION_HIGH;
     return HAUL_OK;
 }

@@ -1,4 +1,4 @@
-/* Weights in the memory format that a library wants. */
+/* Weights in the memory format that a library prefers. */
 #include "engine/reorder.h"
 
 #include "engine/copy.h"

@@ -1,4 +1,4 @@
-/* The driver's middle: results as infer describes them, their storage, and targets that are given. */
+/* The driver's second step: describes results as infer wants them, allocates them, and checks given targets. */
 #include <string.h>
 
 #include "engine/autocast.h"
@@ -20,10 +20,17 @@ haul_status haul__describe_strided(haul__call *c, int i, haul_dtype dtype, const
 
 haul_status haul__describe(haul__call *c, int i, haul_dtype dtype, const haul_shape *shape)
 {
-    return haul__describe_strided(c, i, dtype, shape, NULL);
+    haul_tensor *t = c->results[i];
+    if (!t || !haul__shape_layout(shape, t->strides, &t->count))
+        return haul__describe_strided(c, i, dtype, shape, NULL);
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->offset = 0;
+    t->contiguous = true;
+    return HAUL_OK;
 }
 
-/* A row-major tensor of another one's shape, which was checked when that was made. */
+/* A row-major tensor with another tensor's shape, which was checked when that tensor was made. */
 static haul_status describe_same(haul_tensor *result, haul_dtype dtype, const haul_tensor *like)
 {
     if (!result)
@@ -44,7 +51,7 @@ haul_status haul__describe_like(haul__call *c, int i, haul_dtype dtype, const ha
     if (like->contiguous && haul__shape_equal(shape, &like->shape))
         return describe_same(c->results[i], dtype, like);
     if (like->contiguous)
-        return haul__describe_strided(c, i, dtype, shape, NULL);
+        return haul__describe(c, i, dtype, shape);
     haul__shape_strides_like(shape, like->strides, strides);
     return haul__describe_strided(c, i, dtype, shape, strides);
 }
@@ -53,12 +60,12 @@ haul_status haul__describe_format(haul__call *c, int i, haul_dtype dtype, const 
 {
     int64_t strides[HAUL_MAX_DIMS];
     if (!channels_last)
-        return haul__describe_strided(c, i, dtype, shape, NULL);
+        return haul__describe(c, i, dtype, shape);
     haul__shape_strides_channels_last(shape, strides);
     return haul__describe_strided(c, i, dtype, shape, strides);
 }
 
-/* Of dimensions larger than 1 the channels step least, and the others fall in order. */
+/* Among dimensions larger than 1 the channels have the smallest stride, and the others fall in order. */
 bool haul__wants_channels_last(const haul_tensor *t)
 {
     int64_t packed[HAUL_MAX_DIMS], wanted[HAUL_MAX_DIMS];
@@ -175,7 +182,7 @@ haul_status haul__allocate_results(haul__call *c)
 
 /* ---- given targets ---- */
 
-/* Two indices of `t` may be one element. Exact for what views can produce here (expand). */
+/* May two indices of `t` address one element? Exact for the views that Haul can make (expand). */
 static bool overlaps_itself(const haul_tensor *t)
 {
     for (int d = 0; d < t->shape.ndim; d++)
@@ -232,7 +239,7 @@ haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *ou
     return status ? status : haul__check_writable(c->operation->name, "out", out);
 }
 
-/* Does writing `out` disturb reading `in`, other than element by element at the same place? */
+/* Does writing `out` disturb reading `in`, other than elementwise at the same place? */
 static bool disturbs(const haul_tensor *out, const haul_tensor *in, bool elementwise)
 {
     if (out->storage != in->storage)

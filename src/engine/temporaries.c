@@ -1,4 +1,4 @@
-/* Tensors that go with a call: results of intermediate steps, and operands in another layout or dtype. No graph. */
+/* Temporaries of a call: intermediate results, and operands in another layout or dtype. They have no graph. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"

@@ -1,5 +1,5 @@
-/* What the stream counts by itself: waits of each thread, copies of the process. These two are asked for at any time
- * (haul/sync.h, haul/transfer.h), also for what happened before anybody subscribed. */
+/* What the stream itself counts: waits of each thread, and copies of the process. Both can be queried at any time
+ * (haul/sync.h, haul/transfer.h), including what happened before anybody subscribed. */
 #include "events/events.h"
 
 enum { FIRST_COPY = 5, FIRST_WAIT = 8, KINDS = 3 };

@@ -1,10 +1,10 @@
-/* HAUL_DEBUG: a list of words, most of which are subscribers that write to standard error.
+/* HAUL_DEBUG: a list of words, most of which name subscribers that write to standard error.
  *
- * "dispatch" reports each new choice of an implementation: operation, device, problem, who computes it, and who was
- * preferred to it but refused. A choice is new if no line that was written before is the same.
+ * "dispatch" reports each new choice of an implementation: operation, device, problem, the implementation that runs,
+ * and the preferred ones that refused. A choice is new if the same line was not written before.
  *
- * The subscribers are here, not with the others in src/watch, because nothing of the program calls them: they have to
- * be in every program that the static library is linked to. */
+ * These subscribers are here, and not with the others in src/watch, because no function of the program refers to them:
+ * they must be in every program that is linked to the static library. */
 #include "events/debug.h"
 
 #include <haul/device.h>
@@ -18,7 +18,7 @@
 
 enum { LINE = 1024, PLACES = 4096 /* a power of two */, MOST = PLACES / 4 * 3 };
 
-/* Hashes of the lines so far; 0 is a free place. Process-wide subscribers are called by one thread at a time. */
+/* Hashes of the lines so far; 0 is a free slot. Only one thread at a time calls process-wide subscribers. */
 static uint64_t seen[PLACES];
 static int      seen_count;
 
@@ -63,7 +63,7 @@ static struct {
     const char      *word;
     haul__subscriber subscriber;
 } words[] = {
-    {.word = "lifetimes"}, /* core/lifetime.h looks for it */
+    {.word = "lifetimes"}, /* core/lifetime.c reads it */
     {"dispatch", {.of = {.take = report_choice, .kinds = HAUL_EVENT_IMPLEMENTATION, .everywhere = true}}},
 };
 

@@ -1,5 +1,4 @@
-/* The user's labels: kept by the thread whether anybody listens or not, so that a subscriber that comes later finds
- * them. */
+/* The user's labels. The thread keeps them with or without subscribers, so that a later subscriber finds them. */
 #include "events/label.h"
 
 #include "core/alloc.h"
@@ -8,11 +7,11 @@
 
 enum { DEEPEST = 32 };
 
-/* In memory of its own: thread-local memory is scarce in programs that load the library late. */
+/* Allocated separately, because thread-local memory is scarce in programs that load the library late. */
 typedef struct label {
     struct label *outer;
     const char   *text;
-    int64_t       began; /* 0: nobody heard it begin */
+    int64_t       began; /* 0: nobody subscribed when it began */
 } label;
 
 static _Thread_local label *innermost;
@@ -29,7 +28,7 @@ haul_status haul_label_begin(const char *text)
         return haul__fail_null("haul_label_begin", "text");
     if (depth == DEEPEST)
         return haul__fail(HAUL_STATE, "haul_label_begin", NULL,
-                          "%d labels are open already, as many as may be; end one with haul_label_end", DEEPEST);
+                          "%d labels are open, which is the limit; end one with haul_label_end", DEEPEST);
     label *new = haul__malloc(sizeof *new);
     if (!new)
         return haul__fail_memory("haul_label_begin", sizeof *new);

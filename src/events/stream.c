@@ -1,13 +1,15 @@
-/* The stream of events: who listens, and how an event reaches them.
+/* The stream of events: the subscribers, and how an event reaches them.
  *
- * A thread's own subscribers hang in a list that only the thread touches; process-wide ones in a list under a lock that
- * is held while they run. What both lists want together is in a word of each thread (core/thread.h), which is all that
- * is looked at where nobody listens. A subscriber that goes away while one runs is unlinked after that one returned. */
+ * A thread's own subscribers are in a list that only that thread touches; process-wide ones are in a list under a lock,
+ * which is held while they run. Each thread has a word with the kinds that both lists want together (core/thread.h);
+ * without subscribers nothing else is read. A subscriber that is detached while one runs is unlinked after that one has
+ * returned. */
 #include <pthread.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/place.h"
 #include "events/call.h"
 #include "events/debug.h"
@@ -16,40 +18,38 @@
 
 enum { FRAMES = 32 };
 
-/* An event that waits for a lock of the library to be given up. */
+/* An event that is held back until a lock of the library is released. */
 typedef struct held {
     haul_event   event;
     struct held *next;
-    char         texts[]; /* origin and label, if the event brought its own */
+    char         texts[]; /* origin and label, if the event has its own */
 } held;
 
 struct haul__listener {
     atomic_int  refs;
-    atomic_uint kinds; /* what the thread's own subscribers want; 0 when it ended */
+    atomic_uint kinds; /* what the thread's own subscribers want; 0 after it ended */
 };
 
 /* What the thread has. */
 static _Thread_local struct {
     haul__subscriber *own;
-    haul__object      attached; /* hangs in the thread's context, to be told when it ends */
-    bool              muted;    /* a subscriber is at work */
+    haul__object      attached; /* in the thread's context, so that it learns of the thread's end */
+    bool              muted;    /* a subscriber is running */
     bool              inside;   /* a process-wide one: the thread holds the lock */
-    bool              left;     /* a subscriber of `own` went away while one was at work */
+    bool              left;     /* a subscriber in `own` was detached while one was running */
     int               holds;
     held             *first, **last;
     int               depth, number;
     int64_t           delivered;
-    haul__listener   *listener; /* NULL until events of the thread come late */
+    haul__listener   *listener; /* NULL until the thread has events that come later */
 } self;
 
 static struct {
     pthread_mutex_t   lock;
-    pthread_once_t    once;
-    bool              ready;
     haul__subscriber *list;
     bool              left;
-    atomic_uint       kinds; /* what they want together */
-} everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+    atomic_uint       kinds; /* the union of what they want */
+} everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_int thread_count;
 
@@ -77,7 +77,7 @@ static void unlink_gone(haul__subscriber **list)
     }
 }
 
-/* Unlinked at once, unless somebody of the list may be at work. */
+/* Unlinks it at once, unless a subscriber of the list may be running. */
 static void leave(haul__subscriber **list, haul__subscriber *s, bool at_work, bool *left)
 {
     s->gone = true;
@@ -104,7 +104,7 @@ void haul__listener_release(haul__listener *listener)
         haul__free(listener);
 }
 
-/* The thread's own subscribers want these kinds now. */
+/* The thread's own subscribers now want these kinds. */
 static void update_listener(uint32_t kinds)
 {
     if (!self.listener)
@@ -123,7 +123,7 @@ static void update_own(void)
     update_listener(kinds);
 }
 
-/* The thread ends: its subscribers go with it. */
+/* At the end of a thread its own subscribers are detached. */
 static void thread_ends(void *object)
 {
     (void)object;
@@ -147,12 +147,7 @@ static void unlock_everywhere(void)
         pthread_mutex_unlock(&everywhere.lock);
 }
 
-/* A forked child has the lock as its one thread had it. The handlers are installed after core's, and so run before
- * them: this lock is taken before that of the list of threads. */
-static void get_ready(void)
-{
-    everywhere.ready = pthread_atfork(lock_everywhere, unlock_everywhere, unlock_everywhere) == 0;
-}
+HAUL__AT_FORK(HAUL__FORK_EVENTS, .take = lock_everywhere, .give = unlock_everywhere);
 
 static void update_everywhere(void)
 {
@@ -175,9 +170,6 @@ static bool attach(haul__subscriber *s)
         update_own();
         return true;
     }
-    pthread_once(&everywhere.once, get_ready);
-    if (!everywhere.ready)
-        return false;
     lock_everywhere();
     enter(&everywhere.list, s);
     update_everywhere();
@@ -185,8 +177,8 @@ static bool attach(haul__subscriber *s)
     return true;
 }
 
-/* Once a process, before anybody subscribes or looks at who does: until then the words of all threads say that it is
- * not known. */
+/* Runs once per process, before anybody subscribes or tests for subscribers: until then the words of all threads say
+ * "unknown". */
 static void begin(void)
 {
     haul__debug_begin(attach);
@@ -216,7 +208,7 @@ static void detach_own(haul__subscriber *s)
     update_own();
 }
 
-/* Locked. */
+/* The caller holds the lock. */
 static void detach_everywhere(haul__subscriber *s)
 {
     leave(&everywhere.list, s, self.inside, &everywhere.left);
@@ -235,7 +227,7 @@ void haul__detach(haul__subscriber *s)
     }
 }
 
-/* ---- the public side ---- */
+/* ---- public functions ---- */
 
 int64_t haul_events_subscribe_with(const haul_subscription *subscription)
 {
@@ -264,7 +256,7 @@ int64_t haul_events_subscribe_with(const haul_subscription *subscription)
     if (!haul__attach(s)) {
         haul__free(s);
         haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL,
-                   "the system has no room for another thread's key or fork handler");
+                   "the system cannot register another thread key or fork handler");
         return 0;
     }
     return id;
@@ -286,8 +278,8 @@ haul_status haul_events_unsubscribe(int64_t id)
     unlock_everywhere();
     return s ? HAUL_OK
              : haul__fail(HAUL_INVALID_ARGUMENT, "haul_events_unsubscribe", "id",
-                          "%lld is no subscription of this thread or of the process; expected what "
-                          "haul_events_subscribe returned, once, on the thread that subscribed",
+                          "%lld is not a subscription of this thread or of the process; pass the result of "
+                          "haul_events_subscribe, once, on the thread that subscribed",
                           (long long)id);
 }
 
@@ -404,7 +396,7 @@ static void deliver(haul_event *event)
         haul__error_restore(&before);
 }
 
-/* Without memory for it the event is lost; it was counted. */
+/* Without memory for the entry the event is lost. A wait or a copy was counted before. */
 static void hold_back(const haul_event *event)
 {
     haul__error_record before;
@@ -428,7 +420,7 @@ static void hold_back(const haul_event *event)
 static void emit(haul_event *event)
 {
     if (!(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) & event->kind))
-        return; /* the other end of what is heard */
+        return; /* subscribers want only the other event of a pair: its start or its end */
     if (!event->time)
         event->time = haul__now_ns();
     if (self.holds)

@@ -1,9 +1,10 @@
-/* The host's view of tensors: arrays in, arrays out, single values, and mapped memory. */
+/* Host access to tensors: arrays in, arrays out, single values, and mapped memory. */
 #include <haul/transfer.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "core/half.h"
 #include "core/shape.h"
 #include "engine/copy.h"
@@ -14,13 +15,13 @@
 
 /* ---- checks ---- */
 
-/* Where t's first element lies, in bytes. */
+/* The offset of t's first element in bytes. */
 static size_t offset_of(const haul_tensor *t)
 {
     return (size_t)t->offset * haul__dtype_size(t->dtype);
 }
 
-/* A dense tensor like t, of no scope. */
+/* A dense tensor like t that no scope owns. */
 static haul_tensor *dense_like(const haul_tensor *t, const char *operation)
 {
     haul__storage *storage = haul__storage_alloc(t->storage->device, haul_tensor_bytes(t), operation);
@@ -125,7 +126,7 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
 
 /* ---- arrays out ---- */
 
-/* The tensor itself is not changed; the uses of its memory are. */
+/* The tensor itself does not change; the uses of its memory do. */
 static haul_status read_elements(const haul_tensor *t, void *out, size_t bytes, const char *operation)
 {
     haul_tensor *dense;
@@ -186,7 +187,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
     return status;
 }
 
-/* Out of range is undefined in C. */
+/* Converting an out-of-range value is undefined in C. */
 static int64_t truncate(double value)
 {
     if (isnan(value))
@@ -233,7 +234,7 @@ int64_t haul_item_i64(const haul_tensor *t)
 
 /* ---- mapped memory ---- */
 
-/* What a mapped storage has attached: which part of it is mapped, where, and the copy if it is one. */
+/* What is attached to a mapped storage: the mapped range, its address, and the copy if there is one. */
 typedef struct mapping {
     haul__object object;
     int          mode;
@@ -251,8 +252,10 @@ static void destroy_mapping(void *object)
 
 static const haul__class mapping_class = {.name = "mapping", .destroy = destroy_mapping};
 
-static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of the mappings of all storages */
-static char            nothing;                               /* what a tensor without elements maps to */
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the mappings of all storages */
+static char            nothing;                               /* the address for a tensor without elements */
+
+HAUL__MUTEX_AT_FORK(HAUL__FORK_MAPPINGS, maps_lock);
 
 static haul_status map_check(const haul_tensor *t, int mode)
 {
@@ -269,7 +272,7 @@ static haul_status map_check(const haul_tensor *t, int mode)
     return HAUL_OK;
 }
 
-/* The memory itself. */
+/* Maps the memory itself. */
 static haul_status map_own(const haul_tensor *t, mapping *m)
 {
     haul_status status = haul__host_before(t->storage, (m->mode & HAUL_WRITE) != 0, "haul_map");
@@ -279,7 +282,7 @@ static haul_status map_own(const haul_tensor *t, mapping *m)
     return status;
 }
 
-/* A copy; read also for HAUL_WRITE alone, since not every element need be written. */
+/* Maps a copy. It is read even for HAUL_WRITE alone, because not every element has to be written. */
 static haul_status map_copy(const haul_tensor *t, mapping *m)
 {
     m->memory = m->copy = haul__malloc(m->bytes);
@@ -311,13 +314,13 @@ void *haul_map(haul_tensor *t, int mode)
     if (map_check(t, mode))
         return NULL;
     haul__events_hold();
-    pthread_mutex_lock(&maps_lock);
+    take_lock();
     if (t->storage->attached[HAUL__MAPPING])
         haul__fail(HAUL_STATE, "haul_map", "t",
                    "t, or a tensor that shares its memory, is mapped; call haul_unmap first");
     else
         t->storage->attached[HAUL__MAPPING] = m = map_new(t, mode);
-    pthread_mutex_unlock(&maps_lock);
+    give_lock();
     haul__events_release();
     return m ? m->memory : NULL;
 }
@@ -333,7 +336,7 @@ static haul_status unmap(haul_tensor *t)
     if (m->copy && write)
         status = haul__transfer_from_host(storage, m->offset, m->copy, m->bytes, false, "haul_unmap");
     if (status)
-        return status; /* still mapped: what was written is not lost */
+        return status; /* still mapped, so that nothing written is lost */
     if (write)
         atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
     storage->attached[HAUL__MAPPING] = NULL;
@@ -347,9 +350,9 @@ haul_status haul_unmap(haul_tensor *t)
     if (status)
         return status;
     haul__events_hold();
-    pthread_mutex_lock(&maps_lock);
+    take_lock();
     status = unmap(t);
-    pthread_mutex_unlock(&maps_lock);
+    give_lock();
     haul__events_release();
     return status;
 }

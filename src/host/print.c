@@ -1,7 +1,7 @@
-/* Tensors as text: values in nested brackets as NumPy and PyTorch show them, then dtype, shape and device.
+/* Tensors as text: values in nested brackets as in NumPy and PyTorch, then dtype, shape and device.
  *
- * Of a large tensor only the first and last three of each long dimension are shown, and only those are fetched from
- * its device: corner by corner, as views. */
+ * For a large tensor only the first and last three elements of each long dimension are shown, and only those are copied
+ * from its device: corner by corner, as views. */
 #include <haul/tensor.h>
 #include <haul/transfer.h>
 
@@ -19,17 +19,17 @@
 
 enum {
     SUMMARISE_OVER = 1000, /* elements */
-    EDGE = 3,              /* shown at each end of a shortened dimension */
+    EDGE = 3,              /* elements shown at each end of a shortened dimension */
     COLUMNS = 80,
-    NUMBER = 32 /* room for one element's text */
+    NUMBER = 32 /* room for the text of one element */
 };
 
-/* --- a string that grows --- */
+/* --- a growing string --- */
 
 typedef struct text {
     char  *chars;
     size_t length, capacity;
-    bool   failed; /* out of memory; all later additions are dropped */
+    bool   failed; /* out of memory; later additions are dropped */
 } text;
 
 static void add(text *out, const char *format, ...) HAUL_PRINTF(2, 3);
@@ -81,7 +81,7 @@ static double read_bf16(const void *data, int64_t i)
     return haul__half_decode(HAUL_BF16, ((const uint16_t *)data)[i]);
 }
 
-/* One of the two for every dtype that tensors can have. */
+/* Every dtype that tensors can have is read by one of the two functions. */
 static const struct {
     int64_t (*integer)(const void *data, int64_t i);
     double (*real)(const void *data, int64_t i);
@@ -94,19 +94,19 @@ static const struct {
 
 typedef enum notation { WHOLE, FIXED, SCIENTIFIC } notation;
 
-/* What is shown, dense and row-major, and how. */
+/* The shown elements, dense and row-major, and their format. */
 typedef struct picture {
     const char        *operation;
     const haul_tensor *tensor;
-    haul_shape         shape; /* of what is shown */
+    haul_shape         shape; /* of the shown elements */
     bool               cut[HAUL_MAX_DIMS];
     void              *data;
     int64_t            count;
-    notation           notation; /* of floats */
+    notation           notation; /* for floats */
     int                width;
 } picture;
 
-/* Fixed point for numbers of similar size, as PyTorch does it; whole numbers get a bare point. */
+/* Fixed point for numbers of similar size, as in PyTorch; whole numbers get a trailing point. */
 static notation choose_notation(const picture *p)
 {
     double smallest = INFINITY, largest = 0;
@@ -156,7 +156,7 @@ static void choose_width(picture *p)
     }
 }
 
-/* --- fetching --- */
+/* --- copying from the device --- */
 
 static void choose_shape(picture *p)
 {
@@ -171,7 +171,7 @@ static void choose_shape(picture *p)
     }
 }
 
-/* Copy a dense block into the picture, row by row, its first element at `first` (an index a dimension). */
+/* Copies a dense block into the picture, row by row; its first element goes to `first`, an index for each dimension. */
 static void place_block(picture *p, const char *block, const haul_shape *shape, const int64_t *first)
 {
     size_t  size = haul__dtype_size(p->tensor->dtype);
@@ -192,7 +192,7 @@ static void place_block(picture *p, const char *block, const haul_shape *shape, 
     }
 }
 
-/* Fetch one corner: bit i of `corner` means the far end of dimension i. */
+/* Copies one corner: bit i of `corner` selects the far end of dimension i. */
 static haul_status fetch_corner(picture *p, unsigned corner, void *block, size_t room)
 {
     const haul_tensor *t = p->tensor;
@@ -241,7 +241,7 @@ static haul_status fetch(picture *p)
 
 /* --- writing --- */
 
-/* The last dimension, broken where the line is full. */
+/* The last dimension, with line breaks at the line's width. */
 static void add_row(const picture *p, int64_t first, text *out)
 {
     int     last = p->shape.ndim - 1;
@@ -273,7 +273,7 @@ static void add_values(const picture *p, int dim, int64_t first, text *out)
         stride *= p->shape.dims[i];
     add(out, "[");
     for (int64_t i = 0; i < p->shape.dims[dim]; i++) {
-        if (i > 0) /* blocks of more than two dimensions stand apart */
+        if (i > 0) /* an empty line separates blocks of more than two dimensions */
             add(out, ",%s%*s", p->shape.ndim - dim > 2 ? "\n\n" : "\n", dim + 1, "");
         if (p->cut[dim] && i == EDGE)
             add(out, "...,%s%*s", p->shape.ndim - dim > 2 ? "\n\n" : "\n", dim + 1, "");

@@ -1,4 +1,4 @@
-/* Between tensors on any device and the plain memory that files are read to and written from. */
+/* Moves elements between tensors on any device and the host memory that files are read into and written from. */
 #include "host/view.h"
 
 #include <haul/ops.h>
@@ -41,7 +41,7 @@ void haul__host_view_end(haul__host_view *view)
     *view = (haul__host_view){0};
 }
 
-/* In memory pinned for the device, where it has such. */
+/* In memory pinned for the device, if possible. */
 static haul_tensor *host_tensor(haul_device *device, haul_dtype dtype, const haul_shape *shape, const char *operation)
 {
     int64_t     count;

@@ -1,11 +1,11 @@
-/* The elements of tensors as host memory, for readers and writers. */
+/* The elements of tensors as host memory, for readers and writers of files. */
 #ifndef HAUL_HOST_VIEW_H
 #define HAUL_HOST_VIEW_H
 
 #include <haul/scope.h>
 #include <haul/tensor.h>
 
-/* The elements of t, row-major: its own memory where that is possible, else a copy. */
+/* The elements of t, row-major: its own memory if possible, else a copy. */
 typedef struct haul__host_view {
     const void *data;
     size_t      bytes;
@@ -15,8 +15,9 @@ typedef struct haul__host_view {
 haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *operation);
 void        haul__host_view_end(haul__host_view *view);
 
-/* A tensor being read from a file: fill `memory` (`bytes` bytes, row-major), then end the loading with how that went.
- * The result lies on the thread's current device and belongs to its innermost scope; a failed tensor on failure. */
+/* A tensor that is read from a file. Fill `memory` (`bytes` bytes, row-major), then end the loading with the status of
+ * the read. The result is on the thread's current device and the innermost scope owns it; it is a failed tensor on
+ * failure. */
 typedef struct haul__loading {
     haul_scope  *scope;
     haul_tensor *host;

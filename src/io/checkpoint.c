@@ -1,5 +1,5 @@
-/* Checkpoints of a training, as safetensors files: which objects they have, and writing. What a checkpoint would leave
- * out is refused. */
+/* Checkpoints of a training, as safetensors files: which objects they contain, and writing. Haul refuses to write a
+ * checkpoint that would be incomplete. */
 #include "io/checkpoint.h"
 
 #include <haul/ops.h>
@@ -78,7 +78,7 @@ int haul__checkpoint_average_tensors(void *average, haul_named_tensor *out, int 
 
 /* ---- the objects ---- */
 
-/* A list that may be absent. */
+/* An optional list. */
 static haul_status check_count(const void *list, int count, const char *argument, const char *operation)
 {
     if (count < 0)
@@ -108,7 +108,7 @@ static haul_status check_twice(const haul__checkpoint_parts *p, const char *oper
     return HAUL_OK;
 }
 
-/* A schedule goes on with the rates of its optimizer. */
+/* A schedule continues with the rates of its optimizer. */
 static haul_status check_schedule(const haul__checkpoint_parts *p, const haul_schedule *s, const char *operation)
 {
     bool known = !s->optimizer;
@@ -138,7 +138,7 @@ static haul_status check_objects(const haul__checkpoint_parts *p, const char *op
     return check_twice(p, operation);
 }
 
-/* The optimizers must train this module and, for a checkpoint to be written, nobody else may. */
+/* The optimizers must train this module and, when a checkpoint is written, nobody else may. */
 static haul_status check_training(const haul__checkpoint_parts *p, bool saves, const char *operation)
 {
     int                count = 0;
@@ -187,7 +187,7 @@ haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *o, bool sav
 /* ---- texts ---- */
 
 typedef struct text_list {
-    haul_text_pair *items; /* keys and values are ours */
+    haul_text_pair *items; /* owns the keys and values */
     int             count;
     size_t          capacity;
 } text_list;
@@ -201,7 +201,7 @@ static void texts_free(text_list *l)
     haul__free(l->items);
 }
 
-/* Takes both over, also on failure. */
+/* Takes over both texts, even on failure. */
 static haul_status add_text(text_list *l, char *key, char *value)
 {
     if (!key || !value || !haul__grow(&l->items, &l->capacity, (size_t)l->count + 1, sizeof *l->items)) {
@@ -298,7 +298,7 @@ static haul_status add_schedule(haul__tensor_list *l, const haul_schedule *s, in
     return status;
 }
 
-/* The state of an optimizer or an average, under "KIND.NUMBER.". */
+/* The state of an optimizer or an average, as "KIND.NUMBER.NAME". */
 static haul_status add_numbered(haul__tensor_list *l, const char *kind, int number, void *owner,
                                 int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity))
 {

@@ -20,21 +20,21 @@
 #define FORMAT        "checkpoint 2"
 #define FORMAT_BEFORE "checkpoint 1"
 
-/* Numbers that every checkpoint has as texts: epoch, batch, and the seed and offset of the random state. */
+/* Numbers that every checkpoint stores as texts: epoch, batch, and the seed and offset of the random state. */
 enum { HAUL__CHECKPOINT_NUMBERS = 4 };
 extern const char *const haul__checkpoint_number_keys[HAUL__CHECKPOINT_NUMBERS];
 
 /* The objects of a checkpoint, checked. */
 typedef struct haul__checkpoint_parts {
     haul_module            *module;
-    haul_optimizer        **optimizers; /* for haul__free */
+    haul_optimizer        **optimizers; /* an array to free with haul__free */
     haul_schedule *const   *schedules;
     haul_average *const    *averages;
     int                     optimizer_count, schedule_count, average_count;
-    haul_training_position *position; /* NULL: nobody asks */
+    haul_training_position *position; /* NULL if the caller does not want it */
 } haul__checkpoint_parts;
 
-/* On failure there is nothing to free. */
+/* After a failure there is nothing to free. */
 haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *options, bool saves, const char *operation,
                                       haul__checkpoint_parts *out);
 
@@ -46,9 +46,9 @@ typedef struct haul__tensor_list {
 } haul__tensor_list;
 
 void haul__tensor_list_free(haul__tensor_list *l);
-/* The name is that of a format, in fresh memory; NULL is a failure. */
+/* Formats the name, in fresh memory; NULL means failure. */
 haul_status haul__tensor_list_add(haul__tensor_list *l, char *name, haul_tensor *tensor, const char *operation);
-/* All that `tensors_of` tells about `owner`, with a prefix. */
+/* Adds everything that `tensors_of` lists for `owner`, with a prefix. */
 haul_status haul__tensor_list_add_all(haul__tensor_list *l, const char *prefix, void *owner,
                                       int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity),
                                       const char *operation);

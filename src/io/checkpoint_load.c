@@ -1,5 +1,5 @@
-/* Reading checkpoints. Everything is read and compared before anything is changed, and what was changed is taken back
- * should a copy fail. */
+/* Reading checkpoints. Everything is read and compared before anything changes, and changes are undone if a copy
+ * fails. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -14,15 +14,15 @@
 #include "io/weights.h"
 #include "optim/optimizer.h"
 
-/* The state of one object: tensors, numbers in f64, and a count of steps or updates. */
+/* The state of one object: tensors, f64 numbers, and a count of steps or updates. */
 typedef struct state {
     haul__tensor_list tensors;
-    double           *values; /* settings of an optimizer, or a schedule's numbers; NULL: they stay as they are */
+    double           *values; /* settings of an optimizer, or a schedule's numbers; NULL: unchanged */
     int               value_count;
     int64_t           steps;
 } state;
 
-/* What all objects become, or were. */
+/* The next, or the previous, states of all objects. */
 typedef struct states {
     state *optimizers, *schedules, *averages;
 } states;
@@ -112,7 +112,7 @@ static haul_status compare_count(const reading *r, const char *what, int have)
     if (count == (uint64_t)have)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, what,
-                      "%s was written with %llu %s, and %d are given; give as many, in the same order", r->path,
+                      "%s was written with %llu %s, but %d are given; pass the same number, in the same order", r->path,
                       (unsigned long long)count, what, have);
 }
 
@@ -120,10 +120,12 @@ static haul_status compare_kind(const reading *r, const char *what, const char *
 {
     char        quoted[HAUL__QUOTED_SIZE];
     const char *kind = haul_safetensors_metadata(r->file, key);
-    if (!strcmp(kind, have) || (r->is_old && !strcmp(kind, "adam") && !strcmp(have, "adamw"))) /* one was the other */
+    if (!strcmp(kind, have) ||
+        (r->is_old && !strcmp(kind, "adam") && !strcmp(have, "adamw"))) /* old files call both adam */
         return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, what, "%s was written with the %s %s, this one is '%s'",
-                      r->path, what, haul__quoted(kind, quoted), have);
+    return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, what,
+                      "%s was written with the %s %s, but this one is '%s'", r->path, what, haul__quoted(kind, quoted),
+                      have);
 }
 
 static haul_status compare_kinds(const reading *r)
@@ -163,7 +165,7 @@ static haul_status read_texts(reading *r)
 
 /* ---- tensors ---- */
 
-/* Those of the file that begin with the prefix, without it. */
+/* The tensors of the file that begin with the prefix, without it. */
 static haul_status read_tensors(const reading *r, const char *prefix, haul__tensor_list *out)
 {
     const haul__safetensors_header *header = haul__safetensors_header_of(r->file);
@@ -177,7 +179,7 @@ static haul_status read_tensors(const reading *r, const char *prefix, haul__tens
     return status;
 }
 
-/* A tensor of the file with exactly these elements. */
+/* A tensor of the file that must have exactly these elements. */
 static haul_status read_values(const reading *r, const char *name, haul_dtype dtype, int64_t count, void *out)
 {
     haul_tensor *t = haul_safetensors_load(r->file, name);
@@ -192,7 +194,7 @@ static haul_status read_values(const reading *r, const char *name, haul_dtype dt
     return haul_read(t, out, (size_t)count * haul__dtype_size(dtype));
 }
 
-/* Have the groups as many parameters as they had? */
+/* Do the groups have as many parameters as when the file was written? */
 static haul_status compare_groups(const reading *r, const haul_optimizer *o, int number)
 {
     char     name[48];
@@ -222,7 +224,7 @@ static haul_status read_settings(const reading *r, const haul_optimizer *o, int 
     return read_values(r, name, HAUL_F64, out->value_count, out->values);
 }
 
-/* Of settings an old file has the learning rate. */
+/* An old file has no setting except the learning rate. */
 static haul_status read_old_settings(const reading *r, const haul_optimizer *o, state *out)
 {
     uint64_t  bits = 0;
@@ -230,7 +232,8 @@ static haul_status read_old_settings(const reading *r, const haul_optimizer *o, 
     const int each = haul__optimizer_setting_count(o->kind);
     if (o->group_count != 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "optimizer",
-                          "%s was written with an optimizer of one group, this one has %d", r->path, o->group_count);
+                          "%s was written with an optimizer of one group, but this one has %d", r->path,
+                          o->group_count);
     if (read_number(r, OWN_KEYS "lr_bits", false, &bits) || values_make(out, each))
         return haul_error_status();
     memcpy(&lr, &bits, sizeof lr);
@@ -285,7 +288,7 @@ static haul_status read_all(const reading *r, states *out)
     return status;
 }
 
-/* ---- what was before ---- */
+/* ---- saving the present state ---- */
 
 static haul_status copy_tensors(haul__tensor_list *out, void *owner,
                                 int (*tensors_of)(void *owner, haul_named_tensor *out, int capacity))
@@ -327,7 +330,7 @@ static haul_status copy_all(const haul__checkpoint_parts *p, states *out)
     return status;
 }
 
-/* ---- giving ---- */
+/* ---- setting ---- */
 
 static haul_status give_all(const haul__checkpoint_parts *p, const states *s)
 {
@@ -347,7 +350,7 @@ static haul_status give_all(const haul__checkpoint_parts *p, const states *s)
     return status;
 }
 
-/* Objects go first, then the weights, all or none. If one fails, the objects get their old state back. */
+/* Objects first, then the weights, all or none. If one fails, the objects get their old state back. */
 static haul_status replace_all(const reading *r, haul__weights *weights, const haul__weights_rules *rules)
 {
     states      fresh = {0}, old = {0};

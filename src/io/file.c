@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "core/object.h"
 
-/* Linux moves at most 2 GiB in a call; smaller pieces keep signals responsive. */
+/* Linux transfers at most 2 GiB in a call; smaller pieces keep the process responsive to signals. */
 #define PIECE ((size_t)1 << 28)
 
 static haul_status fail_shorter(const haul__file *file)
@@ -29,7 +29,7 @@ static haul_status fail_errno(const char *operation, const char *what, const cha
     return haul__fail(HAUL_IO, operation, "path", "cannot %s %s: %s", what, path, strerror(error));
 }
 
-/* Stand in for a failing system call where a test asks for one. */
+/* Fails in place of a system call if a test asks for it. */
 static bool injected(void)
 {
     if (!haul__fault_point(HAUL__FAULT_FILE))
@@ -45,7 +45,7 @@ haul_status haul__file_open(haul__file *file, const char *path, const char *oper
     *file = (haul__file){.fd = -1, .path = path, .operation = operation};
     if (!path)
         return haul__fail_null(operation, "path");
-    /* O_NONBLOCK: opening a pipe must not wait for its writer; it means nothing for regular files. */
+    /* O_NONBLOCK: opening a pipe must not wait for its writer; it has no effect on regular files. */
     int fd = injected() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_errno(operation, "open", path, errno);
@@ -96,7 +96,7 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
     if (status != HAUL_OK)
         return status;
     if (file.size > limit) {
-        status = haul__fail(HAUL_FORMAT, operation, "path", "%s has %llu bytes; at most %llu are read", path,
+        status = haul__fail(HAUL_FORMAT, operation, "path", "%s has %llu bytes; Haul reads at most %llu", path,
                             (unsigned long long)file.size, (unsigned long long)limit);
         goto out;
     }
@@ -186,7 +186,7 @@ struct haul__writer {
     uint64_t    size; /* bytes written */
     char       *path, *temporary, *folder;
     const char *operation;
-    bool        created; /* the temporary file is ours to remove */
+    bool        created; /* this writer must remove the temporary file */
 };
 
 static void writer_free(haul__writer *w)
@@ -194,14 +194,14 @@ static void writer_free(haul__writer *w)
     if (w->created)
         unlink(w->temporary);
     if (w->fd >= 0)
-        close(w->fd); /* and give up the lock, after the name is gone */
+        close(w->fd); /* also gives up the lock; the name is gone by then */
     haul__free(w->path);
     haul__free(w->temporary);
     haul__free(w->folder);
     haul__free(w);
 }
 
-/* Where the bytes go in the end: links are followed, and what is no file is left alone. */
+/* The final target: links are followed, and anything that is not a file is left alone. */
 static haul_status resolve(haul__writer *w, const char *path)
 {
     struct stat info;
@@ -225,7 +225,7 @@ static haul_status resolve(haul__writer *w, const char *path)
     return w->temporary && w->folder ? HAUL_OK : haul__fail_memory(w->operation, strlen(path));
 }
 
-/* True if the open file is the one its name leads to: another writer may have renamed or removed it meanwhile. */
+/* Does the name still refer to the open file? Another writer may have renamed or removed it. */
 static bool is_named(int fd, const char *name)
 {
     struct stat a, b;
@@ -240,10 +240,12 @@ static haul_status open_temporary(haul__writer *w)
             return fail_errno(w->operation, "create", w->temporary, errno);
         struct stat info;
         if (fstat(w->fd, &info) != 0 || !S_ISREG(info.st_mode))
-            return haul__fail(HAUL_IO, w->operation, "path", "%s is in the way: it is not a file", w->temporary);
-        /* File systems without locks are fine; only a lock held by somebody else is not. */
+            return haul__fail(HAUL_IO, w->operation, "path",
+                              "the temporary file %s cannot be written: something that is not a file has its name",
+                              w->temporary);
+        /* File systems without locks are accepted; only another holder of the lock is an error. */
         if (flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            return haul__fail(HAUL_IO, w->operation, "path", "%s is being written by somebody else", w->path);
+            return haul__fail(HAUL_IO, w->operation, "path", "another program is writing %s", w->path);
         if (is_named(w->fd, w->temporary))
             break;
         close(w->fd);
@@ -274,7 +276,7 @@ haul__writer *haul__writer_open(const char *path, const char *operation)
     return w;
 }
 
-/* How much of a piece the limit on file sizes leaves room for. */
+/* How much of a piece fits within the limit on file sizes. */
 static size_t room_for(const haul__writer *w, size_t piece)
 {
     struct rlimit limit;
@@ -284,7 +286,7 @@ static size_t room_for(const haul__writer *w, size_t piece)
     return left < piece ? (size_t)left : piece;
 }
 
-/* write(), without the signal that a file beyond the limit would raise. */
+/* write(), without the signal for a file that exceeds the limit. */
 static ssize_t put_piece(haul__writer *w, const char *data, size_t piece)
 {
     if (injected())
@@ -324,7 +326,7 @@ haul_status haul__writer_commit(haul__writer *w)
         status = fail_errno(w->operation, "replace", w->path, errno);
     else {
         w->created = false;
-        /* The new file is complete; this makes its name last through a loss of power. Some file systems cannot. */
+        /* The new file is complete; this makes its name survive a loss of power. Some file systems cannot. */
         fsync(folder);
     }
     if (folder >= 0)

@@ -1,4 +1,4 @@
-/* Which tensor of a file belongs to which tensor of a module. */
+/* Decides which tensor of a file belongs to which tensor of a module. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static const char *describe(const char *dtype, const haul_shape *shape, char *bu
     return buffer;
 }
 
-/* Floating dtypes become each other, integers those that hold all their values. */
+/* A floating dtype converts to any other; an integer dtype to those that hold all its values. */
 static bool is_convertible(haul_dtype from, haul_dtype to)
 {
     if (haul_dtype_is_float(from) && haul_dtype_is_float(to))
@@ -40,7 +40,7 @@ static const char *hint_about_dtype(const haul__weights_rules *rules, haul_dtype
     return "; set .convert = true to convert it";
 }
 
-/* Do shape and dtype of a tensor in the file suit the module's? */
+/* Do shape and dtype of a tensor in the file match the module's? */
 static haul_status check_pair(const haul__weight *w, const haul__weights_rules *rules)
 {
     char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[160];
@@ -56,7 +56,7 @@ static haul_status check_pair(const haul__weight *w, const haul__weights_rules *
                       fits ? hint_about_dtype(rules, e->dtype, dtype) : "");
 }
 
-/* The name that a tensor of the module has in the file, in fresh memory. */
+/* The name of a tensor of the module in the file, in fresh memory. */
 static char *name_in_file(const char *name, const haul__weights_rules *rules)
 {
     return haul__format("%s%s", rules->prefix, name + strlen(rules->add_prefix));
@@ -64,7 +64,7 @@ static char *name_in_file(const char *name, const haul__weights_rules *rules)
 
 /* ---- all tensors of the module ---- */
 
-/* A tensor under two names is there if the file has one of them. */
+/* A tensor with two names is present if the file has one of them. */
 bool haul__weights_is_missing(const haul__weights *w, int i)
 {
     for (int k = 0; k < w->count && !w->items[i].entry; k++)
@@ -118,7 +118,7 @@ static haul_status fail_unexpected(const haul__weights *w, const haul__weights_r
                       rules->has_options ? "; .partial = true leaves out what is not needed" : "");
 }
 
-/* Loading nothing at all is a mistake in the names, also with .partial. */
+/* Loading nothing at all means that the names are wrong, even with .partial. */
 static haul_status fail_nothing(const haul__weights *w, const haul__safetensors_header *header,
                                 const haul__weights_rules *rules)
 {
@@ -163,7 +163,7 @@ static haul_status check_prefix(const haul__safetensors_header *header, const ha
                       haul__quoted(header->count ? header->entries[0].name : "", first));
 }
 
-/* Keep the tensors of the module whose names begin with add_prefix. */
+/* Keeps the tensors of the module whose names begin with add_prefix. */
 static haul_status select_tensors(haul__weights *w, const haul_named_tensor *all, int count,
                                   const haul__weights_rules *rules)
 {

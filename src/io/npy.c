@@ -1,4 +1,4 @@
-/* NumPy's .npy format (NEP 1): "\x93NUMPY", a version, the length of a Python dictionary written as text, that
+/* NumPy's .npy format (NEP 1): "\x93NUMPY", a version, the length of a Python dictionary written as text, the
  * dictionary with exactly the keys descr, fortran_order and shape, and the elements. */
 #include "io/npy.h"
 
@@ -19,7 +19,7 @@
 #define LOAD "haul_load_npy"
 #define SAVE "haul_save_npy"
 
-/* NumPy's letters and sizes. dtypes that are not here have no counterpart. */
+/* NumPy's letters and sizes. Other dtypes have no counterpart. */
 static const struct {
     const char *code;
     haul_dtype  dtype;
@@ -47,7 +47,7 @@ static void skip_space(cursor *c)
         c->at++;
 }
 
-/* Skip white space and take `character` if it is next. */
+/* Skips white space and takes `character` if it comes next. */
 static bool take(cursor *c, char character)
 {
     skip_space(c);
@@ -89,7 +89,7 @@ static haul_status take_descr(cursor *c, haul__npy *out)
     char text[32];
     skip_space(c);
     if (c->at < c->end && *c->at == '[')
-        return haul__fail(HAUL_DTYPE, LOAD, "path", "%s holds records with fields; only plain numbers are read",
+        return haul__fail(HAUL_DTYPE, LOAD, "path", "%s holds records with fields; Haul reads plain numbers only",
                           c->path);
     if (!take_text(c, text, sizeof text))
         return malformed(c, "descr is not a text");
@@ -218,8 +218,9 @@ haul_status haul__npy_parse(const uint8_t *data, size_t size, uint64_t file_size
     if (size < 12)
         return malformed(&c, "it is too short for a header");
     if (data[6] < 1 || data[6] > 3 || data[7] != 0)
-        return haul__fail(HAUL_FORMAT, LOAD, "path", "%s has version %d.%d of the npy format; known are 1.0, 2.0, 3.0",
-                          path, data[6], data[7]);
+        return haul__fail(HAUL_FORMAT, LOAD, "path",
+                          "%s has version %d.%d of the npy format; Haul reads versions 1.0, 2.0 and 3.0", path, data[6],
+                          data[7]);
     size_t   start = data[6] == 1 ? 10 : 12;
     uint32_t length = (uint32_t)data[8] | (uint32_t)data[9] << 8;
     if (start == 12)
@@ -247,7 +248,7 @@ static void swap_bytes(uint8_t *data, int64_t count, size_t width)
         }
 }
 
-/* out, row-major, from elements with the first index fastest: walk through out and follow in. */
+/* Writes out, row-major, from elements whose first index is fastest: walks through out and follows in. */
 static void reorder(const haul__npy *head, const uint8_t *in, uint8_t *out, size_t width)
 {
     int     ndim = head->shape.ndim;
@@ -316,7 +317,7 @@ out:
 
 /* ---- writing ---- */
 
-/* The head, padded so that the elements begin at a multiple of 64. */
+/* The header, padded so that the elements begin at a multiple of 64. */
 static size_t write_head(const haul_tensor *t, char *out, size_t size)
 {
     const char *code = NULL;

@@ -1,8 +1,6 @@
 /* The header of a safetensors file (https://github.com/huggingface/safetensors): eight bytes with the length of a JSON
  * object, that object, and the data. The object gives every tensor a dtype, a shape and the range of its bytes, and may
  * have texts under __metadata__. The ranges must cover the data exactly, without holes and overlaps. */
-#include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +8,16 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "io/json.h"
 #include "io/safetensors.h"
 
 #define OPEN "haul_open_safetensors"
 
-/* An honest header has about four values in 50 bytes; cJSON needs some 100 bytes for one. */
+/* A valid header has about four values in 50 bytes; each takes about 100 bytes of memory. */
 #define MAX_VALUES 8000000
-#define MAX_DEPTH  3 /* the object, a tensor, its shape */
+#define MAX_DEPTH  3 /* the levels: the object, a tensor, its shape */
 
-/* The format's names for dtypes and their sizes; HAUL_DTYPE_NONE for those that no tensor can have. */
+/* The format's names for dtypes and their sizes; HAUL_DTYPE_NONE for those that tensors cannot have. */
 static const struct {
     const char *name;
     haul_dtype  dtype;
@@ -57,7 +56,7 @@ const char *haul__safetensors_dtype_name(haul_dtype dtype)
     return NULL;
 }
 
-/* The row of a dtype; DTYPES if the name is not known. */
+/* The row of a dtype; DTYPES if the name is unknown. */
 static size_t find_dtype(const char *name)
 {
     size_t i = 0;
@@ -73,7 +72,7 @@ static haul_status malformed(const char *path, const char *what)
     return haul__fail(HAUL_FORMAT, OPEN, "path", "%s is not a valid safetensors file: %s", path, what);
 }
 
-/* About one tensor of the file. */
+/* An error about one tensor of the file. */
 static haul_status unsound(const char *path, const char *name, const char *what)
 {
     char quoted[HAUL__QUOTED_SIZE];
@@ -94,8 +93,8 @@ haul_status haul__safetensors_length(const uint8_t first[8], uint64_t file_size,
     return HAUL_OK;
 }
 
-/* The number at `text` must consist of digits, without a leading 0; *length is how many. cJSON would also read 2.0, 2e0
- * and 02, which other readers take for something else or refuse. */
+/* The number at `text` must consist of digits, without a leading 0; *length becomes its length. Readers interpret 2.0,
+ * 2e0 and 02 differently, or refuse them. */
 static haul_status check_number(const uint8_t *text, size_t size, const char *path, size_t *length)
 {
     size_t digits = 0, end = 0;
@@ -116,8 +115,7 @@ static haul_status check_number(const uint8_t *text, size_t size, const char *pa
         path, shown, (const char *)text);
 }
 
-/* What cJSON would let pass: depth and number of values are bounded here, and texts with a 0 in them, which it would
- * cut short, are refused. */
+/* Checks that have a message of their own, and limits on depth and on the number of values. */
 static haul_status check_text(const uint8_t *json, size_t size, const char *path)
 {
     int    depth = 0;
@@ -157,43 +155,41 @@ static haul_status check_text(const uint8_t *json, size_t size, const char *path
 
 /* ---- one tensor ---- */
 
-/* cJSON keeps numbers as doubles, which are exact below 2^53. */
-static bool as_size(const cJSON *item, uint64_t *out)
+/* Other readers keep numbers as doubles, which are exact below 2^53. */
+static bool as_size(const haul__json *item, uint64_t *out)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble >= 9007199254740992.0)
-        return false;
-    *out = (uint64_t)item->valuedouble;
-    return (double)*out == item->valuedouble;
+    *out = item->number;
+    return item->kind == HAUL__JSON_NUMBER && item->number < UINT64_C(9007199254740992);
 }
 
-/* Letters, digits and underscores: what can be shown as it is. */
+/* Letters, digits and underscores: safe to show unchanged. */
 static bool is_dtype_name(const char *name)
 {
     size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
     return length > 0 && length < 32 && !name[length];
 }
 
-/* A dtype that is not known makes no file unsound: its tensor cannot be read, and everything else can. */
-static haul_status read_dtype(const cJSON *item, const char *path, haul__safetensors_entry *out)
+/* An unknown dtype does not make the file invalid: that tensor cannot be read, but everything else can. */
+static haul_status read_dtype(const haul__json *item, const char *path, haul__safetensors_entry *out)
 {
-    if (!cJSON_IsString(item))
+    if (item->kind != HAUL__JSON_STRING)
         return unsound(path, out->name, "has a dtype that is not a string");
-    if (!is_dtype_name(item->valuestring))
+    if (!is_dtype_name(item->string))
         return unsound(path, out->name, "has a dtype that is not a name of up to 31 letters, digits and underscores");
-    size_t row = find_dtype(item->valuestring);
+    size_t row = find_dtype(item->string);
     out->dtype = row < DTYPES ? dtypes[row].dtype : HAUL_DTYPE_NONE;
     out->bits = row < DTYPES ? dtypes[row].bits : 0;
-    out->dtype_name = haul__strdup(item->valuestring);
-    return out->dtype_name ? HAUL_OK : haul__fail_memory(OPEN, strlen(item->valuestring));
+    out->dtype_name = haul__strdup(item->string);
+    return out->dtype_name ? HAUL_OK : haul__fail_memory(OPEN, strlen(item->string));
 }
 
-static haul_status read_shape(const cJSON *item, const char *path, haul__safetensors_entry *out)
+static haul_status read_shape(const haul__json *item, const char *path, haul__safetensors_entry *out)
 {
     uint64_t dim;
-    if (!cJSON_IsArray(item))
+    if (item->kind != HAUL__JSON_ARRAY)
         return unsound(path, out->name, "has a shape that is not an array");
     out->shape.ndim = 0;
-    for (const cJSON *i = item->child; i; i = i->next) {
+    for (const haul__json *i = item->child; i; i = i->next) {
         if (!as_size(i, &dim))
             return unsound(path, out->name, "has a dimension that is not a whole number from 0 to 2^53");
         if (out->shape.ndim == HAUL_MAX_DIMS)
@@ -203,9 +199,9 @@ static haul_status read_shape(const cJSON *item, const char *path, haul__safeten
     return HAUL_OK;
 }
 
-static haul_status read_offsets(const cJSON *item, const char *path, haul__safetensors_entry *out)
+static haul_status read_offsets(const haul__json *item, const char *path, haul__safetensors_entry *out)
 {
-    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2 || !as_size(item->child, &out->begin) ||
+    if (item->kind != HAUL__JSON_ARRAY || item->count != 2 || !as_size(item->child, &out->begin) ||
         !as_size(item->child->next, &out->end))
         return unsound(path, out->name, "has data_offsets that are not two whole numbers from 0 to 2^53");
     return HAUL_OK;
@@ -213,7 +209,7 @@ static haul_status read_offsets(const cJSON *item, const char *path, haul__safet
 
 static const struct {
     const char *name;
-    haul_status (*read)(const cJSON *item, const char *path, haul__safetensors_entry *out);
+    haul_status (*read)(const haul__json *item, const char *path, haul__safetensors_entry *out);
 } fields[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
 #define FIELDS (sizeof fields / sizeof *fields)
 
@@ -227,7 +223,7 @@ static haul_status check_range(const char *path, uint64_t data_size, const haul_
     for (int d = 0; d < e->shape.ndim; d++)
         if (!haul__mul_size(count, e->shape.dims[d], &count))
             return unsound(path, e->name, "has a shape with more elements than can be counted");
-    if (!e->bits) /* of a dtype that is not known */
+    if (!e->bits) /* of an unknown dtype */
         return HAUL_OK;
     if (!haul__mul_size(count, e->bits, &bits))
         return unsound(path, e->name, "has a shape with more elements than can be counted");
@@ -236,16 +232,17 @@ static haul_status check_range(const char *path, uint64_t data_size, const haul_
     return HAUL_OK;
 }
 
-static haul_status read_entry(const cJSON *item, const char *path, uint64_t data_size, haul__safetensors_entry *out)
+static haul_status read_entry(const haul__json *item, const char *path, uint64_t data_size,
+                              haul__safetensors_entry *out)
 {
     unsigned seen = 0;
-    if (!(out->name = haul__strdup(item->string)))
-        return haul__fail_memory(OPEN, strlen(item->string));
-    if (!cJSON_IsObject(item))
+    if (!(out->name = haul__strdup(item->name)))
+        return haul__fail_memory(OPEN, strlen(item->name));
+    if (item->kind != HAUL__JSON_OBJECT)
         return unsound(path, out->name, "is not an object");
-    for (const cJSON *i = item->child; i; i = i->next) {
+    for (const haul__json *i = item->child; i; i = i->next) {
         size_t f = 0;
-        while (f < FIELDS && strcmp(fields[f].name, i->string) != 0)
+        while (f < FIELDS && strcmp(fields[f].name, i->name) != 0)
             f++;
         if (f == FIELDS)
             return unsound(path, out->name, "has a key that is not dtype, shape or data_offsets");
@@ -302,7 +299,7 @@ static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data
     return end == data_size ? HAUL_OK : malformed(path, "there are bytes after its last tensor");
 }
 
-/* Names first: a tensor that occurs twice also overlaps itself. */
+/* Names first, because a duplicated tensor also overlaps itself. */
 static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
     size_t count = (size_t)h->count;
@@ -318,23 +315,23 @@ static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size
     return status;
 }
 
-static haul_status read_metadata(const cJSON *object, const char *path, haul__safetensors_header *h)
+static haul_status read_metadata(const haul__json *object, const char *path, haul__safetensors_header *h)
 {
     if (h->metadata)
         return malformed(path, "__metadata__ occurs twice");
-    if (!cJSON_IsObject(object))
+    if (object->kind != HAUL__JSON_OBJECT)
         return malformed(path, "__metadata__ is not an object");
-    size_t count = (size_t)cJSON_GetArraySize(object);
+    size_t count = object->count;
     if (!(h->metadata = haul__calloc(count + 1, sizeof *h->metadata)))
         return haul__fail_memory(OPEN, count * sizeof *h->metadata);
-    for (const cJSON *i = object->child; i; i = i->next) {
-        if (!cJSON_IsString(i))
+    for (const haul__json *i = object->child; i; i = i->next) {
+        if (i->kind != HAUL__JSON_STRING)
             return malformed(path, "__metadata__ has a value that is not a string");
         haul_text_pair *pair = &h->metadata[h->metadata_count++];
-        pair->key = haul__strdup(i->string);
-        pair->value = haul__strdup(i->valuestring);
+        pair->key = haul__strdup(i->name);
+        pair->value = haul__strdup(i->string);
         if (!pair->key || !pair->value)
-            return haul__fail_memory(OPEN, strlen(i->string) + strlen(i->valuestring));
+            return haul__fail_memory(OPEN, strlen(i->name) + strlen(i->string));
     }
     qsort(h->metadata, count, sizeof *h->metadata, compare_keys);
     for (size_t i = 1; i < count; i++)
@@ -343,16 +340,17 @@ static haul_status read_metadata(const cJSON *object, const char *path, haul__sa
     return HAUL_OK;
 }
 
-static haul_status read_object(const cJSON *object, uint64_t data_size, const char *path, haul__safetensors_header *h)
+static haul_status read_object(const haul__json *object, uint64_t data_size, const char *path,
+                               haul__safetensors_header *h)
 {
     haul_status status = HAUL_OK;
-    size_t      capacity = (size_t)cJSON_GetArraySize(object) + 1; /* never 0 */
+    size_t      capacity = object->count + 1; /* never 0 */
     h->entries = haul__calloc(capacity, sizeof *h->entries);
     h->by_name = haul__calloc(capacity, sizeof *h->by_name);
     if (!h->entries || !h->by_name)
         return haul__fail_memory(OPEN, capacity * sizeof *h->entries);
-    for (const cJSON *i = object->child; i && status == HAUL_OK; i = i->next)
-        status = strcmp(i->string, HAUL__SAFETENSORS_METADATA) == 0
+    for (const haul__json *i = object->child; i && status == HAUL_OK; i = i->next)
+        status = strcmp(i->name, HAUL__SAFETENSORS_METADATA) == 0
                      ? read_metadata(i, path, h)
                      : read_entry(i, path, data_size, &h->entries[h->count++]);
     return status == HAUL_OK ? check_entries(h, data_size, path) : status;
@@ -365,19 +363,17 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
     haul_status status = check_text(json, size, path);
     if (status != HAUL_OK)
         return status;
-    const char *end = NULL;
-    errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
-    cJSON *object = cJSON_ParseWithLengthOpts((const char *)json, size, &end, false);
-    if (!object && errno == ENOMEM)
-        status = haul__fail_memory(OPEN, size);
-    else if (!cJSON_IsObject(object))
+    haul__json *object = NULL;
+    size_t      end = 0;
+    status = haul__json_read(OPEN, json, size, MAX_DEPTH, &object, &end);
+    if (status == HAUL_OK && !object)
         status = malformed(path, "its header is not JSON");
-    for (; status == HAUL_OK && end < (const char *)json + size; end++)
-        if (!strchr(" \t\r\n", *end))
+    for (; status == HAUL_OK && end < size; end++)
+        if (!strchr(" \t\r\n", json[end]))
             status = malformed(path, "its header has text after the JSON object");
     if (status == HAUL_OK)
         status = read_object(object, data_size, path, out);
-    cJSON_Delete(object);
+    haul__json_free(object);
     if (status != HAUL_OK)
         haul__safetensors_free(out);
     return status;

@@ -1,4 +1,4 @@
-/* Opened safetensors files: their tensors are read when asked for, or used where a mapping of the file has them. */
+/* Open safetensors files: a tensor is read on request, or used in place if the file is mapped. */
 #include <haul/transfer.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ haul_status haul_safetensors_entry(const haul_safetensors *file, int index, haul
     return HAUL_OK;
 }
 
-/* May a tensor of the current device lie in the mapping? Truth values must be normalised first. */
+/* May a tensor on the current device use the mapping? Truth values must be normalised first. */
 static bool fits_in_place(const haul_safetensors *file, const haul__safetensors_entry *e)
 {
     if (!file->mapping || e->begin == e->end || e->dtype == HAUL_BOOL || haul__device_current(LOAD) != haul_cpu())
@@ -124,7 +124,7 @@ static bool fits_in_place(const haul_safetensors *file, const haul__safetensors_
     return (uintptr_t)haul__mapping_at(file->mapping, file->data + e->begin) % haul__dtype_size(e->dtype) == 0;
 }
 
-/* A tensor in the mapping, which it holds. */
+/* A tensor in the mapping, to which it holds a reference. */
 static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensors_entry *e)
 {
     if (haul__file_check_size(&file->file) != HAUL_OK) {

@@ -1,5 +1,5 @@
-/* Writing safetensors: the tensors in order of falling element size, so that each is aligned, behind a header padded
- * with spaces to a multiple of eight bytes. */
+/* Writes safetensors files: the tensors in order of falling element size, so that each is aligned, after a header
+ * padded with spaces to a multiple of eight bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 typedef struct text {
     char  *bytes;
     size_t size, capacity;
-    bool   failed; /* memory is exhausted; what follows is ignored */
+    bool   failed; /* memory is exhausted; later additions are ignored */
 } text;
 
 static void append(text *t, const char *bytes, size_t size)
@@ -118,14 +118,14 @@ static haul_status write_header(text *t, const haul_named_tensor *const *order, 
     return HAUL_OK;
 }
 
-/* ---- what may be written ---- */
+/* ---- checks ---- */
 
 static int compare_names(const void *a, const void *b)
 {
     return strcmp((*(const haul_named_tensor *const *)a)->name, (*(const haul_named_tensor *const *)b)->name);
 }
 
-/* Large elements first; the given order among equals (pointers into one array). */
+/* Large elements first; among equals the given order (pointers into one array). */
 static int compare_sizes(const void *a, const void *b)
 {
     const haul_named_tensor *x = *(const haul_named_tensor *const *)a, *y = *(const haul_named_tensor *const *)b;
@@ -141,7 +141,8 @@ static haul_status check_tensor(const haul_named_tensor *named)
     if (haul__check_optional(SAVE, "tensors", named->tensor))
         return haul_error_status();
     if (haul__is_none(named->tensor))
-        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "tensors", "%s is no tensor", haul__quoted(named->name, quoted));
+        return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "tensors", "%s is not a valid tensor",
+                          haul__quoted(named->name, quoted));
     if (strcmp(named->name, HAUL__SAFETENSORS_METADATA) == 0 ||
         !haul__is_utf8((const uint8_t *)named->name, strlen(named->name)))
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "tensors",
@@ -172,7 +173,7 @@ static haul_status check_metadata(const haul_text_pair *metadata, int count)
     return HAUL_OK;
 }
 
-/* `order` becomes the order of writing. */
+/* `order` becomes the order in which tensors are written. */
 static haul_status arrange(const haul_named_tensor *tensors, int count, const haul_named_tensor **order)
 {
     char quoted[HAUL__QUOTED_SIZE];

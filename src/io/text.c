@@ -1,14 +1,14 @@
-/* Checks of text that comes out of files. */
+/* Checks of text from files. */
 #include <string.h>
 
 #include "io/safetensors.h"
 
-/* Length of the UTF-8 sequence at `p` with `left` bytes to go, 0 if there is none (RFC 3629: no overlong forms, no
- * surrogates, nothing past U+10FFFF). */
+/* The length of the UTF-8 sequence at `p`, where `left` bytes of the text remain; 0 if it is invalid (RFC 3629: no
+ * overlong forms, no surrogates, nothing above U+10FFFF). */
 static size_t sequence(const uint8_t *p, size_t left)
 {
     static const struct {
-        uint8_t first, last, low, high, length; /* of the first byte; bounds of the second; bytes in all */
+        uint8_t first, last, low, high, length; /* of the first byte; bounds of the second; total length */
     } forms[] = {
         {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
         {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},

@@ -1,5 +1,5 @@
-/* A module's weights as a safetensors file, and back. Loading reads and compares everything before it changes anything,
- * and takes back what it has changed should a copy fail. */
+/* Saves a module's weights as a safetensors file, and loads them. Loading reads and compares everything before it
+ * changes anything, and undoes its changes if a copy fails. */
 #include "io/weights.h"
 
 #include <haul/autograd.h>
@@ -21,7 +21,7 @@
 
 /* ---- saving ---- */
 
-/* The metadata given, behind "format": "pt" unless it has a format of its own. */
+/* The user's metadata, after "format": "pt" unless it has a format of its own. */
 static haul_status save(const char *path, const haul_named_tensor *tensors, int count,
                         const haul_save_weights_options *o)
 {
@@ -62,7 +62,7 @@ haul_status haul_save_weights_with(const char *path, const haul_save_weights_opt
     return status;
 }
 
-/* ---- giving tensors their values ---- */
+/* ---- setting values ---- */
 
 haul_scope *haul__cpu_scope(void)
 {
@@ -76,13 +76,13 @@ haul_scope *haul__cpu_scope(void)
     return NULL;
 }
 
-/* What a tensor gets, and what it had. */
+/* A tensor's new contents, and its old ones. */
 typedef struct change {
     haul_tensor *tensor, *fresh;
     haul_tensor *old; /* NULL: it takes over the memory of fresh */
 } change;
 
-/* May the tensor lie where `fresh` does, in the mapped file? */
+/* May the tensor use the memory of `fresh`, in the mapped file? */
 static bool is_in_place(const haul_safetensors *file, const haul_tensor *t, const haul_tensor *fresh)
 {
     return haul__safetensors_in_place(file, fresh) && t->storage->device == haul_cpu() && t->contiguous &&
@@ -119,7 +119,7 @@ static haul_status write_tensor(haul_tensor *to, haul_tensor *from, const char *
     return status;
 }
 
-/* Copies first, since they may fail; taking over memory cannot. */
+/* Copies first, because they may fail; taking over memory cannot fail. */
 static haul_status apply(const change *changes, int count, const char *operation)
 {
     haul_status status = HAUL_OK;
@@ -160,7 +160,7 @@ haul_status haul__weights_load(haul__weights *w, haul_safetensors *file, const h
 
 /* ---- the report ---- */
 
-/* The names of a report, which belong to a scope. */
+/* The names in a report, which a scope owns. */
 typedef struct names {
     haul__object object;
     char       **texts;
@@ -178,7 +178,7 @@ static void destroy_names(void *object)
 
 static const haul__class names_class = {.name = "list of names", .destroy = destroy_names};
 
-/* Made in the caller's scope, before anything is changed. */
+/* Made in the caller's scope, before anything changes. */
 static names *names_new(void)
 {
     names *n = haul__calloc(1, sizeof *n);
@@ -199,7 +199,7 @@ static haul_status add_name(names *n, const char *text)
     return HAUL_OK;
 }
 
-/* Those missing, then those unexpected. */
+/* The missing names, then the unexpected ones. */
 static haul_status fill_names(names *n, const haul__weights *w)
 {
     haul_status status = HAUL_OK;

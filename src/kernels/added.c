@@ -1,5 +1,5 @@
-/* Kernels that the program adds while it runs: ids from HAUL__KERNEL_COUNT on, whose text was a macro's argument
- * (haul/kernel.h) and has been compiled for the CPU already. */
+/* Kernels that the program adds at run time: ids from HAUL__KERNEL_COUNT on. Their text was a macro's argument
+ * (haul/kernel.h) and is already compiled for the CPU. */
 #include <ctype.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ char *haul__kernel_text_added(int id)
 
 /* ---- the text ---- */
 
-/* "KERNEL2(swish, haul_kernel_params, T, y, const T, x)": what the preludes make an entry of. */
+/* "KERNEL2(swish, haul_kernel_params, T, y, const T, x)": the form that the preludes turn into an entry point. */
 static char *head_of(const haul_kernel *kernel)
 {
     char *text = haul__format("KERNEL%d(%s, haul_kernel_params", kernel->buffer_count, kernel->name);
@@ -65,7 +65,7 @@ static char *begin_of(const haul_kernel *kernel)
     return text;
 }
 
-/* A file's name as it can stand in a #line directive. */
+/* A file name in the form of a #line directive. */
 static char *quotable(const char *file)
 {
     char *name = haul__strdup(file);
@@ -100,7 +100,7 @@ static void forget(added *a)
     haul__free(a);
 }
 
-/* Units are told apart by name, kernels of a program may share one. */
+/* The unit's name contains the id: names tell units apart, but several kernels of a program may have one name. */
 static added *make(const haul_kernel *kernel, int id)
 {
     added *a = haul__calloc(1, sizeof *a);
@@ -137,7 +137,7 @@ haul_status haul__kernel_add(const haul_kernel *kernel, const char *operation, i
     } while (!atomic_compare_exchange_weak(&count, &at, at + 1));
     added *a = make(kernel, HAUL__KERNEL_COUNT + at);
     if (!a) {
-        int next = at + 1; /* the place is free again, unless another thread has taken the next one */
+        int next = at + 1; /* the slot is free again, unless another thread has taken the next one */
         atomic_compare_exchange_strong(&count, &next, at);
         return haul__fail_memory(operation, sizeof *a);
     }

@@ -2,9 +2,8 @@
  *
  * T: how elements are stored; A: what is computed in; ACC: what sums are kept in; LIT(x): a literal of type A;
  * LOAD / STORE: between T and A; IS_FLOAT; IS_HALF: T holds the bits of an f16 or bf16, so that only LOAD and STORE may
- * give it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD. The functions are
- * our own for f32, written without library calls, so that they are vectorised by compilers and give the same bits on
- * every device; f64 uses the device's library. */
+ * give it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD; M_FMA(a, b, c):
+ * a b + c, rounded once. f64 uses the functions of the device's library. */
 // clang-format off
 
 /* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
@@ -119,124 +118,284 @@ FUNC A M_SIGN(A x) { return x != x ? x : (A)(x > 0) - (A)(x < 0); }
 #define M_RINT(x)          M1(rint)(x)
 #define M_EXPM1(x)         M1(expm1)(x)
 #define M_LOG1P(x)         M1(log1p)(x)
-#define M_SIN(x)           M1(sin)(x)
-#define M_COS(x)           M1(cos)(x)
 #define M_POW(x, y)        M1(pow)(x, y)
+#define M_FMA(x, y, z)     M1(fma)(x, y, z)
 
 #if A_IS_F32
-/* exp by Cody and Waite's reduction and a polynomial of degree 6 (coefficients of Cephes' expf). */
+/* The functions below have no branches and no calls, so that compilers vectorise them. Fused multiply-adds are written
+ * out: they round once on every device, so the bits are the same. tools/fit prints the coefficients;
+ * tests/test_functions.c holds the errors. */
+
+/* x = k ln 2 + r with a whole k and |r| <= ln 2 / 2. k is in the low bits of z, whose other bits EXP_POWER shifts out. */
+#define EXP_SPLIT(x, z, r)                                                                                             \
+    const A z = M_FMA(x, 1.44269504f, 12582912.0f);                                                                    \
+    A r = M_FMA(z - 12582912.0f, -0.693145752f, x);                                                                    \
+    r = M_FMA(z - 12582912.0f, -1.42860677e-6f, r);
+/* exp(r). */
+FUNC A EXP_NEAR(A r)
+{
+    A y = 1.39418757e-3f;
+    y = M_FMA(y, r, 8.36867932e-3f);
+    y = M_FMA(y, r, 4.16663885e-2f);
+    y = M_FMA(y, r, 0.166665211f);
+    y = M_FMA(y, r, 0.5f);
+    y = M_FMA(y, r, 1.0f);
+    return M_FMA(y, r, 1.0f);
+}
+/* The one whose bits are the lesser integer: the smaller of two numbers >= 0, the larger of two numbers <= 0. Unlike a
+ * comparison of floats it is one instruction. NaN becomes c. */
+#define LESSER_BITS(x, c) BITS_F32(M_MIN_OF(F32_BITS(x), F32_BITS(c)))
+/* y 2^(k + more), where it is a normal number, and 2^k, where k is in the bits of z. */
+#define EXP_TIMES(y, k, more) BITS_F32(F32_BITS(y) + (((k) + (more)) << 23))
+#define EXP_POWER(k)          BITS_F32(((k) << 23) + 0x3f800000u)
+/* e^x. Two factors, so that results may be subnormal or infinite. */
 FUNC A M_EXP(A x)
 {
-    A   t = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    A   k = (t * 1.44269504f + 12582912.0f) - 12582912.0f; /* nearest integer */
-    A   r = (t - k * 0.693359375f) + k * 2.12194440e-4f;
-    A   q = 1.9875691500e-4f;
-    q = q * r + 1.3981999507e-3f;
-    q = q * r + 8.3334519073e-3f;
-    q = q * r + 4.1665795894e-2f;
-    q = q * r + 1.6666665459e-1f;
-    q = q * r + 5.0000001201e-1f;
-    A   y = (q * r * r + r) + 1.0f;
-    I32 n = (I32)k, h = n / 2; /* two steps: results may be subnormal */
-    y = y * BITS_F32((U32)(h + 127) << 23) * BITS_F32((U32)(n - h + 127) << 23);
-    return x != x ? x : y;
+    const A low = x < -104.0f ? -104.0f : x, t = low > 89.0f ? 89.0f : low;
+    EXP_SPLIT(t, z, r)
+    const U32 k = F32_BITS(z), first = k >> 1;
+    return EXP_NEAR(r) * EXP_POWER(first) * EXP_POWER(k - first);
 }
-/* log by Cephes' logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)). */
+/* The same where the result is a normal number. */
+#define EXP_IS_FAR(x) (!(ABS_OF(x) < 87.0f))
+FUNC A EXP_OF_NEAR(A x)
+{
+    EXP_SPLIT(x, z, r)
+    return EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u);
+}
+/* e^x for x <= 0, and anything for x > 0 and for NaN. */
+FUNC A EXP_BELOW(A x)
+{
+    const A t = LESSER_BITS(x, -104.0f);
+    EXP_SPLIT(t, z, r)
+    return EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u) * 5.42101086e-20f; /* 2^-64 */
+}
+/* log(1 + f) for f in [-1/3, 1/3]. */
+FUNC A LOG_NEAR(A f)
+{
+    A y = -0.131917715f;
+    y = M_FMA(y, f, 0.139617473f);
+    y = M_FMA(y, f, -0.121150821f);
+    y = M_FMA(y, f, 0.140110761f);
+    y = M_FMA(y, f, -0.166854709f);
+    y = M_FMA(y, f, 0.200100332f);
+    y = M_FMA(y, f, -0.249996886f);
+    y = M_FMA(y, f, 0.333332241f);
+    y = M_FMA(y, f, -0.5f);
+    return M_FMA(y, f * f, f);
+}
+/* log(s) + more ln 2 for a normal s > 0; s = 2^e (1 + f) with 1 + f in [2/3, 4/3). ln 2 is the sum of two numbers. */
+FUNC A LOG_OF_NORMAL(A s, A more)
+{
+    const U32 bits = F32_BITS(s), top = bits - 0x3f2aaaabu;
+    const A   e = (A)((I32)top >> 23) + more;
+    const A   f = BITS_F32(bits - (top & 0xff800000u)) - 1.0f;
+    return M_FMA(e, 0.693147182f, M_FMA(e, -1.90465421e-9f, LOG_NEAR(f)));
+}
+#define LOG_IS_FAR(x) (F32_BITS(x) - 0x00800000u >= 0x7f000000u) /* not a finite normal number > 0 */
 FUNC A M_LOG(A x)
 {
-    I32 small = x < 1.17549435e-38f;
-    A   s = small ? x * 8388608.0f : x;
-    U32 bits = F32_BITS(s);
-    I32 e = (I32)(bits >> 23) - 126 - (small ? 23 : 0);
-    A   m = BITS_F32((bits & 0x007fffffu) | 0x3f000000u);
-    I32 low = m < 0.707106781f;
-    e = low ? e - 1 : e;
-    m = low ? (m + m) - 1.0f : m - 1.0f;
-    A   z = m * m, y = 7.0376836292e-2f;
-    y = y * m - 1.1514610310e-1f;
-    y = y * m + 1.1676998740e-1f;
-    y = y * m - 1.2420140846e-1f;
-    y = y * m + 1.4249322787e-1f;
-    y = y * m - 1.6668057665e-1f;
-    y = y * m + 2.0000714765e-1f;
-    y = y * m - 2.4999993993e-1f;
-    y = y * m + 3.3333331174e-1f;
-    y = y * m * z;
-    A f = (A)e;
-    y = y + f * -2.12194440e-4f;
-    y = y - 0.5f * z;
-    y = (m + y) + f * 0.693359375f;
-    y = x == 0.0f ? BITS_F32(0xff800000u) : y;
-    y = x < 0.0f ? BITS_F32(0x7fc00000u) : y;
-    return x != x || x == BITS_F32(0x7f800000u) ? x : y;
+    const A small = x < 1.17549435e-38f ? 8388608.0f : 1.0f; /* 2^23 */
+    A       y = LOG_OF_NORMAL(x * small, x < 1.17549435e-38f ? -23.0f : 0.0f);
+    y = x > 0.0f ? y : x == 0.0f ? BITS_F32(0xff800000u) : BITS_F32(0x7fc00000u);
+    return x < BITS_F32(0x7f800000u) ? y : x;
 }
-/* tanh of |x|: an odd polynomial near 0 (Cephes' tanhf), 1 - 2 / (exp(2x) + 1) elsewhere. The sign is that of x, of -0
- * too. */
+/* log(1 + e) for e in [0, 1]. */
+FUNC A LOG1P_UNIT(A e)
+{
+    const A y = LOG_NEAR(e > 0.333333343f ? M_FMA(e, 0.5f, -0.5f) : e);
+    return e > 0.333333343f ? y + 0.693147182f : y;
+}
+#define ABS_OF(x)     BITS_F32(F32_BITS(x) & 0x7fffffffu)
+#define SIGNED(y, x)  BITS_F32(F32_BITS(y) | (F32_BITS(x) & 0x80000000u)) /* y, which is positive, with the sign of x */
+/* A polynomial near 0, 1 - 2 / (exp(2 |x|) + 1) elsewhere. */
 FUNC A M_TANH(A x)
 {
-    U32 sign = F32_BITS(x) & 0x80000000u;
-    A   a = BITS_F32(F32_BITS(x) ^ sign), z = a * a;
-    A   q = -5.70498872745e-3f;
-    q = q * z + 2.06390887954e-2f;
-    q = q * z - 5.37397155531e-2f;
-    q = q * z + 1.33314422036e-1f;
-    q = q * z - 3.33332819422e-1f;
-    q = q * z * a + a;
-    A e = M_EXP(a > 10.0f ? 20.0f : a + a);
-    A r = 1.0f - 2.0f / (e + 1.0f);
-    r = BITS_F32(F32_BITS(a < 0.625f ? q : r) ^ sign);
-    return x != x ? x : r;
+    const A a = ABS_OF(x), s = x * x, t = 2.0f * LESSER_BITS(a, 9.1f);
+    A       y = -5.89669636e-3f;
+    y = M_FMA(y, s, 2.07979325e-2f);
+    y = M_FMA(y, s, -5.37846275e-2f);
+    y = M_FMA(y, s, 0.133319363f);
+    y = M_FMA(y, s, -0.333332986f);
+    y = M_FMA(y * s, x, x);
+    EXP_SPLIT(t, z, r)
+    const A far = 1.0f - 2.0f / (EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u) + 1.0f);
+    return SIGNED(x != x || a < 0.6f ? y : far, x);
 }
-/* erf: W. J. Cody, "Rational Chebyshev approximation for the error function", 1969, in the two ranges that f32 needs;
- * relative error below 4e-7. */
+/* A polynomial near 0, 1 - exp(p(|x|)) elsewhere. */
 FUNC A M_ERF(A x)
 {
-    A a = x < 0.0f ? -x : x, z = x * x;
-    A small = x * (3.209377589138469e3f + z * (3.774852376853020e2f + z * (1.138641541510502e2f + z * (3.161123743870566e0f + z * 1.857777061846032e-1f)))) /
-              (2.844236833439171e3f + z * (1.282616526077372e3f + z * (2.440246379344442e2f + z * (2.360129095234412e1f + z))));
-    A c = a > 4.0f ? 4.0f : a;
-    A num = 1.23033935479799725e3f + c * (2.05107837782607147e3f + c * (1.71204761263407058e3f + c * (8.81952221241769090e2f + c * (2.98635138197400131e2f + c * (6.61191906371416295e1f + c * (8.88314979438837594e0f + c * (5.64188496988670089e-1f + c * 2.15311535474403846e-8f)))))));
-    A den = 1.23033935480374942e3f + c * (3.43936767414372164e3f + c * (4.36261909014324716e3f + c * (3.29079923573345963e3f + c * (1.62138957456669019e3f + c * (5.37181101862009858e2f + c * (1.17693950891312499e2f + c * (1.57449261107098347e1f + c)))))));
-    A large = 1.0f - M_EXP(-c * c) * (num / den);
-    large = x < 0.0f ? -large : large;
-    return x != x ? x : a < 0.46875f ? small : large;
+    const A a = ABS_OF(x), s = x * x, t = LESSER_BITS(a, 3.95f);
+    A       y = -5.99082152e-4f, w = -1.1521759e-5f;
+    y = M_FMA(y, s, 4.99381125e-3f);
+    y = M_FMA(y, s, -2.67675929e-2f);
+    y = M_FMA(y, s, 0.112818629f);
+    y = M_FMA(y, s, -0.376125008f);
+    y = M_FMA(y, s, 0.128379151f);
+    y = M_FMA(y, x, x);
+    w = M_FMA(w, t, 3.25649336e-4f);
+    w = M_FMA(w, t, -3.65375821e-3f);
+    w = M_FMA(w, t, 2.37853508e-2f);
+    w = M_FMA(w, t, -0.106263168f);
+    w = M_FMA(w, t, -0.635135889f);
+    w = M_FMA(w, t, -0.12865217f);
+    w = M_FMA(w, t, -t);
+    EXP_SPLIT(w, z, r)
+    const A far = 1.0f - EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u);
+    return x != x ? x : a < 0.9277f ? y : SIGNED(far, x);
 }
+FUNC A M_SIGMOID(A x)
+{
+    const A e = EXP_BELOW(BITS_F32(F32_BITS(x) | 0x80000000u)), y = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+    return x != x ? x : y;
+}
+/* x sigmoid(x), without the digits that a subnormal sigmoid lacks. */
+FUNC A M_SILU(A x)
+{
+    const A t = LESSER_BITS(BITS_F32(F32_BITS(x) | 0x80000000u), -120.0f);
+    EXP_SPLIT(t, z, r)
+    const A large = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u); /* 2^64 e^t */
+    const A y = (x < 0.0f ? x * large : x) / M_FMA(large, 5.42101086e-20f, 1.0f);
+    return x < -120.0f ? x * 0.0f : x < 0.0f ? y * 5.42101086e-20f : y;
+}
+/* 2^64 Phi(-t) for t >= 0, Phi the normal distribution, and exp(-t^2 / 2). Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) with
+ * u = (t - 2) / (t + 2), so the relative error is small for large t, too. The square's rounding is made up for. */
+FUNC A PHI_BELOW(A t, PRIVATE A *density)
+{
+    const A c = LESSER_BITS(t, 14.3f), d = 1.0f / (c + 2.0f), u = M_FMA(d, -4.0f, 1.0f), s = c * c, h = -0.5f * s;
+    A       q = -7.02015604e-5f;
+    q = M_FMA(q, u, 4.33066671e-5f);
+    q = M_FMA(q, u, 7.19409436e-4f);
+    q = M_FMA(q, u, 8.65332899e-4f);
+    q = M_FMA(q, u, -1.890652e-3f);
+    q = M_FMA(q, u, -6.74138777e-3f);
+    q = M_FMA(q, u, -4.82784933e-4f);
+    q = M_FMA(q, u, 3.67193632e-2f);
+    q = M_FMA(q, u, 2.87984125e-2f);
+    q = M_FMA(q, u, -0.331404418f);
+    q = M_FMA(q, u, 0.672407985f);
+    EXP_SPLIT(h, z, r)
+    r = M_FMA(M_FMA(c, c, -s), -0.5f, r);
+    const A e = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u);
+    *density = e * 5.42101086e-20f;
+    return e * (q * d);
+}
+/* x Phi(x) and its derivative Phi(x) + x phi(x) (Hendrycks, Gimpel 2016). */
+#define GELU_IS_FAR(x) (!(ABS_OF(x) <= 14.3f))
+FUNC A GELU_OF_NEAR(A x)
+{
+    A       density;
+    const A y = x * PHI_BELOW(ABS_OF(x), &density) * 5.42101086e-20f;
+    return x > 0.0f ? x - y : y;
+}
+FUNC A M_GELU(A x) { return x > 14.3f ? x : x < -14.3f ? -0.0f : GELU_OF_NEAR(x); }
+FUNC A M_GELU_BACKWARD(A g, A x)
+{
+    A       density;
+    const A below = PHI_BELOW(ABS_OF(x), &density) * 5.42101086e-20f;
+    const A y = M_FMA(x * density, 0.398942280f, x < 0.0f ? below : 1.0f - below);
+    return g * (x > 14.3f ? 1.0f : x < -14.3f ? 0.0f : y);
+}
+/* sin and cos: x = k pi / 2 + r, k in the low bits of z, by three parts of pi / 2. */
+FUNC A TRIG_NEAR(A r, U32 k) /* sin(r + k pi / 2) */
+{
+    const A s = r * r;
+    A       odd = -1.9518609e-4f, even = 2.44306684e-5f;
+    odd = M_FMA(odd, s, 8.33219104e-3f);
+    odd = M_FMA(odd, s, -0.166666552f);
+    odd = M_FMA(odd, r * s, r);
+    even = M_FMA(even, s, -1.38873013e-3f);
+    even = M_FMA(even, s, 4.16666456e-2f);
+    even = M_FMA(even, s, -0.5f);
+    even = M_FMA(even, s, 1.0f);
+    return BITS_F32(F32_BITS(k & 1u ? even : odd) ^ (k & 2u) << 30);
+}
+FUNC A TRIG_OF_NEAR(A x, U32 add)
+{
+    const A z = M_FMA(x, 0.636619747f, 12582912.0f), k = z - 12582912.0f;
+    A       r = M_FMA(k, -1.57079637f, x);
+    r = M_FMA(k, 4.37113883e-8f, r);
+    r = M_FMA(k, 1.71512451e-15f, r);
+    return TRIG_NEAR(r, F32_BITS(z) + add);
+}
+/* Is |x| too large for that, or x not finite? Then 2 x / pi is computed in integers (Payne, Hanek 1983): the product of the
+ * 24 bits of x and the bits of 2 / pi that matter. */
+#define TRIG_IS_FAR(x) (!(ABS_OF(x) < 1e5f))
+CONSTANT U32 two_over_pi[8] = {0u,          0x28be60dbu, 0x9391054au, 0x7f09d5f4u,
+                               0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau};
+FUNC A TRIG_OF_FAR(A x, U32 add)
+{
+    const U32 bits = F32_BITS(x), exponent = bits >> 23 & 0xffu;
+    if (exponent == 0xffu) return BITS_F32(0x7fc00000u);
+    const U32 m = bits << 8 | 0x80000000u, word = (exponent - 126u) >> 5, shift = (exponent - 126u) & 31u;
+    const U64 first = (U64)two_over_pi[word] << 32 | two_over_pi[word + 1];
+    const U64 second = (U64)two_over_pi[word + 2] << 32 | two_over_pi[word + 3];
+    const U64 high = shift ? first << shift | second >> (64 - shift) : first;
+    const U32 low = (U32)((shift ? second << shift : second) >> 32);
+    const U64 product = ((U64)(m * (U32)(high >> 32)) << 32) + (U64)m * (U32)high + ((U64)m * low >> 32);
+    U32       k = (U32)(product >> 62);
+    I64       rest = (I64)(product & 0x3fffffffffffffffu);
+    if (rest >> 61) {
+        rest -= (I64)0x4000000000000000;
+        k++;
+    }
+    const A r = (A)rest * 3.40612158e-19f; /* pi / 2 2^-62 */
+    return bits >> 31 ? TRIG_NEAR(-r, add - k) : TRIG_NEAR(r, add + k);
+}
+#define SIN_OF_NEAR(x) ((x) == 0.0f ? (x) : TRIG_OF_NEAR(x, 0u)) /* -0 stays */
+#define COS_OF_NEAR(x) TRIG_OF_NEAR(x, 1u)
+FUNC A M_SIN(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 0u) : SIN_OF_NEAR(x); }
+FUNC A M_COS(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 1u) : COS_OF_NEAR(x); }
 #else
-#define M_EXP(x)  M1(exp)(x)
-#define M_LOG(x)  M1(log)(x)
-#define M_TANH(x) M1(tanh)(x)
-#define M_ERF(x)  M1(erf)(x)
-#endif
-
+#define M_EXP(x)               M1(exp)(x)
+#define M_LOG(x)               M1(log)(x)
+#define M_TANH(x)              M1(tanh)(x)
+#define M_ERF(x)               M1(erf)(x)
+#define EXP_IS_FAR             NEVER
+#define LOG_IS_FAR             NEVER
+#define GELU_IS_FAR            NEVER
+#define TRIG_IS_FAR            NEVER
+#define EXP_OF_NEAR(x)         M_EXP(x)
+#define LOG_OF_NORMAL(x, more) M_LOG(x)
+#define GELU_OF_NEAR(x)        M_GELU(x)
+#define SIN_OF_NEAR(x)         M_SIN(x)
+#define COS_OF_NEAR(x)         M_COS(x)
+FUNC A M_SIN(A x) { return M1(sin)(x); }
+FUNC A M_COS(A x) { return M1(cos)(x); }
+FUNC A LOG1P_UNIT(A x) { return M1(log1p)(x); }
 FUNC A M_SIGMOID(A x)
 {
     A e = M_EXP(x < 0 ? x : -x); /* at most 1: nothing overflows */
     A d = LIT(1.0) / (LIT(1.0) + e);
     return x != x ? x : x < 0 ? e * d : d;
 }
+FUNC A M_SILU(A x) { return x * M_SIGMOID(x); }
+/* x Phi(x) and its derivative Phi(x) + x phi(x), Phi the normal distribution (Hendrycks, Gimpel 2016). erfc keeps the
+ * digits of large negative x. */
+FUNC A M_GELU(A x) { return LIT(0.5) * x * M1(erfc)(x * LIT(-0.70710678118654752)); }
+FUNC A M_GELU_BACKWARD(A g, A x)
+{
+    A cdf = LIT(0.5) * M1(erfc)(x * LIT(-0.70710678118654752));
+    A pdf = M_EXP(LIT(-0.5) * x * x) * LIT(0.39894228040143268);
+    return g * (cdf + x * pdf);
+}
+#endif
+
 FUNC A M_SOFTPLUS(A x)
 {
     A a = M_ABS(x);
-    return (x > 0 ? x : x != x ? x : LIT(0.0)) + M1(log1p)(M_EXP(-a));
+    return (x > 0 ? x : x != x ? x : LIT(0.0)) + LOG1P_UNIT(M_EXP(-a));
 }
 FUNC A M_SILU_BACKWARD(A g, A x)
 {
     A s = M_SIGMOID(x);
     return g * (s * (LIT(1.0) + x * (LIT(1.0) - s)));
 }
-/* x Phi(x) and its derivative Phi(x) + x phi(x), Phi the normal distribution (Hendrycks, Gimpel 2016). */
-FUNC A M_GELU(A x) { return LIT(0.5) * x * (LIT(1.0) + M_ERF(x * LIT(0.70710678118654752))); }
-FUNC A M_GELU_BACKWARD(A g, A x)
-{
-    A cdf = LIT(0.5) * (LIT(1.0) + M_ERF(x * LIT(0.70710678118654752)));
-    A pdf = M_EXP(LIT(-0.5) * x * x) * LIT(0.39894228040143268);
-    return g * (cdf + x * pdf);
-}
 /* Binary cross-entropy of a logit and a target. Where the target is certain of what an infinite logit says it is 0. */
 FUNC A M_BCE(A x, A target)
 {
     const A a = M_ABS(x), missing = x > 0 ? LIT(1.0) - target : target;
-    return (missing == 0 ? LIT(0.0) : a * missing) + M1(log1p)(M_EXP(-a));
+    return (missing == 0 ? LIT(0.0) : a * missing) + LOG1P_UNIT(M_EXP(-a));
 }
 /* What is left of a in steps of b, exactly. Of f32, f64 holds what a quotient below 2^29 takes away, which is faster. */
 #if A_IS_F32 && CHUNKED && defined(HAS_F64)
@@ -340,36 +499,55 @@ FUNC I64 CHECKED_INDEX(GLOBAL U32 *fault, U32 check, I64 position, I64 value, I6
 }
 
 #if IS_FLOAT
-/* The largest element of a dense row, and the sum of exp(x - most) over it: the halves of a softmax. In kernels of the
- * lanes form. */
+/* The largest element of a dense row, its sum, and the sum of exp(x - most) over it. In kernels of the lanes form. Four
+ * elements of a lane are put together before the lane's own value, so that fewer steps wait for one another. Each loop
+ * has one step, as compilers do not vectorise several. */
+#define ROW_FOUR(STEP, TERM, v, j)                                                                                     \
+    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(TERM(LOAD(v, (j) + l)), TERM(LOAD(v, (j) + l + SUM_LANES)));          \
+    EACH_LANE(l, SUM_LANES) OF_LANE(b, l) = STEP(TERM(LOAD(v, (j) + l + 2 * SUM_LANES)), TERM(LOAD(v, (j) + l + 3 * SUM_LANES))); \
+    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
+    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(a, l));
+#define ROW_SELF(x) (x)
+#define ROW_EXP(x)  M_EXP((x) - most)
 FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
 {
     const I64 whole = n - n % SUM_LANES;
     const A first = LOAD(v, 0);
     LANE_VALUES(A, s);
+    LANE_VALUES(A, a);
+    LANE_VALUES(A, b);
     if (!LANES_ARE_THREADS && n <= SUM_LANES / 2) { /* the order does not matter */
         A most = first;
         for (I64 j = 1; j < n; j++) most = M_MAX(most, LOAD(v, j));
         return most;
     }
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = first;
-    for (I64 j = 0; j < whole; j += SUM_LANES)
+    I64 j = 0;
+    for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+        ROW_FOUR(M_MAX, ROW_SELF, v, j)
+    }
+    for (; j < whole; j += SUM_LANES)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, j + l));
     EACH_LANE(l, n - whole) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, whole + l));
     LANE_TREE(A, s, M_MAX)
     return OF_FIRST_LANE(s);
 }
-FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most)
-{
-    const I64 whole = n - n % SUM_LANES;
-    LANE_VALUES(A, s);
-    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
-    for (I64 j = 0; j < whole; j += SUM_LANES)
-        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += M_EXP(LOAD(v, j + l) - most);
-    EACH_LANE(l, n - whole) OF_LANE(s, l) += M_EXP(LOAD(v, whole + l) - most);
-    LANE_TREE(A, s, SUM_OF)
+#define ROW_ADD(v, n, TERM)                                                                                            \
+    const I64 whole = (n) - (n) % SUM_LANES;                                                                           \
+    LANE_VALUES(A, s);                                                                                                 \
+    LANE_VALUES(A, a);                                                                                                 \
+    LANE_VALUES(A, b);                                                                                                 \
+    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                                         \
+    I64 j = 0;                                                                                                         \
+    for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {                                                           \
+        ROW_FOUR(SUM_OF, TERM, v, j)                                                                                   \
+    }                                                                                                                  \
+    for (; j < whole; j += SUM_LANES) EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += TERM(LOAD(v, j + l));                   \
+    EACH_LANE(l, (n) - whole) OF_LANE(s, l) += TERM(LOAD(v, whole + l));                                               \
+    LANE_TREE(A, s, SUM_OF)                                                                                            \
     return OF_FIRST_LANE(s);
-}
+FUNC A ROW_SUM(GLOBAL const T *v, I64 n) { ROW_ADD(v, n, ROW_SELF) }
+FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most) { ROW_ADD(v, n, ROW_EXP) }
 #endif
 
 /* Philox 4x32-10 (Salmon et al. 2011): four words of random bits for each 64-bit counter, here of PHILOX_BLOCKS counters

@@ -2,8 +2,9 @@
  * front of what only compilers of kernels see. */
 // clang-format off
 
-/* Long sums are kept as SUM_LANES partial sums, element j in lane j % SUM_LANES, which are then added as a tree:
- * processors keep them in vector registers, and the order is the same on every device. */
+/* Long sums are kept as SUM_LANES partial sums, element j in lane j % SUM_LANES, which are then added as a tree. Four
+ * elements of a lane are added up before they go to its sum. Processors keep lanes in vector registers, and the order is
+ * the same on every device. */
 #define SUM_LANES 32
 
 /* The record in which kernels note an index out of range, in words of 32 bits: which check it failed (0: nothing is

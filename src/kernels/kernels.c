@@ -1,4 +1,4 @@
-/* What each kernel id stands for, made from the list of kernels. */
+/* What each kernel id stands for, generated from the list of kernels. */
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -25,6 +25,6 @@ char *haul__kernel_unit_text(int id)
 {
     if (id >= HAUL__KERNEL_COUNT)
         return haul__kernel_text_added(id);
-    /* Kernels of several operands use the loop of pointwise rows, so every unit gets it. */
+    /* Kernels with several operands use the loop of pointwise rows, so every unit includes it. */
     return haul__format("%s\n%s", haul__kernel_header("pointwise"), haul__kernel_header(haul__kernel_infos[id].unit));
 }

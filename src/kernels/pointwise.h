@@ -18,7 +18,8 @@ typedef struct pointwise_params {
     I32 narrow;     /* positions fit in 31 bits, and factors and shifts are set */
     I32 shifts[8];  /* n / dims[d] is (high word of n * factors[d] + n) >> shifts[d] */
     U32 factors[8]; /* Granlund, Montgomery 1994 */
-    I32 reserved;
+    /* For processors: */
+    I32 nontemporal; /* the result is dense and goes past the caches */
 } pointwise_params;
 
 /* Elements of a size in 16 bytes, at most 8: what an item on GPUs may have. */
@@ -94,8 +95,10 @@ INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *a
 #define PACK_STORE(S, to, name) (*(GLOBAL pack_##S *)(to) = name)
 #endif
 
-/* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1. */
-TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA)
+/* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1.
+ * NEAR is the same for an X for which IS_FAR does not hold. It vectorises, and is used where no element of a run is far. */
+#define NEVER(x)      0
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)
 KERNEL2(NAME, pointwise_params, R, out, const S, in0)
 {
     const int last = p.ndim - 1;
@@ -104,22 +107,28 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
     (void)s0, (void)s1, (void)b;
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        I64 at[2];
-        const I64 row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
+        I64 at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const S *v = in0 + at[1];
-        if (t0 == 1 && t1 == 1)
+        U32 far = t0 != 1 || t1 != 1;
+        LINES_FOR(R, q, o, p.nontemporal)
+        row = IS_FAR(LIT(-1e9)) || p.nontemporal ? least(row, LINES_RUN) : row;
+        if (IS_FAR(LIT(-1e9)) && !far)
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) far |= IS_FAR(READ(v, j));
+        if (!far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const V X = READ(v, j);
-                PUT(o, j, FORMULA);
+                PUT(q, j, NEAR);
             }
         else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const V X = READ(v, j * t1);
-                PUT(o, j * t0, FORMULA);
+                PUT(q, j * t0, FORMULA);
             }
+        if (p.nontemporal) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
+    PUT_LINES_END(p.nontemporal);
 #else
     FOR_PACKS(i) {
         I64 at[2];
@@ -155,28 +164,31 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
     (void)s0, (void)s1;
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        I64 at[3];
-        const I64 row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
+        I64 at[3], row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
+        LINES_FOR(R, q, o, p.nontemporal)
+        row = p.nontemporal ? least(row, LINES_RUN) : row;
         if (t0 == 1 && t1 == 1 && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j), b = LOAD(v1, j);
-                PUT(o, j, FORMULA);
+                PUT(q, j, FORMULA);
             }
         else if (t0 == 1 && t1 == 1 && t2 == 0) {
             const A b = LOAD(v1, 0);
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j);
-                PUT(o, j, FORMULA);
+                PUT(q, j, FORMULA);
             }
         } else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
-                PUT(o, j * t0, FORMULA);
+                PUT(q, j * t0, FORMULA);
             }
+        if (p.nontemporal) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
+    PUT_LINES_END(p.nontemporal);
 #else
     FOR_PACKS(i) {
         I64 at[3];

@@ -1,10 +1,10 @@
-/* The kernel text of all operations, as the run-time compilers of the GPU backends read it.
+/* The kernel text of all operations, for the run-time compilers of the GPU backends.
  *
- * tools/embed.c collects it at build time. A C file with kernels gives the lines between the two marker lines "kernel
- * text begins" and "kernel text ends" (each a comment of its own, inside #if 0 where the host compiler must not see the
- * text). The headers of all kernels (constants.h, common.h, custom.h, pointwise.h, and each backend's prelude.h and
- * text/NAME.h) are taken whole. Rows of pointwise.def are texts too. Templates are expanded. Texts are C strings,
- * sorted by name, and carry #line directives, so that a compiler's message names our source. */
+ * tools/embed.c collects it at build time. A C file with kernels contributes the lines between the two marker lines
+ * "kernel text begins" and "kernel text ends" (each a comment of its own, inside #if 0 if the host compiler must not
+ * see the text). The headers of all kernels (constants.h, common.h, custom.h, pointwise.h, and each backend's prelude.h
+ * and text/NAME.h) are embedded whole. Rows of pointwise.def are texts, too. Templates are expanded. Texts are C
+ * strings, sorted by name, with #line directives, so that a compiler's message names the source file. */
 #ifndef HAUL_KERNELS_TEXT_H
 #define HAUL_KERNELS_TEXT_H
 
@@ -15,7 +15,7 @@ typedef struct haul__kernel_text {
     const char *text;
 } haul__kernel_text;
 
-extern const haul__kernel_text haul__kernel_texts[]; /* ends with a row of NULLs, not counted */
+extern const haul__kernel_text haul__kernel_texts[]; /* ends with a row of NULLs, which is not counted */
 extern const size_t            haul__kernel_text_count;
 
 #endif

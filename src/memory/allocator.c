@@ -1,39 +1,51 @@
 /* The caching allocator.
  *
- * Sizes are rounded up to classes (size_class.h), so that a free block is found at once. A freed block goes to its
- * class's list with its uses: whoever gets it next waits for them with its first command, which costs nothing on the
- * same stream. The newest free block is handed out first, as it may still be in the processor's caches. What is live
- * hangs in a ring, so that a report can say who made it. */
+ * Sizes are rounded up to classes (size_class.h), so that a free block is found at once. A freed block goes to the list
+ * of its class together with its uses. Its next owner waits for them with its first command, which costs nothing on the
+ * same stream. The most recently freed block is handed out first, because it may still be in the processor's caches.
+ * Live blocks are linked in a ring, so that a report can say who made them. */
 #include "memory/allocator.h"
 
-#include <haul/memory.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "core/spin.h"
+#include "core/fork.h"
 #include "events/events.h"
+#include "memory/allocator_state.h"
 #include "memory/block_events.h"
 #include "memory/budget.h"
 #include "memory/derived.h"
 #include "memory/dry_run.h"
 #include "memory/origins.h"
-#include "memory/size_class.h"
 
-/* Free blocks of a class whose uses are not over, in number and in bytes, beside which others are made. */
+/* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
+ * for one of them. */
 enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
-
-struct haul__allocator {
-    atomic_bool       lock;
-    haul_device      *device;
-    bool              pinned;           /* of host memory pinned for the device */
-    haul__block      *bins[HAUL__BINS]; /* free blocks, by `next` */
-    haul__block       live;             /* head of the ring */
-    haul_memory_stats stats;
-};
 
 /* ---- the allocator of a device ---- */
 
-/* Pinned memory is taken from the whole machine: not more than a quarter of it, unless the user says otherwise. */
+/* All allocators, which stay to the end of the process, and those whose locks a fork has taken: the list grows at its
+ * beginning. */
+static _Atomic(struct haul__allocator *) all;
+static struct haul__allocator           *at_fork;
+
+static void take_locks(void)
+{
+    struct haul__allocator *first = atomic_load(&all);
+    for (struct haul__allocator *a = first; a; a = a->next)
+        haul__spin_lock(&a->lock);
+    at_fork = first;
+}
+
+static void give_locks(void)
+{
+    for (struct haul__allocator *a = at_fork; a; a = a->next)
+        haul__spin_unlock(&a->lock);
+}
+
+HAUL__AT_FORK(HAUL__FORK_ALLOCATORS, .take = take_locks, .give = give_locks);
+
+/* Pinned memory is taken from the whole machine, so by default it is limited to a quarter of it. */
 static int64_t pinned_limit(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -55,12 +67,15 @@ static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
     a->live.next = a->live.prev = &a->live;
     if (!atomic_compare_exchange_strong(place, &other, a)) {
         haul__free(a);
-        a = other;
+        return other;
     }
+    a->next = atomic_load(&all);
+    while (!atomic_compare_exchange_weak(&all, &a->next, a))
+        ;
     return a;
 }
 
-static struct haul__allocator *allocator_of(haul_device *device, bool pinned)
+struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned)
 {
     struct haul__allocator *a =
         atomic_load_explicit(pinned ? &device->pinned : &device->allocator, memory_order_acquire);
@@ -86,7 +101,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- giving blocks back to the device ---- */
+/* ---- returning blocks to the device ---- */
 
 static void block_free(haul__block *block, const char *origin)
 {
@@ -102,8 +117,7 @@ static void block_free(haul__block *block, const char *origin)
     haul__free(block);
 }
 
-/* Take free blocks, largest first, until `wanted` bytes came together; they are chained by `next`. Locked. */
-static haul__block *take_cached(struct haul__allocator *a, int64_t wanted)
+haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted)
 {
     haul__block *taken = NULL;
     for (int bin = HAUL__BINS - 1; bin >= 0 && wanted > 0; bin--) {
@@ -118,7 +132,7 @@ static haul__block *take_cached(struct haul__allocator *a, int64_t wanted)
     return taken;
 }
 
-static void free_all(haul__block *blocks, const char *origin)
+void haul__blocks_free(haul__block *blocks, const char *origin)
 {
     while (blocks) {
         haul__block *next = blocks->next;
@@ -147,10 +161,11 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
                           "tensors, or raise the limit with haul_memory_set_limit",
                           device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
     haul__device_memory_left(device, left, sizeof left);
-    return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                      "out of memory on %s: asked for %s, which the device does not have beside %s in use%s%s%s; lower "
-                      "the batch size or free tensors",
-                      device->name, asked, used, who, left[0] ? "; " : "", left);
+    return haul__fail(
+        HAUL_OUT_OF_MEMORY, origin, NULL,
+        "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s; lower "
+        "the batch size or free tensors",
+        device->name, asked, used, who, left[0] ? "; " : "", left);
 }
 
 static haul_status fail_over(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
@@ -163,20 +178,21 @@ static haul_status fail_over(struct haul__allocator *a, const haul__budget *over
     return haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
 }
 
-/* ---- getting blocks ---- */
+/* ---- allocating blocks ---- */
 
-/* Room for `bytes` more under the limit, at the cost of cached blocks if they are needed. Counts them as reserved. */
+/* Counts `bytes` more as reserved; false if that would exceed the limit. For an allocation that is `needed` it frees
+ * cached blocks to stay under the limit. */
 static bool reserve(struct haul__allocator *a, int64_t bytes, bool needed, const char *origin)
 {
     haul__block *taken = NULL;
     haul__spin_lock(&a->lock);
     if (needed && a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
-        taken = take_cached(a, a->stats.reserved + bytes - a->stats.limit);
+        taken = haul__allocator_take(a, a->stats.reserved + bytes - a->stats.limit);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
     if (fits)
         a->stats.reserved += bytes;
     haul__spin_unlock(&a->lock);
-    free_all(taken, origin);
+    haul__blocks_free(taken, origin);
     return fits;
 }
 
@@ -194,7 +210,8 @@ static haul_status ask(struct haul__allocator *a, haul__block *block, const char
     return haul__device_alloc(a->device, block->bytes, &block->buffer, origin);
 }
 
-/* Memory from the device itself; when it is full, once more after the cache was given back, if it is needed. */
+/* Allocates from the device. If it is full, empties the cache and tries once more, for an allocation that is
+ * `needed`. */
 static haul_status obtain(struct haul__allocator *a, haul__block *block, bool needed, const char *origin)
 {
     haul__error_record before;
@@ -203,12 +220,12 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, bool ne
     haul__block *cached = NULL;
     if (needed && status == HAUL_OUT_OF_MEMORY) {
         haul__spin_lock(&a->lock);
-        cached = take_cached(a, INT64_MAX);
+        cached = haul__allocator_take(a, INT64_MAX);
         haul__spin_unlock(&a->lock);
     }
     if (!cached)
         return status;
-    free_all(cached, origin);
+    haul__blocks_free(cached, origin);
     haul__error_restore(&before);
     return ask(a, block, origin);
 }
@@ -244,7 +261,7 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
     return block;
 }
 
-static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
+static inline void go_live(struct haul__allocator *a, haul__block *block, bool cached)
 {
     haul_memory_stats *stats = &a->stats;
     ring_insert(a, block);
@@ -252,11 +269,12 @@ static void go_live(struct haul__allocator *a, haul__block *block, bool cached)
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
     stats->allocations++;
     stats->live_blocks++;
-    stats->peak_reserved = larger(stats->peak_reserved, stats->reserved);
-    if (cached)
+    if (cached) {
         stats->cache_hits++;
-    else
+    } else {
         stats->device_allocations++;
+        stats->peak_reserved = larger(stats->peak_reserved, stats->reserved);
+    }
 }
 
 static bool is_idle(haul__uses *uses)
@@ -264,27 +282,33 @@ static bool is_idle(haul__uses *uses)
     return !atomic_load_explicit(&uses->any, memory_order_acquire) || haul__uses_reached(uses);
 }
 
-/* A free block of the class; NULL: another must be made. The newest, where a device's stream will wait for its last
- * uses. Where the host would wait, the newest whose uses are over; while there are but few that are still in use none
- * of them is taken. Locked. */
-static haul__block *take_free(struct haul__allocator *a, int bin)
+/* The place of the first idle block, or of the one after `most` busy ones. */
+static haul__block **find_idle(haul__block **place, size_t most)
+{
+    for (size_t busy = 0; *place && busy < most && !is_idle(&(*place)->uses); busy++)
+        place = &(*place)->next;
+    return place;
+}
+
+/* A free block of the class; NULL if a new one must be made. If a device stream will wait for its last uses, the most
+ * recently freed one. If the host would have to wait, the most recent one whose uses are over; while only a few are in
+ * flight, none of those is taken. The caller holds the lock. */
+static inline haul__block *take_free(struct haul__allocator *a, int bin)
 {
     haul__block **place = &a->bins[bin];
-    bool          host = a->pinned || haul__device_is_host(a->device);
-    if (host && *place && !is_idle(&(*place)->uses)) {
-        size_t most = MOST_BUSY_BYTES / haul__bin_bytes(bin), busy = 0;
-        if (most > MOST_BUSY)
-            most = MOST_BUSY;
-        for (; *place && busy < most && !is_idle(&(*place)->uses); busy++)
-            place = &(*place)->next;
+    haul__block  *block = *place;
+    if (block && __builtin_expect(atomic_load_explicit(&block->uses.any, memory_order_acquire), 0) &&
+        (a->pinned || haul__device_is_host(a->device))) {
+        size_t most = MOST_BUSY_BYTES / haul__bin_bytes(bin);
+        place = find_idle(place, most < MOST_BUSY ? most : MOST_BUSY);
+        block = *place;
     }
-    haul__block *block = *place;
     if (block)
         *place = block->next;
     return block;
 }
 
-/* Where there is no memory beside them derived copies make room. */
+/* Derived copies are freed if there is no memory for this block. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     haul__error_record before;
@@ -296,7 +320,7 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     return block_new(a, bin, bytes, needed, origin);
 }
 
-/* Count a block for the limits of the thread's scopes. */
+/* Counts a block against the limits of the thread's scopes. */
 static bool charge(struct haul__allocator *a, haul__budget *budget, int bin, size_t bytes, bool needed,
                    const char *origin)
 {
@@ -343,25 +367,37 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     return block;
 }
 
+/* The caller holds the lock. */
+static inline void put(struct haul__allocator *a, haul__block *block)
+{
+    ring_remove(block);
+    block->next = a->bins[block->bin];
+    a->bins[block->bin] = block;
+    a->stats.allocated -= (int64_t)block->bytes;
+    a->stats.live_blocks--;
+}
+
 static void block_put(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
     haul__budget           *budget = block->budget;
-    const int64_t           bytes = (int64_t)block->bytes; /* the block is another's as soon as it is free */
+    const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
     haul__spin_lock(&a->lock);
-    ring_remove(block);
-    block->next = a->bins[block->bin];
-    a->bins[block->bin] = block;
-    a->stats.allocated -= bytes;
-    a->stats.live_blocks--;
+    put(a, block);
     haul__spin_unlock(&a->lock);
     if (__builtin_expect(budget != NULL, 0))
         haul__budget_discharge(budget, a->device, bytes, false);
 }
 
+/* Does nothing need to be told of blocks, neither a subscriber nor a dry run? */
+static inline bool is_unwatched(void)
+{
+    return !(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) | haul__thread()->words[HAUL__DRY_RUN]);
+}
+
 /* ---- storages ---- */
 
-static void storage_release(haul__storage *storage)
+__attribute__((noinline)) static void release_slowly(haul__storage *storage)
 {
     if (haul__is_dry())
         haul__dry_run_returned(storage);
@@ -370,8 +406,31 @@ static void storage_release(haul__storage *storage)
     block_put(storage->block);
 }
 
-/* A storage of the device in a block of the allocator, which may be another's. What is not needed costs no cached
- * blocks and no message. */
+static void storage_release(haul__storage *storage)
+{
+    haul__block            *block = storage->block;
+    struct haul__allocator *a = block->owner;
+    if (!is_unwatched() || block->budget || !haul__spin_try(&a->lock)) {
+        release_slowly(storage);
+        return;
+    }
+    put(a, block);
+    haul__spin_unlock(&a->lock);
+}
+
+/* The first storage in a block. Later ones are on the same device. */
+static void storage_begin(haul__block *block, haul_device *device)
+{
+    haul__storage *storage = &block->own;
+    haul__storage_embed(storage, device);
+    storage->block = block;
+    storage->buffer = block->buffer;
+    storage->uses = &block->uses;
+    storage->release = storage_release;
+}
+
+/* A storage on the device in a block of the allocator, which may be another device's. For an allocation that is not
+ * `needed` it frees no cached blocks and writes no message about the memory in use. */
 static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, bool needed,
                                  const char *origin)
 {
@@ -379,12 +438,11 @@ static haul__storage *storage_in(struct haul__allocator *a, haul_device *device,
     if (!block)
         return NULL;
     haul__storage *storage = &block->own;
-    haul__storage_embed(storage, device);
+    if (storage->block)
+        haul__storage_revive(storage);
+    else
+        storage_begin(block, device);
     storage->bytes = bytes;
-    storage->block = block;
-    storage->buffer = block->buffer;
-    storage->uses = &block->uses;
-    storage->release = storage_release;
     block->storage = 0;
     block->quiet = haul__event_quiet();
     if (haul__watched(HAUL_EVENT_MEMORY_ALLOCATED))
@@ -392,7 +450,7 @@ static haul__storage *storage_in(struct haul__allocator *a, haul_device *device,
     return storage;
 }
 
-haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
+__attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device, size_t bytes, const char *origin)
 {
     if (haul__is_dry() && bytes > 0)
         return haul__planned_alloc(device, bytes, false, origin);
@@ -402,7 +460,32 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
             storage->bytes = bytes;
         return storage;
     }
-    return storage_in(allocator_of(device, false), device, bytes, true, origin);
+    return storage_in(haul__allocator_of(device, false), device, bytes, true, origin);
+}
+
+/* Most blocks are taken from the cache, by a thread without limits and subscribers: the short case of storage_in. */
+haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    int                     bin = bytes ? haul__bin_of(bytes, false) : -1;
+    if (!a || bin < 0 || !is_unwatched() || haul__budget_now() || haul__fault_planned(HAUL__FAULT_DEVICE) ||
+        !haul__spin_try(&a->lock))
+        return alloc_slowly(device, bytes, origin);
+    haul__block *block = a->bins[bin];
+    if (!block || atomic_load_explicit(&block->uses.any, memory_order_acquire)) {
+        haul__spin_unlock(&a->lock);
+        return alloc_slowly(device, bytes, origin);
+    }
+    a->bins[bin] = block->next;
+    block->origin = origin ? origin : "?";
+    block->budget = NULL;
+    go_live(a, block, true);
+    haul__spin_unlock(&a->lock);
+    haul__storage_revive(&block->own);
+    block->own.bytes = bytes;
+    block->storage = 0;
+    block->quiet = false;
+    return &block->own;
 }
 
 haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin)
@@ -420,8 +503,9 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
     if (bytes == 0 || !haul__device_computes(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, "scratch")
-                                            : storage_in(allocator_of(device, false), device, bytes, false, "scratch");
+    haul__storage *storage = haul__is_dry()
+                                 ? haul__planned_alloc(device, bytes, false, "scratch")
+                                 : storage_in(haul__allocator_of(device, false), device, bytes, false, "scratch");
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -433,8 +517,9 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
     if (bytes == 0 || !haul__device_pins(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)
-                                            : storage_in(allocator_of(device, true), haul_cpu(), bytes, true, origin);
+    haul__storage *storage = haul__is_dry()
+                                 ? haul__planned_alloc(device, bytes, true, origin)
+                                 : storage_in(haul__allocator_of(device, true), haul_cpu(), bytes, true, origin);
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -466,115 +551,4 @@ int64_t haul__device_allocated(haul_device *device, bool pinned)
 haul_device *haul__block_device(const haul__block *block)
 {
     return block->owner->device;
-}
-
-/* ---- what users see ---- */
-
-static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)
-{
-    /* The allocator belongs to the device's state, not to what `const` promises about it. */
-    return haul__device_check(device, operation, "device") ? NULL : allocator_of((haul_device *)device, pinned);
-}
-
-static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, const char *operation)
-{
-    if (!a)
-        return haul_error_status();
-    if (!out)
-        return haul__fail_null(operation, "out");
-    haul__spin_lock(&a->lock);
-    *out = a->stats;
-    haul__spin_unlock(&a->lock);
-    out->derived_bytes = a->pinned ? 0 : haul__derived_bytes(a->device);
-    return HAUL_OK;
-}
-
-haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out)
-{
-    return get_stats(checked(device, false, "haul_memory_stats_get"), out, "haul_memory_stats_get");
-}
-
-haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out)
-{
-    return get_stats(checked(device, true, "haul_pinned_stats_get"), out, "haul_pinned_stats_get");
-}
-
-haul_status haul_memory_reset_peak(haul_device *device)
-{
-    for (int pinned = 0; pinned < 2; pinned++) {
-        struct haul__allocator *a = checked(device, pinned, "haul_memory_reset_peak");
-        if (!a)
-            return haul_error_status();
-        haul__spin_lock(&a->lock);
-        a->stats.peak_allocated = a->stats.allocated;
-        a->stats.peak_reserved = a->stats.reserved;
-        haul__spin_unlock(&a->lock);
-    }
-    return HAUL_OK;
-}
-
-static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const char *operation)
-{
-    if (!a)
-        return haul_error_status();
-    if (bytes < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes",
-                          "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
-    haul__spin_lock(&a->lock);
-    a->stats.limit = bytes;
-    haul__block *taken = bytes > 0 ? take_cached(a, a->stats.reserved - bytes) : NULL;
-    haul__spin_unlock(&a->lock);
-    free_all(taken, operation);
-    return HAUL_OK;
-}
-
-haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
-{
-    return set_limit(checked(device, false, "haul_memory_set_limit"), bytes, "haul_memory_set_limit");
-}
-
-haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)
-{
-    return set_limit(checked(device, true, "haul_pinned_set_limit"), bytes, "haul_pinned_set_limit");
-}
-
-haul_status haul_memory_release_cached(haul_device *device)
-{
-    static const char operation[] = "haul_memory_release_cached";
-    if (haul__device_check(device, operation, "device"))
-        return haul_error_status();
-    haul__derived_give_back(device);
-    for (int pinned = 0; pinned < 2; pinned++) {
-        struct haul__allocator *a = checked(device, pinned, operation);
-        if (!a)
-            return haul_error_status();
-        haul__spin_lock(&a->lock);
-        haul__block *taken = take_cached(a, INT64_MAX);
-        haul__spin_unlock(&a->lock);
-        free_all(taken, operation);
-    }
-    return HAUL_OK;
-}
-
-bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before)
-{
-    if (status != HAUL_OUT_OF_MEMORY || haul_memory_release_cached(device))
-        return false;
-    haul__error_restore(before);
-    return true;
-}
-
-int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
-{
-    struct haul__allocator *a = checked(device, false, "haul_memory_by_origin");
-    if (!a)
-        return -1;
-    if (!out && capacity > 0) {
-        haul__fail_null("haul_memory_by_origin", "out");
-        return -1;
-    }
-    haul__spin_lock(&a->lock);
-    int count = haul__sum_origins(&a->live, NULL, out, capacity > 0 ? capacity : 0);
-    haul__spin_unlock(&a->lock);
-    return count;
 }

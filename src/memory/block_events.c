@@ -1,5 +1,5 @@
-/* Events of memory. Blocks and storages get their numbers with the first event that names them, so that nothing is
- * counted while nobody listens. */
+/* Events of memory. Blocks and storages get their numbers from the first event that names them, so nothing is counted
+ * without a subscriber. */
 #include "memory/block_events.h"
 
 #include "events/events.h"

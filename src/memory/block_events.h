@@ -1,4 +1,4 @@
-/* What the allocator tells of its blocks. */
+/* The events that the allocator emits for its blocks. */
 #ifndef HAUL_MEMORY_BLOCK_EVENTS_H
 #define HAUL_MEMORY_BLOCK_EVENTS_H
 
@@ -6,11 +6,11 @@
 
 #include "memory/allocator.h"
 
-/* The block was obtained from the device or returned to it, in a call that began at `start` (0: not known). */
+/* The block was allocated from the device or returned to it, by a call that began at `start` (0: unknown). */
 void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_device *device, const char *operation,
                       int64_t start);
 
-/* The storage was given its block, or gives it back. */
+/* The storage received its block, or returns it. */
 void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, const haul_device *device);
 
 #endif

@@ -1,4 +1,4 @@
-/* Budgets: chains of counters, one a scope and device. */
+/* Budgets: chains of counters, one for each scope and device. */
 #include "memory/budget.h"
 
 #include <haul/memory.h>
@@ -8,12 +8,13 @@
 #include "memory/origins.h"
 
 struct haul__budget {
-    haul__object      object;
-    haul__budget     *outer; /* kept; of the scope for another device, or of a scope outside */
-    const haul_scope *scope; /* over, maybe, when the budget is not the thread's any more */
+    haul__object  object;
+    haul__budget *outer;     /* the scope's budget for another device, or that of an enclosing scope; holds a
+                              * reference */
+    const haul_scope *scope; /* may be gone once the budget is no longer the thread's */
     haul_device      *device;
     bool              dry;         /* made in a dry run */
-    int64_t           limit, peak; /* of the scope's thread; a limit of 0: none */
+    int64_t           limit, peak; /* for the scope's thread only; a limit of 0 means no limit */
     atomic_llong      allocated;
 };
 
@@ -81,7 +82,7 @@ haul_status haul__budget_fail(const haul__budget *budget, size_t bytes, const ch
                       haul__size_text(budget->limit, limit, sizeof limit), who);
 }
 
-/* ---- what users see ---- */
+/* ---- public functions ---- */
 
 static haul__budget *find(const haul_scope *scope, const haul_device *device)
 {
@@ -126,7 +127,7 @@ haul_status haul_scope_set_memory_limit(haul_scope *scope, haul_device *device, 
     if (bytes < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes",
                           "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
-    if (b && (b->dry || !haul__is_dry())) /* a dry run leaves what was there before as it is */
+    if (b && (b->dry || !haul__is_dry())) /* a dry run does not change the scope's earlier budgets */
         b->limit = bytes;
     if (b)
         return HAUL_OK;

@@ -1,9 +1,9 @@
-/* Memory limits of scopes. A budget counts what its scope, and scopes inside it, allocate on a device.
+/* Memory limits of scopes. A budget counts what its scope, and the scopes inside it, allocate on a device.
  *
- * The thread's setting HAUL__BUDGET is the innermost budget, and each has the next one as `outer`. A block is counted
- * by all budgets of the thread that allocates it, and remembers the innermost: whoever frees it counts it down. So what
- * outlives its scope still counts for scopes outside. In a dry run, budgets that were made in it count planned
- * storages, and others count nothing. */
+ * The thread's setting HAUL__BUDGET is the innermost budget, and `outer` links it to the next. All of the allocating
+ * thread's budgets for its device count a block. The block remembers the innermost one. Whichever thread frees the
+ * block, it is then subtracted from all of them. So memory that outlives its scope still counts for enclosing scopes.
+ * In a dry run, budgets made in that run count planned storages, and other budgets count nothing. */
 #ifndef HAUL_MEMORY_BUDGET_H
 #define HAUL_MEMORY_BUDGET_H
 
@@ -12,23 +12,23 @@
 
 typedef struct haul__budget haul__budget;
 
-/* The innermost of the thread; NULL: none, as a rule. */
+/* The thread's innermost budget; usually NULL: none. */
 static inline haul__budget *haul__budget_now(void)
 {
     return haul__thread()->held[HAUL__BUDGET];
 }
 
-/* Count memory that the calling thread allocates, which holds a reference then. Otherwise returns the budget whose
- * limit it would exceed, and nothing has changed. */
+/* Counts memory that the calling thread allocates, and takes a reference to `innermost` for it. If a limit would be
+ * exceeded, returns its budget and changes nothing. Otherwise returns NULL. */
 haul__budget *haul__budget_charge(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry);
 
-/* It is free again; on any thread. Lets go of the reference. */
+/* The memory is free again, on any thread. Releases the reference. */
 void haul__budget_discharge(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry);
 
-/* Is `budget` the innermost, or one outside it? */
+/* Is `budget` the innermost one, or one that encloses it? */
 bool haul__budget_within(const haul__budget *innermost, const haul__budget *budget);
 
-/* Says that `bytes` exceed the limit; `who` is what is in use, by origin. */
+/* Records that `bytes` exceed the limit; `who` lists the memory in use by origin. */
 haul_status haul__budget_fail(const haul__budget *budget, size_t bytes, const char *origin, const char *who);
 
 #endif

@@ -1,34 +1,35 @@
 /* The cache of derived copies.
  *
- * Each storage has a list of its copies, attached as HAUL__DERIVED, and each device a list of all copies on it, from
- * which they are given back. One lock guards all lists. What is dropped is released after the lock was given up,
- * because the end of a storage takes it again. */
+ * Each storage has a list of its copies, attached as HAUL__DERIVED. Each device has a list of all copies on it, which
+ * is used to free them. One lock guards all lists. Copies are released after the lock is given up, because the end of a
+ * storage takes it again. */
 #include "memory/derived.h"
 
 #include <pthread.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
 
 typedef struct copies copies;
 
-/* A copy of what a tensor showed of its storage at `version`. */
+/* A copy of the elements that a tensor showed of its storage at `version`. */
 typedef struct derived derived;
 struct derived {
     copies        *of;
-    haul__storage *copy;  /* kept */
-    int64_t        bytes; /* of its block */
+    haul__storage *copy;  /* holds a reference */
+    int64_t        bytes; /* the size of its block */
     uint64_t       version;
     haul_dtype     dtype; /* of the tensor */
     haul_shape     shape;
     int64_t        strides[HAUL_MAX_DIMS], offset;
     haul__form     form;
-    derived       *next;                        /* of the storage */
-    derived       *next_on_device, **on_device; /* of the device; where it is pointed to */
+    derived       *next;                        /* next copy of the storage */
+    derived       *next_on_device, **on_device; /* next copy on the device, and the pointer to this one */
 };
 
-/* What a storage has attached. */
+/* What is attached to a storage. */
 struct copies {
     haul__object object;
     derived     *first;
@@ -38,7 +39,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static derived        *all[HAUL__MAX_DEVICES];   /* by the device's slot */
 static int64_t         bytes[HAUL__MAX_DEVICES]; /* of these */
 
-/* ---- lists; locked ---- */
+HAUL__MUTEX_AT_FORK(HAUL__FORK_DERIVED, lock);
+
+/* ---- lists; the caller holds the lock ---- */
 
 static void link_to_device(derived *d)
 {
@@ -59,7 +62,7 @@ static void unlink_from_device(derived *d)
     bytes[d->copy->device->slot] -= d->bytes;
 }
 
-/* Take a copy out of both lists; the storage's list points to it from `place`. */
+/* Removes a copy from both lists; `place` is the pointer to it in the storage's list. */
 static derived *take_out(derived **place)
 {
     derived *d = *place;
@@ -76,9 +79,9 @@ static derived **place_of(derived *d)
     return place;
 }
 
-/* ---- not locked ---- */
+/* ---- without the lock ---- */
 
-/* Those that were taken out, chained by `next`. */
+/* The removed copies, chained by `next`. */
 static void free_all(derived *d)
 {
     while (d) {
@@ -93,13 +96,13 @@ static void destroy(void *object)
 {
     copies  *c = object;
     derived *over = NULL;
-    pthread_mutex_lock(&lock);
+    take_lock();
     while (c->first) {
         derived *d = take_out(&c->first);
         d->next = over;
         over = d;
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     free_all(over);
     haul__free(c);
 }
@@ -116,7 +119,7 @@ static bool is_in_form(const derived *d, const haul_tensor *t, const haul__form 
            haul__shape_same_strides(&t->shape, d->form.layout, form->layout);
 }
 
-/* Where the list has the copy in that form, right or outdated; at its end: nowhere. */
+/* The place in the list of the copy in that form, valid or outdated, or the end of the list. */
 static derived **look_up(copies *c, const haul_tensor *t, const haul__form *form)
 {
     derived **place = &c->first;
@@ -134,17 +137,17 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
 {
     haul__storage *found = NULL;
     derived       *outdated = NULL;
-    pthread_mutex_lock(&lock);
+    take_lock();
     copies   *c = t->storage->attached[HAUL__DERIVED];
     derived **place = c ? look_up(c, t, form) : NULL;
     if (place && *place && (*place)->version == version_of(t)) {
         found = (*place)->copy;
         haul__object_keep(found);
-    } else if (place && *place) { /* its memory is there for the one that takes its place */
+    } else if (place && *place) { /* its memory is then free for its replacement */
         outdated = take_out(place);
         outdated->next = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     free_all(outdated);
     return found;
 }
@@ -176,7 +179,7 @@ void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__stor
         return;
     }
     haul__object_init(&fresh->object, &copies_class);
-    pthread_mutex_lock(&lock);
+    take_lock();
     copies *c = t->storage->attached[HAUL__DERIVED];
     if (!c) {
         t->storage->attached[HAUL__DERIVED] = c = fresh;
@@ -191,17 +194,17 @@ void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__stor
     d->next = c->first;
     c->first = d;
     link_to_device(d);
-    pthread_mutex_unlock(&lock);
+    give_lock();
     free_all(before);
     haul__free(fresh);
 }
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
 void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
 {
     derived *over = NULL;
-    pthread_mutex_lock(&lock);
+    take_lock();
     copies   *c = storage->attached[HAUL__DERIVED];
     derived **place = c ? &c->first : NULL;
     while (place && *place && (*place)->copy != copy)
@@ -210,20 +213,20 @@ void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
         over = take_out(place);
         over->next = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     free_all(over);
 }
 
 bool haul__derived_give_back(const haul_device *device)
 {
     derived *over = NULL;
-    pthread_mutex_lock(&lock);
+    take_lock();
     for (derived *d; (d = all[device->slot]);) {
         take_out(place_of(d));
         d->next = over;
         over = d;
     }
-    pthread_mutex_unlock(&lock);
+    give_lock();
     bool any = over != NULL;
     free_all(over);
     return any;
@@ -231,8 +234,8 @@ bool haul__derived_give_back(const haul_device *device)
 
 int64_t haul__derived_bytes(const haul_device *device)
 {
-    pthread_mutex_lock(&lock);
+    take_lock();
     int64_t sum = bytes[device->slot];
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return sum;
 }

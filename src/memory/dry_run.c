@@ -1,4 +1,4 @@
-/* The accounts of dry runs, storages without memory, and what is put back when a run ends. */
+/* The accounts of dry runs, storages without memory, and what is restored when a run ends. */
 #include "memory/dry_run.h"
 
 #include "core/alloc.h"
@@ -6,7 +6,7 @@
 #include "memory/budget.h"
 #include "memory/size_class.h"
 
-/* ---- the run ---- */
+/* ---- begin and end ---- */
 
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
 {
@@ -26,7 +26,7 @@ haul__dry_run *haul__dry_run_now(void)
 
 /* ---- accounts ---- */
 
-/* Accounts begin with what is allocated already. */
+/* Accounts begin with the memory that is already allocated. */
 static haul__account *account_of(haul__dry_run *run, haul_device *device, bool pinned)
 {
     haul__account *a = &(pinned ? run->pinned : run->accounts)[device->slot];
@@ -65,7 +65,7 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
         s->d2d_count++;
         s->d2d_bytes += (int64_t)bytes;
     }
-    if (down || (!up && !direct)) { /* two devices that do not reach each other: by way of the host */
+    if (down || (!up && !direct)) { /* devices without a direct link: by way of the host */
         s->d2h_count++;
         s->d2h_bytes += (int64_t)bytes;
     }
@@ -79,10 +79,10 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 
 typedef struct planned {
     haul__storage  storage;
-    haul__dry_run *run; /* kept: a storage may live on after it */
+    haul__dry_run *run; /* the run; a storage may outlive it, so it holds a reference */
     haul__account *account;
-    haul__budget  *budget; /* kept; NULL: none counts it */
-    int64_t        bytes;  /* of the size class */
+    haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
+    int64_t        bytes;  /* the size of its class */
 } planned;
 
 static void planned_release(haul__storage *storage)
@@ -114,7 +114,7 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     haul__storage_embed(&p->storage, pinned ? haul_cpu() : device);
     p->storage.bytes = bytes;
     p->storage.planned = true;
-    p->storage.own_uses = (haul__uses){.any = true}; /* commands that name it are looked at closely */
+    p->storage.own_uses = (haul__uses){.any = true}; /* makes commands that use it take the slow, checked path */
     p->storage.uses = &p->storage.own_uses;
     p->storage.release = planned_release;
     p->run = run;
@@ -132,18 +132,19 @@ bool haul__planned_is_pinned(const haul__storage *storage)
     return p->account == &p->run->pinned[p->account->device->slot];
 }
 
-/* ---- what is put back ---- */
+/* ---- restoring ---- */
 
 typedef enum kept_kind { KEPT_TENSOR, KEPT_OBJECT, KEPT_INTEGER } kept_kind;
 
 typedef struct kept {
-    void     *owner; /* kept */
+    void     *owner; /* holds a reference */
     kept_kind kind;
-    void     *object; /* kept */
+    void     *object; /* holds a reference */
     int64_t   integer;
 } kept;
 
-/* The run lets go of a tensor that nobody else holds: only what is put back keeps its memory. */
+/* Counts a tensor's memory as freed if only the changed field and the run hold the tensor: a real run would free it,
+ * and only the value to restore keeps it. */
 static void count_as_freed(haul__dry_run *run, haul_tensor *t)
 {
     haul__storage *s = t->storage;

@@ -1,9 +1,9 @@
-/* Dry runs: a thread goes through a program without computing, and counts what it would do.
+/* Dry runs: a thread runs a program without computing, and counts what the program would do.
  *
  * While a thread's setting HAUL__DRY_RUN is not 0 (haul__is_dry), storages are planned: they have a device and a size
- * and no memory, and count in the accounts of the run. haul__submit passes no command on. So whatever makes
- * temporaries, casts or scratch memory is counted by running it. What existed before keeps its contents, and what the
- * program attached to it (gradients, state of optimizers) is put back at the end. */
+ * but no memory, and are counted in the run's accounts. haul__submit passes no command on. So code that makes
+ * temporaries, casts or scratch memory is counted by running it. Objects that existed before keep their contents, and
+ * what the program attached to them (gradients, optimizer state) is restored at the end. */
 #ifndef HAUL_MEMORY_DRY_RUN_H
 #define HAUL_MEMORY_DRY_RUN_H
 
@@ -14,9 +14,9 @@
 #include "core/thread.h"
 #include "device/device.h"
 
-/* What the allocator of a device would say. */
+/* The numbers that the allocator of a device would report. */
 typedef struct haul__account {
-    haul_device *device; /* NULL: not touched yet */
+    haul_device *device; /* NULL: not used yet */
     atomic_llong allocated;
     int64_t      start, peak; /* since the innermost estimate began */
 } haul__account;
@@ -24,38 +24,38 @@ typedef struct haul__account {
 typedef struct haul__dry_run {
     haul__object        object;
     haul__account       accounts[HAUL__MAX_DEVICES]; /* by the device's slot */
-    haul__account       pinned[HAUL__MAX_DEVICES];   /* of host memory pinned for the device */
+    haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
     haul_transfer_stats moved;
-    haul__map           kept; /* places that were changed, and what was there */
+    haul__map           kept; /* changed fields and their old values */
 } haul__dry_run;
 
-/* Begin the thread's dry run, in a scope whose end ends it; `run` is all zero but for its object, and the thread keeps
- * a reference. An error without memory for the thread's context. */
+/* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head; the thread takes
+ * a reference. Fails if there is no memory for the thread's context. */
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation);
 
-/* Put back what was changed in objects that existed before. To be called while the run is under way. */
+/* Restores what was changed in objects that existed before. Call it during the run. */
 void haul__dry_run_restore(haul__dry_run *run);
 
-/* The thread's run, where haul__is_dry. */
+/* The thread's run; call it only if haul__is_dry. */
 haul__dry_run *haul__dry_run_now(void);
 
-/* A storage of `bytes` without memory. NULL, with the error recorded, when host memory is exhausted. */
+/* A storage of `bytes` without memory. Returns NULL, with the error recorded, if host memory is exhausted. */
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);
 bool           haul__planned_is_pinned(const haul__storage *storage);
 
-/* A storage that existed before the run gives its block back. */
+/* Counts that a storage which existed before the run frees its block. */
 void haul__dry_run_returned(const haul__storage *storage);
 
-/* A copy that would cross a link is counted. */
+/* Counts a copy that would cross a link. */
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes);
 
-/* Remember what is in `place`, a part of `owner`, before it is changed: a reference to a tensor or another object,
- * which may be NULL, or an integer. For owners that existed before the run; nothing happens outside of dry runs. */
+/* Remembers the value of `place`, a field of `owner`, before it changes: a reference to a tensor or another object,
+ * which may be NULL, or an integer. For owners that existed before the run; does nothing outside dry runs. */
 haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation);
 haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation);
 haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation);
 
-/* The storage's elements were changed in place. Not in a dry run, where they stay what they are. */
+/* Records an in-place change of the storage's elements. Does nothing in a dry run, where they do not change. */
 static inline void haul__storage_changed(haul__storage *storage)
 {
     if (!haul__is_dry() || storage->planned)

@@ -1,4 +1,4 @@
-/* Sums of live memory by the operation that made it. */
+/* Sums of live memory by the operation that allocated it. */
 #include "memory/origins.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ const char *haul__origins_text(const haul_memory_origin *rows, int count, char *
     return out;
 }
 
-/* The next block from `b` on that counts; `live` itself at the end. */
+/* The next block from `b` on that counts; `live` itself at the end of the ring. */
 static const haul__block *counted_from(const haul__block *b, const haul__block *live, const haul__budget *only)
 {
     while (b != live && only && !haul__budget_within(b->budget, only))
@@ -36,7 +36,7 @@ static const haul__block *counted_from(const haul__block *b, const haul__block *
     return b;
 }
 
-/* Every origin is visited once for each earlier block of another, which reports can afford. */
+/* At worst the time grows with the square of the number of blocks, which is fast enough for a report. */
 int haul__sum_origins(const haul__block *live, const haul__budget *only, haul_memory_origin *out, int capacity)
 {
     const haul__block *first = counted_from(live->next, live, only);
@@ -58,7 +58,7 @@ int haul__sum_origins(const haul__block *live, const haul__budget *only, haul_me
         found++;
         int at = found <= capacity ? found - 1 : capacity;
         if (at == capacity && capacity > 0 && out[capacity - 1].bytes < row.bytes)
-            at = capacity - 1; /* the smallest makes room */
+            at = capacity - 1; /* replaces the smallest row */
         for (; at < capacity && at > 0 && out[at - 1].bytes < row.bytes; at--)
             out[at] = out[at - 1];
         if (at < capacity)

@@ -1,5 +1,5 @@
-/* Sizes of blocks: four classes to each power of two, 64, 80, 96, 112, 128, 160, ..., so that at most a fifth of a
- * block is lost. */
+/* Block sizes: four classes for each power of two (64, 80, 96, 112, 128, 160, ...), so that at most a fifth of a block
+ * is unused. */
 #ifndef HAUL_MEMORY_SIZE_CLASS_H
 #define HAUL_MEMORY_SIZE_CLASS_H
 
@@ -8,10 +8,10 @@
 
 enum { HAUL__MIN_LOG = 6, HAUL__CLASS_STEPS = 4, HAUL__BINS = (63 - HAUL__MIN_LOG) * HAUL__CLASS_STEPS };
 
-/* The least block of pinned memory: drivers pin whole pages. */
+/* The smallest block of pinned memory: drivers pin whole pages. */
 enum { HAUL__LEAST_PINNED = 4096 };
 
-/* The smallest class that holds `bytes`, of device memory or pinned; -1 if none does. */
+/* The smallest class that holds `bytes`, of device or pinned memory; -1 if none does. */
 static inline int haul__bin_of(size_t bytes, bool pinned)
 {
     if (pinned && bytes < HAUL__LEAST_PINNED)

@@ -1,4 +1,4 @@
-/* Layers that are one operation on each element, or along an axis. */
+/* Layers that apply one operation to each element, or along an axis. */
 #include <haul/ops.h>
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* Attention of several heads; parameters have the names and shapes of PyTorch's MultiheadAttention. */
+/* Multi-head attention; parameters have the names and shapes of PyTorch's MultiheadAttention. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -13,7 +13,8 @@ typedef struct heads {
     double  dropout;
 } heads;
 
-/* Rows first to last - 1 of thirds of in_proj, applied to x: [N, L, features] to [N, L, (last - first) features]. */
+/* Applies the rows of in_proj from third `first` up to, but not including, third `last` to x: [N, L, features] to [N,
+ * L, (last - first) features]. */
 static haul_tensor *project(haul_module *m, haul_tensor *x, int first, int last)
 {
     const heads *s = haul_module_state(m);

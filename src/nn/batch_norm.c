@@ -1,4 +1,4 @@
-/* Batch normalisation with its running statistics as buffers, named as PyTorch names them. */
+/* Batch normalisation with its running statistics as buffers, which have PyTorch's names. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 

@@ -1,4 +1,5 @@
-/* Calling modules: a scope for each, inputs moved where the module was placed, errors that name the layer. */
+/* Calls of modules: a scope for each call, inputs that are moved to the module's place, and errors that name the
+ * layer. */
 #include <haul/scope.h>
 #include <haul/transfer.h>
 #include <stdio.h>
@@ -12,23 +13,23 @@
 #include "events/events.h"
 #include "nn/module.h"
 
-/* A call under way. */
+/* A call in progress. */
 typedef struct call {
     haul_module             *module;
     const haul_call_options *options;
     haul_scope              *scope;
     haul_tensor             *given[HAUL_MAX_ARGUMENTS]; /* the inputs before they are moved */
     haul_args                args;
-    int                      results; /* how many there are, when it succeeded */
+    int                      results; /* the number of results, once forward has succeeded */
 } call;
 
-/* ---- what was given ---- */
+/* ---- the arguments ---- */
 
 static haul_status check_input(const call *c, const char *operation, int i)
 {
     char        text[48];
     const char *name = haul__names_at(&c->module->inputs, i);
-    /* The text is only wanted where several inputs have the name of the last. */
+    /* The name is needed as a text of its own only if several inputs share the last name. */
     if (i >= c->module->inputs.count)
         snprintf(text, sizeof text, "%.30s (input %d)", name, i);
     return haul__check_optional(operation, i < c->module->inputs.count ? name : text, c->options->x[i]);
@@ -82,7 +83,7 @@ static haul_status take_inputs(call *c, const char *operation)
     return HAUL_OK;
 }
 
-/* Results that are asked for must be there. */
+/* Requested results must exist. */
 static haul_status check_more(const call *c, const char *operation)
 {
     const haul__names *names = &c->module->results;
@@ -90,7 +91,7 @@ static haul_status check_more(const call *c, const char *operation)
 
     if ((unsigned)c->options->mode > HAUL_EVALUATE)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "mode",
-                          "%d is no mode; there are HAUL_MODE_OF_MODULE, HAUL_TRAIN and HAUL_EVALUATE",
+                          "%d is not a mode; use HAUL_MODE_OF_MODULE, HAUL_TRAIN or HAUL_EVALUATE",
                           (int)c->options->mode);
     while (n > 0 && !c->options->more[n - 1])
         n--;
@@ -102,7 +103,7 @@ static haul_status check_more(const call *c, const char *operation)
 
 /* ---- running ---- */
 
-/* Where the module was placed: its inputs go there, and so does what it makes on the way. */
+/* The module's place: its inputs are moved there, and tensors that it makes are made there. */
 static haul_status enter(call *c)
 {
     haul_device *place = c->module->place;
@@ -121,7 +122,7 @@ static haul_status enter(call *c)
     return HAUL_OK;
 }
 
-/* An input or a parameter that is passed through belongs to somebody else: hand on a handle of its own. */
+/* An input or a parameter that is passed through has another owner, so the caller gets a new handle. */
 static haul_status settle_result(call *c, int i)
 {
     haul_tensor **y = &c->args.y[i];
@@ -170,7 +171,7 @@ static haul_status run(call *c)
     return status;
 }
 
-/* Say which layer it was that failed: "haul_linear: ..., in layer 'fc1' (linear)". */
+/* Adds the layer that failed: "haul_linear: ..., in layer 'fc1' (linear)". */
 static void name_layer(const haul_module *module, const char *name)
 {
     haul__error_record error;
@@ -182,7 +183,7 @@ static void name_layer(const haul_module *module, const char *name)
     haul__error_restore(&error);
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
 typedef struct names_of {
     const char *items[HAUL_MAX_ARGUMENTS];
@@ -217,7 +218,7 @@ static void tell_end(const call *c, int64_t began)
 
 /* ---- a call ---- */
 
-/* Close the call's scope; its results go to the caller's. */
+/* Closes the call's scope; the caller's scope owns the results. */
 static haul_tensor *deliver(call *c, haul_status status)
 {
     haul_tensor *const *y = c->args.y;
@@ -245,7 +246,7 @@ static haul_tensor *fail_all(const haul_call_options *options)
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
-    call                    c; /* filled in as it is needed: it is large, and calls are many */
+    call                    c; /* filled in on demand, because it is large and calls are frequent */
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, module, outer ? outer->depth + 1 : 0, options->mode};
 
@@ -274,7 +275,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     return y ? y : fail_all(options);
 }
 
-/* The name of a child that forward calls by itself. */
+/* The name of a child that forward calls directly. */
 static const char *name_in_caller(const haul_module *module)
 {
     const haul__call_frame *outer = haul__call_now();

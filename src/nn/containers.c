@@ -1,4 +1,4 @@
-/* Modules that hold others: called one after the other, or only held, by number or by name. */
+/* Modules that hold others: called one after the other, or only stored, by number or by name. */
 #include <haul/scope.h>
 #include <stdio.h>
 
@@ -9,16 +9,16 @@
 static haul_tensor *not_called(haul_module *module, haul_args *args)
 {
     (void)args;
-    haul__fail(HAUL_STATE, "haul_call", "module", "a %s is not called itself; call its children", module->kind);
+    haul__fail(HAUL_STATE, "haul_call", "module", "a %s cannot be called; call its children", module->kind);
     return haul__failed_tensor();
 }
 
-/* Children under their names; NULL names are numbers. */
+/* Adds children under their names; NULL names become numbers. */
 static haul_module *container(const char *kind, haul_forward *forward, const haul_named_module *named,
                               haul_module *const *plain, int count, const char *operation)
 {
     if (count < 0 || (!named && !plain && count)) {
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "children", "no list of children was given");
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "children", "children is NULL; pass a list");
         return NULL;
     }
     haul_module *m = haul__module_make(kind, &(haul_module_options){.forward = forward}, operation);

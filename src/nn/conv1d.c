@@ -1,4 +1,4 @@
-/* The convolution layer of one dimension, weight [out, in / groups, length]. */
+/* The 1-d convolution layer, weight [out, in / groups, length]. */
 #include <haul/conv.h>
 
 #include "core/error.h"
@@ -20,7 +20,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
     return haul_conv1d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
 }
 
-/* A number as an option has it, which the operation completes at each call. */
+/* An option's number, whose default the operation fills in at each call. */
 static haul_status check_number(int64_t value, const char *name, int64_t least)
 {
     int64_t meant = value == HAUL_ZERO ? 0 : value;

@@ -1,4 +1,4 @@
-/* The convolution layer, weight [out, in / groups, height, width], and what others of its kind share. */
+/* The convolution layer, weight [out, in / groups, height, width], and functions that all convolution layers share. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The layer of transposed convolutions, weight [in, out / groups, height, width]. */
+/* The transposed convolution layer, weight [in, out / groups, height, width]. */
 #include <haul/conv.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Copies of modules: a new one of the same structure, and values from one to another. */
+/* Copies of modules: a new module with the same structure, and values from one module to another. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -13,7 +13,7 @@
 
 /* ---- clone ---- */
 
-/* What was copied already, so that what is shared within the module is shared within the clone. */
+/* What was copied already, so that the clone shares what the module shares. */
 typedef struct copies {
     void **from, **to;
     size_t count, from_capacity, to_capacity;
@@ -67,7 +67,7 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
             haul__fail(status, "haul_module_clone", "module", "the state of the %s could not be copied", from->kind);
         return status;
     }
-    m->destroy_state = from->destroy_state; /* not before: what it would free was the original's */
+    m->destroy_state = from->destroy_state; /* not earlier, because it would free what belongs to the original */
     m->training = from->training;
     m->place = from->place;
     for (size_t i = 0; i < from->tensor_count && !status; i++)

@@ -1,4 +1,4 @@
-/* Dropout (Srivastava et al. 2014): in training only. */
+/* Dropout (Srivastava et al. 2014), active in training only. */
 #include <haul/ops.h>
 
 #include "core/error.h"

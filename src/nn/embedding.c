@@ -19,7 +19,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
     return haul_embedding(haul_module_parameter(m, "weight"), args->x[0], .padding_idx = s->padding_idx);
 }
 
-/* The row for padding as an index from 0 on; -1 for none. */
+/* The index of the padding row, made non-negative; -1 if there is none. */
 static haul_status find_padding(int64_t count, int64_t given, int64_t *row)
 {
     *row = !given ? -1 : given == HAUL_ZERO ? 0 : given < 0 ? given + count : given;
@@ -29,7 +29,7 @@ static haul_status find_padding(int64_t count, int64_t given, int64_t *row)
                       "padding_idx is %lld, but there are %lld rows", (long long)given, (long long)count);
 }
 
-/* Normal values; zeros in the row for padding. */
+/* Normally distributed values, and zeros in the padding row. */
 static haul_status draw(haul_module *m, int64_t count, int64_t size, int64_t padding)
 {
     haul_tensor *weight = haul_empty(HAUL_F32, HAUL_SHAPE(count, size));

@@ -1,4 +1,4 @@
-/* Flatten: axes from first_axis on become one. */
+/* Flatten: merges the axes from first_axis on. */
 #include <haul/ops.h>
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* Functions that are called before and after a module's own. */
+/* Functions that are called before and after a module's forward. */
 #include "core/alloc.h"
 #include "core/error.h"
 #include "nn/module.h"
@@ -50,8 +50,14 @@ haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after)
         const haul__module_hook *hook = &module->hooks[i];
         haul_hook               *run = after ? hook->after : hook->before;
         haul_status              status = run ? run(module, args, hook->context) : HAUL_OK;
-        if (!status)
+        if (!status && (!run || !after || args->y[0]))
             continue;
+        if (!status && haul_error_status() == HAUL_OK)
+            return haul__fail(HAUL_STATE, "haul_call", "module",
+                              "a hook of the %s set the first result to NULL; set a tensor, or HAUL_NONE",
+                              module->kind);
+        if (!status)
+            return haul_error_status();
         if (haul_error_status() == HAUL_OK)
             haul__fail(status, "haul_call", "module", "a hook of the %s failed but recorded no error", module->kind);
         return status;

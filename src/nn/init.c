@@ -1,5 +1,5 @@
-/* Initialisation in place. Bounds are those of torch.nn.init; fan_in and fan_out count the elements of weight [out, in,
- * ...] that reach one output, and leave one input. */
+/* Initialisation in place, with the bounds of torch.nn.init. For a weight [out, in, ...], fan_in counts the elements
+ * that reach one output, and fan_out those that leave one input. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/random.h>
@@ -17,7 +17,7 @@ static haul_status draw_into(haul_tensor *t, draw_fn *draw, double a, double b, 
     if (haul__check_tensor(operation, "t", t))
         return haul_error_status();
     if (!haul_dtype_is_float(t->dtype))
-        return haul__fail(HAUL_DTYPE, operation, "t", "t is %s; only floating dtypes can be drawn",
+        return haul__fail(HAUL_DTYPE, operation, "t", "t is %s; only floating dtypes can be initialised randomly",
                           haul_dtype_name(t->dtype));
     haul_scope *scope = haul_scope_push();
     if (!scope)

@@ -1,5 +1,5 @@
-/* The networks the command trains, by name: a table. Layers that hold no parameters are children too, so that a trace
- * shows every step; they leave no mark in files of weights. */
+/* The networks that the command trains, by name: a table. Layers without parameters are children, too, so that a trace
+ * shows every step; they do not appear in files of weights. */
 #include <haul/conv.h>
 #include <haul/scope.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ typedef struct model {
     haul_status (*build)(haul_module *m, const haul_shape *input, int64_t outputs);
 } model;
 
-/* Add a fresh layer and leave it to the module. */
+/* Adds a fresh layer, which the module then owns. */
 static haul_status add(haul_module *m, const char *name, haul_module *layer)
 {
     return layer ? haul_module_add(m, name, layer) : haul_error_status();
@@ -62,7 +62,7 @@ static haul_status build_simplecnn(haul_module *m, const haul_shape *input, int6
     return status;
 }
 
-/* Dense layers of these widths, ended by 0, with relu between them: "fc1", "relu1", "fc2" ... */
+/* Dense layers with these widths, ended by 0, with relu between them: "fc1", "relu1", "fc2" ... */
 static haul_status build_dense_layers(haul_module *m, const haul_shape *input, const int64_t *widths, int64_t outputs)
 {
     int64_t     in;

@@ -36,7 +36,7 @@ static void destroy(void *object)
     haul__names_free(&m->results);
     haul__free(m->state);
     haul__free(m->kind);
-    m->kind = NULL; /* messages about it may come later */
+    m->kind = NULL; /* messages may refer to it later */
     haul__object_free(&m->object, sizeof *m);
 }
 
@@ -123,8 +123,8 @@ haul_status haul__module_probability(double p, const char *operation, const char
 {
     if (p >= 0 && p <= 1)
         return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %g; a probability lies between 0 and 1",
-                      argument, p);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %g; a probability is from 0 to 1", argument,
+                      p);
 }
 
 haul_status haul__module_draw_parameter(haul_module *module, const char *name, haul_shape shape, int64_t fan_in)
@@ -208,11 +208,11 @@ static haul_status check_tensor(const haul_module *module, const char *operation
         return haul_error_status();
     if (tensor->node)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
-                          "'%s' is the result of an operation; give haul_detach(...) of it", name);
+                          "'%s' is the result of an operation; use haul_detach(...)", name);
     return HAUL_OK;
 }
 
-/* A tensor that is to be trained: what haul_module_add_parameter takes. Comes to require a gradient. */
+/* A trainable tensor, as haul_module_add_parameter takes it; it will require a gradient. */
 static haul_status check_parameter(const haul_module *module, const char *operation, const char *name,
                                    haul_tensor *parameter)
 {
@@ -255,7 +255,7 @@ haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_t
 
 /* ---- replacing ---- */
 
-/* The module that holds what `path` names, and the name that this has there. NULL on failure. */
+/* The module that owns what `path` names, and its name there. Returns NULL on failure. */
 static haul_module *holder(haul_module *module, const char *path, const char **name, const char *operation)
 {
     if (haul__check_module(module, operation))
@@ -279,7 +279,7 @@ haul_status haul_module_replace(haul_module *module, const char *path, haul_modu
         return haul_error_status();
     if (!haul__module_walk(owner, name, strlen(name), operation) || !*name)
         return *name ? haul_error_status()
-                     : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "the path '%s' names no child", path);
+                     : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "there is no child '%s'", path);
     if (haul__module_holds(child, owner))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", path,
                           owner->kind);

@@ -1,4 +1,4 @@
-/* The inside of a module, for the files of this folder. */
+/* The module's structure, for the files of this folder. */
 #ifndef HAUL_NN_MODULE_H
 #define HAUL_NN_MODULE_H
 
@@ -18,14 +18,14 @@ typedef struct haul__module_child {
     haul_module *module;
 } haul__module_child;
 
-/* The names of inputs or of results, "x, mask?, more...", taken apart. */
+/* The names of inputs or of results, parsed from "x, mask?, more...". */
 typedef struct haul__names {
-    char       *given; /* as they were given */
-    char       *text;  /* the same without separators and marks: what the names point into */
+    char       *given; /* the text as the user gave it */
+    char       *text;  /* the same without separators and marks, for the names to point into */
     const char *items[HAUL_MAX_ARGUMENTS];
     int         count;
-    int         required; /* so many, from the first on, cannot be left out */
-    bool        open;     /* the last stands for any number */
+    int         required; /* the first this many are required */
+    bool        open;     /* the last one stands for any number of inputs */
 } haul__names;
 
 typedef struct haul__module_hook {
@@ -44,7 +44,7 @@ struct haul_module {
     void (*destroy_state)(void *state);
     haul_status (*clone_state)(void *to, const void *from);
     bool                 training;
-    haul_device         *place; /* where inputs are moved when called; NULL: they are left where they are */
+    haul_device         *place; /* the device to which inputs are moved in a call; NULL: they are not moved */
     haul__module_hook   *hooks;
     size_t               hook_count, hook_capacity;
     int64_t              hooks_added;
@@ -52,46 +52,47 @@ struct haul_module {
     size_t               tensor_count, tensor_capacity;
     haul__module_child  *children;
     size_t               child_count, child_capacity;
-    char               **names; /* the dotted names given out, each kept as long as the module */
+    char               **names; /* the dotted names that were returned; each lives as long as the module */
     size_t               name_count, name_capacity;
 };
 
-/* A module without parameters, with what haul_module_new_with takes; errors name `operation`. */
+/* A module without parameters, from the arguments of haul_module_new_with; errors name `operation`. */
 haul_module *haul__module_make(const char *kind, const haul_module_options *options, const char *operation);
 
-/* Take `text`, "x, mask?, more...", apart; `what` is the argument's name. On failure there is nothing to free. */
+/* Parses `text`, "x, mask?, more..."; `what` is the argument's name. After a failure there is nothing to free. */
 haul_status haul__names_parse(haul__names *names, const char *text, const char *operation, const char *what);
 void        haul__names_free(haul__names *names);
-/* The name of argument i, "x"; of what has none, the last one's. */
+/* The name of argument i, "x"; further arguments have the last name. */
 const char *haul__names_at(const haul__names *names, int i);
 
-/* Run the hooks before forward, or those after it. */
+/* Runs the hooks before forward, or those after it. */
 haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after);
 
-/* The tensor named `name` (of `length`), or child; NULL if there is none. */
+/* The tensor or child named `name` (with `length` bytes); NULL if there is none. */
 haul__module_tensor *haul__module_find_tensor(const haul_module *m, const char *name, size_t length);
 haul__module_child  *haul__module_find_child(const haul_module *m, const char *name, size_t length);
-/* The module that the first `length` characters of `path` name; NULL with an error that lists the names there are. */
+/* The module that the first `length` characters of `path` name; NULL, with an error that lists the existing names. */
 haul_module *haul__module_walk(haul_module *module, const char *path, size_t length, const char *operation);
-/* The parameter or buffer at a dotted path; NULL with an error. */
+/* The parameter or buffer at a dotted path; NULL, with an error. */
 haul_tensor *haul__module_tensor_at(haul_module *module, const char *path, bool is_buffer, const char *operation);
-/* Is `wanted` the module `m`, or held by it at any depth? */
+/* Is `wanted` the module `m`, or inside it at any depth? */
 bool haul__module_holds(const haul_module *m, const haul_module *wanted);
 
-/* Call all children in the order they were added, dropping what lies between them as soon as it is used up. */
+/* Calls all children in the order they were added; drops each intermediate result as soon as the next layer has used
+ * it. */
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args);
 
-/* Make parameter `name` of f32, uniform in +-1 / sqrt(fan_in): PyTorch's default for weights (kaiming_uniform with
- * a = sqrt(5)) and for biases. */
+/* Makes the f32 parameter `name`, uniform in +-1 / sqrt(fan_in): PyTorch's default for weights (kaiming_uniform with a
+ * = sqrt(5)) and for biases. */
 haul_status haul__module_draw_parameter(haul_module *module, const char *name, haul_shape shape, int64_t fan_in);
 
-/* End of a constructor: pop the scope its parameters were made in; on failure drop the module and return NULL, with an
- * error of `operation`. */
+/* The end of a constructor: pops the scope that owned its parameters. On failure drops the module and returns NULL,
+ * with an error of `operation`. */
 haul_module *haul__module_built(haul_module *module, haul_scope *scope, haul_status status, const char *operation);
 
-/* A positive size, else an error naming the argument. */
+/* Fails, naming the argument, unless the size is positive. */
 haul_status haul__module_size(int64_t value, const char *operation, const char *argument);
-/* From 0 to 1, else an error naming the argument. */
+/* Fails, naming the argument, unless the number is from 0 to 1. */
 haul_status haul__module_probability(double p, const char *operation, const char *argument);
 
 #endif

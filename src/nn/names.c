@@ -1,4 +1,4 @@
-/* Looking up what a module has, by name and by dotted path. */
+/* Finds what a module contains, by name and by dotted path. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ bool haul__module_holds(const haul_module *m, const haul_module *wanted)
     return false;
 }
 
-/* The names there are, "conv1, conv2, ...", shortened to the buffer. */
+/* The existing names, "conv1, conv2, ...", shortened to the buffer. */
 static const char *list_names(const haul_module *m, bool children, bool buffers, char *out, size_t size)
 {
     size_t used = 0, total = children ? m->child_count : m->tensor_count;
@@ -125,7 +125,7 @@ static haul_status refuse_names(const char *text, const char *operation, const c
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, what, "the names \"%.100s\" %s", text, why);
 }
 
-/* One name, with its mark, which is cut off: "mask?" may be left out, "more..." stands for any number. */
+/* Parses a name and cuts off its mark: "mask?" is optional, "more..." stands for any number of inputs. */
 static haul_status add_name(haul__names *names, char *name, const char *text, const char *operation, const char *what)
 {
     size_t length;

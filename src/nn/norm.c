@@ -1,4 +1,4 @@
-/* Layer and RMS normalisation over the last axis, with weights named as PyTorch names them. */
+/* Layer and RMS normalisation over the last axis; weights have PyTorch's names. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 

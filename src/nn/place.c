@@ -1,7 +1,7 @@
-/* Modules on devices, in memory formats and in dtypes: parameters, buffers and gradients are moved together or not at
- * all.
+/* Moves modules between devices, memory formats and dtypes. Parameters, buffers and gradients are all moved, or none
+ * is.
  *
- * A tensor that is moved keeps its handle, so that optimizers and users who hold it see the move. */
+ * A moved tensor keeps its handle, so optimizers and users that hold it see the move. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -14,28 +14,27 @@
 #include "device/device.h"
 #include "nn/module.h"
 
-/* A dry run leaves modules that existed before where they are. */
+/* A dry run cannot move modules that existed before. */
 static haul_status check_dry_run(const haul_tensor *t, const char *operation)
 {
     if (!haul__is_dry() || t->storage->planned)
         return HAUL_OK;
-    return haul__fail(
-        HAUL_STATE, operation, "module",
-        "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the function that "
-        "is estimated, or move it before");
+    return haul__fail(HAUL_STATE, operation, "module",
+                      "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the "
+                      "estimated function, or move it before");
 }
 
-/* A tensor and what it becomes. */
+/* A tensor and its replacement. */
 typedef struct move {
     haul_tensor *tensor, *moved;
 } move;
 
-/* Where tensors shall lie, or how. */
+/* The target of a move. */
 typedef struct target {
     const char        *operation;
-    haul_device       *device; /* NULL: where they are */
-    haul_memory_format format; /* without a device or dtype, of tensors that can have it */
-    haul_dtype         dtype;  /* of floating tensors; HAUL_DTYPE_NONE: as they are */
+    haul_device       *device; /* NULL: the device does not change */
+    haul_memory_format format; /* without a device or dtype, for tensors that can have the format */
+    haul_dtype         dtype;  /* for floating tensors; HAUL_DTYPE_NONE: the dtype does not change */
 } target;
 
 static haul_tensor *moved_to(haul_tensor *t, const target *to)
@@ -54,7 +53,7 @@ static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const ta
 {
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
-            return HAUL_OK; /* held under two names */
+            return HAUL_OK; /* the module holds it under two names */
     haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, to);
     if (haul__failed(moved))
         return haul_error_status();
@@ -110,7 +109,7 @@ haul_status haul_module_cast(haul_module *module, haul_dtype dtype)
     return move_module(module, &(target){.operation = operation, .dtype = dtype});
 }
 
-/* A child that is placed elsewhere later is left by its neighbours' own places. */
+/* Every module gets a place of its own, so that a child can be placed elsewhere later without its neighbours. */
 static void set_place(haul_module *m, haul_device *device, bool only_placed)
 {
     if (m->place || !only_placed)
@@ -153,6 +152,6 @@ haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format
         return haul_error_status();
     if (format != HAUL_CONTIGUOUS && format != HAUL_CHANNELS_LAST)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "format",
-                          "%d is no memory format; there are HAUL_CONTIGUOUS and HAUL_CHANNELS_LAST", (int)format);
+                          "%d is not a memory format; use HAUL_CONTIGUOUS or HAUL_CHANNELS_LAST", (int)format);
     return move_module(module, &(target){.operation = operation, .format = format});
 }

@@ -1,4 +1,4 @@
-/* Pooling. The options are checked when the layer is made, the picture when it comes. */
+/* Pooling layers. The options are checked when the layer is made, the input at each call. */
 #include "core/error.h"
 #include "core/option.h"
 #include "nn/module.h"

@@ -1,6 +1,6 @@
-/* Recurrent layers: LSTM and GRU. Equations, and names and order of the gates, are those of torch.nn.LSTM and GRU.
+/* Recurrent layers: LSTM and GRU. Equations, parameter names and the order of gates are those of torch.nn.LSTM and GRU.
  *
- * The input's part of all steps is one product; a step adds the state's part. */
+ * One product computes the input's part of all steps; each step adds the state's part. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -15,8 +15,8 @@
 
 typedef struct recurrent recurrent;
 
-/* One step of a layer: from the input's part of the gates `x`, its own weights and the state before to the state
- * after. Both have `states` tensors [N, hidden]; the first is the output. */
+/* One step of a layer: computes the next state from `x`, the input's part of the gates, the layer's weights and the
+ * previous state. Both states have `states` tensors [N, hidden]; the first is the output. */
 typedef struct cell_weights {
     haul_tensor *hh, *bias_hh;
 } cell_weights;
@@ -76,7 +76,7 @@ static haul_tensor *parameter(haul_module *m, const char *what, int layer, bool 
     return haul_module_parameter(m, parameter_name(name, what, layer, backward));
 }
 
-/* The states after a step, in the scope around the step's own; what else the step made goes. */
+/* The states after a step, moved to the scope around the step's own; the step's other tensors are dropped. */
 static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cell_weights *w, haul_tensor **states)
 {
     haul_tensor *after[MAX_STATES] = {NULL};
@@ -96,7 +96,7 @@ static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cel
     return status;
 }
 
-/* Outputs [N, T, hidden]; `states` are those before, and become those after. */
+/* Outputs [N, T, hidden]. `states` holds the initial states, and then the final ones. */
 static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, haul_tensor **states)
 {
     const recurrent *r = haul_module_state(m);
@@ -152,17 +152,17 @@ static haul_status check_input(const recurrent *r, haul_module *m, const haul_ar
     return HAUL_OK;
 }
 
-/* The state of layer `row` to begin with. */
+/* The initial state of layer `row`. */
 static haul_tensor *first_state(const recurrent *r, haul_tensor *given, haul_tensor *x, int row)
 {
     if (!haul__is_none(given))
         return haul_select(given, 0, row);
-    /* On the device and of the dtype of x, also where that is not the current one. */
+    /* On the device and with the dtype of x, even if that is not the current device. */
     haul_tensor *zeros = haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[0], r->hidden));
     return haul_to(zeros, x->storage->device);
 }
 
-/* One layer of all directions; the states after it are appended to `last`. */
+/* One layer in all directions; appends the final states to `last`. */
 static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const haul_args *args,
                               haul_tensor **last[MAX_STATES])
 {

@@ -10,13 +10,13 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-/* ---- two convolutions and a way around them ---- */
+/* ---- two convolutions and a shortcut ---- */
 
 typedef struct block {
-    bool projects; /* the way around has a convolution of its own, where sizes change */
+    bool projects; /* the shortcut is a convolution where sizes change */
 } block;
 
-/* A child's result; x goes unless it is still wanted, so that inference holds no more than two results of a block. */
+/* A child's result. x is dropped unless it is still needed, so that inference holds at most two results of a block. */
 static haul_tensor *then(haul_module *m, const char *name, haul_tensor *x, const haul_tensor *wanted)
 {
     haul_tensor *y = haul_call_child(m, name, x);

@@ -9,18 +9,18 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-/* A walk over a module's tensors that gives each its dotted name. */
+/* Iterates over a module's tensors and gives each its dotted name. */
 typedef struct listing {
     haul_module       *root;
     haul_named_tensor *out;
     int                capacity, count;
-    bool               buffers;   /* this pass lists buffers, else parameters */
-    size_t             next_name; /* names are asked for in about the same order every time */
+    bool               buffers;   /* whether this pass lists buffers or parameters */
+    size_t             next_name; /* names are looked up in about the same order every time */
     char              *path;
     size_t             length, path_capacity;
 } listing;
 
-/* The root's own copy of the path, which stays as long as the root. NULL when memory is exhausted. */
+/* The root's own copy of the path, which lives as long as the root. NULL if memory is exhausted. */
 static const char *interned(listing *l)
 {
     haul_module *m = l->root;

@@ -1,4 +1,4 @@
-/* Interpolation as a layer. The picture is checked when it comes. */
+/* Interpolation as a layer. The input is checked at each call. */
 #include <haul/conv.h>
 
 #include "core/error.h"

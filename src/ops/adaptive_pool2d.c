@@ -1,5 +1,5 @@
-/* Pooling to a given size: windows of one size where they divide the plane evenly, else parts that are rounded
- * outwards. The mean of a whole plane is a reduction. */
+/* Pooling to a given size: equal windows if they divide the plane evenly, else parts whose bounds are rounded outwards.
+ * The mean of a whole plane is a reduction. */
 #include "ops/pool2d.h"
 
 typedef struct adaptive_attributes {
@@ -20,7 +20,7 @@ static haul_status check(const haul__call *c, const int64_t *out)
     return HAUL_OK;
 }
 
-/* The same windows as an operation of pool2d.c takes them. */
+/* The same windows in the form that pool2d.c takes. */
 static haul__pool2d_attributes windows_of(const haul__call *c, const int64_t *out)
 {
     const int64_t          *in = c->operands[0]->shape.dims + 2;

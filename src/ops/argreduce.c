@@ -1,5 +1,6 @@
-/* Where the largest and smallest elements are. An output is one work item: it finds the extremum first, in SUM_LANES
- * lanes where the axis is dense, then the first element that equals it. */
+/* The indices of the largest and smallest elements. An output is one work item. If the axis is dense it finds the
+ * extremum first, in SUM_LANES lanes, and then the first element that equals it; else neighbouring outputs are found
+ * side by side. */
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -29,11 +30,18 @@ FUNC I64 argreduce_at(const I64 *dims, const I64 *strides, I32 ndim, I64 i)
 
 #if IS_FLOAT
 #define ARGREDUCE_SAME(a, b) ((a) == (b) || ((a) != (a) && (b) != (b)))
+#define ARGREDUCE_IS_NAN(a)  ((a) != (a))
 #else
 #define ARGREDUCE_SAME(a, b) ((a) == (b))
+#define ARGREDUCE_IS_NAN(a)  0
 #endif
+#define ARGREDUCE_ABOVE(a, b) ((a) > (b))
+#define ARGREDUCE_BELOW(a, b) ((a) < (b))
 
-TEMPLATE(argreduce, NAME, STEP)
+#define ARGREDUCE_WIDTH 128 /* neighbouring outputs that are taken side by side */
+
+/* BEATS says whether an element replaces the one before it; the first NaN stays. */
+TEMPLATE(argreduce, NAME, STEP, BEATS)
 KERNEL2(NAME, argreduce_params, I64, out, const T, x)
 {
     const I64 n = p.length, whole = n - n % SUM_LANES;
@@ -53,19 +61,34 @@ KERNEL2(NAME, argreduce_params, I64, out, const T, x)
 
 KERNEL2(NAME##_columns, argreduce_params, I64, out, const T, x)
 {
-    FOR_ITEMS(i) {
+    const I64 inner = p.ndim ? p.dims[p.ndim - 1] : 1, step = p.ndim ? p.strides[p.ndim - 1] : 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 column = i - QUOTIENT(i, inner) * inner;
+        const int width = NEIGHBOURS(inner - column, ITEMS_END - i, ARGREDUCE_WIDTH);
         GLOBAL const T *v = x + argreduce_at(p.dims, p.strides, p.ndim, i) + p.x_offset;
-        A best = LOAD(v, 0);
-        I64 found = 0;
-        for (I64 j = 1; j < p.length; j++) best = STEP(best, LOAD(v, j * p.stride));
-        while (found < p.length - 1 && !ARGREDUCE_SAME(LOAD(v, found * p.stride), best)) found++;
-        out[p.out_offset + i] = found;
+        A best[CHUNKED ? ARGREDUCE_WIDTH : 1];
+        I64 found[CHUNKED ? ARGREDUCE_WIDTH : 1];
+        for (int l = 0; l < width; l++) best[l] = LOAD(v, l * step);
+        for (int l = 0; l < width; l++) found[l] = 0;
+        for (I64 j = 1; j < p.length; j++) {
+            GLOBAL const T *row = v + j * p.stride;
+            VECTOR_LOOP for (int l = 0; l < width; l++) {
+                const A e = LOAD(row, l * step);
+                I32 take = BEATS(e, best[l]) ? 1 : 0;
+                take = ARGREDUCE_IS_NAN(e) ? 1 : take;
+                take = ARGREDUCE_IS_NAN(best[l]) ? 0 : take;
+                best[l] = take ? e : best[l];
+                found[l] = take ? j : found[l];
+            }
+        }
+        for (int l = 0; l < width; l++) out[p.out_offset + i + l] = found[l];
+        i += ITEMS_STEP(width);
     }
 }
 END_TEMPLATE
 
-EXPAND(argreduce, argmax, M_MAX)
-EXPAND(argreduce, argmin, M_MIN)
+EXPAND(argreduce, argmax, M_MAX, ARGREDUCE_ABOVE)
+EXPAND(argreduce, argmin, M_MIN, ARGREDUCE_BELOW)
 #endif
 /* kernel text ends */
 // clang-format on
@@ -108,7 +131,7 @@ static haul_status infer(haul__call *c)
     return haul__describe(c, 0, HAUL_I64, &shape);
 }
 
-/* Elements of a row that are not worth lanes. */
+/* Rows with fewer elements are not worth lanes. */
 enum { FEW = 16 };
 
 static haul_status compute(haul__call *c)

@@ -1,7 +1,7 @@
 /* Scaled dot-product attention: softmax(q k^T / sqrt(d) + mask) v, composed of operations.
  *
- * The query is scaled, not the scores, which are larger. A bool mask and the causal one put -infinity in place of
- * scores that do not count. */
+ * The query is scaled rather than the scores, which are larger. A bool mask and the causal mask replace masked scores
+ * by -infinity. */
 #include <math.h>
 
 #include "core/option.h"
@@ -61,7 +61,7 @@ static haul_status attention(haul__call *c)
     const attention_attributes *a = haul__attributes_of(c);
     haul_tensor                *q = c->operands[QUERY], *k = c->operands[KEY], *v = c->operands[VALUE];
 
-    if (check(c) || haul_set_device(c->device)) /* the call's scope restores it */
+    if (check(c) || haul_set_device(c->device)) /* the call's scope restores the setting */
         return haul_error_status();
     int64_t      features = q->shape.dims[q->shape.ndim - 1];
     double       scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
@@ -89,7 +89,7 @@ static haul_status attributes_of(const haul_attention_options *o, attention_attr
 {
     if (!(o->dropout >= 0 && o->dropout <= 1))
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_attention", "dropout",
-                          "dropout is %g; a probability lies between 0 and 1", o->dropout);
+                          "dropout is %g; a probability is from 0 to 1", o->dropout);
     if (!isfinite(o->scale))
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_attention", "scale", "scale is %g; it must be finite", o->scale);
     *a = (attention_attributes){.scale = o->scale, .dropout = o->dropout, .causal = o->causal};

@@ -1,9 +1,9 @@
 /* Batch normalisation over all axes but 1, with x seen as [images, channels, inner].
  *
- * Statistics of a channel are taken in chunks of images, mean first and squares of deviations then, and the chunks are
- * merged (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
- * What later passes need of them is one tensor, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has kernels
- * of its own; where it is to be differentiated again it is composed of operations (batch_norm_gradient.c). */
+ * The statistics of a channel are computed in chunks of images, first the mean and then the squared deviations, and the
+ * chunks are merged (Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+ * 1979). Later passes need one tensor of them, [3, channels]: mean, 1 / sqrt(var + eps), var. The gradient has its own
+ * kernels; if it is to be differentiated again, it is composed of operations (batch_norm_gradient.c). */
 #include "ops/batch_norm.h"
 
 #include "core/option.h"
@@ -329,10 +329,10 @@ static haul_status check_running(const haul__call *c, bool training)
     const char *missing = c->operation->operands[haul__has(c, MEAN) ? VAR : MEAN].name;
     if (haul__has(c, MEAN) != haul__has(c, VAR))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, missing,
-                          "running_mean and running_var are given both or neither");
+                          "set both .running_mean and .running_var, or neither");
     if (!training && !haul__has(c, MEAN))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, missing,
-                          "outside training the running statistics are needed; give .running_mean and .running_var");
+                          "evaluation needs the running statistics; set .running_mean and .running_var");
     return HAUL_OK;
 }
 
@@ -358,7 +358,7 @@ static haul_status infer(haul__call *c)
     return status ? status : haul__describe(c, 1, haul__sum_dtype(x->dtype), &HAUL_SHAPE(3, x->shape.dims[1]));
 }
 
-/* In training x is read for the mean, for the deviations from it, and to be normalised. */
+/* Training reads x for the mean, for the deviations from it, and for the normalisation. */
 static haul__cost cost(const haul__call *c)
 {
     const haul__batch_norm *a = haul__attributes_of(c);
@@ -369,7 +369,7 @@ static haul__cost cost(const haul__call *c)
 
 /* ---- compute ---- */
 
-/* Channels-last, each pixel is an image of its own. */
+/* In channels-last, each pixel counts as an image. */
 static batch_norm_params params_of(const haul_tensor *x)
 {
     batch_norm_params p = {.images = x->shape.dims[0], .channels = x->shape.dims[1], .inner = 1};
@@ -381,7 +381,7 @@ static batch_norm_params params_of(const haul_tensor *x)
     return p;
 }
 
-/* Kernels are compiled for x's dtype; what there is one of for a channel is in the dtype of its sums. */
+/* Kernels are compiled for x's dtype; values per channel have the dtype of its sums. */
 static haul_status run(const haul__call *c, int kernel, batch_norm_params *p, haul_tensor *const *buffers, int outs,
                        int count, int64_t items, int64_t grain)
 {
@@ -397,8 +397,8 @@ static haul_tensor *sums(const haul__call *c, haul_shape shape)
     return haul__temporary(c, haul__sum_dtype(c->operands[X]->dtype), &shape);
 }
 
-/* An operand with a value for each channel as the kernels take it: row-major, in the dtype of sums. Any buffer,
- * `other`, will do where it is absent. */
+/* An operand with one value per channel in the form that kernels take: row-major, in the dtype of sums. If it is
+ * absent, the kernels get `other`, any buffer, in its place. */
 static haul_tensor *channel_values(const haul__call *c, int i, haul_tensor *other)
 {
     if (!haul__has(c, i))
@@ -407,13 +407,13 @@ static haul_tensor *channel_values(const haul__call *c, int i, haul_tensor *othe
     return haul__failed(wide) ? NULL : haul__as_format(c, wide, false);
 }
 
-/* Items of the passes over chunks: a channel of one, or several of them side by side. */
+/* The grain of the passes over chunks, where a work item is one channel of a chunk. */
 static int64_t chunk_grain(const batch_norm_params *p)
 {
     return p->inner == 1 ? BATCH_NORM_WIDTH : 1 + GRAIN / (p->chunk * p->inner + 1);
 }
 
-/* Channels lie side by side where inner is 1. */
+/* Channels are adjacent if inner is 1. */
 static int kernel_for(const batch_norm_params *p, int kernel)
 {
     return p->inner == 1 ? haul__kernel_infos[kernel].columns : kernel;

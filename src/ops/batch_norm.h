@@ -1,4 +1,4 @@
-/* What batch normalisation and its gradient share. */
+/* Declarations shared by batch normalisation and its gradient. */
 #ifndef HAUL_OPS_BATCH_NORM_H
 #define HAUL_OPS_BATCH_NORM_H
 

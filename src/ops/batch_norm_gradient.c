@@ -1,5 +1,5 @@
-/* The gradient of batch normalisation: an operation with kernels of its own, and, where it is to be differentiated
- * again, a composition of operations. */
+/* The gradient of batch normalisation: an operation with its own kernels and, if it is to be differentiated again, a
+ * composition of operations. */
 #include "ops/batch_norm.h"
 
 enum { X, WEIGHT, BIAS }; /* operands of the operation */
@@ -42,7 +42,7 @@ HAUL__OPERATION(batch_norm_backward) = {
 
 /* ---- composed ---- */
 
-/* Over all axes but 1, which are kept as ones. */
+/* The sum or mean over all axes but 1, which are kept with size 1. */
 static haul_tensor *over_channels(haul_tensor *x, bool mean)
 {
     haul_reduce_options options = {.x = x, .keepdim = true};

@@ -1,5 +1,5 @@
-/* Joining tensors: each operand is copied into its place in the result; the gradient takes it out again. cat joins
- * along an axis, stack along a new one. */
+/* Joining tensors: each operand is copied to its place in the result; the gradient takes it out again. cat joins along
+ * an axis, stack along a new one. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 
@@ -14,7 +14,7 @@ static int axis_of(haul__call *c)
 
 /* ---- shapes ---- */
 
-/* Add the other operands' lengths along the axis to that of the first one. */
+/* Adds the other operands' lengths along the axis to that of the first one. */
 static haul_status add_lengths(const haul__call *c, int axis, haul_shape *shape)
 {
     char want[96], have[96];
@@ -54,7 +54,7 @@ static haul_dtype common_dtype(const haul__call *c)
     return dtype;
 }
 
-/* Copy an operand into its place in the result: there it has these strides and begins at this offset. */
+/* Copies an operand to its place in the result, which has these strides and begins at this offset. */
 static haul_status copy_part(const haul__call *c, haul_tensor *x, const int64_t *strides, int64_t offset)
 {
     if (x->count == 0)
@@ -122,7 +122,7 @@ haul_status haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, i
 
 /* ---- stack ---- */
 
-/* The strides that x has with an axis of size 1 more. */
+/* The strides of x with an additional axis of size 1. */
 static void add_axis(const haul_tensor *x, int axis, int64_t *strides)
 {
     for (int d = 0; d < axis; d++)

@@ -1,9 +1,9 @@
 /* Losses over classes: nll_loss, and cross_entropy, which is log_softmax and nll_loss in one pass each way.
  *
- * A row is the classes of one place: one example of [N, C], one pixel of [N, C, H, W]. Where the classes are innermost
- * in memory a row is the work of one item, else neighbouring rows are taken side by side. Forward keeps the logarithm
- * of each row's sum of exponentials; backward is (softmax - onehot) g / N, with weights and smoothing as they were. A
- * gradient that is to be differentiated again is composed of operations. */
+ * A row is the classes of one place: one example of [N, C], one pixel of [N, C, H, W]. If the classes are innermost in
+ * memory, each row is computed by itself; otherwise adjacent rows are computed side by side. The forward pass keeps the
+ * logarithm of each row's sum of exponentials. The backward pass computes (softmax - onehot) g / N, with the same
+ * weights and smoothing. A gradient that is to be differentiated again is composed of operations. */
 #include "backends/index_check.h"
 #include "core/option.h"
 #include "engine/copy.h"
@@ -230,15 +230,15 @@ typedef struct class_attributes {
     double         smoothing;
 } class_attributes;
 
-/* Operands of the losses. */
+/* The operands of the losses. */
 enum { X, Y, WEIGHT };
-/* Of their gradients: x is absent from that of nll_loss. log_sum ends with the sum of the weights, if it is needed. */
+/* The operands of their gradients: nll_loss_backward has no x. log_sum ends with the sum of the weights if needed. */
 enum { LOG_SUM = 1, LABELS, WEIGHTS, G };
 
 #define LABELS_SPEC "y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64
 #define WEIGHT_SPEC "weight", .optional = true, .accepts = HAUL__FLOATS
 
-/* 64-bit sizes of classes would not fit the kernels' comparisons, nor any device. */
+/* 64-bit sizes of classes would neither fit the kernels' comparisons nor any device. */
 static haul_status check_classes(const haul__call *c, class_attributes *a)
 {
     const haul_shape *x = &c->operands[X]->shape;
@@ -256,7 +256,7 @@ static haul_status check_classes(const haul__call *c, class_attributes *a)
     return HAUL_OK;
 }
 
-/* y has the shape of the logits without their classes. */
+/* y has the shape of the logits without the class axis. */
 static haul_status check_labels(const haul__call *c, int axis)
 {
     char              have[96], want[96];
@@ -286,13 +286,13 @@ static haul_status infer_loss(haul__call *c)
                           a->reduction == HAUL_REDUCE_NONE ? &c->operands[Y]->shape : &HAUL_SCALAR_SHAPE);
 }
 
-/* A row's work is small: this many elements make a piece. */
+/* A row takes little work: this many elements make a piece. */
 static int64_t grain(int64_t classes)
 {
     return 1 + 8192 / (classes + 1);
 }
 
-/* x may be NULL: as if row-major. */
+/* x may be NULL, which means row-major. */
 static class_params params_of(const class_attributes *a, const haul_tensor *x, const haul_tensor *y,
                               haul__index_check_id check, haul_dtype dtype)
 {
@@ -305,7 +305,7 @@ static class_params params_of(const class_attributes *a, const haul_tensor *x, c
     return p;
 }
 
-/* The weights in the kernels' dtype, and any buffer in place of none. NULL on failure. */
+/* The weights in the kernels' dtype, or any buffer if there are none. Returns NULL on failure. */
 static haul_tensor *weights_of(const haul__call *c, int operand, haul_tensor *otherwise, class_params *p, int at)
 {
     p->at[at] = -1;
@@ -317,7 +317,7 @@ static haul_tensor *weights_of(const haul__call *c, int operand, haul_tensor *ot
     return weight;
 }
 
-/* The result, from the losses of rows. `total` gets what their weighted mean divides by. */
+/* Computes the result from the losses of rows. `total` receives the divisor of their weighted mean. */
 static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor *rows, haul_tensor *total)
 {
     const class_attributes *a = haul__attributes_of(c);
@@ -339,7 +339,7 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
                                sizeof p, p.items, 1);
 }
 
-/* Where the losses of rows go: into the result itself, if that is all and nothing can fail once it is written. */
+/* The tensor for the losses of rows: the result itself if that is all, and if nothing can fail after it is written. */
 static haul_tensor *rows_for(const haul__call *c)
 {
     const class_attributes *a = haul__attributes_of(c);
@@ -386,7 +386,7 @@ static haul_status backward_compute(haul__call *c)
 
 static void nll_second(haul__gradient *c);
 
-/* At each row's class -g w[y] / N, zeros elsewhere: the gradient of log_p, which is [N, C, ...]. */
+/* -g w[y] / N at each row's class and zeros elsewhere: the gradient of log_p, which is [N, C, ...]. */
 HAUL__OPERATION(nll_loss_backward) = {
     .name = "haul_nll_loss_backward",
     .operands = {{"x", .optional = true},
@@ -403,7 +403,7 @@ HAUL__OPERATION(nll_loss_backward) = {
     .gradient = nll_second,
 };
 
-/* (softmax(x) - onehot(y)) g w[y] / N; log_sum is that of each row's exponentials. */
+/* (softmax(x) - onehot(y)) g w[y] / N; log_sum is the logarithm of each row's sum of exponentials. */
 HAUL__OPERATION(cross_entropy_backward) = {
     .name = "haul_cross_entropy_backward",
     .operands = {{"x", .layout = HAUL__BATCH_FORMAT},
@@ -479,7 +479,7 @@ HAUL__OPERATION(nll_loss) = {
     .cost = nll_cost,
 };
 
-/* Of the gradient, which is linear in g: the transpose of what was done. */
+/* nll_loss_backward is linear in g, so its gradient is nll_loss of what arrives. */
 static void nll_second(haul__gradient *c)
 {
     c->operands[G] = HAUL__APPLY(nll_loss, c->attributes, c->results[0], c->saved[LABELS], c->saved[WEIGHTS]);
@@ -487,7 +487,7 @@ static void nll_second(haul__gradient *c)
 
 /* ---- cross_entropy ---- */
 
-/* With a weighted mean, the sum of the weights is kept behind the rows. */
+/* For a weighted mean, the sum of the weights is stored after the rows. */
 static haul_status cross_entropy_infer(haul__call *c)
 {
     const class_attributes *a = haul__attributes(c);
@@ -518,7 +518,7 @@ static haul_status cross_entropy_compute(haul__call *c)
     return reduce_rows(c, p, rows, total);
 }
 
-/* With t that of log_softmax(x), it is t - softmax(x) sum(t). */
+/* If t is the gradient of log_softmax(x), this is t - softmax(x) sum(t). */
 static void cross_entropy_gradient(haul__gradient *c)
 {
     haul_tensor       *g = c->results[0], *x = c->saved[X], *log_sum = c->saved_results[1];
@@ -567,7 +567,7 @@ haul_status haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const 
              : haul__fail_null("haul_nll_loss", "options");
 }
 
-/* Are the targets of a cross entropy numbers for each class, not indices? */
+/* Does the target of cross entropy hold probabilities of classes rather than indices? */
 static bool are_probabilities(const haul_tensor *logits, const haul_tensor *y)
 {
     return haul_tensor_is_valid(logits) && haul_tensor_is_valid(y) && haul_dtype_is_float(y->dtype) &&

@@ -1,4 +1,4 @@
-/* 1-d convolutions: 2-d ones of pictures with one row, whose shapes are views. */
+/* 1-d convolutions: 2-d convolutions of pictures with one row, through views. */
 #include <stdio.h>
 
 #include "core/option.h"
@@ -11,7 +11,7 @@ typedef struct conv1d_attributes {
 
 /* ---- checks ---- */
 
-/* An option, of which 0 is not given; it becomes the number meant. */
+/* An option in which 0 means the default; replaces it by that value. */
 static haul_status complete_one(const haul__call *c, const char *name, int64_t *value, int64_t otherwise, int64_t least)
 {
     int64_t meant = *value == HAUL_ZERO ? 0 : *value;
@@ -31,7 +31,7 @@ static haul_status complete(const haul__call *c, conv1d_attributes *a)
     return HAUL_OK;
 }
 
-/* The channels of x are axis `in` of the weight, times the groups if that axis is the second. */
+/* The channels of x are axis `in` of the weight, times the groups if that is the second axis. */
 static haul_status check(const haul__call *c, const conv1d_attributes *a, int in, const char *weight_shape)
 {
     char              sx[80], sw[80];
@@ -58,7 +58,7 @@ static haul_status check(const haul__call *c, const conv1d_attributes *a, int in
 
 /* ---- operations ---- */
 
-/* An option of the 2-d operation: nothing in the direction of rows. */
+/* An option of the 2-d operation, with a neutral value for the rows. */
 #define PAIR(rows, value)                                                                                              \
     {                                                                                                                  \
         rows, (value) ? (value) : HAUL_ZERO                                                                            \

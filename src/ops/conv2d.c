@@ -1,4 +1,4 @@
-/* 2-d convolution: forward, gradient of x and gradient of the weight, each an operation whose own gradients are the
+/* 2-d convolution: forward, gradient of x and gradient of the weight. Each is an operation whose gradients are the
  * other two. conv2d_run.c computes them. */
 #include "ops/conv2d.h"
 
@@ -61,8 +61,8 @@ static haul_status check_groups(const haul__call *c, const haul__conv2d_attribut
                       (long long)at->groups, (long long)x->dims[1]);
 }
 
-/* Rows (axis 0) or columns of the result: of x, padded, where the weight, dilated, fits. Settings too large to add up
- * fail. */
+/* Rows (axis 0) or columns of the result: the positions in the padded x where the dilated weight fits. Fails if the
+ * sizes overflow. */
 static haul_status output_size(const haul__call *c, const haul__conv2d_attributes *at, int axis, int64_t *out)
 {
     const char *what = axis ? "columns" : "rows";
@@ -77,7 +77,7 @@ static haul_status output_size(const haul__call *c, const haul__conv2d_attribute
     if (padded < reach)
         return haul__fail(
             HAUL_SHAPE, c->operation->name, "x",
-            "the weight spans %lld %s, but x has %lld with its padding; pad more, or use a smaller kernel",
+            "the weight spans %lld %s, but x has %lld with its padding; use more padding or a smaller kernel",
             (long long)reach, what, (long long)padded);
     *out = (padded - reach) / at->stride[axis] + 1;
     return HAUL_OK;
@@ -94,7 +94,7 @@ static haul_status infer_forward(haul__call *c)
     return haul__conv2d_describe(c, &shape, true);
 }
 
-/* The attributes are those that a forward pass completed, here and below. */
+/* Here and below the attributes are those that a forward pass completed. */
 static haul_status infer_data(haul__call *c)
 {
     const haul__conv2d_attributes *at = haul__attributes(c);
@@ -103,7 +103,7 @@ static haul_status infer_data(haul__call *c)
     return haul__conv2d_describe(c, &shape, true);
 }
 
-/* A leaf's gradient is brought to the leaf's format when it arrives. */
+/* A leaf's gradient is converted to the leaf's format when it arrives. */
 static haul_status infer_weight(haul__call *c)
 {
     const haul__conv2d_attributes *at = haul__attributes(c);

@@ -1,10 +1,9 @@
-/* 2-d convolution by kernels, without unfolding the image, for devices that have no call of their own for it.
+/* 2-d convolution by portable kernels, without unfolding the image, for devices without a library for it.
  *
- * x is copied once into planes with its padding, `columns` wide; with strides, into one plane a phase of the stride.
- * Then the elements that a tap (channel, row, column) of the weight meets are one after another in memory, shifted by
- * the tap's offset, for all outputs at once: a convolution is a matrix product whose rows of B are the same plane
- * shifted. Between the rows of the result are a few elements that belong to no output; they are left out when it is
- * stored. */
+ * x is copied once into planes with its padding, `columns` wide; with strides, into one plane for each phase of the
+ * stride. Then the elements that one tap (channel, row, column) of the weight meets are contiguous in memory, shifted
+ * by the tap's offset, for all outputs at once: a convolution is a matrix product whose rows of B are the same plane,
+ * shifted. Between the rows of the result are a few elements that belong to no output; the store skips them. */
 #include "ops/conv2d_flat.h"
 
 #include "engine/copy.h"
@@ -194,8 +193,9 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
 /* kernel text ends */
 // clang-format on
 
-/* Elements of workspace worth having at once; images whose weight gradients are summed apart, and then in order; most
- * elements those sums may have; multiplications below which a work item's share should not fall. */
+/* Elements of workspace worth having at once; images in a piece, which has a weight gradient of its own, before these
+ * are added in order; the most elements of all these gradients; multiplications that make a work item's share
+ * worthwhile. */
 #define WORKSPACE    ((int64_t)1 << 26)
 #define PIECE        8
 #define PARTIAL_SUMS ((int64_t)1 << 21)
@@ -208,7 +208,7 @@ static int64_t at_least_one(int64_t v)
 
 /* ---- planes ---- */
 
-/* How images are kept in a workspace: planes of rows x columns, phases of them for each channel. */
+/* The layout of images in a workspace: planes of rows x columns, `phases` of them for each channel. */
 typedef struct planes {
     int64_t rows, columns, phases_h, phases_w, plane, channel, image;
 } planes;
@@ -227,20 +227,20 @@ static planes planes_of_x(const haul__conv2d *c)
     return planes_of(c->c_in, rows, columns, c->stride[0], c->stride[1]);
 }
 
-/* dy's planes, its elements a stride apart, with borders in which every tap of the weight meets something. */
+/* dy's planes: its elements are a stride apart, with borders that give every tap of the weight something to read. */
 static planes planes_of_dy(const haul__conv2d *c)
 {
     return planes_of(c->c_out, c->h + (c->kh - 1) * c->dilation[0], c->w + (c->kw - 1) * c->dilation[1], 1, 1);
 }
 
-/* Room for the planes of `images`; `slack` zeros behind them let tiles read past their end. */
+/* Allocates the planes of `images`; `slack` zeros after them let tiles read past their end. */
 static haul_tensor *room_for(const haul__convolution *v, const planes *to, int64_t images, int64_t slack)
 {
     haul_shape shape = HAUL_SHAPE(images * to->image + slack);
     return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
 }
 
-/* Copy images of `t` from `first` on into `room`. */
+/* Copies images of `t` from `first` on into `room`. */
 static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, const conv2d_pad_params *how,
                        haul_tensor *room, int64_t first, int64_t images, int64_t channels)
 {
@@ -327,7 +327,7 @@ static haul_status forward_chunk(const haul__convolution *v, const planes *from,
     return run_tiles(v, &p, from, room, v->y, first, images);
 }
 
-/* dx is the convolution of dy, its elements a stride apart with zeros between them, with the weight turned round. */
+/* dx is the convolution of dy, its elements a stride apart with zeros between them, with the flipped weight. */
 static haul_status data_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
                               int64_t images)
 {
@@ -366,8 +366,8 @@ static haul_status data_chunk(const haul__convolution *v, const planes *from, ha
 typedef haul_status chunk_fn(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
                              int64_t images);
 
-/* Images go through one workspace in chunks of a size that depends on the shape only. Tiles take the few values of
- * weight and bias in the dtype of the sums, as they take the planes. */
+/* Images pass through one workspace in chunks whose size only depends on the shape. Tiles read the few values of weight
+ * and bias in the dtype of the sums, like the planes. */
 static haul_status run_chunks(const haul__convolution *v, const planes *from, chunk_fn *fn)
 {
     haul__convolution wide = *v;

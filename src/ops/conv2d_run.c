@@ -1,5 +1,5 @@
-/* One pass of a 2-d convolution over the tensors of a call: which tensor is which, and who computes it. What the
- * backend has of its own does, or the kernels of conv2d_flat.c. */
+/* Runs one pass of a 2-d convolution: decides which tensor plays which part, and lets the backend's implementations or
+ * the kernels of conv2d_flat.c compute it. */
 #include "ops/conv2d.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum part { X, WEIGHT, Y, BIAS, PARTS };
 
-/* Which part each operand is, and which the result. A call may have fewer operands: no bias. */
+/* The part that each operand plays, and the result's. A call may have fewer operands: no bias. */
 typedef struct pass {
     haul__conv2d_pass id;
     int               count;
@@ -94,13 +94,15 @@ haul_status haul__conv2d_describe(haul__call *c, const haul_shape *shape, bool f
 
 /* ---- one pass over its tensors ---- */
 
-/* `now` has the form under way. */
+/* `now` has the form being tried. */
 typedef struct task {
     haul__convolution now;
     haul__conv2d      asked;
-    haul_tensor      *given[PARTS];                 /* operands and result; NULL for what the pass does not have */
-    haul_tensor      *laid[2][PARTS], *wide[PARTS]; /* the same by channels_last, and in f32, as far as they are made */
-    bool              wide_last;                    /* `wide` is channels-last */
+    haul_tensor      *given[PARTS];            /* operands and result; NULL for parts that the pass does not
+                                                * have */
+    haul_tensor *laid[2][PARTS], *wide[PARTS]; /* the same tensors by channels_last, and in f32, as far as they
+                                                * exist */
+    bool wide_last;                            /* `wide` is channels-last */
 } task;
 
 static task task_of(const haul__call *c)
@@ -115,7 +117,7 @@ static task task_of(const haul__call *c)
     return t;
 }
 
-/* Where part i is; t == NULL: where it will be is not known yet. */
+/* The offset of part i; t == NULL: not known yet. */
 static void place(haul__conv2d *problem, enum part i, const haul_tensor *t)
 {
     const haul__buffer **const buffers[] = {
@@ -143,7 +145,8 @@ static bool is_wide(const task *t)
     return t->now.settings.dtype != t->asked.dtype;
 }
 
-/* Channels-last, then row-major; all at once, without relu, without relu and bias; halves as they are, then as f32. */
+/* Channels-last, then row-major; each all at once, then without relu, then without relu and bias; half precision as it
+ * is, then as f32. */
 static const void *form(void *of, int i)
 {
     task         *t = of;
@@ -175,7 +178,7 @@ static void describe_task(const void *of, char *out, size_t size)
 
 /* ---- tensors of a form ---- */
 
-/* Part i in a layout: an operand itself or a copy, the result itself or room for it. */
+/* Part i in a layout: an operand itself or a copy of it, the result itself or a temporary. */
 static haul_tensor *lay(const task *t, enum part i, bool channels_last)
 {
     const haul__call *c = t->now.call;
@@ -202,7 +205,7 @@ static haul_tensor *widen(const task *t, enum part i, haul_tensor *laid)
     return wide && (i == p->result || haul__copy_elements(wide, laid, c->operation->name) == HAUL_OK) ? wide : NULL;
 }
 
-/* Make the tensors of the form under way, as far as an earlier form has not made them. */
+/* Makes the tensors of the form being tried that no earlier form has made. */
 static haul_status prepare(task *t)
 {
     haul__conv2d *problem = &t->now.settings;
@@ -234,7 +237,7 @@ static haul_status add_bias(const haul__call *c, haul_tensor *y, haul_tensor *bi
     return column ? haul_add_into(y, y, column) : haul_error_status();
 }
 
-/* What the form left to do. */
+/* Does what the form left to the operation. */
 static haul_status complete_result(task *t)
 {
     const haul__call   *c = t->now.call;

@@ -1,12 +1,12 @@
-/* Transposed 2-d convolution: the pass of a convolution that computes its gradient of x, with a bias. What is x here is
- * dy there, so weight is [C_in, C_out / groups, KH, KW]. */
+/* Transposed 2-d convolution: the pass that computes a convolution's gradient of x, with a bias. Its x is the dy of
+ * that pass, so weight is [C_in, C_out / groups, KH, KW]. */
 #include <stdio.h>
 
 #include "core/option.h"
 #include "ops/conv2d.h"
 
 typedef struct conv_transpose2d_attributes {
-    haul__conv2d_attributes conv; /* of the convolution; first, for the functions of conv2d.h */
+    haul__conv2d_attributes conv; /* of the convolution; first, because the functions of conv2d.h expect it */
     int64_t                 output_padding[2];
 } conv_transpose2d_attributes;
 
@@ -65,8 +65,8 @@ static haul_status complete(const haul__call *c, conv_transpose2d_attributes *a)
     return HAUL_OK;
 }
 
-/* Rows (axis 0) or columns of the result. A convolution of the result has x's size, since less than a stride is padded
- * at its end. */
+/* Rows (axis 0) or columns of the result. A convolution of the result has x's size, because its end is padded by less
+ * than a stride. */
 static haul_status output_size(const haul__call *c, conv_transpose2d_attributes *a, int axis)
 {
     haul__conv2d_attributes *at = &a->conv;
@@ -84,9 +84,10 @@ static haul_status output_size(const haul__call *c, conv_transpose2d_attributes 
                           "stride, padding or dilation is too large: the result must have less than 2^31 %s", what);
     at->size[axis] = padded - 2 * at->padding[axis];
     if (at->size[axis] < 1)
-        return haul__fail(HAUL_SHAPE, c->operation->name, "padding",
-                          "x gives %lld %s, from which padding takes %lld at each side; none are left; pad less",
-                          (long long)padded, what, (long long)at->padding[axis]);
+        return haul__fail(
+            HAUL_SHAPE, c->operation->name, "padding",
+            "x gives %lld %s, from which the padding removes %lld at each side, so none are left; use less padding",
+            (long long)padded, what, (long long)at->padding[axis]);
     return HAUL_OK;
 }
 

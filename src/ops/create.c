@@ -1,4 +1,4 @@
-/* Making tensors: uninitialised, filled with a value, or counting up. */
+/* Making tensors: uninitialised, filled with a value, or counting. */
 #include <math.h>
 
 #include "engine/copy.h"
@@ -33,10 +33,10 @@ static haul__cost cost(const haul__call *c)
 /* ---- of a shape ---- */
 
 typedef struct create_attributes {
-    haul_device *device; /* NULL becomes the thread's current one */
+    haul_device *device; /* NULL becomes the thread's current device */
     haul_dtype   dtype;
     haul_shape   shape;
-    double       value; /* of every element; haul_empty sets none */
+    double       value; /* the value of every element; haul_empty sets none */
 } create_attributes;
 
 static haul_status choose_device(haul__call *c, haul_device **device)
@@ -141,7 +141,7 @@ haul_tensor *haul_scalar_with(const haul_scalar_options *o)
                         0);
 }
 
-/* ---- like another tensor: its shape, dtype and device ---- */
+/* ---- with another tensor's shape, dtype and device ---- */
 
 typedef struct like_attributes {
     double value;
@@ -223,12 +223,12 @@ haul_tensor *haul_full_like(haul_tensor *x, double value)
 /* ---- arange ---- */
 
 typedef struct arange_attributes {
-    haul_device *device; /* NULL becomes the thread's current one */
+    haul_device *device; /* NULL becomes the thread's current device */
     haul_dtype   dtype;
     double       start, stop, step;
 } arange_attributes;
 
-/* From 2^53 on the caller may have meant a whole number that no double is. */
+/* From 2^53 on the caller may have meant a whole number that no double holds. */
 static haul_status check_exact(const haul__call *c, const arange_attributes *a)
 {
     const double      values[] = {a->start, a->stop, a->step};
@@ -249,7 +249,7 @@ static haul_status count_steps(const haul__call *c, const arange_attributes *a, 
     bool        whole = floor(a->start) == a->start && floor(a->step) == a->step;
     if (a->step == 0 || !(n < 9e18))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, a->step == 0 ? "step" : "stop",
-                          "from %g to %g in steps of %g is no finite sequence", a->start, a->stop, a->step);
+                          "from %g to %g in steps of %g is not a finite sequence", a->start, a->stop, a->step);
     if (!haul_dtype_is_float(a->dtype) && (!haul_dtype_is_integer(a->dtype) || !whole))
         return haul__fail(HAUL_DTYPE, operation, "dtype",
                           "%s cannot count from %g in steps of %g; use a floating dtype", haul_dtype_name(a->dtype),
@@ -297,7 +297,7 @@ HAUL__OPERATION(arange) = {
 
 /* The same in integers. */
 typedef struct arange_i64_attributes {
-    haul_device *device; /* NULL becomes the thread's current one */
+    haul_device *device; /* NULL becomes the thread's current device */
     int64_t      start, stop, step;
 } arange_i64_attributes;
 

@@ -1,8 +1,8 @@
 /* Running sums along an axis.
  *
- * A line along the axis is cut into blocks of CUMSUM_BLOCK elements. A work item sums one block up. Where a line has
- * several, each then gets the sum of those before it, from the running sums of the blocks' totals, which the same
- * kernels compute. So the order of additions depends on the shape only. */
+ * A line along the axis is cut into blocks of CUMSUM_BLOCK elements. A work item sums one block. If a line has several
+ * blocks, each then adds the sum of the blocks before it, from the running sums of the blocks' totals, which the same
+ * kernels compute. So only the shape decides the order of additions. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -92,7 +92,7 @@ static haul_status infer(haul__call *c)
     return haul__describe(c, 0, haul_dtype_is_float(x->dtype) ? x->dtype : HAUL_I64, &x->shape);
 }
 
-/* y = the running sums of x, both of p's shape and row-major; they may be one. */
+/* y = the running sums of x; both have p's shape, are row-major, and may be the same tensor. */
 static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cumsum_params p, int64_t outer)
 {
     p.blocks = haul__ceil_div(p.length, CUMSUM_BLOCK);
@@ -115,7 +115,7 @@ static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cum
                : haul__launch_kernel(c, HAUL__K_cumsum_add, y->dtype, &y, 1, &totals, 1, &p, sizeof p, p.items, GRAIN);
 }
 
-/* Halves are summed in f32. */
+/* Half precision is summed in f32. */
 static haul_status compute(haul__call *c)
 {
     const cumsum_attributes *a = haul__attributes(c);
@@ -148,7 +148,7 @@ HAUL__OPERATION(cumsum) = {
     .flops = 1,
 };
 
-/* Element i adds to all sums from i on. */
+/* Element i is part of all sums from i on. */
 static void gradient(haul__gradient *c)
 {
     cumsum_attributes a = *(const cumsum_attributes *)c->attributes;

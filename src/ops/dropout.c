@@ -1,5 +1,5 @@
-/* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped when its random word is below p 2^32,
- * and the gradient draws the same words again from the saved seed and offset. Elements are counted as they lie in
+/* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped if its random word is below p 2^32,
+ * and the gradient draws the same words again from the saved seed and offset. Elements are counted in the order of
  * memory. */
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -41,7 +41,8 @@ KERNEL2(dropout, dropout_params, T, out, const T, x)
 typedef struct dropout_attributes {
     double p;
     bool   training;
-    /* completed by infer: what is drawn, and the strides of the result, by which the gradient finds its element i */
+    /* completed by infer: the position in the random stream, and the strides of the result, by which the gradient finds
+     * its element i */
     int64_t           blocks;
     haul_random_state state;
     int64_t           strides[HAUL_MAX_DIMS];
@@ -115,7 +116,7 @@ HAUL__OPERATION(dropout) = {
     .flops = 22,
 };
 
-/* With words that were taken before. */
+/* With words that were drawn before. */
 HAUL__OPERATION(dropout_backward) = {
     .name = "haul_dropout_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
@@ -128,7 +129,7 @@ HAUL__OPERATION(dropout_backward) = {
     .flops = 22,
 };
 
-/* Linear in x: its gradient is that of its gradient, too. */
+/* Dropout with fixed words is linear, so dropout_backward is its gradient, and its own gradient, too. */
 static void gradient(haul__gradient *c)
 {
     const dropout_attributes *a = c->attributes;

@@ -1,5 +1,5 @@
-/* Embedding: rows of a table, picked by indices of any shape. It is haul_index_select along axis 0 but for the shapes,
- * and for a row for padding that learns nothing. */
+/* Embedding: rows of a table, picked by indices of any shape. It is haul_index_select along axis 0, except for the
+ * shapes and for a padding row without a gradient. */
 #include "core/option.h"
 #include "ops/index.h"
 
@@ -9,7 +9,7 @@ typedef struct embedding_attributes {
 
 enum { WEIGHT, INDEX };
 
-/* The padding row, made positive. */
+/* The padding row's index, made non-negative. */
 static haul_status complete(const haul__call *c, embedding_attributes *a)
 {
     int64_t rows = c->operands[WEIGHT]->shape.dims[0], given = a->padding;
@@ -42,7 +42,7 @@ static haul_status compute(haul__call *c)
                                  haul__index_check(HAUL__CHECK_embedding, 0));
 }
 
-/* Only the rows that are taken are read. */
+/* Only the picked rows are read. */
 static haul__cost cost(const haul__call *c)
 {
     return (haul__cost){0, (int64_t)(2 * haul_tensor_bytes(c->results[0]) + haul_tensor_bytes(c->operands[INDEX]))};

@@ -1,4 +1,4 @@
-/* The largest or smallest elements along an axis together with where they are. */
+/* The largest or smallest elements along an axis, and their indices. */
 #include "ops/index.h"
 
 typedef struct extremes_attributes {
@@ -6,7 +6,7 @@ typedef struct extremes_attributes {
     bool keepdim;
 } extremes_attributes;
 
-/* The elements to which argmax or argmin points. Of a 0-d x that is x itself. */
+/* The elements to which argmax or argmin points. For a 0-d x, x itself. */
 static haul_status compose(haul__call *c, haul_tensor *(*where)(haul_tensor *, int, bool))
 {
     extremes_attributes *a = haul__attributes(c);

@@ -1,4 +1,4 @@
-/* haul_flip and haul_roll: the elements of axes in reverse order, or moved along. The gradients move them back. */
+/* haul_flip and haul_roll: the elements of axes in reverse order, or shifted. The gradients undo it. */
 #include "engine/operation.h"
 #include "ops/remap.h"
 
@@ -14,7 +14,7 @@ static haul_status describe(haul__call *c)
 /* ---- flip ---- */
 
 typedef struct flip_attributes {
-    int  axes[HAUL_MAX_DIMS], count; /* as given */
+    int  axes[HAUL_MAX_DIMS], count; /* as the user passed them */
     bool flipped[HAUL_MAX_DIMS];
 } flip_attributes;
 
@@ -74,7 +74,7 @@ haul_status haul_flip_into_with(haul_tensor *out, const haul_flip_options *o)
 /* ---- roll ---- */
 
 typedef struct roll_attributes {
-    int64_t shift; /* becomes one that is not negative */
+    int64_t shift; /* becomes non-negative */
     int     axis;
 } roll_attributes;
 

@@ -1,8 +1,8 @@
-/* Gather, which picks an element for each index, and scatter_add, which adds elements up where indices point.
+/* Gather picks an element for each index; scatter_add adds elements where indices point.
  *
- * Each is the gradient of the other. In a scatter the elements of one line along the axis are the work of one item,
- * which adds them in the order of the indices: no two items write to the same element. Where there are few lines, GPUs
- * sort the indices, and an item adds up the elements of one index, in the same order. */
+ * Each is the gradient of the other. In a scatter one work item handles one line along the axis and adds its elements
+ * in the order of the indices, so no two items write the same element. If there are few lines, GPUs sort the indices,
+ * and an item adds the elements of one index, in the same order. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -130,7 +130,7 @@ enum { GRAIN = 8192, FEW_LINES = 8192, FEW = 64 };
 
 /* ---- launches ---- */
 
-/* Dimension d of a tensor that is made of dimensions before it, which are one. */
+/* Does a dimension step on where the last one ends, in all tensors, so that both can be merged? */
 static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
 {
     bool whole = p->ndim > 0;
@@ -139,7 +139,7 @@ static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
     return whole;
 }
 
-/* One dimension more, the innermost so far. */
+/* Adds a dimension, the innermost so far, or merges it into the last one. */
 static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3])
 {
     bool joined = joins(p, dim, strides);
@@ -149,8 +149,8 @@ static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3
         p->strides[k][d] = strides[k];
 }
 
-/* `into` is what the indices point into, `other` has index's shape. `lines`: an item is a line along the axis, else an
- * element of index. */
+/* `into` is the tensor that the indices point into; `other` has index's shape. `lines`: an item is a line along the
+ * axis, else an element of index. */
 static gather_params describe(const haul_tensor *into, const haul_tensor *index, const haul_tensor *other, int axis,
                               bool lines)
 {
@@ -177,7 +177,7 @@ static gather_params describe(const haul_tensor *into, const haul_tensor *index,
     return p;
 }
 
-/* Too few lines for a GPU, whose indices are put in order then. */
+/* Are there too few lines for a GPU? Then the indices are sorted. */
 static bool has_few_lines(const haul__call *c, const gather_params *p)
 {
     return c->device->properties.kind == HAUL_KIND_GPU && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&
@@ -195,7 +195,7 @@ static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, h
                                 &p, sizeof p, p.items, GRAIN);
 }
 
-/* source to where it belongs in y, whose elements are set. */
+/* Adds source to its places in y, whose elements are set. */
 static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, int axis,
                           uint32_t check)
 {
@@ -207,7 +207,7 @@ static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, hau
                                 sizeof p, p.items, 1 + GRAIN / (p.length + 1));
 }
 
-/* y = x + source; NULL for an x of zeros. Halves are added up in f32. */
+/* y = x + source; x NULL means zeros. Half precision is accumulated in f32. */
 static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, haul_tensor *source,
                                int axis, uint32_t check)
 {
@@ -223,7 +223,8 @@ static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, ha
 
 /* ---- checks ---- */
 
-/* An axis of x that index may point along: index has as many dimensions, none but the axis larger than x's. */
+/* An axis of x that index may point along: index has as many dimensions as x, and none of them except the axis is
+ * larger than x's. */
 static haul_status check_shapes(haul__call *c, int *axis)
 {
     const haul_shape *x = &c->operands[0]->shape, *index = &c->operands[1]->shape;
@@ -310,7 +311,7 @@ static haul_status compute(haul__call *c)
     return haul__launch_checked(c, HAUL__K_gather, x->dtype, &y, 1, c->operands, 2, &p, sizeof p, p.items, GRAIN);
 }
 
-/* Only the elements that are taken are read. */
+/* Only the picked elements are read. */
 static haul__cost cost(const haul__call *c)
 {
     return (haul__cost){0, (int64_t)(2 * haul_tensor_bytes(c->results[0]) + haul_tensor_bytes(c->operands[1]))};

@@ -1,4 +1,4 @@
-/* Matrix products: by what the backend has of its own, by tiles over a packed B or in shared memory, or element by
+/* Matrix products: by the backend's implementations, by tiles over a packed B or in shared memory, or element by
  * element. */
 #include "ops/gemm.h"
 
@@ -116,7 +116,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
 /* kernel text ends */
 // clang-format on
 
-/* Multiplications below which a work item's share should not fall, and products too small to pack B for. */
+/* Multiplications that make a work item's share worthwhile, and products too small to pack B for. */
 #define GRAIN 65536
 #define SMALL 8192
 
@@ -163,15 +163,15 @@ typedef struct library_params {
     const haul__implementation *by;
 } library_params;
 
-/* What is multiplied. The problem's relu is that of the form under way. */
+/* The operands. The problem's relu is that of the form being tried. */
 typedef struct product {
     const haul__call *call;
     library_params    params;
     bool              relu;
-    haul_tensor      *c, *in[3]; /* in: A, B and the bias, or C in its place */
+    haul_tensor      *c, *in[3]; /* inputs: A, B and the bias, or C in its place */
 } product;
 
-/* The second form is for those that cannot do relu at once. */
+/* The second form is for implementations without relu. */
 static const void *form(void *task, int i)
 {
     product *p = task;
@@ -192,7 +192,7 @@ static void describe(const void *task, char *out, size_t size)
              (long long)g->k, (long long)g->k, (long long)g->n, g->bias ? " + bias" : "", p->relu ? ", relu" : "");
 }
 
-/* ---- an implementation of the backend's ---- */
+/* ---- implementations of the backend ---- */
 
 static haul_status multiply(haul__stream *s, const haul__command *command)
 {
@@ -284,7 +284,7 @@ static haul_status compute_tiles(void *task)
                                grain_for(TILE_ROWS * g->k * 4));
 }
 
-/* Where threads share memory they take A and B where they are. */
+/* With shared memory, A and B are read in place. */
 static haul_status compute_teams(void *task)
 {
     product          *x = task;
@@ -313,7 +313,7 @@ haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul
 {
     product     p = {.call = call, .params.problem = *shape, .relu = shape->relu, .c = c};
     haul__gemm *g = &p.params.problem;
-    g->dtype = a->dtype; /* C's too, but that small integers give i32 */
+    g->dtype = a->dtype; /* also C's, except that small integers give i32 */
     g->a = &a->storage->buffer;
     g->b = &b->storage->buffer;
     g->c = &c->storage->buffer;
@@ -323,7 +323,7 @@ haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul
     g->c_offset += c->offset;
     g->bias_offset += bias ? bias->offset : 0;
     g->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
-    /* Without data in A and B their buffers may not exist: C's takes their place and is not read. */
+    /* Empty A and B may have no buffers: C's takes their place and is not read. */
     p.in[0] = g->k ? a : c;
     p.in[1] = g->k ? b : c;
     p.in[2] = bias ? bias : c;

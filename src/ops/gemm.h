@@ -4,15 +4,15 @@
 
 #include "engine/implementation.h"
 
-/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, then relu, as `shape` asks. It holds sizes
- * and strides; no size of C is 0. Buffers, dtype and offsets are filled in here from the tensors. bias is NULL for
- * none. For operations whose descriptor has haul__gemm_implementations. */
+/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, then relu, as `shape` says. `shape` holds
+ * sizes and strides; no size of C is 0. Buffers, dtype and offsets are filled in here from the tensors. bias NULL: no
+ * bias. For operations whose descriptor has haul__gemm_implementations. */
 haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
                            haul_tensor *b, haul_tensor *bias);
 
 extern const haul__implementations haul__gemm_implementations;
 
-/* Lanes of the vectors kernels are compiled with on a device, LANES of kernel text. */
+/* The vector lanes for which kernels are compiled on a device, LANES in kernel text. */
 int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype);
 
 #endif

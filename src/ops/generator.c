@@ -1,18 +1,31 @@
-/* Random number generators: a state and a lock each. One is the process's, others are objects, and the thread's setting
- * HAUL__GENERATOR says which one draws use. */
+/* Random number generators. One belongs to the process, others are objects. The thread's setting HAUL__GENERATOR says
+ * which one draws use. */
 #include "ops/generator.h"
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/spin.h"
 #include "core/thread.h"
 
 struct haul_generator {
     haul__object      object;
-    atomic_bool       lock;
     haul_random_state state;
 };
 
 static haul_generator process; /* users never see it */
+static atomic_bool    lock;    /* guards the states of all */
+
+static void take_lock(void)
+{
+    haul__spin_lock(&lock);
+}
+
+static void give_lock(void)
+{
+    haul__spin_unlock(&lock);
+}
+
+HAUL__AT_FORK(HAUL__FORK_GENERATORS, .take = take_lock, .give = give_lock);
 
 static void destroy(void *object)
 {
@@ -23,22 +36,22 @@ static const haul__class generator_class = {.name = "generator", .destroy = dest
 
 /* ---- states ---- */
 
-static haul_random_state get(haul_generator *g)
+static haul_random_state get(const haul_generator *g)
 {
-    haul__spin_lock(&g->lock);
+    take_lock();
     haul_random_state state = g->state;
-    haul__spin_unlock(&g->lock);
+    give_lock();
     return state;
 }
 
-/* Nothing changes in a dry run, where nothing is drawn. */
+/* A dry run draws nothing, so nothing changes. */
 static void set(haul_generator *g, haul_random_state state)
 {
     if (haul__is_dry())
         return;
-    haul__spin_lock(&g->lock);
+    take_lock();
     g->state = state;
-    haul__spin_unlock(&g->lock);
+    give_lock();
 }
 
 haul_random_state haul_random_state_get(void)
@@ -56,17 +69,15 @@ void haul_manual_seed(uint64_t seed)
     set(&process, (haul_random_state){seed, 0});
 }
 
-/* ---- generators of the user's ---- */
+/* ---- the user's generators ---- */
 
 haul_generator *haul_generator_new(uint64_t seed)
 {
     haul_generator *g = haul__object_new(sizeof *g, &generator_class);
-    if (g) {
-        atomic_init(&g->lock, false);
+    if (g)
         g->state = (haul_random_state){seed, 0};
-    } else {
+    else
         haul__fail_memory("haul_generator_new", sizeof *g);
-    }
     return haul__own(g, "haul_generator_new");
 }
 
@@ -79,7 +90,7 @@ haul_random_state haul_generator_state_get(const haul_generator *generator)
 {
     if (check(generator, "haul_generator_state_get"))
         return (haul_random_state){0, 0};
-    return get((haul_generator *)generator); /* its lock is not what `const` promises */
+    return get(generator);
 }
 
 haul_status haul_generator_state_set(haul_generator *generator, haul_random_state state)
@@ -103,7 +114,7 @@ haul_generator *haul_current_generator(void)
     return haul__thread()->held[HAUL__GENERATOR];
 }
 
-/* ---- what operations take ---- */
+/* ---- for operations ---- */
 
 static haul_generator *current(void)
 {
@@ -114,18 +125,18 @@ static haul_generator *current(void)
 haul_random_state haul__random_take(int64_t blocks)
 {
     haul_generator *g = current();
-    haul__spin_lock(&g->lock);
+    take_lock();
     haul_random_state taken = g->state;
     g->state.offset += haul__is_dry() ? 0 : (uint64_t)blocks; /* nothing is drawn in a dry run */
-    haul__spin_unlock(&g->lock);
+    give_lock();
     return taken;
 }
 
 void haul__random_give_back(haul_random_state taken, int64_t blocks)
 {
     haul_generator *g = current();
-    haul__spin_lock(&g->lock);
+    take_lock();
     if (g->state.seed == taken.seed && g->state.offset == taken.offset + (uint64_t)blocks)
         g->state = taken;
-    haul__spin_unlock(&g->lock);
+    give_lock();
 }

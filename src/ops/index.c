@@ -1,9 +1,9 @@
 /* index_select and its gradient, without atomics.
  *
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel threads a list through the
- * indices for each row of x, in ascending order: one work item does, or on GPUs one for each index, behind a sort. A
- * second one follows the lists, so that each element of the result is the work of one item, in an order that the
- * indices fix. */
+ * indices for each row of x, in ascending order: with one work item, or on GPUs with one for each index, after a sort.
+ * A second kernel follows the lists, so that one item computes each element of the result, in an order that the indices
+ * fix. */
 #include "ops/index.h"
 
 #include "engine/copy.h"
@@ -119,7 +119,7 @@ static void split(index_params *p, const haul_shape *shape, int axis)
 typedef struct index_attributes {
     int     axis;
     int64_t size; /* of x along it; the gradient reads it */
-    int64_t skip; /* an element of it that counts as 0 and gets no gradient; -1 for none */
+    int64_t skip; /* an element that counts as 0 and gets no gradient; -1 for none */
 } index_attributes;
 
 static haul_status backward_infer(haul__call *c)
@@ -130,7 +130,7 @@ static haul_status backward_infer(haul__call *c)
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
-/* The lists, by one item, or on GPUs, where that would take long, by many. */
+/* Makes the lists: by one item, or on GPUs, if that would take long, by many. */
 static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *index, haul_dtype dtype, index_params p)
 {
     p.offsets[0] = links->offset;
@@ -177,7 +177,7 @@ static haul__cost backward_cost(const haul__call *c)
 
 static void backward_gradient(haul__gradient *c);
 
-/* Rows of g along the axis are added to where the indices point. */
+/* Adds rows of g along the axis where the indices point. */
 HAUL__OPERATION(index_select_backward) = {
     .name = "haul_index_select_backward",
     .operands = {{"g"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
@@ -192,7 +192,7 @@ HAUL__OPERATION(index_select_backward) = {
 
 /* ---- the operation ---- */
 
-/* One dimension, and elements that it can point at. */
+/* index must have one dimension, and elements to point at. */
 static haul_status check_indices(const haul__call *c, int64_t size)
 {
     const haul_tensor *index = c->operands[1];
@@ -238,7 +238,7 @@ static haul_status compute(haul__call *c)
                            haul__index_check(HAUL__CHECK_index_select, a->axis));
 }
 
-/* Only the rows that are taken are read. */
+/* Only the picked rows are read. */
 static haul__cost cost(const haul__call *c)
 {
     return (haul__cost){0, (int64_t)(2 * haul_tensor_bytes(c->results[0]) + haul_tensor_bytes(c->operands[1]))};

@@ -1,6 +1,5 @@
-/* Planes of another size, by their nearest or by their four nearest elements. The gradient gathers: an element of x
- * looks at the elements of y that it is part of. Positions are fractions of integers, so that they are the same
- * everywhere. */
+/* Resizing planes, by the nearest or by the four nearest elements. The gradient gathers: an element of x reads the
+ * elements of y that it is part of. Positions are fractions of integers, so that they are the same on every device. */
 #include <math.h>
 
 #include "core/option.h"
@@ -230,10 +229,10 @@ KERNEL2(interpolate_backward_columns, interpolate_params, T, out, const T, in0)
 /* kernel text ends */
 // clang-format on
 
-/* Elements whose work is worth a share of its own. */
+/* Elements that make a share worthwhile. */
 #define GRAIN 8192
 
-/* A given scale becomes a fraction of numbers up to this, by continued fractions: 0.6 is 3 / 5. */
+/* A given scale becomes a fraction of numbers up to this one, by continued fractions: 0.6 is 3 / 5. */
 #define MOST_OF_SCALE (1 << 28)
 
 typedef struct interpolate_attributes {
@@ -241,7 +240,7 @@ typedef struct interpolate_attributes {
     double             scale[2];
     haul_interpolation mode;
     bool               align_corners;
-    bool               given; /* by the user: the rest is not known yet */
+    bool               given; /* as the user gave them: the rest is not known yet */
     bool               channels_last;
     int64_t            in[2], channels;
     interpolate_axis   axes[2];
@@ -290,7 +289,8 @@ static void fraction_of(double scale, int64_t *num, int64_t *den)
     *den = now[1];
 }
 
-/* The number of elements, and the ratio of x's size to y's as a fraction: as it was given, unless the sizes say it. */
+/* The number of elements, and the ratio of x's size to y's as a fraction: the given scale, unless sizes determine
+ * it. */
 static haul_status complete_size(const haul__call *c, interpolate_attributes *a, int axis, int64_t *num, int64_t *den)
 {
     const char *name = c->operation->name;
@@ -421,7 +421,7 @@ HAUL__OPERATION(interpolate) = {
     .flops = 8,
 };
 
-/* The gradients are linear in what arrives, each the other's. */
+/* Each operation is linear and is the other's gradient. */
 HAUL__OPERATION(interpolate_backward) = {
     .name = "haul_interpolate_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},

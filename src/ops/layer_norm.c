@@ -1,5 +1,5 @@
-/* Layer normalisation over the last axis: a row is the work of one item, which takes its mean first and squares of
- * deviations then. The gradient has a kernel; where it is to be differentiated again it is composed of operations. */
+/* Layer normalisation over the last axis. One work item computes a row: first the mean, then the squared deviations.
+ * The gradient has a kernel; if it is to be differentiated again, it is composed of operations. */
 #include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -67,7 +67,7 @@ static haul_status infer(haul__call *c)
 {
     const haul_tensor *x = c->operands[X];
     haul_shape         shape = x->shape;
-    bool               forward = c->operation->results[1].hidden; /* result 1 is statistics of rows, else gx */
+    bool               forward = c->operation->results[1].hidden; /* result 1 is the statistics of rows, else gx */
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
     if (!(*(const double *)haul__attributes(c) >= 0))
@@ -81,7 +81,7 @@ static haul_status infer(haul__call *c)
                                                                    : haul__describe(c, 0, x->dtype, &x->shape);
 }
 
-/* Of both: the kernels take two results and then the operands, and any buffer for one that is absent. */
+/* For both kernels: they take two results and then the operands, with any buffer in place of an absent one. */
 static haul_status compute(haul__call *c)
 {
     haul_tensor      *x = c->operands[X], *buffers[6];
@@ -110,12 +110,12 @@ HAUL__OPERATION(layer_norm_backward) = {
     .flops = 13,
 };
 
-/* Gradients of weight and bias have x's shape here: the caller adds up the rows. */
+/* Gradients of weight and bias have x's shape here; the caller sums the rows. */
 static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->operands[BIAS] = c->results[0];
     if (!haul__differentiated(c)) {
-        c->operands[X] = NULL; /* and stays so on failure */
+        c->operands[X] = NULL; /* stays so on failure */
         haul__apply(&haul__operation_layer_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
                     c->operands);
         return;

@@ -25,7 +25,7 @@ static haul_status compute(haul__call *c)
     return haul__reduce(c, &haul__reduce_exponentials, y, x, a->reduced, finish);
 }
 
-/* exp(x - y), and 0 where all of x is -infinity. The y of halves is rounded too much for that: there the exponentials
+/* exp(x - y), and 0 if all of x is -infinity. For half precision y is rounded too much for that: there the exponentials
  * are divided by their sum. */
 static void gradient(haul__gradient *c)
 {

@@ -1,5 +1,5 @@
-/* What losses share, and those that are composed of operations: cross_entropy against probabilities, and binary
- * cross-entropy of logits. */
+/* Functions that losses share, and losses that are composed of operations: cross entropy against probabilities, and
+ * binary cross entropy of logits. */
 #include "ops/loss.h"
 
 #include "core/option.h"
@@ -55,7 +55,7 @@ typedef struct probability_attributes {
     double         smoothing;
 } probability_attributes;
 
-/* The weights of classes, [C], as they broadcast to [N, C, ...]. */
+/* The class weights, [C], broadcast to [N, C, ...]. */
 static haul_tensor *weights_along(haul_tensor *weight, int ndim, int axis, int64_t classes)
 {
     haul_shape shape = {.ndim = ndim - axis};
@@ -122,7 +122,7 @@ haul_status haul__cross_entropy_of_probabilities_into(haul_tensor *out, haul_ten
 
 enum { LOGITS, TARGET, WEIGHT, POS_WEIGHT };
 
-/* weight softplus(x), and 0 where the weight is 0, whatever x is. */
+/* weight softplus(x), and 0 if the weight is 0, whatever x is. */
 static haul_tensor *weighted_softplus(haul_tensor *weight, haul_tensor *x)
 {
     return haul_where(haul_eq_scalar(weight, 0), haul_zeros_like(weight), haul_mul(weight, haul_softplus(x)));

@@ -1,5 +1,5 @@
-/* haul_masked_fill: a number where a mask is true. Its gradient is a masked_fill with 0. haul_where fills with 0 by the
- * same kernel where it takes a gradient apart. */
+/* haul_masked_fill: a number where a mask is true. Its gradient is a masked_fill with 0. The gradient of haul_where
+ * uses the same kernel with 0. */
 #include "ops/masked_fill.h"
 
 #include "engine/layout.h"

@@ -8,8 +8,8 @@
 
 /* ---- operands as matrices ---- */
 
-/* The one stride that walks through t's leading axes, all but the last `own`, broadcast to `lead`; 0 where there is
- * one matrix only. False if no stride does. */
+/* The single stride that walks through t's leading axes (all but the last `own`), broadcast to `lead`; 0 if there is
+ * only one matrix. Returns false if there is no such stride. */
 static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
 {
     int     missing = lead->ndim + own - t->shape.ndim;
@@ -31,8 +31,8 @@ static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, i
     return true;
 }
 
-/* A is x with all axes but the last as rows, so that one large product takes the place of many that share B: x itself,
- * or a row-major copy where no stride walks through the rows. NULL on failure. */
+/* A is x with all axes but the last as rows, so that one large product replaces many that share B: x itself, or a
+ * row-major copy if no single stride walks through the rows. Returns NULL on failure. */
 static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g)
 {
     haul_shape lead = x->shape;
@@ -52,8 +52,8 @@ static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g
     return x;
 }
 
-/* t with leading axes, all but the last `own`, that one stride walks through: t itself, or a copy in which they are
- * those of `lead`. NULL on failure. */
+/* t with leading axes (all but the last `own`) that a single stride walks through: t itself, or a copy whose leading
+ * axes are `lead`. Returns NULL on failure. */
 static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
 {
     if (lead_stride(t, own, lead, stride))
@@ -68,7 +68,7 @@ static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, con
     return !haul__failed(copy) && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
 }
 
-/* [..., m, k] as [... m, k], in operations. NULL on failure. */
+/* [..., m, k] as [... m, k], in operations. Returns NULL on failure. */
 static haul_tensor *fold_rows(const haul__gradient *c, haul_tensor *x)
 {
     int64_t rows = 1;
@@ -101,7 +101,7 @@ static haul_status check_inner(const haul__call *c)
                       (long long)columns, b->ndim == 1 ? "only axis" : "last but one", (long long)rows);
 }
 
-/* Products of small integers are added up in i32 and stay so: their own dtype would seldom hold the sum. */
+/* Products of small integers are accumulated in i32 and stay i32, because their own dtype would seldom hold the sum. */
 static haul_dtype product_dtype(haul_dtype dtype)
 {
     return dtype == HAUL_U8 || dtype == HAUL_I8 || dtype == HAUL_I16 ? HAUL_I32 : dtype;
@@ -165,7 +165,7 @@ static haul_status matmul_compute(haul__call *c)
     return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
 }
 
-/* dA = g B^T and dB = A^T g, of matrices; what was broadcast is summed by the caller. */
+/* dA = g B^T and dB = A^T g, as matrices; the caller sums what was broadcast. */
 static void matmul_gradient(haul__gradient *c)
 {
     const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);
@@ -189,7 +189,7 @@ static void matmul_gradient(haul__gradient *c)
     }
 }
 
-/* Two operations for each of k steps of an element of the result. */
+/* Two flops for each of the k steps of a result's element. */
 static haul__cost product_cost(const haul__call *c)
 {
     const haul_shape *a = &c->operands[0]->shape;
@@ -228,7 +228,7 @@ typedef struct linear_attributes {
     bool relu;
 } linear_attributes;
 
-/* The weight's shape is the reason. */
+/* The error names the weight's shape. */
 static haul_status refuse_for_weight(const haul__call *c, int operand, const char *before, int64_t size,
                                      const char *after)
 {
@@ -279,7 +279,7 @@ static haul_status linear_compute(haul__call *c)
     return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
 }
 
-/* The gradients of matrices x and weight, and of the bias, in one call. */
+/* The gradients of the matrices x and weight and of the bias, in one call. */
 typedef struct backward_attributes {
     bool wanted[3];
 } backward_attributes;
@@ -346,7 +346,7 @@ static haul__cost backward_cost(const haul__call *c)
     return (haul__cost){.flops = flops, .bytes = haul__call_bytes(c)};
 }
 
-/* dx = g weight, dweight = g^T x and dbias, the sum of g's rows: those that are wanted. */
+/* dx = g weight, dweight = g^T x and dbias, the sum of g's rows: only those that are wanted. */
 HAUL__OPERATION(linear_backward) = {
     .name = "haul_linear_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES},
@@ -362,7 +362,7 @@ HAUL__OPERATION(linear_backward) = {
     .cost = backward_cost,
 };
 
-/* The same in operations, which can be differentiated again. */
+/* The same in operations, so that it can be differentiated again. */
 static void compose_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
 {
     if (haul__wanted(c, 0))
@@ -383,7 +383,7 @@ static void apply_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
             c->operands[i] = status ? NULL : results[i];
 }
 
-/* y = x W^T + bias; with relu, of the g where y > 0. */
+/* y = x W^T + bias; with relu, only the g where y > 0 counts. */
 static void linear_gradient(haul__gradient *c)
 {
     const linear_attributes *at = c->attributes;

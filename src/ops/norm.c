@@ -1,4 +1,4 @@
-/* haul_norm: vector norms over axes. Those of 1, 2 and infinity take one pass; others are composed. */
+/* haul_norm: vector norms over axes. The norms 1, 2 and infinity take one pass; others are composed. */
 #include <math.h>
 
 #include "core/half.h"
@@ -21,7 +21,7 @@ static haul_status infer(haul__call *c)
     return status;
 }
 
-/* (sum |x|^p)^(1/p); the number of elements that are not 0 for p = 0; the least |x| for -infinity. */
+/* (sum |x|^p)^(1/p); for p = 0 the number of elements that are not 0; for -infinity the smallest |x|. */
 static haul_tensor *composed(const haul__reduce_attributes *a, haul_tensor *x)
 {
     const double        p = power(a);
@@ -55,20 +55,20 @@ static haul_status compute(haul__call *c)
 
 /* ---- the gradient ---- */
 
-/* t, with 1 in the place of 0. */
+/* t, with zeros replaced by 1. */
 static haul_tensor *without_zeros(haul_tensor *t)
 {
     return haul_masked_fill(t, haul_eq_scalar(t, 0), 1);
 }
 
-/* Elements of the largest or least |x| share it. */
+/* Elements with the largest or smallest |x| share it. */
 static haul_tensor *by_extremum(const haul__gradient *c, haul_tensor *x, haul_tensor *y, haul_tensor *g)
 {
     haul_tensor *hit = haul_cast(haul_eq(haul_abs(x), y), g->dtype);
     return haul_mul(haul_mul(hit, haul_sign(x)), haul_div(g, haul__reduce_again(c, &haul__operation_sum, hit)));
 }
 
-/* sign(x) (|x| / y)^(p - 1), and 0 where x or y is. With a negative p one element that is 0 makes y 0, and the others
+/* sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0. With a negative p a single 0 makes y 0 while the other elements
  * are not. */
 static haul_tensor *by_power(haul_tensor *x, haul_tensor *y, haul_tensor *g, double p)
 {

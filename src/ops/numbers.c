@@ -1,10 +1,10 @@
-/* Numbers next to tensors of integers. */
+/* Scalars combined with tensors of integers. */
 #include "ops/numbers.h"
 
 #include <math.h>
 
-/* The least value of an integer dtype or bool, and the first whole number above the greatest: as doubles both are
- * exact. */
+/* The smallest value of an integer dtype or bool, and the first whole number above the largest: both are exact as
+ * doubles. */
 typedef struct bounds {
     double least, end;
 } bounds;
@@ -43,7 +43,7 @@ haul_status haul__check_numbers(const haul__call *c, haul__number_use use, haul_
 {
     const char  *name = c->operation->operands[0].name;
     const bounds b = bounds_of(dtype);
-    double       low = b.least, high = b.least; /* what the result may have to hold */
+    double       low = b.least, high = b.least; /* values that the result may have to hold */
     switch (use) {
     case HAUL__NUMBER_EXPONENT:
         if (s[0] < 0)
@@ -70,7 +70,8 @@ haul_status haul__check_numbers(const haul__call *c, haul__number_use use, haul_
                                                  : "cast the tensor to a wider dtype with haul_cast");
 }
 
-/* x < s, x <= s ... where s is whole: a comparison of integers, which holds always or never where s is out of range. */
+/* x < s, x <= s ... for a whole s: a comparison of integers, which is always true or always false if s is out of
+ * range. */
 static haul__number_use fit_order(haul__number_use use, bounds b, double *s)
 {
     bool below = use == HAUL__NUMBER_LT || use == HAUL__NUMBER_LE, always;
@@ -94,7 +95,7 @@ static haul__number_use fit_comparison(haul__number_use use, bounds b, double *s
     return fit_order(use, b, s);
 }
 
-/* haul__scalar_bits makes the greatest i64 of what lies above it. */
+/* haul__scalar_bits clamps larger values to the largest i64. */
 static double clip(double s, bounds b)
 {
     return s < b.least ? b.least : s >= b.end ? (b.end < 0x1p63 ? b.end - 1 : b.end) : s;
@@ -111,7 +112,7 @@ haul__number_use haul__fit_numbers(haul__number_use use, haul_dtype dtype, doubl
     case HAUL__NUMBER_MAXIMUM:
     case HAUL__NUMBER_MINIMUM: s[0] = clip(s[0], b); return use;
     case HAUL__NUMBER_THRESHOLD:
-        if (s[0] < b.least) /* x is above it in any case */
+        if (s[0] < b.least) /* x is larger in any case */
             s[1] = b.least;
         s[0] = s[0] == s[0] ? clip(floor(s[0]), b) : clip(INFINITY, b);
         return use;

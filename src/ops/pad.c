@@ -1,5 +1,5 @@
-/* haul_pad: elements around a tensor. Its gradient takes the padding off again and adds up what came from one element,
- * in operations. */
+/* haul_pad: adds elements around a tensor. Its gradient removes the padding and adds up what came from one element, in
+ * operations. */
 #include "engine/operation.h"
 #include "ops/remap.h"
 
@@ -30,21 +30,20 @@ static haul_status check(const haul__call *c, const pad_attributes *a)
 {
     const haul_tensor *x = c->operands[0];
     if (a->count < 0 || a->count % 2 || a->count > 2 * x->shape.ndim)
-        return haul__fail(
-            HAUL_INVALID_ARGUMENT, c->operation->name, "pads",
-            "%d sizes are given for the %d dimensions of x; expected is a pair, before and after, for the "
-            "last axis, the one before it, and so on",
-            a->count, x->shape.ndim);
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "pads",
+                          "%d sizes are given for the %d dimensions of x; expected a pair, before and after, for the "
+                          "last axis, then the one before it, and so on",
+                          a->count, x->shape.ndim);
     if ((int)a->mode < HAUL_PAD_CONSTANT || a->mode > HAUL_PAD_CIRCULAR)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "mode", "mode %d is none of haul_pad_mode",
-                          (int)a->mode);
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "mode",
+                          "mode is %d; expected a value of haul_pad_mode", (int)a->mode);
     if (!haul__dtype_holds(x->dtype, a->value))
         return haul__refuse_number(c->operation->name, "value", x->dtype, a->value,
                                    "cast x to another dtype with haul_cast");
     return HAUL_OK;
 }
 
-/* The most that may be before or after an axis of n elements, from which the padding is made. */
+/* The largest padding before or after an axis with n elements. */
 static int64_t most(haul_pad_mode mode, int64_t n)
 {
     return mode == HAUL_PAD_REFLECT ? n - 1 : mode == HAUL_PAD_CIRCULAR ? n : n > 0 ? INT64_MAX : 0;
@@ -58,7 +57,7 @@ static haul_status pad_axis(const haul__call *c, const pad_attributes *a, int ax
     const bool               constant = a->mode == HAUL_PAD_CONSTANT;
     if (!constant && (low < 0 || high < 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "pads",
-                          "sizes %lld and %lld are given for axis %d; only constant padding takes negative ones",
+                          "sizes %lld and %lld are given for axis %d; only constant padding allows negative sizes",
                           (long long)low, (long long)high, axis);
     if (!constant && (low > end || high > end) && (low || high))
         return haul__fail(
@@ -68,7 +67,7 @@ static haul_status pad_axis(const haul__call *c, const pad_attributes *a, int ax
             (long long)low, (long long)high, axis, (long long)n, modes[a->mode], (long long)(end < 0 ? 0 : end));
     if (low < -n || high < -n || (low < 0 && high < -(n + low)))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "pads",
-                          "sizes %lld and %lld take more away from axis %d than its %lld elements", (long long)low,
+                          "sizes %lld and %lld remove more from axis %d than its %lld elements", (long long)low,
                           (long long)high, axis, (long long)n);
     *dim += (low < 0 ? low : 0) + (high < 0 ? high : 0);
     if (!haul__add_size(*dim, low > 0 ? low : 0, dim) || !haul__add_size(*dim, high > 0 ? high : 0, dim))
@@ -127,7 +126,7 @@ static haul_tensor *total(haul_tensor *x, int axis)
     return haul_sum(x, HAUL_AXES(axis), .keepdim = true);
 }
 
-/* g along one axis that had n elements: what lies in x, and what came from its elements before and behind. */
+/* g along one axis that had n elements: the part inside x, plus the padding that came from its elements. */
 static haul_tensor *fold(haul_tensor *g, haul_pad_mode mode, int axis, int64_t n, int64_t low, int64_t high)
 {
     haul_tensor *sum = haul_slice(g, axis, low, low + n, 1);

@@ -1,6 +1,6 @@
-/* Losses of pairs: each element of x against the target's in the same place. Forward takes the losses of the elements
- * in one pass, and the gradient of x is another. A gradient that is to be differentiated again, and that of the target,
- * is composed of operations. */
+/* Losses of pairs: each element of x against the target's at the same place. Forward computes the losses of the
+ * elements in one pass, and the gradient of x is another pass. A gradient that is to be differentiated again, and that
+ * of the target, are composed of operations. */
 #include "core/option.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -152,7 +152,7 @@ typedef struct pair_attributes {
     double         number;
 } pair_attributes;
 
-/* The factor of the losses of elements in the result. */
+/* The factor of each element's loss in the result. */
 static double scale_of(const pair_attributes *a, const haul_shape *x)
 {
     int64_t count = 1;
@@ -272,7 +272,7 @@ static haul_status apply_into(haul_tensor *out, const haul__operation *operation
     return haul__apply_into(&out, operation, &(pair_attributes){kind, reduction, number}, HAUL__OPERANDS(x, target));
 }
 
-/* The functions of a loss over options o. */
+/* The functions of a loss, for options o. */
 #define FUNCTIONS(name, options, kind, number)                                                                         \
     haul_tensor *haul_##name##_with(haul_tensor *x, const options *o)                                                  \
     {                                                                                                                  \

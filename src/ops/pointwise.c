@@ -1,5 +1,4 @@
-/* Pointwise operations: a row of pointwise.def becomes a descriptor, or two where the second operand may be a number.
- */
+/* Pointwise operations: a row of pointwise.def becomes a descriptor, or two if the second operand may be a scalar. */
 #include "ops/pointwise.h"
 
 #include "engine/layout.h"
@@ -24,7 +23,7 @@ static haul_tensor *haul__gelu_second(haul_tensor *x)
     return haul_mul(pdf, haul_affine(square, -1, 2)); /* phi(x) (2 - x^2) */
 }
 
-/* d/da a^b = b a^(b - 1), and 0 where b is 0, at a = 0 too. */
+/* d/da a^b = b a^(b - 1), and 0 where b is 0, even at a = 0. */
 static haul_tensor *haul__pow_by_base(haul_tensor *a, haul_tensor *b)
 {
     haul_tensor *slope = haul_mul(b, haul_pow(a, haul_sub_scalar(b, 1)));
@@ -141,10 +140,10 @@ enum row_index {
 
 /* ---- calls ---- */
 
-/* What a descriptor's `extra` says: its row, and the form. */
+/* The target of a descriptor's `extra`: its row, and the form. */
 typedef struct row_form {
     const haul__row *row;
-    bool             scalar; /* the second operand is a number */
+    bool             scalar; /* the second operand is a scalar */
 } row_form;
 
 typedef struct row_attributes {
@@ -219,7 +218,7 @@ static haul_status infer(haul__call *c)
     return haul__describe_pointwise(c, dtype);
 }
 
-/* The kernel, and the numbers for it. Next to integers a comparison may become another one. */
+/* The kernel and its scalars. With integers a comparison may become another one. */
 static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
 {
     static const int comparisons[] = {
@@ -244,6 +243,7 @@ static haul_status compute(haul__call *c)
     pointwise_params p;
     haul_tensor     *operands[3] = {c->results[0], c->operands[0], c->operands[c->count - 1]};
     haul__layout(&p, &c->results[0]->shape, operands, 1 + c->count);
+    haul__layout_stores(&p, operands, 1 + c->count);
     haul__layout_packs(&p, c->device, dtype, 1 + c->count);
     p.scalars[0] = haul__scalar_bits(dtype, s[0]);
     p.scalars[1] = haul__scalar_bits(dtype, s[1]);
@@ -278,7 +278,7 @@ static void gradient(haul__gradient *g)
 #define AUTOCAST_NUMBER_WIDE HAUL__WIDE
 #define AUTOCAST_FLOAT       HAUL__KEEP
 #define AUTOCAST_WIDE        HAUL__WIDE
-/* A number makes bool operands integers. */
+/* A scalar makes bool operands integers. */
 #define DTYPES_ANY(size)         HAUL__ALL
 #define DTYPES_NUMBER(size)      ((size) ? HAUL__ALL : HAUL__NUMBERS)
 #define DTYPES_NUMBER_WIDE(size) DTYPES_NUMBER(size)

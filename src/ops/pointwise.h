@@ -1,4 +1,4 @@
-/* The rows of pointwise.def as data: what descriptors and tests are made from. */
+/* The rows of pointwise.def as data, from which descriptors and tests are made. */
 #ifndef HAUL_OPS_POINTWISE_H
 #define HAUL_OPS_POINTWISE_H
 
@@ -33,9 +33,9 @@ typedef struct haul__row {
     haul__row_form      form;
     haul__row_dtypes    dtypes;
     unsigned            saves;       /* HAUL__SAVE_A | ... */
-    haul__row_gradient *gradient[2]; /* of a and b; NULL: zero */
+    haul__row_gradient *gradient[2]; /* gradients of a and b; NULL: zero */
     double              low, high;   /* samples */
-    void (*call)(void);              /* haul_NAME, for tests; cast by form */
+    void (*call)(void);              /* haul_NAME, for tests; cast it according to the form */
     void (*call_scalar)(void);       /* haul_NAME_scalar */
     void (*call_into)(void);         /* haul_NAME_into */
 } haul__row;

@@ -1,4 +1,4 @@
-/* 1-d pooling: 2-d pooling of pictures with one row, whose shapes are views. */
+/* 1-d pooling: 2-d pooling of pictures with one row, through views. */
 #include "core/option.h"
 #include "engine/operation.h"
 
@@ -7,7 +7,7 @@ typedef struct pool1d_attributes {
     bool    exclude_padding;
 } pool1d_attributes;
 
-/* The options as those of a window of one row. */
+/* The options for a window with one row. */
 static haul_status check(haul__call *c, haul_pool2d_options *o)
 {
     const pool1d_attributes *a = haul__attributes(c);

@@ -26,7 +26,7 @@ static haul_status output_size(const haul__call *c, const char *what, int64_t si
     return HAUL_OK;
 }
 
-/* A result with planes of this size. */
+/* Describes a result with planes of this size. */
 static haul_status describe(haul__call *c, int i, haul_dtype dtype, const int64_t *size)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
@@ -36,7 +36,7 @@ static haul_status describe(haul__call *c, int i, haul_dtype dtype, const int64_
     return haul__describe_format(c, i, dtype, &shape, a->channels_last);
 }
 
-/* The windows of an axis: how many there are. */
+/* The number of windows along an axis. */
 static haul_status complete(const haul__call *c, haul__pool2d_attributes *a, int axis)
 {
     if (!a->adaptive)
@@ -190,7 +190,7 @@ static void avg_gradient(haul__gradient *g)
     g->operands[0] = HAUL__APPLY(avg_pool2d_backward, g->attributes, g->results[0]);
 }
 
-/* The gradient is linear: its own pools what arrives. */
+/* The gradient is linear: its own gradient pools the incoming one. */
 static void avg_second(haul__gradient *g)
 {
     g->operands[0] = HAUL__APPLY(avg_pool2d, g->attributes, g->results[0]);

@@ -1,9 +1,9 @@
-/* The gradient of haul_prod: for each element the product of the others. Zeros among the elements make it more than
- * y / x. */
+/* The gradient of haul_prod: for each element the product of the others. With zeros among the elements this is not y /
+ * x. */
 #include "ops/reduce.h"
 #include "ops/reductions.h"
 
-/* By division. The product without its zeros is left to an element if there is no zero, or if it is the only one. */
+/* By division. An element gets the product of the non-zero elements if there is no zero, or if it is the only zero. */
 static haul_tensor *by_division(const haul__gradient *c, haul_tensor *x)
 {
     haul_tensor *zero = haul_eq_scalar(x, 0), *nonzero = haul_masked_fill(x, zero, 1);
@@ -12,13 +12,13 @@ static haul_tensor *by_division(const haul__gradient *c, haul_tensor *x)
     return haul_masked_fill(others, haul_gt(zeros, haul_cast(zero, HAUL_I64)), 0);
 }
 
-/* x moved by n places along the last axis, to the end or, for a negative n, to the start; ones come in. */
+/* x shifted by n places along the last axis, to the end or, for negative n, to the start; ones move in. */
 static haul_tensor *moved(haul_tensor *x, int64_t n)
 {
     return haul_pad(x, HAUL_PADS(n, -n), .value = 1);
 }
 
-/* Products of all elements before each one, or of all behind it, along the last axis of n elements. */
+/* Products of all elements before each one, or of all after it, along the last axis with n elements. */
 static haul_tensor *running(haul_tensor *x, int64_t n, int64_t direction)
 {
     haul_tensor *y = moved(x, direction);

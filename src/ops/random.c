@@ -254,7 +254,7 @@ static haul_status infer_uniform(haul__call *c)
     if (check_float(c, a->dtype))
         return haul_error_status();
     if (!(low <= high) || !(high - low <= 3e38))
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%g, %g) is no finite interval", low,
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%g, %g) is not a finite interval", low,
                           high);
     a->a = haul__scalar_bits(a->dtype, low);
     a->b = haul__scalar_bits(a->dtype, high - low);

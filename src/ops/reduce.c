@@ -39,6 +39,7 @@ typedef struct reduce_params {
 #define FINISH_LOG    3
 
 #define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
+#define REDUCE_SIDE  16  /* the same, of rows of few elements */
 
 #ifdef HAUL_KERNEL
 /* Where element i of these dims lies. */
@@ -93,10 +94,20 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 #define ANY_OF(a, b)              ((a) | (b))
 #define BOTH_OF(a, b)             ((a) & (b))
 
+/* What element k of a row gives, whose elements are `step` apart. */
+#define REDUCE_ONE(V, TERM, k, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
+/* Puts the four of each lane from j on together, and then to the lane's own value: few steps wait for one another. Each
+ * loop has one step, as compilers do not vectorise several. */
+#define REDUCE_FOUR(V, STEP, TERM, step)                                                                               \
+    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(REDUCE_ONE(V, TERM, j + l, step), REDUCE_ONE(V, TERM, j + l + SUM_LANES, step)); \
+    EACH_LANE(l, SUM_LANES) OF_LANE(b, l) = STEP(REDUCE_ONE(V, TERM, j + l + 2 * SUM_LANES, step), REDUCE_ONE(V, TERM, j + l + 3 * SUM_LANES, step)); \
+    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
+    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), OF_LANE(a, l));
+
 /* STEP puts two values of type V together, which are the TERM of elements, from START on: in columns from START_AT, an
- * expression of the column l. A maximum starts from an element, the first one of its output, which changes nothing when
- * it is met again. */
-TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, START, START_AT)
+ * expression of the column l, in rows side by side from START_SIDE. A maximum starts from an element, the first one of
+ * its output, which changes nothing when it is met again. */
+TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, START, START_AT, START_SIDE)
 KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
@@ -107,7 +118,21 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
         I64 steps = 0;
         LANE_VALUES(V, s);
+        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < 4 * SUM_LANES) { /* fewer steps, the same sums */
+            GLOBAL const T *v = base;
+            const I64 whole = p.run - p.run % SUM_LANES;
+            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
+            for (I64 j = 0; j < whole; j += SUM_LANES)
+                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), REDUCE_ONE(V, TERM, j + l, 1));
+            EACH_LANE(l, p.run - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o));
+            LANE_TREE(V, s, STEP)
+            const V row = OF_FIRST_LANE(s);
+            if (IS_FIRST_LANE) PUT(i, row);
+            continue;
+        }
         LANE_VALUES(V, t);
+        LANE_VALUES(V, a);
+        LANE_VALUES(V, b);
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
         EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
         for (I64 u = first; u < end; u++) {
@@ -115,12 +140,20 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;
             GLOBAL const T *v =
                 base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;
-            if (stride == 1)
-                LANE_UNROLL for (I64 j = 0; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)TERM(LOAD(v, j + l), LOAD(base, 0), o));
-            else
-                for (I64 j = 0; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (j + l) * stride), LOAD(base, 0), o));
+            I64 j = 0;
+            if (stride == 1) {
+                LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+                    REDUCE_FOUR(V, STEP, TERM, 1)
+                }
+                for (; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(V, TERM, j + l, 1));
+            } else {
+                for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+                    REDUCE_FOUR(V, STEP, TERM, stride)
+                }
+                for (; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(V, TERM, j + l, stride));
+            }
             EACH_LANE(l, n - whole) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o));
             steps += whole / SUM_LANES + 1;
             if (steps >= REDUCE_BLOCK || u + 1 == end) {
@@ -135,12 +168,25 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
     }
 }
 
-/* Rows of few elements, in order. */
+/* Rows of few elements, in order. Rows at equal distances are taken side by side. */
 KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
+    I64 i = ITEMS_BEGIN;
     (void)centre; /* not all terms measure from one */
-    FOR_ITEMS(i) {
+    if (CHUNKED && p.kept == 1) {
+        const I64 step = p.kept_strides[0];
+        for (; i + REDUCE_SIDE <= ITEMS_END; i += REDUCE_SIDE) {
+            GLOBAL const T *base = x + p.x_offset + i * step;
+            V s[REDUCE_SIDE];
+            for (int l = 0; l < REDUCE_SIDE; l++) s[l] = START_SIDE;
+            for (I64 j = 0; j < p.run; j++)
+                for (int l = 0; l < REDUCE_SIDE; l++)
+                    s[l] = STEP(s[l], (V)TERM(LOAD(base, l * step + j * stride), LOAD(base, l * step), i + l));
+            for (int l = 0; l < REDUCE_SIDE; l++) PUT(i + l, s[l]);
+        }
+    }
+    for (; i < ITEMS_END; i += ITEMS_STEP(1)) {
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);
         V s = START;
         for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)TERM(LOAD(base, j * stride), LOAD(base, 0), i));
@@ -180,19 +226,19 @@ KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
 }
 END_TEMPLATE
 
-EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride))
-EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride))
-EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)1, (ACC)1)
-EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 0, 0)
-EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 1, 1)
+EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step))
+EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step))
+EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)1, (ACC)1, (ACC)1)
+EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 0, 0, 0)
+EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 1, 1, 1)
 #if IS_FLOAT
-EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, (ACC)0, (ACC)0)
-EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)))
+EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
+EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)))
 #endif
 #endif
 /* kernel text ends */

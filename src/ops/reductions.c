@@ -5,11 +5,11 @@
 #include "ops/reduce.h"
 #include "ops/reductions.h"
 
-/* What the operations differ in. */
+/* The differences between the operations. */
 typedef struct kind {
     const haul__reduction *by;
-    bool                   divides; /* by how many there are */
-    bool                   chooses; /* one of the elements: there must be one */
+    bool                   divides; /* divided by their number */
+    bool                   chooses; /* one of the elements, so there must be at least one */
     bool                   tests;   /* the result is bool */
 } kind;
 
@@ -30,7 +30,7 @@ haul__reduce_attributes haul__reduce_attributes_of(const haul_axes *axes, bool k
     return a;
 }
 
-/* Sets the result's shape, with the reduced axes and without them, and how many elements give one of it. */
+/* Sets the result's shape, with the reduced axes and without them, and the number of elements for each output. */
 static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, haul_shape *result)
 {
     const haul_shape *x = &c->operands[0]->shape;
@@ -107,13 +107,12 @@ static void sum_gradient(haul__gradient *c)
     haul_tensor                   *g = c->results[0];
     if (how->divides && a->each > 1)
         g = haul_mul_scalar(g, 1.0 / (double)a->each);
-    if (!haul__failed(g) &&
-        g->dtype != haul__operand_dtype(c, 0)) /* within autocast: narrow it before it is spread out */
+    if (!haul__failed(g) && g->dtype != haul__operand_dtype(c, 0)) /* under autocast: narrow it before it is expanded */
         g = haul_cast(g, haul__operand_dtype(c, 0));
     c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
 }
 
-/* Elements equal to the extremum share its gradient. */
+/* Elements that equal the extremum share its gradient. */
 static void extremum_gradient(haul__gradient *c)
 {
     const haul_shape *kept = &((const haul__reduce_attributes *)c->attributes)->kept;

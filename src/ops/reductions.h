@@ -1,4 +1,4 @@
-/* Gradients of reductions that need a file of their own. */
+/* Gradients of reductions that have a file of their own. */
 #ifndef HAUL_OPS_REDUCTIONS_H
 #define HAUL_OPS_REDUCTIONS_H
 

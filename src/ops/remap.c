@@ -1,4 +1,4 @@
-/* The copy behind padding, flips, repetitions and rolls: one pass, in the order in which the result lies in memory. */
+/* The copy behind padding, flips, repetitions and rolls: one pass, in the result's order in memory. */
 #include "ops/remap.h"
 
 #include "engine/copy.h"
@@ -109,7 +109,7 @@ _Static_assert((int)HAUL__WAY_BACK == WAY_BACK && (int)HAUL__WAY_EACH == WAY_EAC
 
 enum { GRAIN = 16384 };
 
-/* The axes of y as they lie in memory, outermost first. */
+/* The axes of y in their order in memory, outermost first. */
 static void sort_axes(const haul_tensor *y, int *order)
 {
     for (int d = 0; d < y->shape.ndim; d++) {
@@ -120,7 +120,7 @@ static void sort_axes(const haul_tensor *y, int *order)
     }
 }
 
-/* The next axis, merged with the one before it where both are plain and step alike. */
+/* The next axis, merged with the one before it if both are plain and step alike. */
 static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride, haul__axis_map map)
 {
     const int64_t last = p->ndim - 1;

@@ -3,7 +3,7 @@
 #include "engine/operation.h"
 #include "ops/remap.h"
 
-/* x, whose dimensions are the last ones of y, with as many as y. */
+/* x, whose dimensions are the last ones of y, with as many dimensions as y. */
 static haul_tensor *with_axes_of(const haul__call *c, haul_tensor *x, const haul_tensor *y)
 {
     const int  lead = y->shape.ndim - x->shape.ndim;
@@ -69,7 +69,7 @@ static void repeat_gradient(haul__gradient *c)
     haul_tensor      *g = c->results[0];
     haul_shape        shape = g->shape;
     if (g->count == 0)
-        return; /* of nothing the gradient is zero */
+        return; /* the result is empty, so the gradient is zero */
     for (int d = 0; d < shape.ndim; d++) {
         const int64_t n = times->dims[d];
         if (n == 1)
@@ -136,7 +136,7 @@ static void interleave_gradient(haul__gradient *c)
     const interleave_attributes *a = c->attributes;
     const haul_shape            *shape = haul__operand_shape(c, 0);
     if (c->results[0]->count == 0)
-        return; /* of nothing the gradient is zero */
+        return; /* the result is empty, so the gradient is zero */
     haul_shape split = HAUL_SHAPE(product(shape, 0, a->axis + 1), a->times, product(shape, a->axis + 1, shape->ndim));
     c->operands[0] = haul_reshape(haul_sum(haul_reshape(c->results[0], split), HAUL_AXES(1)), *shape);
 }

@@ -1,5 +1,5 @@
-/* RMS normalisation over the last axis: as layer normalisation, without the mean. The gradient has a kernel; where it
- * is to be differentiated again it is composed of operations. */
+/* RMS normalisation over the last axis: layer normalisation without the mean. The gradient has a kernel; if it is to be
+ * differentiated again, it is composed of operations. */
 #include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -61,7 +61,7 @@ static haul_status infer(haul__call *c)
     const haul_tensor *x = c->operands[X];
     const double       eps = *(const double *)haul__attributes(c);
     haul_shape         shape = x->shape;
-    bool               forward = c->operation->results[1].hidden; /* result 1 is scales of rows, else gx */
+    bool               forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
     if (!(eps >= 0))
@@ -74,7 +74,7 @@ static haul_status infer(haul__call *c)
     return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
 }
 
-/* Of both: the kernels take two results and then the operands, and any buffer for one that is absent. */
+/* For both kernels: they take two results and then the operands, with any buffer in place of an absent one. */
 static haul_status compute(haul__call *c)
 {
     haul_tensor    *x = c->operands[X], *buffers[6];
@@ -108,12 +108,12 @@ static haul_tensor *row_mean(haul_tensor *x)
     return haul_mean(x, HAUL_AXES(-1), .keepdim = true);
 }
 
-/* The gradient of weight has x's shape here: the caller adds up the rows. */
+/* The gradient of weight has x's shape here; the caller sums the rows. */
 static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->results[0];
     if (!haul__differentiated(c)) {
-        c->operands[X] = NULL; /* and stays so on failure */
+        c->operands[X] = NULL; /* stays so on failure */
         haul__apply(&haul__operation_rms_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
                     c->operands);
         return;

@@ -1,5 +1,5 @@
-/* Changing shape without touching elements: every result here is a view of its operand's memory, except where reshape
- * and flatten have to pack it. Gradients are views as well. */
+/* Changing shape without copying: every result here is a view of its operand's memory, except where reshape and flatten
+ * have to pack it. Gradients are views as well. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 
@@ -11,7 +11,7 @@ typedef struct axis_attributes {
     int axis;
 } axis_attributes;
 
-/* The gradient of whatever only renames elements: g in the shape of the operand. */
+/* The gradient of operations that only rename elements: g in the operand's shape. */
 static void reshape_back(haul__gradient *g)
 {
     g->operands[0] = haul_reshape(g->results[0], *haul__operand_shape(g, 0));
@@ -19,7 +19,7 @@ static void reshape_back(haul__gradient *g)
 
 /* ---- reshape, view, flatten ---- */
 
-/* Replace a -1 in `wanted`, and check that it has as many elements as x. */
+/* Replaces a -1 in `wanted`, and checks that it has as many elements as x. */
 static haul_status resolve(const char *operation, const haul_tensor *x, haul_shape *wanted)
 {
     int64_t    known = 1, count;
@@ -33,7 +33,7 @@ static haul_status resolve(const char *operation, const haul_tensor *x, haul_sha
         if (wanted->dims[d] == -1 && open < 0)
             open = d;
         else if (wanted->dims[d] < 0)
-            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more than one open or negative dim",
+            return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has more than one -1, or another negative dim",
                               haul__shape_text(&given, text, sizeof text));
         else if (!haul__mul_size(known, wanted->dims[d], &known))
             return haul__fail(HAUL_SHAPE, operation, "shape", "shape %s has too many elements",
@@ -42,7 +42,7 @@ static haul_status resolve(const char *operation, const haul_tensor *x, haul_sha
     if (open >= 0 && known > 0)
         wanted->dims[open] = x->count / known;
     else if (open >= 0)
-        return haul__fail(HAUL_SHAPE, operation, "shape", "the -1 in shape %s could be anything: other dims are 0",
+        return haul__fail(HAUL_SHAPE, operation, "shape", "the -1 in shape %s is ambiguous, because other dims are 0",
                           haul__shape_text(&given, text, sizeof text));
     if (haul__shape_count(wanted, operation, &count))
         return haul_error_status();
@@ -54,8 +54,8 @@ static haul_status resolve(const char *operation, const haul_tensor *x, haul_sha
     return HAUL_OK;
 }
 
-/* Strides that show x's elements, row-major, in `shape`; false where no strides can. Dims of x are merged into runs
- * that step evenly, and each run must be made up of whole dims of `shape`. */
+/* Strides that show x's elements in row-major order as `shape`; returns false if there are none. Dims of x are merged
+ * into runs that step evenly, and each run must be made up of whole dims of `shape`. */
 static bool view_strides(const haul_tensor *x, const haul_shape *shape, int64_t *strides)
 {
     if (x->contiguous || x->count == 0) {
@@ -98,6 +98,7 @@ HAUL__OPERATION(view) = {
     .name = "haul_view",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
     .infer = infer_view,
     .gradient = reshape_back,
@@ -108,13 +109,15 @@ haul_tensor *haul_view(haul_tensor *x, haul_shape shape)
     return HAUL__APPLY(view, &(shape_attributes){shape}, x);
 }
 
-/* A view where strides can show the elements in the shape, else a copy. */
+/* A view if strides can show the elements in the shape, else a copy. */
 static haul_status describe_reshaped(haul__call *c, haul_shape *shape)
 {
     int64_t            strides[HAUL_MAX_DIMS];
     const haul_tensor *x = c->operands[0];
     if (resolve(c->operation->name, x, shape))
         return haul_error_status();
+    if (x->contiguous)
+        return haul__describe_view(c, 0, shape, NULL, x->offset);
     if (view_strides(x, shape, strides))
         return haul__describe_view(c, 0, shape, strides, x->offset);
     return haul__describe(c, 0, x->dtype, shape);
@@ -125,7 +128,7 @@ static haul_status infer_reshape(haul__call *c)
     return describe_reshaped(c, &((shape_attributes *)haul__attributes(c))->shape);
 }
 
-/* Pack the elements: row-major in either shape. */
+/* Packs the elements: row-major in either shape. */
 static haul_status compute_reshape(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *y = c->results[0];
@@ -137,6 +140,7 @@ HAUL__OPERATION(reshape) = {
     .name = "haul_reshape",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
     .infer = infer_reshape,
     .compute = compute_reshape,
@@ -168,6 +172,7 @@ HAUL__OPERATION(flatten) = {
     .name = "haul_flatten",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
     .infer = infer_flatten,
     .compute = compute_reshape,
@@ -231,6 +236,7 @@ HAUL__OPERATION(permute) = {
     .name = "haul_permute",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(permute_attributes),
     .infer = infer_permute,
     .gradient = permute_back,
@@ -274,6 +280,7 @@ HAUL__OPERATION(transpose) = {
     .name = "haul_transpose",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(transpose_attributes),
     .infer = infer_transpose,
     .gradient = transpose_back,
@@ -321,6 +328,7 @@ HAUL__OPERATION(expand) = {
     .name = "haul_expand",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(shape_attributes),
     .infer = infer_expand,
     .gradient = pass_on,
@@ -352,6 +360,7 @@ HAUL__OPERATION(squeeze) = {
     .name = "haul_squeeze",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
     .infer = infer_squeeze,
     .gradient = reshape_back,
@@ -383,6 +392,7 @@ HAUL__OPERATION(unsqueeze) = {
     .name = "haul_unsqueeze",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(axis_attributes),
     .infer = infer_unsqueeze,
     .gradient = reshape_back,

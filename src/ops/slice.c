@@ -1,5 +1,5 @@
-/* Slices: parts of a tensor as views of it. Their gradient is g among zeros, an operation with a gradient of its own.
- */
+/* Slices: parts of a tensor as views of it. The gradient is g surrounded by zeros, an operation with its own
+ * gradient. */
 #include "engine/copy.h"
 #include "engine/operation.h"
 
@@ -20,7 +20,7 @@ static int64_t part_count(const part *at)
     return at->stop > at->start ? (at->stop - at->start - 1) / at->step + 1 : 0;
 }
 
-/* The same elements with start and stop inside the axis, and a step of which no stride overflows. */
+/* The same elements with start and stop inside the axis, and a step with which no stride overflows. */
 static void complete(part *at, int64_t size)
 {
     at->start = clamp_index(at->start, size);
@@ -31,7 +31,7 @@ static void complete(part *at, int64_t size)
     }
 }
 
-/* The shape of a part of t, its strides, and where it begins; they may be those of t. */
+/* The shape of a part of t, its strides, and its offset; the outputs may be t's own. */
 static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *shape, int64_t *strides)
 {
     int64_t count = part_count(at), offset = t->offset + (count ? at->start * t->strides[at->axis] : 0);
@@ -42,7 +42,7 @@ static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *sha
     return offset;
 }
 
-/* ---- the gradient: zeros with g in the place of the part ---- */
+/* ---- the gradient: zeros, with g in place of the part ---- */
 
 typedef struct put_attributes {
     part       at;
@@ -111,6 +111,7 @@ HAUL__OPERATION(slice) = {
     .name = "haul_slice",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(part),
     .infer = infer_slice,
     .gradient = slice_back,
@@ -121,7 +122,7 @@ haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, i
     return HAUL__APPLY(slice, (&(part){axis, start, stop, step}), x);
 }
 
-/* ---- select: a part of one element, without the axis ---- */
+/* ---- select: a part with one element, without the axis ---- */
 
 typedef struct select_attributes {
     int     axis;
@@ -162,6 +163,7 @@ HAUL__OPERATION(select) = {
     .name = "haul_select",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .view = true,
     .attributes_size = HAUL__ATTRIBUTES(select_attributes),
     .infer = infer_select,
     .gradient = select_back,

@@ -1,7 +1,7 @@
 /* softmax and log_softmax over any axis, and their gradients.
  *
- * A row along the axis is the work of one item: its largest element, then the sum of exponentials, in SUM_LANES lanes
- * where the axis is innermost; side by side with neighbouring rows otherwise, each summed in order. */
+ * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
+ * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. */
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -29,7 +29,14 @@ KERNEL2(NAME, softmax_params, T, out, const T, x)
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
-        const A most = ROW_MAX(v, n), sum = ROW_EXP_SUM(v, n, most), log_sum = IS_LOG ? M_LOG(sum) : 0;
+        const A most = ROW_MAX(v, n);
+        if (!IS_LOG && !IS_HALF) { /* the exponentials stay in the result, until their sum is known */
+            EACH_OF_ROW(j, n) STORE(o, j, M_EXP(LOAD(v, j) - most));
+            const A sum = ROW_SUM(o, n);
+            EACH_OF_ROW(j, n) STORE(o, j, LOAD(o, j) / sum);
+            continue;
+        }
+        const A sum = ROW_EXP_SUM(v, n, most), log_sum = IS_LOG ? M_LOG(sum) : 0;
         EACH_OF_ROW(j, n) {
             const A d = LOAD(v, j) - most;
             STORE(o, j, IS_LOG ? d - log_sum : M_EXP(d) / sum);

@@ -1,9 +1,10 @@
-/* Sorting along an axis: elements in order, equal ones as they stand, and where they were.
+/* Stable sorting along an axis: the elements in order, and their indices.
  *
- * What is sorted are items, in which an element's key and its index are one number: a key is an unsigned integer in the
- * order of the elements, and no two items of a row are equal. Blocks of a row are sorted first, on processors by radix,
- * on GPUs, where a block is small, by insertion. Then runs are merged in pairs. A work item of a merge makes one chunk
- * of the result and finds where it begins in both runs by bisection (Odeh, Green, Mwassi, Shmueli, Birk 2012). */
+ * The sorted items combine an element's key and its index in one number. A key is an unsigned integer in the order of
+ * the elements. No two items of a row are equal, because their indices differ. Blocks of a row are sorted first: on
+ * processors by radix, on GPUs, where a block is small, by insertion. Then runs are merged in pairs. A work item of a
+ * merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh, Green, Mwassi,
+ * Shmueli, Birk 2012). */
 #include "ops/sort.h"
 
 #include "engine/copy.h"
@@ -149,7 +150,7 @@ KERNEL4(sort_finish, sort_params, T, values, I64, indices, const sort_item, item
 /* kernel text ends */
 // clang-format on
 
-/* Elements of a block on processors and on GPUs, and of a chunk. Blocks of processors stay in their caches. */
+/* Elements of a block on processors and on GPUs, and of a chunk. A processor's block stays in its caches. */
 enum { BLOCK = 1 << 16, SMALL_BLOCK = 16, CHUNK = 1 << 12, SMALL_CHUNK = 16, GRAIN = 4096 };
 
 static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *items, haul_dtype dtype, sort_params *p)
@@ -198,7 +199,7 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
 
 /* ---- along an axis ---- */
 
-/* Strides without gaps, with the axis innermost. */
+/* Dense strides with the axis innermost. */
 static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
 {
     int64_t stride = 1; /* parts of a product that was checked */
@@ -211,7 +212,7 @@ static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
     }
 }
 
-/* A result, or what will be copied to it. */
+/* A result, or a temporary that will be copied to it. */
 static haul_tensor *target(const haul__call *c, haul_tensor *result, const int64_t *strides)
 {
     if (!result || haul__shape_same_strides(&result->shape, result->strides, strides))
@@ -242,7 +243,7 @@ typedef struct sort_attributes {
     bool descending;
 } sort_attributes;
 
-/* The last result is the indices; haul_argsort has no other. */
+/* The last result is the indices; haul_argsort has only that one. */
 static haul_status infer(haul__call *c)
 {
     sort_attributes   *a = haul__attributes(c);

@@ -1,7 +1,7 @@
-/* haul_split and haul_chunk: a tensor in parts along an axis, which are slices of it. */
+/* haul_split and haul_chunk: the parts of a tensor along an axis, as slices. */
 #include "engine/operation.h"
 
-/* The parts, or failed tensors for all of them. */
+/* Returns the parts, or a failed tensor for each of them. */
 static haul_status finish(haul_status status, haul_tensor **parts, int count)
 {
     for (int i = 0; status && i < count; i++)
@@ -9,7 +9,7 @@ static haul_status finish(haul_status status, haul_tensor **parts, int count)
     return status;
 }
 
-/* Checks what both take; `n` becomes the length of the axis. */
+/* Checks for both; `n` becomes the length of the axis. */
 static haul_status check(const char *name, haul_tensor *x, int *axis, haul_tensor **parts, int count, int64_t *n)
 {
     if (!parts)

@@ -1,8 +1,8 @@
-/* The k largest or smallest elements along an axis, in order, and where they are.
+/* The k largest or smallest elements along an axis, in order, and their indices.
  *
- * A row along the axis is the work of one item. It keeps the best elements so far in order, in the results themselves,
- * and inserts each element of the row that is better than the last of them. Where that would take longer than sorting,
- * the rows are sorted. */
+ * One work item computes a row along the axis. It keeps the best elements so far in order, in the results themselves,
+ * and inserts each element of the row that is better than the last of them. If that would take longer than sorting, the
+ * rows are sorted. */
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -80,7 +80,7 @@ static haul_status infer(haul__call *c)
     return status ? status : haul__describe(c, 1, HAUL_I64, &shape);
 }
 
-/* The first k of t along the axis to `result`. */
+/* Copies the first k elements of t along the axis to `result`. */
 static haul_status take_first(const haul__call *c, haul_tensor *result, haul_tensor *t)
 {
     haul_tensor *first = haul__view_as(c, t, &result->shape, t->strides, t->offset);
@@ -97,7 +97,7 @@ static haul_status sort_first(haul__call *c, const topk_attributes *a)
     return take_first(c, c->results[1], indices);
 }
 
-/* On a GPU, few rows that are long; elsewhere, many elements of a row. */
+/* On a GPU, a few long rows; elsewhere, many elements in a row. */
 static bool sorts(const haul__call *c, const topk_attributes *a, int64_t rows)
 {
     if (a->length > HAUL__SORT_MOST)
@@ -113,7 +113,7 @@ static haul_status compute(haul__call *c)
     haul_tensor           *x = c->operands[0];
     if (c->results[0]->count && sorts(c, a, c->results[0]->count / a->k))
         return sort_first(c, a);
-    topk_params p = {.items = c->results[0]->count / a->k, /* there are results: k is not 0 */
+    topk_params p = {.items = c->results[0]->count / a->k, /* k is not 0, because there are results */
                      .length = a->length,
                      .k = a->k,
                      .inner = 1,

@@ -44,7 +44,7 @@ static haul_status infer(haul__call *c)
     return haul__describe(c, 0, x->dtype, &x->shape);
 }
 
-/* A diagonal outside of the matrix is as good as one at its border, and no sum with it overflows. */
+/* A diagonal outside the matrix is clamped to its border, so that no sum with it overflows. */
 static int64_t inside(int64_t diagonal, int64_t rows, int64_t columns)
 {
     return diagonal < -rows ? -rows : diagonal > columns ? columns : diagonal;

@@ -1,5 +1,5 @@
-/* haul_var and haul_std, in two passes over memory: the mean, and then the squares of deviations from it. Both measure
- * from the first element of each output, so that a mean far from zero costs no digits. */
+/* haul_var and haul_std, in two passes over memory: the mean, then the squared deviations from it. Both measure from
+ * the first element of each output, so that a large mean costs no digits. */
 #include <math.h>
 
 #include "core/option.h"

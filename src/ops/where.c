@@ -1,5 +1,5 @@
-/* haul_where and what the gradients of maximum, minimum and clamp need: choosing between operands element by element,
- * over the same loop as the rows of pointwise.def. */
+/* haul_where and the operations that gradients of maximum, minimum and clamp need: a choice between operands, element
+ * by element, with the loop of the rows of pointwise.def. */
 #include "engine/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -77,7 +77,7 @@ EXPAND(pointwise2, clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
 
 enum { GRAIN = 16384 };
 
-/* Launch over operands that broadcast to result 0. */
+/* Launches over operands that broadcast to result 0. */
 static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *ins, int count, double s0, double s1)
 {
     haul_tensor     *y = c->results[0], *operands[4] = {y, ins[0], ins[1], count > 2 ? ins[2] : NULL};

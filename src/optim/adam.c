@@ -1,7 +1,8 @@
-/* Adam (Kingma, Ba 2015), and AdamW (Loshchilov, Hutter 2019), which differ in what weight decay does. The order of
+/* Adam (Kingma, Ba 2015), and AdamW (Loshchilov, Hutter 2019), which differ in the effect of weight decay. The order of
  * roundings is that of torch.optim:
- *   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
- *   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
+ *
+ *     m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+ *     p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
 #include <math.h>
 
 #include "core/error.h"
@@ -69,8 +70,8 @@ KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, mad
 typedef struct adam_settings {
     double  lr, beta1, beta2, eps, weight_decay;
     bool    decoupled;
-    int64_t step; /* from 1; with a guard it is one more than made */
-    int     from; /* of the guard */
+    int64_t step; /* from 1; with a guard it is one more than the number made */
+    int     from; /* the guard's */
 } adam_settings;
 
 /* ---- a step ---- */
@@ -123,7 +124,7 @@ static haul_status compute(haul__call *c)
     return haul__step_each(c, step_one, &params);
 }
 
-/* A step of some parameters. `made` and `found` are there where there is a guard. */
+/* A step of some parameters. With a guard there are also `made` and `found`. */
 HAUL__OPERATION(adam) = {
     .name = "haul_adam",
     .operands = {{"parameter", .written = true},
@@ -224,7 +225,7 @@ static const haul__optimizer_kind adamw = {
     .update = update_adamw,
 };
 
-/* Adam and AdamW have the same options, but for the default of weight decay, which is read already. */
+/* Adam and AdamW have the same options, except for the default of weight decay, which is read already. */
 static haul_optimizer *make(const haul__optimizer_kind *kind, const haul_adam_options *o, const char *operation)
 {
     double betas[2] = {o->betas[0], o->betas[1]};

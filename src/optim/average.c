@@ -1,4 +1,4 @@
-/* Averages of parameters: which there are, their weights, and their state. */
+/* Averages of parameters: the object, the weights of updates, and its state. */
 #include <haul/autograd.h>
 #include <haul/average.h>
 #include <haul/ops.h>
@@ -31,7 +31,7 @@ struct haul_average {
     double       decay;
     bool         bias_corrected, equal;
     int64_t      updates;
-    int64_t      swapped; /* 1: the parameters hold the averages */
+    int64_t      swapped; /* 1: the averages are in the parameters */
 };
 
 static void destroy(void *object)
@@ -54,7 +54,7 @@ haul_status haul__average_check(const haul_average *average, const char *operati
     return haul__check_object(average, &average_class, operation, "average");
 }
 
-/* The averages must be where they belong. */
+/* Fails while the averages are in the parameters. */
 static haul_status check_home(const haul_average *a, const char *operation)
 {
     if (haul__average_check(a, operation))
@@ -148,7 +148,7 @@ haul_average *haul_average_new_with(const haul_average_options *options)
 
 /* ---- updates and exchanges ---- */
 
-/* The average where its parameter is, and as it is; NULL on failure. */
+/* The average, moved to its parameter's device and layout; NULL on failure. */
 static haul_tensor *beside(const entry *e)
 {
     haul_tensor *p = e->parameter, *a = e->average;
@@ -168,12 +168,12 @@ static haul_status check_entry(const entry *e, const char *operation)
                           haul__tensor_text(e->parameter, want, sizeof want));
     if (!haul__tensor_is_gap_free(e->parameter))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "average",
-                          "the parameter '%s' is a view with gaps between its elements; use haul_clone(...) of it",
+                          "the parameter '%s' is a view with gaps between its elements; use haul_clone(...) instead",
                           e->name);
     return haul__averaging_prepare(e->parameter);
 }
 
-/* All that can fail, and what a dry run will put back. */
+/* Everything that can fail, and what a dry run will restore. */
 static haul_status prepare(haul_average *a, const char *operation)
 {
     haul_status status = HAUL_OK;
@@ -200,7 +200,7 @@ static bool is_alike(const entry *a, const entry *b)
     return a->parameter->storage->device == b->parameter->storage->device && a->parameter->dtype == b->parameter->dtype;
 }
 
-/* Update with this weight; a weight of 0 exchanges. */
+/* Updates with this weight; a weight of 0 exchanges values. */
 static haul_status run(haul_average *a, double weight)
 {
     haul_status status = HAUL_OK;
@@ -346,7 +346,7 @@ static haul_status take(const haul_average *a, const haul_named_tensor *t, haul_
     while (i < a->count && strcmp(a->entries[i].name, t->name) != 0)
         i++;
     if (i == a->count)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is none of the averages", t->name);
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is not one of the averages", t->name);
     const haul_tensor *now = a->entries[i].average;
     if (fresh[i])
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);

@@ -1,4 +1,4 @@
-/* What averages of parameters do on a device: updates and exchanges, for several parameters at once. */
+/* The device side of parameter averages: updates and exchanges, for several parameters at once. */
 #include "optim/averaging.h"
 
 #include "engine/operation.h"

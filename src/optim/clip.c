@@ -1,5 +1,4 @@
-/* Clipping gradients by their common norm (Pascanu, Mikolov, Bengio 2013) or by value, without a wait for the device.
- */
+/* Clips gradients by their common norm (Pascanu, Mikolov, Bengio 2013) or by value, without a wait for the device. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/optim.h>
@@ -17,11 +16,11 @@
 
 typedef struct gradients {
     haul_tensor **items;   /* each once */
-    haul_tensor **numbers; /* one for each, on its device */
+    haul_tensor **numbers; /* one for each: its sum of squares, later the factor on its device */
     int           count;
 } gradients;
 
-/* ---- which ---- */
+/* ---- which gradients ---- */
 
 static haul_named_tensor *list_of_optimizer(haul_optimizer *o, const char *operation, int *count)
 {
@@ -101,7 +100,7 @@ static haul_tensor *norm_of(gradients *all)
     return haul_sqrt(haul_sum(haul_stack(all->numbers, all->count, 0)));
 }
 
-/* The factor is everywhere before the first gradient is changed. */
+/* The factor is on every device before the first gradient changes. */
 static haul_status scale_all(gradients *all, haul_tensor *norm, double limit)
 {
     haul_tensor *factor = haul_clamp(haul_mul_scalar(haul_reciprocal(haul_add_scalar(norm, 1e-6)), limit), 0, 1);

@@ -1,8 +1,9 @@
-/* Loss scaling for f16, as torch.cuda.amp.GradScaler does it. Scale, counter and what was found live on the device: the
- * optimizer's kernels read there whether to skip, and how many steps were made (haul__guard). The host never waits.
+/* Loss scaling for f16, as in torch.cuda.amp.GradScaler. The scale, the counter and the result of the check are on the
+ * device: the optimizer's kernels read there whether to skip, and how many steps were made (haul__guard). The host
+ * never waits.
  *
- * The scaler counts rounds, of which haul_grad_scaler_update begins a new one; an optimizer remembers in which round
- * its gradients were unscaled, and its step made, so that neither is done twice. */
+ * The scaler counts rounds; haul_grad_scaler_update begins a new one. An optimizer remembers in which round its
+ * gradients were unscaled and its step made, so that neither happens twice. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -21,8 +22,8 @@ struct haul_grad_scaler {
     haul__object      object;
     haul__grad_growth how;
     haul_tensor      *scale;   /* f32 [] */
-    haul_tensor      *tracker; /* i32 []: steps without an overflow since the scale changed; beside scale */
-    haul_tensor      *found;   /* f32 []: something was found in this round; NULL: nobody looked yet */
+    haul_tensor      *tracker; /* i32 []: steps without an overflow since the scale changed; on the device of scale */
+    haul_tensor      *found;   /* f32 []: not 0 if an overflow was found in this round; NULL: not checked yet */
     int64_t           round;
 };
 
@@ -43,7 +44,7 @@ static haul_status check_scaler(const haul_grad_scaler *scaler, const char *oper
     return haul__check_object(scaler, &scaler_class, operation, "scaler");
 }
 
-/* Hold a tensor in place of another. */
+/* Replaces a tensor that is held. */
 static void hold(haul_tensor **place, haul_tensor *t)
 {
     haul__object_keep(t);
@@ -53,7 +54,7 @@ static void hold(haul_tensor **place, haul_tensor *t)
 
 /* ---- dry runs ---- */
 
-/* A dry run leaves an optimizer that existed before as it was, with what it knows of scalers. */
+/* A dry run does not change an optimizer that existed before, including its link to scalers. */
 static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
 {
     if (!haul__is_dry() || o->entries[0].parameter->storage->planned)
@@ -70,7 +71,7 @@ static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
     return status ? status : haul__dry_run_keep_integer(o, &o->stepped_round, operation);
 }
 
-/* The same of a scaler. */
+/* The same for a scaler. */
 static haul_status keep_scaler(haul_grad_scaler *s, const char *operation)
 {
     if (!haul__is_dry() || s->scale->storage->planned)
@@ -84,7 +85,7 @@ static haul_status keep_scaler(haul_grad_scaler *s, const char *operation)
 
 /* ---- making ---- */
 
-/* In a scope, which restores the current device. */
+/* Runs in a scope, which restores the current device. */
 static haul_tensor *number_on(haul_device *device, haul_dtype dtype, double value)
 {
     return haul_set_device(device) ? NULL : haul_full(dtype, HAUL_SCALAR_SHAPE, value);
@@ -192,10 +193,10 @@ double haul_grad_scaler_factor(haul_grad_scaler *scaler)
 
 /* ---- unscaling ---- */
 
-/* The gradients of one device. */
+/* The gradients on one device. */
 typedef struct group {
     haul_device *device;
-    int64_t      marks; /* how many they leave */
+    int64_t      marks; /* how many marks they leave */
     haul_tensor *scale, *left, *found;
 } group;
 
@@ -217,7 +218,7 @@ static group *group_of(unscaling *u, haul_device *device)
     return &u->groups[i];
 }
 
-/* Look at every gradient and change none. */
+/* Checks every gradient and changes none. */
 static haul_status gather(unscaling *u)
 {
     static const char operation[] = "haul_grad_scaler_unscale";
@@ -247,7 +248,7 @@ static haul_status prepare(haul_grad_scaler *s, unscaling *u)
 {
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
-        if (haul_set_device(g->device)) /* the scope restores it */
+        if (haul_set_device(g->device)) /* the scope restores the setting */
             return haul_error_status();
         g->scale = haul_to(s->scale, g->device);
         g->left = haul_empty(HAUL_F32, HAUL_SHAPE(g->marks));
@@ -258,7 +259,7 @@ static haul_status prepare(haul_grad_scaler *s, unscaling *u)
     return HAUL_OK;
 }
 
-/* The scale, and all that goes with it, lies where the first gradients are. */
+/* The scale and what belongs to it are on the device of the first gradients. */
 static haul_status settle(haul_grad_scaler *s, haul_device *device)
 {
     if (s->found || s->scale->storage->device == device)
@@ -289,7 +290,7 @@ static haul_status unscale_all(unscaling *u)
     return HAUL_OK;
 }
 
-/* What all devices found, on the first; the optimizer's count of steps that are skipped goes on. */
+/* Combines the results of all devices on the first one; the optimizer's count of skipped steps continues. */
 static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
 {
     haul_tensor *each[HAUL__MAX_DEVICES];
@@ -435,7 +436,7 @@ haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale)
     double value = haul_item(t);
     if (value >= 0 && value - value == 0)
         return HAUL_OK;
-    return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which it cannot have been", name, value);
+    return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which is not a valid state", name, value);
 }
 
 void haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *scale, haul_tensor *tracker)

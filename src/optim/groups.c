@@ -1,4 +1,4 @@
-/* Groups of parameters, and their settings by name. */
+/* Parameter groups, and their settings by name. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ haul_status haul__optimizer_check_settings(const haul__optimizer_kind *kind, con
     return kind->check ? kind->check(values, operation) : HAUL_OK;
 }
 
-/* The setting of that name; -1, with an error that lists those there are. */
+/* The index of the setting with that name; -1, with an error that lists the existing names. */
 static int find_setting(const haul__optimizer_kind *kind, const char *name, const char *operation, const char *argument)
 {
     char names[160] = "";
@@ -81,7 +81,7 @@ static haul_status check_group(const haul_optimizer *o, int group, bool all, con
                       all ? " or HAUL_ALL_GROUPS" : "");
 }
 
-/* State that the settings do not use goes. */
+/* Frees state that the settings no longer use. */
 static void drop_unused(haul_optimizer *o)
 {
     for (int i = 0; i < o->count; i++) {
@@ -190,7 +190,7 @@ int haul_optimizer_parameters(haul_optimizer *optimizer, int group, haul_named_t
 
 #define ADD_GROUP "haul_optimizer_add_group"
 
-/* Does the text fit the first `length` characters of the pattern, in which * is any characters? */
+/* Does the text match the first `length` characters of the pattern, in which * stands for any characters? */
 static bool fits(const char *pattern, size_t length, const char *text)
 {
     for (; length && *pattern != '*'; length--, pattern++, text++)
@@ -205,7 +205,7 @@ static bool fits(const char *pattern, size_t length, const char *text)
     return false;
 }
 
-/* Mark the entries whose names fit a pattern; each must fit one name at least. */
+/* Marks the entries whose names match a pattern; each pattern must match at least one name. */
 static haul_status select_names(const haul_optimizer *o, const char *patterns, bool *chosen)
 {
     bool any = false;
@@ -223,12 +223,12 @@ static haul_status select_names(const haul_optimizer *o, const char *patterns, b
     return any ? HAUL_OK : haul__fail(HAUL_INVALID_ARGUMENT, ADD_GROUP, "names", "names has no pattern");
 }
 
-/* What becomes of the optimizer, until it is sure that nothing fails. */
+/* The optimizer's next contents, until it is certain that nothing fails. */
 typedef struct addition {
     haul_named_tensor *list; /* parameters of the new group */
     int                count;
-    bool              *chosen; /* of the entries of now */
-    bool              *known;  /* of the list: there is an entry */
+    bool              *chosen; /* by entry: it moves to the new group */
+    bool              *known;  /* by parameter of the list: it has an entry */
 } addition;
 
 static haul_status select_list(const haul_optimizer *o, const haul_optimizer_group_options *options, addition *a)
@@ -263,7 +263,7 @@ static haul_status select_parameters(const haul_optimizer *o, const haul_optimiz
     return options->names ? select_names(o, options->names, a->chosen) : select_list(o, options, a);
 }
 
-/* The settings of the new group. */
+/* Computes the settings of the new group. */
 static haul_status read_settings(const haul_optimizer *o, const haul_optimizer_group_options *options, double *values)
 {
     const struct {
@@ -275,7 +275,7 @@ static haul_status read_settings(const haul_optimizer *o, const haul_optimizer_g
         {"eps", options->eps},     {"weight_decay", options->weight_decay}};
     double betas[2] = {options->betas[0], options->betas[1]};
 
-    if (haul__option_reals(ADD_GROUP, "betas", betas, (const double[2]){0, 0})) /* both or none */
+    if (haul__option_reals(ADD_GROUP, "betas", betas, (const double[2]){0, 0})) /* both or neither */
         return haul_error_status();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         if (settings[i].given == 0)
@@ -300,8 +300,8 @@ static haul_status check_all_names(const haul__optimizer_entry *entries, int cou
     return status;
 }
 
-/* The entries as they will be: those that stay, those that move, and new ones. The first two are still the old ones'.
- */
+/* The new list of entries: those that stay, those that move, and new ones. The first two are copies of the old entries,
+ * which still own what they point to. */
 static haul_status arrange(const haul_optimizer *o, const addition *a, haul__optimizer_entry *entries, int *count,
                            int *old_count)
 {

@@ -1,4 +1,4 @@
-/* What an optimizer is made of: its parameters by name, and the list of all that are alive. */
+/* The optimizer object: its parameters by name, and the list of all live optimizers. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -8,40 +8,43 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/tensor.h"
 #include "nn/tensors.h"
 #include "optim/parameters.h"
 
-/* ---- all that are alive ---- */
+/* ---- all live optimizers ---- */
 
-/* So that a checkpoint notices another optimizer of the same parameters. The lock guards the list; what a listed
- * optimizer has as entries changes under it only. */
+/* Lets a checkpoint notice another optimizer of the same parameters. The lock guards the list; the entries of a listed
+ * optimizer change only under it. */
 static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
 static haul_optimizer *alive;
 
+HAUL__MUTEX_AT_FORK(HAUL__FORK_OPTIMIZERS, alive_lock);
+
 static void enlist(haul_optimizer *o)
 {
-    pthread_mutex_lock(&alive_lock);
+    take_lock();
     o->next = alive;
     if (alive)
         alive->previous = o;
     alive = o;
-    pthread_mutex_unlock(&alive_lock);
+    give_lock();
 }
 
 static void delist(haul_optimizer *o)
 {
-    pthread_mutex_lock(&alive_lock);
+    take_lock();
     if (o->next)
         o->next->previous = o->previous;
     if (o->previous)
         o->previous->next = o->next;
     else if (alive == o)
         alive = o->next;
-    pthread_mutex_unlock(&alive_lock);
+    give_lock();
 }
 
-/* The name that t has among the tensors; NULL if it is not there. */
+/* The name of t among the tensors; NULL if it is not there. */
 static const char *name_among(const haul_tensor *t, const haul_named_tensor *tensors, int count)
 {
     for (int i = 0; i < count; i++)
@@ -50,8 +53,8 @@ static const char *name_among(const haul_tensor *t, const haul_named_tensor *ten
     return NULL;
 }
 
-/* The name of a tensor that the optimizer has made steps with; NULL if there is none. The number of steps is only
- * looked at where nobody else may make one. */
+/* The name of a tensor with which the optimizer has made steps; NULL if there is none. The number of steps is read only
+ * if no other thread may make one. */
 static const char *trained(const haul_optimizer *o, const haul_named_tensor *tensors, int count)
 {
     const char *name = NULL;
@@ -86,7 +89,7 @@ static haul_status check_scalers(const haul_optimizer *o, const char *operation)
         return haul__fail(
             HAUL_STATE, operation, "optimizer",
             "two gradient scalers are in use with this optimizer, and the state of one would be left out; "
-            "drop the one that is not needed with haul_drop");
+            "drop the other one with haul_drop");
     return HAUL_OK;
 }
 
@@ -96,7 +99,7 @@ haul_status haul__optimizer_check_alone(haul_optimizer *const *list, int list_co
     haul_status status = HAUL_OK;
     for (int i = 0; i < list_count && !status; i++)
         status = check_scalers(list[i], operation);
-    pthread_mutex_lock(&alive_lock);
+    take_lock();
     for (const haul_optimizer *other = alive; other && status == HAUL_OK; other = other->next) {
         const char *name = is_among(other, list, list_count) ? NULL : trained(other, tensors, count);
         if (name)
@@ -105,16 +108,16 @@ haul_status haul__optimizer_check_alone(haul_optimizer *const *list, int list_co
                                 "save it, too, with .optimizers, or drop it with haul_drop",
                                 other->kind->name, name);
     }
-    pthread_mutex_unlock(&alive_lock);
+    give_lock();
     return status;
 }
 
 void haul__optimizer_set_entries(haul_optimizer *o, haul__optimizer_entry *entries, int count)
 {
-    pthread_mutex_lock(&alive_lock);
+    take_lock();
     o->entries = entries;
     o->count = count;
-    pthread_mutex_unlock(&alive_lock);
+    give_lock();
 }
 
 /* ---- making ---- */
@@ -233,7 +236,7 @@ haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, const haul
     return haul__own(o, operation);
 }
 
-/* ---- what it has ---- */
+/* ---- queries ---- */
 
 const char *haul_optimizer_kind(const haul_optimizer *optimizer)
 {

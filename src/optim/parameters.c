@@ -1,4 +1,4 @@
-/* Which parameters are meant: those of a module, or a list. */
+/* Collects parameters: those of a module, or of a list. */
 #include "optim/parameters.h"
 
 #include <haul/autograd.h>
@@ -33,13 +33,13 @@ static haul_status check_parameter(const haul_named_tensor *p, int place, const 
                           haul_dtype_name(p->tensor->dtype));
     if (p->tensor->node)
         return haul__fail(HAUL_GRAPH, operation, "parameters",
-                          "'%s' was computed from tensors that require a gradient, so it is no parameter; give the "
-                          "tensors that it was computed from, or haul_detach it and require a gradient of that",
+                          "'%s' was computed from tensors that require a gradient, so it is not a parameter; pass the "
+                          "tensors that it was computed from, or haul_detach(...) with haul_set_requires_grad",
                           name);
     return HAUL_OK;
 }
 
-/* Buffers go, and what is there already. */
+/* Removes buffers and duplicates. */
 static int distinct(haul_named_tensor *list, int count)
 {
     int kept = 0;

@@ -1,16 +1,16 @@
-/* Which parameters are meant: those of a module, or a list. */
+/* Collects parameters: those of a module, or of a list. */
 #ifndef HAUL_OPTIM_PARAMETERS_H
 #define HAUL_OPTIM_PARAMETERS_H
 
 #include <haul/nn.h>
 
-/* The parameters of the list, or without a list of the module, each once and without buffers, in fresh memory for
- * haul__free. The module may be NULL where there is a list. A parameter of the list has the name that the module knows
- * it by, where it holds it, then the list's, which may be NULL. NULL on failure. */
+/* The parameters of the list or, without a list, of the module, each once and without buffers; the caller must
+ * haul__free them. The module may be NULL if there is a list. A parameter of the list gets its name from the module if
+ * the module holds it, else from the list, where it may be NULL. Returns NULL on failure. */
 haul_named_tensor *haul__parameter_list(haul_module *module, const haul_named_tensor *list, int count,
                                         const char *operation, int *out_count);
 
-/* Fails if two of the names are the same. */
+/* Fails if two names are equal. */
 haul_status haul__check_names(const char *const *names, int count, const char *operation);
 
 #endif

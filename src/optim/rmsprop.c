@@ -1,7 +1,9 @@
 /* RMSprop (Tieleman, Hinton 2012), centered (Graves 2013) and with momentum. The order of roundings is that of
  * torch.optim.RMSprop:
- *   s = alpha s + (1 - alpha) g g;  centered: a = alpha a + (1 - alpha) g, d = sqrt(s - a a) + eps; else sqrt(s) + eps
- *   momentum: b = momentum b + g / d, p -= lr b; else p -= lr g / d */
+ *
+ *     s = alpha s + (1 - alpha) g g
+ *     centered: a = alpha a + (1 - alpha) g, d = sqrt(s - a a) + eps; else d = sqrt(s) + eps
+ *     momentum: b = momentum b + g / d, p -= lr b; else p -= lr g / d */
 #include <math.h>
 
 #include "core/error.h"
@@ -90,7 +92,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     haul_dtype           dtype = in[PARAMETER]->dtype;
     bool                 guarded = !haul__is_none(in[FOUND]), centered = !haul__is_none(in[GRAD_AVG]);
     bool                 momentum = !haul__is_none(in[BUFFER]);
-    haul_tensor         *any = in[SQUARE_AVG]; /* in the place of what is not there */
+    haul_tensor         *any = in[SQUARE_AVG]; /* stands in for an absent state */
     haul_tensor         *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
     const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, rmsprop_params, lr, dtype)};
 
@@ -111,7 +113,7 @@ static haul_status compute(haul__call *c)
     return haul__step_each(c, step_one, &params);
 }
 
-/* A step of some parameters. grad_avg is there where the step is centered, momentum_buffer where it has a momentum. */
+/* A step of some parameters. grad_avg exists for centered steps, momentum_buffer with momentum. */
 HAUL__OPERATION(rmsprop) = {
     .name = "haul_rmsprop",
     .operands = {{"parameter", .written = true},

@@ -1,5 +1,5 @@
-/* Loss scaling on the device: gradients are divided by the scale and searched for what is not finite, and the scale is
- * adapted, without the host learning of it (Micikevicius et al., "Mixed precision training", 2018). */
+/* Loss scaling on the device: gradients are divided by the scale and checked for values that are not finite, and the
+ * scale is adapted, without the host knowing (Micikevicius et al., "Mixed precision training", 2018). */
 #include "optim/scaling.h"
 
 #include "engine/operation.h"
@@ -79,7 +79,7 @@ KERNEL5(grad_scale_update, scaling_params, F32, new_scale, I32, new_tracker, con
 /* kernel text ends */
 // clang-format on
 
-/* What a row of lanes takes, for a large gradient more, so that marks are few. */
+/* The elements per mark: a row of lanes, and more for a large gradient, so that marks are few. */
 static int64_t piece_of(int64_t count)
 {
     enum { LEAST = 2048, MOST_MARKS = 2048, ROUND = 1024 };

@@ -1,4 +1,4 @@
-/* What all schedules share: making, steps, state, and chains of them. */
+/* Functions that all schedules share: making, steps, state, and chains. */
 #include "optim/schedule.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ static haul_status fill(haul_schedule *s, const haul__schedule_target *t, const 
     return HAUL_OK;
 }
 
-/* The rates of now are what later schedules of these groups begin with. */
+/* Keeps the base rates in the groups: later schedules of these groups begin with the same ones. */
 static void set_bases(const haul_schedule *s)
 {
     for (int k = 0; k < s->group_count; k++) {
@@ -137,7 +137,7 @@ haul_status haul__schedule_advance(haul_schedule *s, double metric)
     return status;
 }
 
-/* The schedule whose step the next one is: in a chain, one of its schedules. */
+/* The schedule that makes the next step: in a chain, one of its parts. */
 static const haul_schedule *next_of(const haul_schedule *s)
 {
     while (s->child_count) {
@@ -181,7 +181,7 @@ int64_t haul_schedule_steps(const haul_schedule *schedule)
 
 /* ---- chains ---- */
 
-/* Rates that later schedules have set become the bases, then those of the first one. */
+/* Undoes what making the parts has done to the rates: all groups get their base rates, then the first part begins. */
 static haul_status begin_chain(haul_schedule *s)
 {
     for (int i = 0; i < s->child_count; i++)

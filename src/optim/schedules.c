@@ -1,4 +1,4 @@
-/* The schedules, by the formulas of torch.optim.lr_scheduler that say the rate of a step t directly. */
+/* The schedules, by those formulas of torch.optim.lr_scheduler that give the rate of a step t directly. */
 #include <math.h>
 
 #include "core/error.h"
@@ -129,7 +129,7 @@ static double between(const double *n, double from, double to, double part)
     return to + (from - to) / 2 * (1 + cos(pi * part));
 }
 
-/* Where it is in the cycle: the phase, and which part of that is over. */
+/* The position in the cycle: the phase, and the completed fraction of it. */
 static int phase_of(const double *n, double t, double *part)
 {
     const bool   three = (int)n[FLAGS] & THREE_PHASES;
@@ -204,7 +204,7 @@ enum { REDUCTION, PATIENCE, THRESHOLD, LEAST, EPS, COOLDOWN, ABSOLUTE, RISING };
 
 static haul_status apply_plateau(haul_schedule *s)
 {
-    (void)s; /* rates stay as they are */
+    (void)s; /* the rates do not change */
     return HAUL_OK;
 }
 

@@ -79,8 +79,8 @@ KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, cons
 typedef struct sgd_settings {
     double lr, momentum, dampening, weight_decay;
     bool   nesterov;
-    bool   first; /* the velocity begins as the gradient; with a guard that is where no step was made */
-    int    from;  /* of the guard */
+    bool   first; /* the velocity starts as the gradient; with a guard, if no step was made */
+    int    from;  /* the guard's */
 } sgd_settings;
 
 /* ---- a step ---- */
@@ -95,7 +95,7 @@ static int kernel_of(const sgd_settings *s, bool guarded)
 enum { PARAMETER, VELOCITY, MADE, GRAD, FOUND, OPERANDS };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-/* What is the same for all parameters. */
+/* The arguments that all parameters share. */
 static sgd_params params_of(const sgd_settings *s, haul_dtype dtype)
 {
     return (sgd_params){.lr = haul__scalar_bits(dtype, s->lr),
@@ -133,8 +133,8 @@ static haul_status compute(haul__call *c)
     return haul__step_each(c, step_one, &params);
 }
 
-/* A step of some parameters, which all have a velocity where momentum is not 0, `found` where there is a guard, and
- * `made` where there are both. */
+/* A step of some parameters. All have a velocity if momentum is not 0, `found` if there is a guard, and `made` if there
+ * are both. */
 HAUL__OPERATION(sgd) = {
     .name = "haul_sgd",
     .operands = {{"parameter", .written = true},

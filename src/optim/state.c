@@ -17,7 +17,7 @@
 enum { SCALER_STATES = 2 };
 static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL__SCALER_TRACKER};
 
-/* The number of steps as a tensor the entry holds. */
+/* The number of steps as a tensor that the entry holds. */
 static haul_status refresh_steps(haul__optimizer_entry *e)
 {
     haul_scope *scope = haul_scope_push();
@@ -42,7 +42,7 @@ static haul_status refresh_steps(haul__optimizer_entry *e)
     return status;
 }
 
-/* Tensors of state the kind saves for each parameter. */
+/* The state tensors that the kind saves for each parameter. */
 static int saved_count(const haul__optimizer_kind *kind)
 {
     return kind->state_count + (kind->saves_steps ? 1 : 0);
@@ -83,7 +83,7 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
 
 /* ---- writing ---- */
 
-/* What an entry becomes. */
+/* The next contents of an entry. */
 typedef struct incoming {
     haul_tensor *states[HAUL__MAX_STATES];
     int64_t      steps;
@@ -98,12 +98,13 @@ static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is not a single number", t->name);
     double value = haul_item(t->tensor);
     if (!(value >= 0 && value < 9e15))
-        return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, no number of steps", t->name, value);
+        return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which is not a number of steps", t->name,
+                          value);
     *steps = (int64_t)value;
     return HAUL_OK;
 }
 
-/* Is this one of the tensors that are saved of the parameter, with its settings? */
+/* Is this one of the tensors that are saved for the parameter with its settings? */
 static bool uses(const haul_optimizer *o, const haul__optimizer_entry *e, int k)
 {
     return k == o->kind->state_count || o->kind->states(o->groups[e->group].values) & 1u << k;
@@ -131,7 +132,7 @@ static haul_status take_state(const haul_optimizer *o, const haul__optimizer_ent
     return haul__status_of(*out);
 }
 
-/* `out` has a place for each tensor of the scaler. */
+/* `out` has a slot for each tensor of the scaler. */
 static haul_status take_scaler(haul_optimizer *o, const haul_named_tensor *t, int k, haul_tensor **out)
 {
     static const char operation[] = "haul_optimizer_load_state";
@@ -175,11 +176,11 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
             return k < kind->state_count ? take_state(o, e, k, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
         }
     }
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is no state of this optimizer (%s)", t->name,
-                      kind->name);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
+                      "'%s' does not belong to the state of this optimizer (%s)", t->name, kind->name);
 }
 
-/* Of each parameter either all that its settings use is there or nothing. */
+/* For each parameter, all states that its settings use must be there, or none. */
 static haul_status check_complete(const haul_optimizer *o, const incoming *in, haul_tensor *const *scaler)
 {
     if (!scaler[0] != !scaler[1])

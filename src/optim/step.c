@@ -1,5 +1,5 @@
-/* A step of an optimizer is made in two passes: the first checks and allocates for every parameter, the second writes,
- * so that a step that fails for want of memory or a wrong gradient changes nothing. */
+/* An optimizer's step has two passes: the first checks and allocates for every parameter, the second writes. So a step
+ * that fails, because of memory or of a wrong gradient, changes nothing. */
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -58,11 +58,11 @@ haul_status haul__step_each(haul__call *c,
 
 /* ---- the first pass ---- */
 
-/* What it found for a parameter. */
+/* What the first pass prepared for a parameter. */
 typedef struct prepared {
-    haul_tensor *grad;                     /* laid out as the parameter; NULL: the parameter is left alone */
-    haul_tensor *states[HAUL__MAX_STATES]; /* new or moved; NULL: those of the entry serve */
-    haul_tensor *found, *made;             /* where the step may be skipped: on the parameter's device; else NULL */
+    haul_tensor *grad;                     /* in the parameter's layout; NULL: the parameter does not change */
+    haul_tensor *states[HAUL__MAX_STATES]; /* new or moved states; NULL: the entry's own */
+    haul_tensor *found, *made;             /* if the step may be skipped: on the parameter's device; else NULL */
 } prepared;
 
 static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor *g)
@@ -80,8 +80,7 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
                           e->name, haul_device_name(g->storage->device), haul_device_name(p->storage->device));
     if (!haul__tensor_is_gap_free(p))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameter",
-                          "the parameter '%s' is a view with gaps between its elements; add haul_clone(...) of it "
-                          "instead",
+                          "the parameter '%s' is a view with gaps between its elements; use haul_clone(...) instead",
                           e->name);
     return HAUL_OK;
 }
@@ -91,8 +90,8 @@ static const double *values_of(const haul_optimizer *o, const haul__optimizer_en
     return o->groups[e->group].values;
 }
 
-/* State lies where the parameter lies, as it lies and in its dtype, also after the module was moved or cast, or its
- * memory format changed. */
+/* State follows its parameter: device, layout and dtype, even after the module was moved or cast, or its memory format
+ * changed. */
 static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
 {
     haul_tensor *p = e->parameter;
@@ -113,14 +112,14 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
     return HAUL_OK;
 }
 
-/* Steps that are made in any case go by the device's count too once there is one, with nothing found. */
+/* Once a device step count exists, unguarded steps use it, too, with found = 0. */
 static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_device *device = e->parameter->storage->device;
 
     if (!found && !e->made)
         return HAUL_OK;
-    if (haul_set_device(device)) /* the scope restores it */
+    if (haul_set_device(device)) /* the scope restores the setting */
         return haul_error_status();
     out->made = e->made ? haul_to(e->made, device) : haul_full(HAUL_I64, HAUL_SHAPE(2), (double)e->steps);
     out->found = found ? haul_to(found, device) : haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
@@ -156,7 +155,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     return haul__status_of(out->grad);
 }
 
-/* A dry run leaves the state of an optimizer that existed before as it was. */
+/* A dry run does not change the state of an optimizer that existed before. */
 static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
 {
     static const char operation[] = "haul_optimizer_step";
@@ -214,7 +213,7 @@ static bool is_alike(const haul_optimizer *o, const haul__update *u, const haul_
            !u->guard.found == !found->found;
 }
 
-/* The entries from the first on that one operation can change; returns how many these are. */
+/* The entries, beginning with the first, that one operation can change; returns how many there are. */
 static int update(haul_optimizer *o, int first, const prepared *found, haul_status *status)
 {
     haul__update updates[HAUL__MAX_UPDATES];
@@ -280,7 +279,7 @@ haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer)
     return HAUL_OK;
 }
 
-/* ---- how many ---- */
+/* ---- counts ---- */
 
 int64_t haul_optimizer_steps(const haul_optimizer *optimizer)
 {

@@ -1,9 +1,10 @@
-/* Staging: what a driver would do slowly for ordinary memory, done with several threads and overlap.
+/* Staging: copies of pageable memory through pinned memory, with several threads and overlap, because drivers do this
+ * slowly.
  *
- * A copy is cut into chunks, which go through a ring of pinned blocks: while the device copies one, the threads of the
- * pool fill or empty the next. The blocks' uses say when one may be touched again, so that nothing else keeps order;
- * they come from the device's cache of pinned memory and go back to it while their last copy is under way. Each copy
- * has a ring of its own: threads do not meet but in the cache. */
+ * A copy is cut into chunks, which pass through a ring of pinned blocks: while the device copies one chunk, pool
+ * threads fill or empty the next. The uses of the blocks say when each may be reused; no other ordering is needed. The
+ * blocks come from the device's cache of pinned memory and return to it while their last copy is in flight. Each copy
+ * has its own ring, so threads only share the cache. */
 #include "transfer/staging.h"
 
 #include <string.h>
@@ -16,8 +17,8 @@
 #include "device/device.h"
 #include "memory/allocator.h"
 
-/* Chunks are an eighth of the copy, so that little of it is not overlapped, within bounds: each costs the host some
- * microseconds, and above a few MiB larger ones gain nothing. Threads share a chunk in pieces. */
+/* A chunk is an eighth of the copy, so that little of it is not overlapped, within bounds: each chunk costs the host
+ * some microseconds, and chunks above a few MiB gain nothing. Threads share a chunk in pieces. */
 enum { SLOTS = 4, PARTS = 8, LEAST_CHUNK = 512 << 10, MOST_CHUNK = 4 << 20, PIECE = 256 << 10 };
 
 /* ---- copying between host memories ---- */
@@ -27,8 +28,8 @@ typedef struct span {
     const char *from;
 } span;
 
-/* Past the caches: what is written will be read by the device, or much later. With 1 and 2 threads of an x86-64 server
- * 10.9 and 16.0 GB/s, where memcpy made 9.4 and 10.3. */
+/* Non-temporal stores: the data will be read by the device, or much later. They reach 10.9 and 16.0 GB/s with 1 and 2
+ * threads of an x86-64 server; memcpy reached 9.4 and 10.3. */
 static void copy_past(char *to, const char *from, size_t bytes)
 {
 #if defined(__SSE2__)
@@ -71,7 +72,7 @@ static void copy_host(void *to, const void *from, size_t bytes)
 
 typedef struct ring {
     haul__storage *slots[SLOTS];
-    int            count; /* of slots; fewer where memory is short */
+    int            count; /* number of slots; fewer if memory is short */
     size_t         bytes, chunk;
     int64_t        chunks;
 } ring;
@@ -87,7 +88,7 @@ int64_t haul__staged_chunks(size_t bytes)
     return (int64_t)((bytes + chunk_of(bytes) - 1) / chunk_of(bytes));
 }
 
-/* HAUL_UNSUPPORTED if there is no memory for it. */
+/* Returns HAUL_UNSUPPORTED if there is no memory for it. */
 static haul_status ring_open(ring *r, haul_device *device, size_t bytes, bool pinned, const char *origin)
 {
     haul__storage *(*get)(haul_device *, size_t, const char *) = pinned ? haul__pinned_alloc : haul__host_alloc_for;
@@ -153,7 +154,7 @@ haul_status haul__stage_up(haul__storage *to, size_t offset, const void *host, s
     haul_status status = ring_open(&r, to->device, bytes, true, origin);
     for (int64_t i = 0; i < r.chunks && !status; i++) {
         haul__storage *slot = slot_of(&r, i);
-        status = haul__host_before(slot, true, origin); /* the chunk that it held has left */
+        status = haul__host_before(slot, true, origin); /* the slot's previous chunk has left */
         if (status)
             break;
         copy_host(slot->buffer.host, (const char *)host + (size_t)i * r.chunk, size_of(&r, i));
@@ -171,7 +172,7 @@ haul_status haul__stage_down(void *host, haul__storage *from, size_t offset, siz
         status = read_chunk(&r, i, from, offset, origin);
     for (int64_t i = 0; i < r.chunks && !status; i++) {
         haul__storage *slot = slot_of(&r, i);
-        status = haul__host_before(slot, false, origin); /* it is there */
+        status = haul__host_before(slot, false, origin); /* the chunk has arrived */
         if (status)
             break;
         copy_host((char *)host + (size_t)i * r.chunk, slot->buffer.host, size_of(&r, i));
@@ -188,7 +189,7 @@ haul_status haul__stage_across(haul__storage *to, size_t to_offset, haul__storag
     ring         r;
     haul_device *pins = haul__device_pins(from->device) ? from->device : to->device;
     haul_status  status = ring_open(&r, pins, bytes, false, origin);
-    int64_t      ahead = r.count > 1 ? 1 : 0; /* with one slot a chunk must leave before the next comes */
+    int64_t      ahead = r.count > 1 ? 1 : 0; /* with one slot, a chunk must leave before the next one arrives */
     for (int64_t i = -ahead; i < r.chunks && !status; i++) {
         if (i + ahead < r.chunks)
             status = read_chunk(&r, i + ahead, from, from_offset, origin);

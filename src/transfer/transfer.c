@@ -1,9 +1,9 @@
 /* The copy verb.
  *
- * Copies between a device and pinned host memory, or two devices that reach each other's memory, are submitted and done
- * when they are done: the storages' uses keep order. Ordinary host memory goes through pinned memory, in chunks, since
- * drivers copy it slowly and make the host wait where nobody sees it; so does what goes between devices that know
- * nothing of each other. Devices that work in the host's memory copy from and to anywhere. */
+ * Copies between a device and pinned host memory, and between devices with a direct link, are asynchronous and ordered
+ * by the storages' uses. Pageable host memory is copied in chunks through pinned memory, because drivers copy it slowly
+ * and make the host wait unseen; so are copies between devices without a direct link. Devices that work in host memory
+ * copy from and to any address. */
 #include "transfer/transfer.h"
 
 #include <haul/transfer.h>
@@ -19,7 +19,7 @@
 
 enum { COPIED_UP_TO = 256 << 10 };
 
-/* A copy over a link was submitted, or `status` says why it was not. */
+/* A copy over a link was submitted, or `status` holds the reason why it was not. */
 static haul_status counted(haul_status status, haul_event_kind kind, const haul_device *to, const haul_device *from,
                            size_t bytes, const char *origin)
 {
@@ -37,7 +37,7 @@ static haul_status refuse_meta(const char *origin)
                       "a tensor on meta has a shape and no data to copy; make it on another device");
 }
 
-/* Between storages: a copy, a peer copy, or, with one of them in host memory, a write or a read. */
+/* Between storages: a copy, a peer copy or, if one of them is in host memory, a write or a read. */
 static haul_status move(haul__command_kind kind, haul__region to, haul__region from, size_t bytes, const char *origin)
 {
     static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
@@ -54,7 +54,7 @@ static haul_status move(haul__command_kind kind, haul__region to, haul__region f
                                          .bytes = bytes});
 }
 
-/* From memory of the caller's. */
+/* From the caller's memory. */
 static haul_status write_from(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_WRITE,
@@ -68,7 +68,7 @@ static haul_status write_from(haul__storage *to, size_t offset, const void *host
                                          .from_host = host});
 }
 
-/* To memory of the caller's. */
+/* To the caller's memory. */
 static haul_status read_into(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
 {
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_READ,
@@ -81,15 +81,15 @@ static haul_status read_into(void *host, haul__storage *from, size_t offset, siz
                                          .to_host = host});
 }
 
-/* Several commands on their way to memory that somebody knows go to another place first, from where one command brings
- * them: if one is refused nothing has changed. */
+/* A multi-chunk copy into visible memory first goes to a temporary, from which one command copies it, so that a failure
+ * leaves the target unchanged. */
 typedef struct landing {
     haul__storage *to;
     size_t         offset;
     haul__storage *apart; /* NULL: none is needed */
 } landing;
 
-/* False, with nothing recorded, if there is no memory for it. */
+/* Returns false, without recording an error, if there is no memory for it. */
 static bool landing_begin(landing *l, haul__storage *to, size_t offset, size_t bytes, bool fresh, const char *origin)
 {
     haul__error_record before;
@@ -116,7 +116,7 @@ static haul_status landing_end(landing *l, haul__storage *to, size_t offset, siz
     return status;
 }
 
-/* In a dry run: the memory that the copy would take on its way, and what would cross. */
+/* In a dry run: plans the memory that the copy would need on its way, and counts the bytes that would cross. */
 static haul_status plan(haul__storage *to, size_t offset, haul_device *from, size_t bytes, bool fresh,
                         const char *origin)
 {
@@ -151,8 +151,8 @@ static haul_status up(haul__storage *to, size_t offset, const void *host, haul__
     return move(HAUL__COMMAND_WRITE, (haul__region){to, offset}, from, bytes, origin);
 }
 
-/* Small arrays for devices that copy from anywhere: by way of memory of ours, which is kept until the device has read
- * it, so that nobody waits. */
+/* Small arrays for devices that copy from any address: they go through a buffer that is kept until the device has read
+ * it, so nobody waits. */
 static haul_status up_small(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
 {
     haul__storage *staged = haul__storage_alloc(haul_cpu(), bytes, origin);
@@ -189,7 +189,7 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
 
 /* ---- to the host ---- */
 
-/* To memory that is not pinned. */
+/* To pageable memory. */
 static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                         bool fresh, const char *origin)
 {

@@ -1,4 +1,4 @@
-/* haul_watch_calls: a subscriber of the thread to calls of modules. */
+/* haul_watch_calls: a subscriber to the module calls of the thread. */
 #include <haul/nn.h>
 
 #include "events/call.h"

@@ -1,4 +1,4 @@
-/* The placement log: a subscriber to placement decisions that writes each as a line. */
+/* The placement log: a subscriber that writes each placement decision as a line. */
 #include <haul/device.h>
 #include <haul/placement.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include "events/events.h"
 
 static struct {
-    pthread_mutex_t lock; /* of replacing the sink */
+    pthread_mutex_t lock; /* guards changes of the sink */
     void (*sink)(const char *line, void *context);
     void *context;
 } place_log = {.lock = PTHREAD_MUTEX_INITIALIZER};

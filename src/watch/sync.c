@@ -1,5 +1,4 @@
-/* The sync report: a subscriber to waits that writes each as a line; and the counts of waits, which the stream keeps.
- */
+/* The sync report: a subscriber that writes each wait as a line; and the counts of waits, which the stream keeps. */
 #include <haul/sync.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include "events/events.h"
 
 static struct {
-    pthread_mutex_t lock; /* of replacing the sink */
+    pthread_mutex_t lock; /* guards changes of the sink */
     void (*sink)(const haul_sync_event *event, void *context);
     void *context;
 } report = {.lock = PTHREAD_MUTEX_INITIALIZER};

@@ -1,4 +1,4 @@
-/* The transfer statistics: copies by the link they crossed, as the stream counts them. */
+/* The transfer statistics: copies by the link they crossed, as counted by the stream. */
 #include <haul/transfer.h>
 
 #include "core/error.h"

@@ -51,6 +51,27 @@ found = [e for e in map(json.loads, open(sys.argv[1])) if e.get("event") == sys.
 print(found[-1][sys.argv[3]])' "$@"
 }
 
+# events FILE: what a run that was stopped has to repeat in its log. Times differ.
+events() {
+    "$HAUL_PYTHON" -c '
+import json, sys
+for event in map(json.loads, open(sys.argv[1])):
+    if event["event"] not in ("start", "stopped", "done"):
+        print({name: value for name, value in event.items() if name not in ("time", "elapsed", "seconds", "images_per_second")})' "$1"
+}
+
+# begin RUN ARGUMENT...: train in the background until the second epoch has begun; the process is $job.
+begin() {
+    local folder=$1
+    shift
+    env --default-signal=HUP "$HAUL" train "$@" --run "$folder" >out 2>err &
+    job=$!
+    for _ in $(seq 1 600); do
+        grep -qs '"epoch":2' "$folder/log.jsonl" && break
+        sleep 0.05
+    done
+}
+
 at_least() { "$HAUL_PYTHON" -c 'import sys; sys.exit(not float(sys.argv[1]) >= float(sys.argv[2]))' "$1" "$2"; }
 
 finish() {

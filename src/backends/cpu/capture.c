@@ -1,4 +1,4 @@
-/* Lists of commands on the CPU: copies of the commands, run in order without the checks and waits of each. */
+/* Lists of commands on the CPU: copies of the commands, run in order without the checks and waits for each one. */
 #include "backends/cpu/cpu.h"
 #include "core/alloc.h"
 
@@ -8,7 +8,7 @@ typedef struct list {
     haul__command commands[];
 } list;
 
-/* What crosses no link. */
+/* Copies that cross no link. */
 static bool is_captured(haul__command_kind kind)
 {
     return kind != HAUL__COMMAND_WRITE && kind != HAUL__COMMAND_READ && kind != HAUL__COMMAND_PEER;

@@ -1,11 +1,11 @@
-/* Convolutions of the CPU, an image at a time, by the register tiles of matrix products.
+/* CPU convolutions, one image at a time, with the register tiles of matrix products.
  *
- * An image is copied into planes with its padding (one for each phase of the stride) which stay in a cache. In them,
- * the elements that a tap of the weight meets lie one after another for all outputs, shifted by the tap's offset: the
- * rows of B of a matrix product are the same plane shifted, and nothing is unfolded. Between the rows of the result lie
- * a few elements that belong to no output; they are left out when it is copied to where it goes.
+ * An image is copied with its padding into planes (one for each phase of the stride), which stay in a cache. In a
+ * plane, the elements that meet one tap of the weight are contiguous for all outputs, shifted by the tap's offset. So
+ * the rows of B of a matrix product are the same plane, shifted, and nothing is unfolded. Between the rows of the
+ * result are a few elements that belong to no output; the copy to the destination skips them.
  *
- * Work is cut by shape alone. Weight gradients are sums over fixed pieces of the batch, added in order. */
+ * Only the shape decides how work is cut. Weight gradients are sums over fixed pieces of the batch, added in order. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
@@ -14,8 +14,8 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* Multiplications worth a task of their own; images whose weight gradients are summed apart, and the most elements
- * those sums may have together; rows and taps of the weight's gradient that a task takes. */
+/* Multiplications that make a task worthwhile; images in a piece, which has a weight gradient of its own; the most
+ * elements of all these gradients; rows and taps of the weight's gradient in a task. */
 #define TASK_WORK    1000000.0
 #define PIECE        8
 #define PARTIAL_SUMS ((int64_t)1 << 21)
@@ -84,7 +84,7 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
         return;
     }
     memset(to, 0, (size_t)(p->columns * size));
-    /* Every mul-th element, or elements div apart: one of the two is 1. */
+    /* Every mul-th element, or elements div apart; one of the two is 1. */
     int64_t mul = p->mul[1], div = p->div[1];
     int64_t first = shift < 0 ? haul__ceil_div(-shift, mul) : 0, at = first * mul + shift;
     if (at % div) {
@@ -99,7 +99,7 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
         spread_8(to + first * size, div, from + at / div * size, mul, count);
 }
 
-/* `slack` more elements of zeros let tiles read past the end. */
+/* `slack` additional zeros, so that tiles may read past the end. */
 static void pad(const planes *p, char *to, const char *from, int64_t channels, int64_t slack)
 {
     int64_t row = p->columns * p->size, image = p->h * p->w * p->size;
@@ -154,7 +154,7 @@ static planes planes_of_dy(const haul__conv2d *c, int64_t size)
     };
 }
 
-/* Where each tap (channel, row, column) finds its elements. */
+/* The offsets of the elements for each tap (channel, row, column). */
 static int64_t *tap_offsets(const haul__conv2d *c, const planes *p, int64_t channels)
 {
     int64_t *offsets = haul__malloc((size_t)(channels * c->kh * c->kw) * sizeof *offsets), *next = offsets;
@@ -190,7 +190,7 @@ static int64_t padded_elements(const convolution *v)
     return round_up(v->channels * channel_elements(&v->planes) + v->tiles->width, v->tiles->width);
 }
 
-/* Rows of out lie planes.columns apart in scratch. */
+/* Rows of out are planes.columns apart in scratch. */
 static void crop(const convolution *v, char *out, const char *from, int64_t rows)
 {
     int64_t size = v->planes.size, row = v->out_w * size;
@@ -202,7 +202,7 @@ static void crop(const convolution *v, char *out, const char *from, int64_t rows
 static void convolve_block(const convolution *v, int64_t part, int64_t block, char *padded, char *result)
 {
     int64_t           size = v->planes.size, first = block * v->rows, group = part % v->groups;
-    bool              dense = v->planes.columns == v->out_w; /* then nothing lies between rows */
+    bool              dense = v->planes.columns == v->out_w; /* then there is nothing between rows */
     int64_t           rows = smaller(v->rows, v->m - first), row = group * v->m + first;
     char             *out = v->out + (part * v->m + first) * v->out_h * v->out_w * size;
     haul__cpu_product p = {
@@ -250,7 +250,7 @@ static haul_status run_convolution(convolution *v, const haul__conv2d *c)
     v->taps = c->kh * c->kw;
     v->span = (v->out_h - 1) * v->planes.columns + v->out_w;
     v->pitch = round_up(v->span, v->tiles->lanes);
-    /* A few images: their rows are shared out as well. */
+    /* For few images, their rows are distributed, too. */
     int64_t wanted = c->n * c->groups < 16 ? haul__ceil_div(16, c->n * c->groups) : 1;
     v->rows = round_up(haul__ceil_div(v->m, wanted), v->tiles->rows);
     v->blocks = haul__ceil_div(v->m, v->rows);
@@ -405,7 +405,7 @@ static int64_t weight_elements(const haul__conv2d *c)
     return c->c_out * (c->c_in / c->groups) * c->kh * c->kw;
 }
 
-/* Add the pieces up, in order, a range of elements a call. */
+/* Adds the pieces in order, a range of elements per call. */
 static void add_pieces(void *context, int64_t first, int64_t last)
 {
     const weight_gradient *v = context;

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/cores.h"
 #include "core/pool.h"
 
 static int cpu_count(char *why, size_t why_size)
@@ -57,9 +58,12 @@ static haul_status cpu_open(haul_device *device, int index)
     return HAUL_OK;
 }
 
-/* oneDNN comes first where copying to its layouts pays. */
+/* Winograd's algorithm comes first where its transforms pay, then oneDNN where copying to its layouts pays. */
 static const haul__implementation implementations[] = {
-    {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .run = haul__cpu_gemm},
+    {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .scratch = haul__cpu_gemm_scratch,
+     .run = haul__cpu_gemm},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_winograd, .refuses = haul__cpu_winograd_refuses,
+     .scratch = haul__cpu_winograd_scratch, .run = haul__cpu_winograd},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = haul__cpu_onednn_refuses, .run = haul__cpu_onednn},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_direct, .refuses = haul__cpu_conv2d_refuses, .run = haul__cpu_conv2d},
     {.refuses = NULL},

@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/command.h"
+#include "backends/cpu/level.h"
 #include "backends/implementation.h"
 #include "core/error.h"
 
@@ -16,8 +17,8 @@ haul_status haul__cpu_copy(haul__stream *s, const haul__command *c);
 haul_status haul__cpu_fill(haul__stream *s, const haul__command *c);
 
 /* launch.c */
-const char *haul__cpu_level(void);       /* instruction level of the kernels in use: "base", "v3" */
-haul_status haul__cpu_check_level(void); /* is HAUL_CPU_LEVEL a level, or not set? */
+const char *haul__cpu_level(void);           /* instruction level of the kernels in use: "base", "x86-64-v3" ... */
+bool        haul__cpu_has(haul_dtype dtype); /* false: no kernels in a build with HAUL_SMALL */
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_submit(haul__stream *s, const haul__command *c);
 
@@ -26,14 +27,25 @@ haul_status haul__cpu_capture(haul_device *device, const haul__command *commands
 haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values);
 void        haul__cpu_capture_free(haul_device *device, void *handle);
 
-/* gemm.c: the implementation "tiles"; gemm_half.c: its products of f16 and bf16 */
+/* gemm.c: the implementation "tiles" */
 const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem);
+size_t      haul__cpu_gemm_scratch(haul_device *device, const void *problem);
 haul_status haul__cpu_gemm(haul__stream *s, const void *problem);
-haul_status haul__cpu_gemm_half(const haul__gemm *call);
+
+/* gemm_panels.c: its products of many rows, and of f16 and bf16. `alone` finds those that need no scratch memory
+ * without a plan, which takes a while for a small product. */
+bool        haul__cpu_gemm_panels_alone(const haul__gemm *call);
+size_t      haul__cpu_gemm_panels_scratch(const haul__gemm *call);
+haul_status haul__cpu_gemm_panels(const haul__gemm *call);
 
 /* conv2d.c: the implementation "direct" */
 const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
+
+/* winograd.c: the implementation "winograd" */
+const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem);
+size_t      haul__cpu_winograd_scratch(haul_device *device, const void *problem);
+haul_status haul__cpu_winograd(haul__stream *s, const void *problem);
 
 /* onednn.c: the implementation "onednn" */
 const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem);

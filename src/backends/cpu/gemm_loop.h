@@ -1,5 +1,5 @@
-/* A product of a few multiplications for the element type REAL, done before anything else has begun; included by
- * gemm.c. Columns are taken four at a time, so that their sums do not wait for each other. */
+/* A product of a few multiplications for the element type REAL, computed without any preparation; included by gemm.c.
+ * It handles four columns at a time, so that their sums do not wait for each other. */
 static REAL NAME(start)(const haul__gemm *g, const REAL *bias, const REAL *c, int64_t j)
 {
     return (bias ? bias[j] : 0) + (g->accumulate ? c[j] : 0);

@@ -1,4 +1,4 @@
-/* f16 and bf16 on the CPU: blocks of them as f32, in which register tiles compute, and back. */
+/* f16 and bf16 on the CPU: conversion of blocks to f32, in which register tiles compute, and back. */
 #ifndef HAUL_BACKENDS_CPU_HALVES_H
 #define HAUL_BACKENDS_CPU_HALVES_H
 
@@ -16,7 +16,7 @@ typedef struct haul__cpu_halves {
     void (*narrow)(uint16_t *out, const float *in, int64_t count);
 } haul__cpu_halves;
 
-/* For this processor; NULL for dtypes other than f16 and bf16. */
+/* The functions for this processor; NULL for dtypes other than f16 and bf16. */
 const haul__cpu_halves *haul__cpu_halves_for(haul_dtype dtype);
 
 extern const haul__cpu_halves haul__cpu_halves_f16_base, haul__cpu_halves_bf16_base, haul__cpu_halves_f16_v3,

@@ -5,11 +5,10 @@
 #include <haul/dtype.h>
 #include <stdint.h>
 
-/* Do work items [first, last) of a launch. */
-typedef void haul__cpu_fn(void *const *buffers, const void *params, int64_t first, int64_t last);
+#include "backends/cpu/level.h"
 
-/* Instruction levels that kernels are compiled for. */
-typedef enum haul__cpu_level_id { HAUL__CPU_BASE, HAUL__CPU_V3, HAUL__CPU_LEVELS } haul__cpu_level_id;
+/* Runs work items [first, last) of a launch. */
+typedef void haul__cpu_fn(void *const *buffers, const void *params, int64_t first, int64_t last);
 
 typedef struct haul__cpu_kernel {
     const char   *name;

@@ -1,93 +1,66 @@
-/* Commands of the CPU, and its kernels: looked up in kernel_table.c, run by the thread pool over ranges of work items.
+/* CPU commands and kernels. Kernels are looked up in kernel_table.c and run by the thread pool over ranges of work
+ * items.
  *
- * They are there for one or more instruction levels; the best that the processor has is chosen once. The environment
- * variable HAUL_CPU_LEVEL=base forces the lowest; =v3 bounds others (tiles.c). */
-#include <stdlib.h>
+ * There is one set of kernels for each instruction level; the best one (level.c) is chosen once. */
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/kernels.h"
+#include "backends/function.h"
 #include "backends/index_check.h"
-#include "core/pool.h"
+#include "haul_config.h"
 #include "kernels/kernels.h"
-
-static pthread_once_t     once = PTHREAD_ONCE_INIT;
-static haul__cpu_level_id chosen = HAUL__CPU_BASE;
-
-static void choose(void)
-{
-    const char *wanted = getenv("HAUL_CPU_LEVEL");
-    if (wanted && strcmp(wanted, "base") == 0)
-        return;
-#ifdef HAUL_HAVE_LEVEL_v3
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
-        chosen = HAUL__CPU_V3;
-#endif
-}
-
-haul_status haul__cpu_check_level(void)
-{
-    const char *wanted = getenv("HAUL_CPU_LEVEL");
-    if (!wanted || !*wanted || strcmp(wanted, "base") == 0 || strcmp(wanted, "v3") == 0)
-        return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_device_get", "name",
-                      "the environment variable HAUL_CPU_LEVEL is \"%.40s\"; base or v3 is expected", wanted);
-}
 
 const char *haul__cpu_level(void)
 {
-    static const char *const names[] = {[HAUL__CPU_BASE] = "base", [HAUL__CPU_V3] = "x86-64-v3"};
-    pthread_once(&once, choose);
-    return names[chosen];
+    static const char *const names[] = {
+        [HAUL__CPU_BASE] = "base", [HAUL__CPU_V3] = "x86-64-v3", [HAUL__CPU_V4] = "x86-64-v4"};
+    return names[haul__cpu_chosen_level()];
+}
+
+bool haul__cpu_has(haul_dtype dtype)
+{
+#if defined(HAUL_SMALL)
+    return dtype != HAUL_F16 && dtype != HAUL_BF16 && dtype != HAUL_F64;
+#else
+    (void)dtype;
+    return true;
+#endif
 }
 
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out)
 {
     bool known = unit->dtype > 0 && unit->dtype < HAUL_DTYPE_END;
-    pthread_once(&once, choose);
     if (unit->functions && known && unit->functions[unit->dtype]) {
-        out->handle = (void *)(uintptr_t)&unit->functions[unit->dtype]; /* never written through */
+        out->function = unit->functions[unit->dtype];
         return HAUL_OK;
     }
     for (int i = 0; known && !unit->functions && i < haul__kernel_count; i++) {
-        haul__cpu_fn *const *fn = &haul__cpu_kernels[i].fns[chosen][unit->dtype];
-        if (!*fn || strcmp(haul__cpu_kernels[i].name, unit->kernel) != 0)
+        haul__cpu_fn *function = haul__cpu_kernels[i].fns[haul__cpu_chosen_level()][unit->dtype];
+        if (!function || strcmp(haul__cpu_kernels[i].name, unit->kernel) != 0)
             continue;
-        out->handle = (void *)(uintptr_t)fn; /* never written through */
+        out->function = function;
         return HAUL_OK;
     }
+    if (!haul__cpu_has(unit->dtype))
+        return haul__fail(HAUL_UNSUPPORTED, unit->kernel, NULL,
+                          "%s is not in this build (HAUL_SMALL=ON); use f32, or a build without HAUL_SMALL",
+                          haul_dtype_name(unit->dtype));
     return haul__fail(HAUL_DTYPE, unit->kernel, NULL, "%s has no kernel for %s", device->name,
                       haul_dtype_name(unit->dtype));
 }
 
-typedef struct run {
-    haul__cpu_fn *fn;
-    const void   *params;
-    void         *buffers[HAUL__MAX_BUFFERS];
-} run;
-
-static void run_range(void *context, int64_t first, int64_t last)
-{
-    const run *r = context;
-    r->fn(r->buffers, r->params, first, last);
-}
-
 static inline void run_kernel(const haul__command *launch, uint32_t *record)
 {
-    haul__cpu_fn *const *fn = launch->kernel->handle;
-    run                  r = {.fn = *fn, .params = launch->params};
+    void *buffers[HAUL__MAX_BUFFERS];
     for (int i = 0; i < launch->buffer_count; i++)
-        r.buffers[i] = launch->buffers[i].storage->buffer.host;
+        buffers[i] = launch->buffers[i].storage->buffer.host;
     if (record)
-        r.buffers[launch->buffer_count] = record;
-    if (launch->items <= launch->grain)
-        r.fn(r.buffers, r.params, 0, launch->items);
-    else
-        haul__parallel_for(launch->items, launch->grain, run_range, &r);
+        buffers[launch->buffer_count] = record;
+    haul__function_run(launch->kernel->function, buffers, launch->params, launch->items, launch->grain);
 }
 
-/* Apart, so that other launches need no room for the record. */
+/* A separate function, so that other launches need no stack for the record. */
 __attribute__((noinline)) static haul_status check_indices(const haul__command *launch)
 {
     uint32_t record[FAULT_WORDS] = {0};

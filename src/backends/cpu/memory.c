@@ -1,16 +1,20 @@
-/* Memory of the CPU device, and moving it about.
+/* Memory of the CPU device, its copies and fills.
  *
- * Small blocks come from malloc; from 2 MiB on they are mappings of huge pages, which cost a quarter of the page
- * faults' time. A buffer's handle says which: the length of the mapping, NULL for malloc's. Big copies are shared among
- * threads, since one alone does not saturate the memory. */
+ * Small blocks come from malloc. Blocks from 2 MiB on are mappings of huge pages, whose page faults take a quarter of
+ * the time. A buffer's handle is the length of the mapping, or NULL for malloc. Threads share large copies, because a
+ * single thread does not saturate the memory. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "backends/cpu/cpu.h"
 #include "core/pool.h"
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
+enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
+enum { NONTEMPORAL_FROM = 16 << 20 }; /* bytes; less may stay in the caches */
 
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
@@ -39,7 +43,8 @@ haul_status haul__cpu_alloc(haul_device *device, size_t bytes, haul__buffer *out
         out->host = NULL;
     }
     if (!out->host)
-        return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "%s: the system has no %zu bytes", device->name, bytes);
+        return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "%s: the system cannot provide %zu bytes", device->name,
+                          bytes);
     return HAUL_OK;
 }
 
@@ -56,18 +61,50 @@ void haul__cpu_free(haul_device *device, haul__buffer *buffer)
 typedef struct move {
     char       *to;
     const char *from;
-    size_t      pattern; /* of a fill: `from` is repeated */
+    size_t      pattern; /* for a fill: `from` is repeated */
+    bool        nontemporal;
 } move;
+
+/* Stores lines of 64 bytes past the caches, so that the memory is not read first: from `from`, or always its first line
+ * if `repeat`. `to` is aligned. */
+#if defined(__SSE2__)
+static void put_lines(char *to, const char *from, size_t lines, bool repeat)
+{
+    for (size_t i = 0; i < lines; i++) {
+        const char *line = from + (repeat ? 0 : i * LINE);
+        for (size_t k = 0; k < LINE; k += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(void *)(to + i * LINE + k),
+                             _mm_loadu_si128((const __m128i *)(const void *)(line + k)));
+    }
+    _mm_sfence();
+}
+#else
+static void put_lines(char *to, const char *from, size_t lines, bool repeat)
+{
+    for (size_t i = 0; i < lines; i++)
+        memcpy(to + i * LINE, from + (repeat ? 0 : i * LINE), LINE);
+}
+#endif
 
 static void copy_range(void *context, int64_t first, int64_t last)
 {
-    const move *m = context;
-    memcpy(m->to + first, m->from + first, (size_t)(last - first));
+    const move  *m = context;
+    char        *to = m->to + first;
+    const char  *from = m->from + first;
+    const size_t bytes = (size_t)(last - first), head = (size_t)(-(uintptr_t)to % LINE);
+    if (!m->nontemporal || bytes < head + LINE) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    const size_t lines = (bytes - head) / LINE, done = head + lines * LINE;
+    memcpy(to, from, head);
+    put_lines(to + head, from + head, lines, false);
+    memcpy(to + done, from + done, bytes - done);
 }
 
 static haul_status copy(char *to, const char *from, size_t bytes)
 {
-    move m = {to, from, 0};
+    move m = {to, from, 0, bytes >= NONTEMPORAL_FROM};
     if (bytes < SHARED_FROM)
         memcpy(to, from, bytes);
     else
@@ -98,19 +135,27 @@ haul_status haul__cpu_copy(haul__stream *s, const haul__command *c)
     return copy(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes);
 }
 
-/* Doubling what is there already; a piece is a multiple of every pattern. */
+/* Doubles what is already filled; a piece is a multiple of every pattern. */
 static void fill_range(void *context, int64_t first, int64_t last)
 {
     const move *m = context;
     char       *to = m->to + first;
     size_t      bytes = (size_t)(last - first), done = m->pattern;
+    if (m->nontemporal && bytes >= LINE && (uintptr_t)to % LINE == 0) {
+        char line[LINE];
+        for (size_t i = 0; i < LINE; i++)
+            line[i] = m->from[i % m->pattern];
+        put_lines(to, line, bytes / LINE, true);
+        memcpy(to + bytes / LINE * LINE, line, bytes % LINE);
+        return;
+    }
     if (m->pattern == 1) {
         memset(to, m->from[0], bytes);
         return;
     }
     memcpy(to, m->from, done);
     for (size_t next; done < bytes; done += next) {
-        next = done < 4096 ? done : 4096; /* stay in the nearest cache */
+        next = done < 4096 ? done : 4096; /* stays in the innermost cache */
         if (next > bytes - done)
             next = bytes - done;
         memcpy(to + done, to, next);
@@ -120,8 +165,9 @@ static void fill_range(void *context, int64_t first, int64_t last)
 haul_status haul__cpu_fill(haul__stream *s, const haul__command *c)
 {
     static const char none[8] = {0};
-    bool              zeros = memcmp(&c->pattern, none, c->pattern_size) == 0; /* the common case is memset's */
-    move              m = {address_of(&c->buffers[0]), (const char *)&c->pattern, zeros ? 1 : c->pattern_size};
+    bool              zeros = memcmp(&c->pattern, none, c->pattern_size) == 0; /* the common case is a memset */
+    move              m = {address_of(&c->buffers[0]), (const char *)&c->pattern, zeros ? 1 : c->pattern_size,
+                           c->bytes >= NONTEMPORAL_FROM};
     (void)s;
     if (c->bytes < SHARED_FROM)
         fill_range(&m, 0, (int64_t)c->bytes);

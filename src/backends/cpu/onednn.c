@@ -1,9 +1,10 @@
-/* The implementation "onednn": convolutions by oneDNN 2, which is opened at run time, for shapes where its blocked
- * layouts pay: many channels.
+/* The implementation "onednn": convolutions by oneDNN 2, which is opened at run time, for shapes with so many channels
+ * that its blocked layouts pay.
  *
- * There are plans (its primitives for one shape), kept for the next call, and runs of them over pieces of the batch.
- * Tensors are row-major outside: a piece is copied to the layout oneDNN prefers and back. oneDNN uses one thread for
- * each piece, and pieces are cut by shape, because its own weight gradients depend on the number of threads. */
+ * Plans (oneDNN's primitives for one shape) are kept for the next call; runs execute them over pieces of the batch.
+ * Tensors are row-major outside: each piece is copied to the layout that oneDNN prefers, and back. oneDNN uses one
+ * thread per piece, and only the shape decides how the batch is cut, because oneDNN's own weight gradients depend on
+ * the number of threads. */
 #include "haul_config.h"
 
 #include "backends/cpu/cpu.h"
@@ -18,10 +19,11 @@
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/pool.h"
 
-/* Channels of a group from which on copying to blocked layouts pays; images of a piece, and of one where the weight is
- * large; bytes that the weight gradients of all pieces may have. */
+/* Channels of a group from which copies to blocked layouts pay; images in a piece, and in a piece with a large weight;
+ * the most bytes for the weight gradients of all pieces. */
 #define MANY_CHANNELS  32
 #define PIECE          8
 #define SMALL_PIECE    2
@@ -57,7 +59,7 @@ static struct {
 #define X(name) __typeof__(&name) name;
     FUNCTIONS(X)
 #undef X
-    /* of the OpenMP runtime oneDNN is linked with */
+    /* of the OpenMP runtime that oneDNN is linked with */
     int (*threads)(void);
     void (*set_threads)(int);
     dnnl_engine_t engine;
@@ -69,7 +71,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool find(void *library, const char *name, void *function)
 {
     void *address = dlsym(library, name);
-    memcpy(function, &address, sizeof address); /* data to function pointer, as POSIX has it */
+    memcpy(function, &address, sizeof address); /* data to function pointer, as POSIX allows */
     return address != NULL;
 }
 
@@ -88,13 +90,13 @@ static void open_library(void)
 
 enum { X_, W_, Y_, BIAS_, TENSORS = BIAS_ };
 
-/* A pass of convolutions of one shape. Tensors lie `plain` outside and `blocked` inside; the one that is the result is
- * copied outwards, the others inwards. */
+/* A pass of convolutions of one shape. Tensors are `plain` outside and `blocked` inside; the result is copied outwards,
+ * the others inwards. */
 typedef struct plan {
     haul__conv2d_pass  pass;
     haul__conv2d       shape; /* without buffers */
-    int                users; /* 0: it may make room for another */
-    uint64_t           used;  /* when, to find the oldest */
+    int                users; /* 0: it may be replaced */
+    uint64_t           used;  /* time of use, to find the oldest */
     bool               ready;
     dnnl_primitive_t   convolution, copies[TENSORS];
     dnnl_memory_desc_t plain[TENSORS], blocked[TENSORS], bias,
@@ -130,7 +132,7 @@ static bool describe(plan *p, dnnl_memory_desc_t *any)
     return bad == dnnl_success;
 }
 
-/* The description of a convolution; backward passes also need that of the forward one, as a hint. */
+/* The description of a convolution; backward passes also need that of the forward pass, as a hint. */
 static dnnl_status_t make_convolution(plan *p, haul__conv2d_pass pass, const dnnl_memory_desc_t *any, bool bias,
                                       dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t hint,
                                       dnnl_primitive_desc_t *out)
@@ -154,7 +156,7 @@ static dnnl_status_t make_convolution(plan *p, haul__conv2d_pass pass, const dnn
     return bad ? bad : dnnl.dnnl_primitive_desc_create(out, &d, attributes, dnnl.engine, hint);
 }
 
-/* The copy of tensor `i` between its two layouts. */
+/* Copies tensor `i` between its two layouts. */
 static dnnl_status_t make_copy(plan *p, int i, dnnl_primitive_attr_t attributes)
 {
     bool                  outwards = i == result_of(p->pass);
@@ -192,7 +194,7 @@ static void clear_plan(plan *p)
     memset(p, 0, sizeof *p);
 }
 
-/* Primitives remember the number of threads they are made for: one. */
+/* Primitives remember the number of threads they were made for: one. */
 static bool make_plan(plan *p, bool bias)
 {
     dnnl_memory_desc_t    any[TENSORS];
@@ -225,7 +227,7 @@ static bool make_plan(plan *p, bool bias)
     return bad == dnnl_success;
 }
 
-/* The shape of `c` for `images`, with whether there is a bias and nothing else of its buffers. */
+/* The shape of `c` for `images` images; of its buffers it only keeps whether there is a bias. */
 static haul__conv2d key_of(const haul__conv2d *c, int64_t images)
 {
     haul__conv2d key = {.dtype = c->dtype,
@@ -255,12 +257,14 @@ static bool same_shape(const haul__conv2d *a, const haul__conv2d *b)
            memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0;
 }
 
-/* The plan for this shape, made if there is none. NULL where oneDNN has none for it, or all are in use. */
+HAUL__MUTEX_AT_FORK(HAUL__FORK_ONEDNN, plans_lock);
+
+/* The plan for this shape, made if there is none. NULL if oneDNN cannot do it, or if all plans are in use. */
 static plan *take_plan(haul__conv2d_pass pass, const haul__conv2d *c, int64_t images)
 {
     haul__conv2d key = key_of(c, images);
     plan        *found = NULL, *oldest = NULL;
-    pthread_mutex_lock(&plans_lock);
+    take_lock();
     for (int i = 0; i < PLANS && !found; i++) {
         plan *p = &plans[i];
         if (p->ready && p->pass == pass && same_shape(&p->shape, &key))
@@ -282,7 +286,7 @@ static plan *take_plan(haul__conv2d_pass pass, const haul__conv2d *c, int64_t im
         found->users++;
         found->used = ++plan_clock;
     }
-    pthread_mutex_unlock(&plans_lock);
+    give_lock();
     return found;
 }
 
@@ -290,9 +294,9 @@ static void give_plan(plan *p)
 {
     if (!p)
         return;
-    pthread_mutex_lock(&plans_lock);
+    take_lock();
     p->users--;
-    pthread_mutex_unlock(&plans_lock);
+    give_lock();
 }
 
 /* ---- runs ---- */
@@ -300,7 +304,7 @@ static void give_plan(plan *p)
 typedef struct run {
     const haul__conv2d *c;
     haul__conv2d_pass   pass;
-    plan               *whole, *rest; /* of a piece, and of the last one if that has fewer images */
+    plan               *whole, *rest; /* for a piece, and for the last one if it has fewer images */
     int64_t             per_piece, pieces;
     size_t              weight_bytes, bytes[TENSORS], scratch_bytes;
     char               *weights; /* blocked: the weight, or the gradients of all pieces */
@@ -313,7 +317,7 @@ static size_t aligned_size(const dnnl_memory_desc_t *d)
     return (dnnl.dnnl_memory_desc_get_size(d) + 63) & ~(size_t)63;
 }
 
-/* Execute with `count` buffers as arguments, in this thread alone. */
+/* Executes with `count` buffers as arguments, on this thread alone. */
 typedef struct argument {
     int                       kind;
     const dnnl_memory_desc_t *layout;
@@ -403,7 +407,7 @@ static void run_pieces(void *context, int64_t first, int64_t last)
     haul__cpu_scratch_give(&r->scratch, slot);
 }
 
-/* Add the gradients of all pieces to the first, in order, a range of elements a call. */
+/* Adds the gradients of all pieces to the first, in order, a range of elements per call. */
 static void add_pieces(void *context, int64_t first, int64_t last)
 {
     run *r = context;
@@ -413,7 +417,7 @@ static void add_pieces(void *context, int64_t first, int64_t last)
                                            last - first);
 }
 
-/* Copy the weight to its blocked layout, or its gradient from there. */
+/* Copies the weight to its blocked layout, or its gradient from there. */
 static bool copy_weight(run *r)
 {
     int           slot, threads = dnnl.threads();
@@ -456,7 +460,7 @@ static void measure(run *r)
     }
 }
 
-/* Plans of different sizes can prefer different layouts of the weight; then there is no common one. */
+/* Plans of different sizes may prefer different layouts of the weight; then they have none in common. */
 static bool same_weight(const run *r)
 {
     return !r->rest || memcmp(&r->whole->blocked[W_], &r->rest->blocked[W_], sizeof r->whole->blocked[W_]) == 0;
@@ -482,7 +486,7 @@ out:
     return status;
 }
 
-/* How many images make a piece: by shape alone. Each piece has a weight gradient of its own. */
+/* How many images make a piece, decided by the shape alone. Each piece has its own weight gradient. */
 static int64_t piece_of(haul__conv2d_pass pass, const haul__conv2d *c)
 {
     int64_t weight = c->c_out * (c->c_in / c->groups) * c->kh * c->kw * (int64_t)sizeof(float);
@@ -492,7 +496,7 @@ static int64_t piece_of(haul__conv2d_pass pass, const haul__conv2d *c)
     return c->n < most ? c->n : most;
 }
 
-/* The library is opened for the first problem of which nothing else is to be said. */
+/* The library is opened for the first problem that passes all other tests. */
 const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
 {
     const haul__conv2d *c = problem;

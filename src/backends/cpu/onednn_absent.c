@@ -1,4 +1,4 @@
-/* A build without oneDNN's headers of the version we know. */
+/* For builds without the headers of a known version of oneDNN. */
 #include "haul_config.h"
 
 #include "backends/cpu/cpu.h"

@@ -5,6 +5,7 @@
  * ITEMS_STEP(row) for kernels that take a row of consecutive items at once where CHUNKED is 1. */
 // clang-format off
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 #ifndef HAUL_KERNEL_H /* haul/kernel.h includes its own */
 #include "kernels/constants.h"
@@ -12,10 +13,19 @@
 #endif
 #define GLOBAL
 #define CONSTANT   static const
+#define PRIVATE
 #define FUNC       static inline
 #define INLINE     static inline __attribute__((always_inline))
 #define CHUNKED    1
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
+/* Begins to load the cache line at p, for later. */
+#define FETCH_AHEAD(p) __builtin_prefetch(p)
+/* Before a loop of a few turns, whose number the compiler knows: vectors are better than turns one by one. */
+#if defined(__clang__)
+#define BLOCK_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
+#else
+#define BLOCK_LOOP _Pragma("GCC unroll 1") _Pragma("GCC ivdep")
+#endif
 #if defined(__clang__)
 #define HAUL_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -42,9 +52,9 @@
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
-#define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
+#define EACH_LANE(l, n)   BLOCK_LOOP for (int l = 0, haul_end_##l = (int)(n); l < haul_end_##l; l++)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
-#define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
+#define HAUL_LEVEL(s, STEP, w) BLOCK_LOOP for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
     HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
 #define OF_FIRST_LANE(s)  (s)[0]
@@ -106,6 +116,53 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 
 #define MULHI32(a, b) ((U32)(((U64)(U32)(a) * (U32)(b)) >> 32))
 #define HAS_F64 1
+
+/* Results that are larger than the caches go past them, in whole lines of 64 bytes, so that memory is not read first.
+ * LINES_FOR(R, q, o, nontemporal) declares where up to LINES_RUN elements of type R for o are put: o itself, or memory
+ * from which PUT_LINES(R, o, q, n) stores them. PUT_LINES_END stands behind the last, before other threads read. */
+#define LINES_RUN 1024
+#define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
+#define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
+#if defined(__x86_64__)
+#if defined(__AVX512F__)
+typedef U8 haul_piece __attribute__((vector_size(64), may_alias));
+#elif defined(__AVX__)
+typedef U8 haul_piece __attribute__((vector_size(32), may_alias));
+#else
+typedef U8 haul_piece __attribute__((vector_size(16), may_alias));
+#endif
+static inline void haul_put_line(char *to, const char *from)
+{
+    for (size_t k = 0; k < 64; k += sizeof(haul_piece)) {
+        haul_piece v;
+        memcpy(&v, from + k, sizeof v);
+#if defined(__AVX512F__)
+        __asm__("vmovntdq %1, %0" : "=m"(*(haul_piece *)(to + k)) : "v"(v));
+#elif defined(__AVX__)
+        __asm__("vmovntdq %1, %0" : "=m"(*(haul_piece *)(to + k)) : "x"(v));
+#else
+        __asm__("movntdq %1, %0" : "=m"(*(haul_piece *)(to + k)) : "x"(v));
+#endif
+    }
+}
+#define PUT_LINES_END(nontemporal) do { if (nontemporal) __asm__ volatile("sfence" ::: "memory"); } while (0)
+#else
+static inline void haul_put_line(char *to, const char *from) { memcpy(to, from, 64); }
+#define PUT_LINES_END(nontemporal) (void)0
+#endif
+static inline void haul_put_lines(void *to, const void *from, size_t size)
+{
+    const size_t head = (size_t)(-(uintptr_t)to & 63), whole = size < head + 64 ? 0 : (size - head) / 64 * 64;
+    char *t = to;
+    const char *f = from;
+    if (!whole) {
+        memcpy(t, f, size);
+        return;
+    }
+    memcpy(t, f, head);
+    for (size_t i = head; i < head + whole; i += 64) haul_put_line(t + i, f + i);
+    memcpy(t + head + whole, f + head + whole, size - head - whole);
+}
 
 /* Mathematical functions of type A. */
 #if defined(HAUL_KERNEL_DTYPE_f64)

@@ -1,80 +1,106 @@
-/* Which register tiles this processor runs, and scratch memory for those who use them in parallel. */
+/* Chooses the innermost loops for this processor, and provides scratch memory for parallel tasks. */
 #include "backends/cpu/tiles.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/cpu/halves.h"
+#include "backends/cpu/level.h"
+#include "backends/cpu/panels.h"
+#include "backends/cpu/winograd.h"
 #include "core/alloc.h"
+#include "core/half.h"
 #include "core/pool.h"
+#include "haul_config.h"
 
-static pthread_once_t         once = PTHREAD_ONCE_INIT;
-static const haul__cpu_tiles *f32 = &haul__cpu_tiles_f32_base, *f64 = &haul__cpu_tiles_f64_base;
+/* Those of a level. */
+typedef struct tiles_level {
+    const haul__cpu_tiles        *f32;
+    const haul__cpu_panels       *panels_f32;
+    const haul__winograd_kernels *winograd;
+#ifndef HAUL_SMALL
+    const haul__cpu_tiles  *f64;
+    const haul__cpu_panels *panels_f64;
+    const haul__cpu_halves *f16, *bf16;
+#endif
+} tiles_level;
 
-static const haul__cpu_halves *f16 = &haul__cpu_halves_f16_base, *bf16 = &haul__cpu_halves_bf16_base;
-
-static bool has_v3(void)
-{
-#ifdef HAUL_HAVE_LEVEL_v3
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+#ifndef HAUL_SMALL
+#define OTHERS(name)                                                                                                   \
+    , &haul__cpu_tiles_f64_##name, &haul__cpu_panels_f64_##name, &haul__cpu_halves_f16_##name,                         \
+        &haul__cpu_halves_bf16_##name
 #else
-    return false;
+#define OTHERS(name)
 #endif
-}
+#define LEVEL(id, name)                                                                                                \
+    [id] = {&haul__cpu_tiles_f32_##name, &haul__cpu_panels_f32_##name, &haul__cpu_winograd_f32_##name OTHERS(name)}
 
-static bool has_v4(void)
-{
+static const tiles_level levels[HAUL__CPU_LEVELS] = {
 #ifdef HAUL_HAVE_LEVEL_v4
-    return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-#else
-    return false;
+    LEVEL(HAUL__CPU_V4, v4),
 #endif
-}
-
-/* HAUL_CPU_LEVEL, base or v3, keeps to instructions of that level. */
-static void choose(void)
-{
-    const char *most = getenv("HAUL_CPU_LEVEL");
-    if (!most)
-        most = "";
 #ifdef HAUL_HAVE_LEVEL_v3
-    if (has_v3() && strcmp(most, "base") != 0) {
-        f32 = &haul__cpu_tiles_f32_v3;
-        f64 = &haul__cpu_tiles_f64_v3;
-        f16 = &haul__cpu_halves_f16_v3;
-        bf16 = &haul__cpu_halves_bf16_v3;
-    }
+    LEVEL(HAUL__CPU_V3, v3),
 #endif
-#ifdef HAUL_HAVE_LEVEL_v4
-    if (has_v4() && strcmp(most, "base") != 0 && strcmp(most, "v3") != 0) {
-        f32 = &haul__cpu_tiles_f32_v4;
-        f64 = &haul__cpu_tiles_f64_v4;
-        f16 = &haul__cpu_halves_f16_v4;
-        bf16 = &haul__cpu_halves_bf16_v4;
-    }
+#ifdef HAUL_HAVE_LEVEL_base
+    LEVEL(HAUL__CPU_BASE, base),
 #endif
-    (void)has_v3;
-    (void)has_v4;
+};
+
+static const tiles_level *level(void)
+{
+    return &levels[haul__cpu_chosen_level()];
 }
 
 const haul__cpu_tiles *haul__cpu_tiles_for(haul_dtype dtype)
 {
-    pthread_once(&once, choose);
-    return dtype == HAUL_F32 ? f32 : dtype == HAUL_F64 ? f64 : NULL;
+    if (dtype == HAUL_F32)
+        return level()->f32;
+#ifndef HAUL_SMALL
+    if (dtype == HAUL_F64)
+        return level()->f64;
+#endif
+    return NULL;
+}
+
+const haul__cpu_panels *haul__cpu_panels_for(haul_dtype dtype)
+{
+    if (dtype == HAUL_F32)
+        return level()->panels_f32;
+#ifndef HAUL_SMALL
+    if (dtype == HAUL_F64)
+        return level()->panels_f64;
+#ifdef HAUL_HAVE_LEVEL_v4
+    if (dtype == HAUL_BF16 && haul__cpu_has_bf16_pairs())
+        return &haul__cpu_panels_bf16_v4;
+#endif
+#endif
+    return NULL;
+}
+
+const haul__winograd_kernels *haul__winograd_kernels_for_f32(void)
+{
+    return level()->winograd;
 }
 
 const haul__cpu_halves *haul__cpu_halves_for(haul_dtype dtype)
 {
-    pthread_once(&once, choose);
-    return dtype == HAUL_F16 ? f16 : dtype == HAUL_BF16 ? bf16 : NULL;
+#ifndef HAUL_SMALL
+    if (haul__is_half(dtype))
+        return dtype == HAUL_F16 ? level()->f16 : level()->bf16;
+#endif
+    (void)dtype;
+    return NULL;
 }
 
 /* ---- scratch ---- */
+
+void haul__cpu_scratch_lend(haul__cpu_scratch *scratch, void *memory, size_t bytes, size_t slots)
+{
+    scratch->memory = memory;
+    scratch->bytes = bytes;
+    atomic_init(&scratch->free, slots >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << slots) - 1);
+}
 
 bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t tasks)
 {
@@ -82,12 +108,11 @@ bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t ta
     int slots = threads < 64 ? threads : 64;
     if (tasks < slots)
         slots = tasks > 0 ? (int)tasks : 1;
-    scratch->bytes = (bytes + 63) & ~(size_t)63;
-    scratch->block = scratch->bytes < (SIZE_MAX - 64) / 64 ? haul__malloc(scratch->bytes * (size_t)slots + 64) : NULL;
+    bytes = (bytes + 63) & ~(size_t)63;
+    scratch->block = bytes < (SIZE_MAX - 64) / 64 ? haul__malloc(bytes * (size_t)slots + 64) : NULL;
     if (!scratch->block)
         return false;
-    scratch->memory = (char *)(((uintptr_t)scratch->block + 63) & ~(uintptr_t)63);
-    atomic_init(&scratch->free, slots == 64 ? ~UINT64_C(0) : (UINT64_C(1) << slots) - 1);
+    haul__cpu_scratch_lend(scratch, (char *)(((uintptr_t)scratch->block + 63) & ~(uintptr_t)63), bytes, (size_t)slots);
     return true;
 }
 
@@ -105,7 +130,7 @@ void *haul__cpu_scratch_take(haul__cpu_scratch *scratch, int *slot)
             if (atomic_compare_exchange_weak(&scratch->free, &free, free & (free - 1)))
                 return scratch->memory + (size_t)*slot * scratch->bytes;
         }
-        sched_yield(); /* more threads than there were when this began */
+        sched_yield(); /* there are more threads than when this began */
     }
 }
 

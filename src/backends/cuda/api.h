@@ -1,6 +1,6 @@
-/* NVIDIA's interfaces as far as they are used: our own declarations, so that nothing of NVIDIA's is needed to build and
- * the backend is part of every build. The names, values and layouts are facts of the CUDA driver API, of NVRTC and of
- * NVML; tests/cuda_declarations.sh compares them with the toolkit's headers where those are installed
+/* The parts of NVIDIA's interfaces that Haul uses, in its own declarations, so that the backend is part of every build
+ * and needs nothing from NVIDIA at build time. Names, values and layouts are facts of the CUDA driver API, of NVRTC and
+ * of NVML. tests/cuda_declarations.sh compares them with the toolkit's headers if those are installed
  * (HAUL_CUDA_HEADERS makes this file include them instead). */
 #ifndef HAUL_BACKENDS_CUDA_API_H
 #define HAUL_BACKENDS_CUDA_API_H
@@ -12,7 +12,7 @@
 #include <nvrtc.h>
 #else
 
-/* The enums of the headers are ints here: the same in calls. */
+/* Enums of the original headers are ints here, which is the same in calls. */
 typedef int                   CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute;
 typedef unsigned long long    CUdeviceptr;
 typedef struct CUctx_st      *CUcontext;
@@ -39,7 +39,7 @@ typedef struct nvmlProcessInfo_st {
     unsigned           gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_t;
 
-/* The libraries' functions, filled when they are opened. */
+/* The libraries' functions, set when the libraries are opened. */
 typedef struct haul__cuda_driver {
 #define X(name, symbol, arguments) CUresult(*name) arguments;
 #include "backends/cuda/driver.def"

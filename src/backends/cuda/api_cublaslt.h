@@ -1,5 +1,5 @@
-/* cuBLASLt as far as it is used, declared as in api.h: facts of its interface, the same in CUDA 12 and 13.
- * HAUL_CUDA_HEADERS includes NVIDIA's own headers instead, for tests/cuda_declarations.sh. */
+/* The parts of cuBLASLt that Haul uses, declared as in api.h; the same in CUDA 12 and 13. With HAUL_CUDA_HEADERS
+ * NVIDIA's own headers are included instead, for tests/cuda_declarations.sh. */
 #ifndef HAUL_BACKENDS_CUDA_API_CUBLASLT_H
 #define HAUL_BACKENDS_CUDA_API_CUBLASLT_H
 
@@ -10,7 +10,7 @@
 #include <cublasLt.h>
 #else
 
-/* The enums of the headers are ints here: the same in calls. */
+/* Enums of the original headers are ints here, which is the same in calls. */
 typedef int cublasStatus_t, cudaDataType, cublasComputeType_t;
 typedef int cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t;
 typedef struct CUstream_st          *cudaStream_t;
@@ -25,7 +25,7 @@ typedef struct cublasLtMatmulAlgo_t {
 
 typedef struct cublasLtMatmulHeuristicResult_t {
     cublasLtMatmulAlgo_t algo;
-    size_t               workspaceSize; /* bytes the algorithm needs */
+    size_t               workspaceSize; /* bytes that the algorithm needs */
     cublasStatus_t       state;
     float                wavesCount;
     int                  reserved[4];
@@ -38,7 +38,7 @@ enum haul__cublaslt_constants {
 };
 #endif
 
-/* The library's functions, filled when it is opened. */
+/* The library's functions, set when it is opened. */
 typedef struct haul__cublaslt_functions {
 #define X(name, symbol, arguments) cublasStatus_t(*name) arguments;
 #include "backends/cuda/cublaslt.def"

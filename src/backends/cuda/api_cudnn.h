@@ -1,4 +1,4 @@
-/* cuDNN 9's graph interface as far as it is used: our own declarations, made and checked as those of api.h. */
+/* The parts of cuDNN 9's graph interface that Haul uses: its own declarations, made and checked like those of api.h. */
 #ifndef HAUL_BACKENDS_CUDA_API_CUDNN_H
 #define HAUL_BACKENDS_CUDA_API_CUDNN_H
 
@@ -10,7 +10,7 @@
 #include <cudnn.h>
 #else
 
-/* The enums of the headers are ints here: the same in calls, and of the same size in attributes. */
+/* Enums of the original headers are ints here, which is the same in calls and has the same size in attributes. */
 typedef int                  cudnnStatus_t, cudnnDataType_t, cudnnBackendDescriptorType_t;
 typedef int                  cudnnBackendAttributeName_t, cudnnBackendAttributeType_t;
 typedef struct cudnnContext *cudnnHandle_t;
@@ -23,7 +23,7 @@ enum haul__cudnn_constants {
 };
 #endif
 
-/* The library's functions, filled when it is opened. */
+/* The library's functions, set when it is opened. */
 typedef struct haul__cudnn_functions {
 #define X(name, symbol, arguments)       cudnnStatus_t(*name) arguments;
 #define Y(type, name, symbol, arguments) type(*name) arguments;

@@ -9,13 +9,13 @@
 
 static haul__cuda_device gpus[HAUL__MAX_DEVICES];
 static int               gpu_count;
-static char              reason[256]; /* why there is none */
+static char              reason[256]; /* the reason why there is no device */
 static pthread_once_t    once = PTHREAD_ONCE_INIT;
 
 /* --- contexts ------------------------------------------------------------------------------------------------------
  */
 
-/* Asking which context is current costs a few nanoseconds, changing it some fifty. */
+/* Querying the current context costs a few nanoseconds, changing it about fifty. */
 CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope)
 {
     CUresult code = haul__cu.CtxGetCurrent(&scope->before);
@@ -67,7 +67,7 @@ static int count_gpus(char *why, size_t why_size)
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
 
-/* 0 where the driver does not know it. */
+/* 0 if the driver does not know it. */
 static int attribute(const haul__cuda_device *d, CUdevice_attribute what)
 {
     int value = 0;
@@ -114,7 +114,7 @@ static haul_status describe(haul_device *device, haul__cuda_device *d)
     return HAUL_OK;
 }
 
-/* Machine code for this GPU, or, when it is newer than the compiler, portable code that the driver translates. */
+/* Machine code for this GPU or, if the GPU is newer than the compiler, portable code that the driver translates. */
 static haul_status choose_target(const haul_device *device, haul__cuda_device *d)
 {
     int  known[64], count = 0, best = 0;
@@ -122,7 +122,7 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
 
     if (haul__nvrtc.GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
         haul__nvrtc.GetSupportedArchs(known) != NVRTC_SUCCESS)
-        return haul__fail(HAUL_BACKEND, device->name, NULL, "NVRTC does not say which GPUs it compiles for");
+        return haul__fail(HAUL_BACKEND, device->name, NULL, "NVRTC does not report which GPUs it supports");
     for (int i = 0; i < count; i++) {
         exact = exact || known[i] == d->capability;
         if (known[i] <= d->capability && known[i] > best)
@@ -130,14 +130,14 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
     }
     if (!best)
         return haul__fail(HAUL_DEVICE, device->name, NULL,
-                          "%s has compute capability %d.%d, which this NVRTC no longer compiles for; install an older "
-                          "CUDA toolkit beside it",
+                          "%s has compute capability %d.%d, which this NVRTC no longer supports; install an older CUDA "
+                          "toolkit as well",
                           device->model, d->capability / 10, d->capability % 10);
     snprintf(d->target, sizeof d->target, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
     return HAUL_OK;
 }
 
-/* Copies between GPUs go directly where the machine's links allow it. Both ways, with those that are open already. */
+/* Enables direct copies between GPUs that are linked, in both directions, with those that are already open. */
 static void enable_peers(haul__cuda_device *d)
 {
     for (int i = 0; i < gpu_count; i++) {
@@ -162,13 +162,13 @@ static void enable_peers(haul__cuda_device *d)
     }
 }
 
-/* A context takes some hundred MiB of the GPU: only GPUs that are used get one. */
+/* A context takes some hundred MiB of the GPU, so only GPUs that are used get one. */
 static haul_status start_gpu(haul_device *device)
 {
     haul__cuda_device *d = haul__cuda_of(device);
     CUresult           code;
 
-    if (d->context) /* started once more, after memory was exhausted */
+    if (d->context) /* retried after memory was exhausted */
         return HAUL_OK;
     code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
     if (code != CUDA_SUCCESS) {
@@ -196,12 +196,12 @@ static haul_status open_gpu(haul_device *device, int index)
                           device->model);
     if (d->capability < HAUL__CUDA_LEAST_CAPABILITY)
         return haul__fail(HAUL_DEVICE, device->name, NULL,
-                          "%s has compute capability %d.%d, and 7.5 (Turing, 2018) is the least that is supported",
-                          device->model, d->capability / 10, d->capability % 10);
+                          "%s has compute capability %d.%d, but Haul needs at least 7.5 (Turing, 2018)", device->model,
+                          d->capability / 10, d->capability % 10);
     status = choose_target(device, d);
     if (status != HAUL_OK)
         return status;
-    if (!d->identity) /* else opened once more, after memory was exhausted */
+    if (!d->identity) /* otherwise opened again, after memory was exhausted */
         d->identity = haul__format("%s\n%s\n", device->driver, d->target);
     if (!d->identity)
         return haul__fail_memory(device->name, 256);

@@ -1,7 +1,7 @@
-/* The implementation "cudnn": convolutions by plans kept by problem, chosen when a problem is met for the first time.
+/* The implementation "cudnn": convolutions by plans, which are chosen when a problem first occurs and kept by problem.
  *
- * As a rule the plan that cuDNN's heuristics expect most of is taken. With HAUL_CUDNN=autotune the best few are timed
- * on the first call, and the choice is kept in the cache folder, so that later runs take the same one and give the same
+ * By default Haul takes the plan that cuDNN's heuristics rank first. With HAUL_CUDNN=autotune it times the best few on
+ * the first call and keeps the choice in the cache folder, so that later runs take the same plan and give the same
  * bits. */
 #include <stdio.h>
 #include <string.h>
@@ -14,40 +14,40 @@
 #include "events/events.h"
 
 #define BUCKETS 256
-/* Problems a bucket keeps: programs whose shapes are always new do not fill the memory with plans. */
+/* Problems in a bucket, so that a program with ever-changing shapes does not fill the memory with plans. */
 #define BUCKET_ROOM 16
 #define MAX_PLANS   5
-/* A GPU's memory by this is the most that a plan may want as scratch memory. */
+/* A plan may use at most 1 / MEMORY_SHARE of a GPU's memory as scratch memory. */
 #define MEMORY_SHARE 16
-/* Timing: so many rounds of so many runs; the shortest round counts, and a plan must be that much faster than those
- * that were expected to be better, so that noise does not decide. */
+/* Timing: the number of rounds and of runs in each. The shortest round counts. A plan must be faster than the ones
+ * ranked above it by this factor, so that noise does not decide. */
 #define ROUNDS 3
 #define RUNS   4
 #define MARGIN 0.97
 
 static const char *const operation = "haul_conv2d";
 
-/* What is known of a problem. */
+/* What is known about a problem. */
 typedef struct entry {
     struct entry       *next;
     haul__cudnn_problem problem;
-    haul__cudnn_plan    plans[MAX_PLANS]; /* the best first; after timing, those that need less memory */
+    haul__cudnn_plan    plans[MAX_PLANS]; /* the best first; `choose` appends plans that need less memory */
     int                 count;
-    bool                untimed;  /* which of the plans is the best will be measured */
-    int64_t             hopeless; /* no plan needs that little scratch memory, or less; -1: not known */
+    bool                untimed;  /* the plans still have to be timed */
+    int64_t             hopeless; /* no plan needs this little scratch memory or less; -1: unknown */
 } entry;
 
-/* cuDNN on one GPU. A handle must not be used by two threads at a time: the lock is held while it is. */
+/* cuDNN on one GPU. Two threads must not use a handle at the same time, so its user holds the lock. */
 typedef struct gpu {
     pthread_mutex_t    lock;
     bool               tried;
-    haul__cudnn_target target; /* no handle: not usable, and why */
+    haul__cudnn_target target; /* no handle: cuDNN is not usable, for this reason */
     char               why[128];
-    CUstream           stream; /* the handle's */
+    CUstream           stream; /* the stream of the handle */
     entry             *entries[BUCKETS];
 } gpu;
 
-static gpu            gpus[HAUL__MAX_DEVICES]; /* by index in the backend */
+static gpu            gpus[HAUL__MAX_DEVICES]; /* by the device's index in the backend */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void init_locks(void)
@@ -69,14 +69,14 @@ static bool is_unsupported(cudnnStatus_t status)
     return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-/* May be otherwise next time. */
+/* The next attempt may succeed. */
 static bool is_memory(cudnnStatus_t status)
 {
     return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
 }
 
-/* "CUDNN_STATUS_... (error 5000): what the library says of it", in one line. */
+/* "CUDNN_STATUS_... (error 5000): the library's explanation", in one line. */
 static void explain(cudnnStatus_t status, char *out, size_t size)
 {
     char more[512] = "";
@@ -107,7 +107,7 @@ static const char *version_words(char *out, size_t size)
     return out;
 }
 
-/* With the lock held and the context current. */
+/* The caller holds the lock, and the context is current. */
 static bool is_usable(gpu *g)
 {
     char          text[32];
@@ -163,7 +163,7 @@ static void find_buffers(const haul__conv2d *c, CUdeviceptr out[HAUL__CUDNN_BIAS
     out[HAUL__CUDNN_BIAS] = address(c->bias, c->bias_offset, c->dtype);
 }
 
-/* Views may begin anywhere: what all of the buffers are aligned to, up to the 16 bytes that a GPU loads at once. */
+/* Views may begin anywhere: the alignment that all buffers share, up to the 16 bytes that a GPU loads at once. */
 static int64_t alignment(const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1])
 {
     CUdeviceptr all = 16;
@@ -200,7 +200,7 @@ static haul__cudnn_problem describe(const haul__conv2d *c, const CUdeviceptr *bu
     };
 }
 
-/* FNV-1a, a word at a time. */
+/* FNV-1a, one word at a time. */
 static unsigned bucket_of(const haul__cudnn_problem *p)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -212,9 +212,9 @@ static unsigned bucket_of(const haul__cudnn_problem *p)
     return (unsigned)(hash >> 32) % BUCKETS;
 }
 
-/* --- choices that were made in earlier runs ----------------------------------------------------------------------- */
+/* --- choices of earlier runs ------------------------------------------------------------------------------------- */
 
-/* What the choice depends on, in words; to haul__free. */
+/* A text with everything that the choice depends on; the caller must haul__free it. */
 static char *choice_key(const haul_device *device, const haul__cudnn_problem *p)
 {
     int64_t words[sizeof *p / sizeof(int64_t)];
@@ -251,7 +251,7 @@ static bool load_choice(const haul_device *device, const gpu *g, int64_t most, e
     return e->count == 1;
 }
 
-/* --- planning: with the lock held --------------------------------------------------------------------------------- */
+/* --- planning: the caller holds the lock ------------------------------------------------------------------------- */
 
 static int64_t most_scratch(const haul_device *device)
 {
@@ -277,7 +277,7 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
                                      .duration = haul__now_ns() - start});
 }
 
-/* The newest come first. */
+/* The newest entry comes first. */
 static void drop_old(entry *e)
 {
     entry *kept = e;
@@ -296,8 +296,8 @@ static void drop_old(entry *e)
     }
 }
 
-/* The problem's entry, made when it is met first. NULL without cuDNN, or when host memory is exhausted: kernels serve.
- */
+/* The problem's entry, made when the problem first occurs. NULL without cuDNN, or if host memory is exhausted: Haul's
+ * kernels are used then. */
 static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem *problem)
 {
     entry **at = &g->entries[bucket_of(problem)], *e;
@@ -318,7 +318,8 @@ static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem 
     return e;
 }
 
-/* The best plan that needs no more than `scratch` bytes: where memory is short another one than usual. NULL if none. */
+/* The best plan that needs at most `scratch` bytes; with little memory this is not the usual one. NULL if there is
+ * none. */
 static const haul__cudnn_plan *choose(const gpu *g, entry *e, int64_t scratch)
 {
     for (int i = 0; i < e->count; i++)
@@ -334,7 +335,7 @@ static const haul__cudnn_plan *choose(const gpu *g, entry *e, int64_t scratch)
 
 /* --- timing ------------------------------------------------------------------------------------------------------- */
 
-/* One call: what is computed, from what, where. */
+/* One call: the problem and its buffers. */
 typedef struct run {
     haul__stream *stream;
     gpu          *gpu;
@@ -356,7 +357,7 @@ static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
     return haul__cudnn_run(&r->gpu->target, p, r->buffers, p->workspace ? r->scratch : 0);
 }
 
-/* The host waits for what is timed, and says so. */
+/* The host waits for the timed runs, and the wait is reported. */
 static haul_status wait_for_runs(haul__stream *stream)
 {
     int64_t     start = haul__now_ns();
@@ -370,8 +371,8 @@ static haul_status wait_for_runs(haul__stream *stream)
     return status;
 }
 
-/* Nanoseconds of the shortest round of runs; *out is untouched where the plan turns out not to run. Every run
- * writes the same result again. */
+/* Nanoseconds of the shortest round of runs; *out is untouched if the plan does not run. Every run writes the same
+ * result. */
 static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out)
 {
     int64_t     best = INT64_MAX;
@@ -396,8 +397,8 @@ static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out
     return status;
 }
 
-/* The fastest plan comes first and is kept for later runs; the others go, all of them if none runs. Where memory is
- * short now, a later call will find out. */
+/* Puts the fastest plan first and keeps the choice for later runs. Drops the others, or all plans if none runs. If
+ * memory is short now, a later call decides. */
 static haul_status time_plans(run *r)
 {
     entry      *e = r->entry;
@@ -444,7 +445,8 @@ static bool is_usable_on(haul_device *device)
     return usable;
 }
 
-/* Tensor cores read channels next to each other. Others take what they get: copies cost more than the order gains. */
+/* Tensor cores read adjacent channels. Other GPUs take the layout they get, because copies cost more than the order
+ * gains. */
 bool haul__cudnn_wants_channels_last(haul_device *device, const void *problem)
 {
     const haul__conv2d *call = problem;
@@ -452,7 +454,7 @@ bool haul__cudnn_wants_channels_last(haul_device *device, const void *problem)
     return (call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2) && is_usable_on(device);
 }
 
-/* Without a context the kernels' launch tells what is wrong. */
+/* Without a context the launch of the kernels reports the error. */
 const char *haul__cudnn_refuses(haul_device *device, const void *problem)
 {
     gpu                *g = gpu_of(device);
@@ -485,7 +487,7 @@ const char *haul__cudnn_refuses(haul_device *device, const void *problem)
     return why;
 }
 
-/* For the best plan, or for each of those that will be timed. */
+/* For the best plan, or for each plan that will be timed. */
 size_t haul__cudnn_scratch(haul_device *device, const void *problem)
 {
     gpu                *g = gpu_of(device);
@@ -511,7 +513,7 @@ size_t haul__cudnn_scratch(haul_device *device, const void *problem)
     return (size_t)bytes;
 }
 
-/* With the lock held and the context current. */
+/* The caller holds the lock, and the context is current. */
 static haul_status run_best(run *r)
 {
     const haul__cudnn_plan *p;
@@ -548,7 +550,7 @@ haul_status haul__cudnn_compute(haul__stream *s, const void *problem)
         r.scratch_bytes = (int64_t)call->scratch_bytes;
     }
     if (haul__cuda_enter(haul__cuda_of(s->device), &scope) != CUDA_SUCCESS)
-        return HAUL_UNSUPPORTED; /* the kernels' launch tells why */
+        return HAUL_UNSUPPORTED; /* the launch of the kernels reports the reason */
     haul__events_hold();
     pthread_mutex_lock(&r.gpu->lock);
     r.entry = find(s->device, r.gpu, &described);

@@ -1,4 +1,4 @@
-/* Opening cuBLASLt, and what its error codes mean. */
+/* Opens cuBLASLt and explains its error codes. */
 #include "backends/cuda/cublaslt.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@ haul__cublaslt_functions haul__lt;
 static struct {
     pthread_once_t once;
     bool           usable;
-    char           text[64]; /* "cuBLASLt 13.1.0", or why not */
+    char           text[64]; /* "cuBLASLt 13.1.0", or the reason why it is not used */
 } lt = {.once = PTHREAD_ONCE_INIT};
 
 static bool find_functions(void *library)
@@ -29,7 +29,7 @@ static bool find_functions(void *library)
     return true;
 }
 
-/* Like machine code, the libraries of a major version want a driver of at least that one. */
+/* The libraries of a major version need a driver of at least that version. */
 static void load(void)
 {
     static const char *const of_13[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};

@@ -1,4 +1,4 @@
-/* Shared inside the CUDA backend: the opened libraries, what is kept of each GPU, checking of calls. */
+/* Shared inside the CUDA backend: the opened libraries, the data of each GPU, and checks of calls. */
 #ifndef HAUL_BACKENDS_CUDA_CUDA_H
 #define HAUL_BACKENDS_CUDA_CUDA_H
 
@@ -9,7 +9,7 @@
 #include "backends/cuda/api.h"
 #include "backends/implementation.h"
 
-/* The least that is supported: CUDA 12 drivers, compute capability 7.5 (Turing). */
+/* The minimum: CUDA 12 drivers, compute capability 7.5 (Turing). */
 #define HAUL__CUDA_LEAST_DRIVER     12000
 #define HAUL__CUDA_LEAST_CAPABILITY 75
 
@@ -25,10 +25,10 @@ typedef struct haul__cuda_module {
     char                      unit[]; /* its name */
 } haul__cuda_module;
 
-/* What haul__kernel.handle points at. */
+/* The target of haul__kernel.handle. */
 typedef struct haul__cuda_kernel {
     CUfunction function;
-    unsigned   max_block; /* threads a block may have */
+    unsigned   max_block; /* the most threads in a block */
 } haul__cuda_kernel;
 
 typedef struct haul__cuda_event {
@@ -36,7 +36,7 @@ typedef struct haul__cuda_event {
     CUevent                  event;
 } haul__cuda_event;
 
-/* Two events around what is timed, among those to be used again, too. */
+/* Two events around the timed commands; these are reused, too. */
 typedef struct haul__cuda_timing {
     struct haul__cuda_timing *next;
     CUevent                   first, last;
@@ -44,19 +44,20 @@ typedef struct haul__cuda_timing {
 
 /* One GPU. */
 typedef struct haul__cuda_device {
-    CUdevice                id;
-    CUcontext               context;    /* the primary one: shared with other users of CUDA in the process */
-    int                     capability; /* 90 for 9.0 */
-    unsigned                units;      /* multiprocessors */
-    char                    bus[32];    /* PCI address, by which NVML knows it */
-    char                    target[48]; /* NVRTC's option: "--gpu-architecture=sm_90" */
-    char                   *identity;   /* driver, compiler, target and options: part of the cache's key */
-    atomic_bool             peers[HAUL__MAX_DEVICES]; /* whose memory it can access; set when either is opened */
-    pthread_mutex_t         lock;                     /* guards modules, and building them */
+    CUdevice    id;
+    CUcontext   context;                  /* the primary context, shared with other users of CUDA in the process */
+    int         capability;               /* 90 for 9.0 */
+    unsigned    units;                    /* multiprocessors */
+    char        bus[32];                  /* PCI address, by which NVML finds it */
+    char        target[48];               /* NVRTC's option: "--gpu-architecture=sm_90" */
+    char       *identity;                 /* driver, compiler, target and options: part of the cache's key */
+    atomic_bool peers[HAUL__MAX_DEVICES]; /* the devices whose memory it can access; set when either is
+                                           * opened */
+    pthread_mutex_t         lock;         /* guards modules and their compilation */
     haul__cuda_module      *modules;
     pthread_mutex_t         events_lock;  /* guards the next two */
-    haul__cuda_event       *idle;         /* events to be used again */
-    haul__cuda_timing      *idle_timings; /* timings to be used again */
+    haul__cuda_event       *idle;         /* events to reuse */
+    haul__cuda_timing      *idle_timings; /* timings to reuse */
     pthread_mutex_t         blas_lock;    /* guards blas */
     struct haul__cuda_blas *blas;         /* cublaslt.h; NULL until the first product */
 } haul__cuda_device;
@@ -74,19 +75,19 @@ static inline CUdeviceptr haul__cuda_address(const haul__buffer *buffer)
     return (CUdeviceptr)(uintptr_t)buffer->handle;
 }
 
-/* library.c. Each library is opened once a process: from the folder $HAUL_CUDA_LIBRARIES alone if that is set, else as
- * the system finds it. False, and why in `why`, when it cannot be used. */
+/* library.c. Each library is opened once per process: only from the folder $HAUL_CUDA_LIBRARIES if that is set, else
+ * through the system's search. Returns false, with the reason in `why`, if it cannot be used. */
 bool haul__cuda_load_driver(char *why, size_t why_size);
 bool haul__cuda_load_nvrtc(char *why, size_t why_size);
 bool haul__cuda_load_nvml(void);
-/* For the libraries that have a list of their own: open the first of `names` (NULL at the end) that is no stub. */
+/* For libraries with their own list of functions: opens the first of `names` (ended by NULL) that is not a stub. */
 void *haul__cuda_open_library(const char *const *names);
-/* Is `word` in the list that an environment variable holds? */
+/* Is `word` in the list in an environment variable? */
 bool haul__cuda_names(const char *variable, const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */
 
-/* The context of a device is made current while its functions are called; leave puts back what another user of CUDA in
- * the process had on this thread. */
+/* The context of a device must be current while its functions are called; leave restores the context that another user
+ * of CUDA in the process had on this thread. */
 typedef struct haul__cuda_scope {
     CUcontext before, ours;
 } haul__cuda_scope;
@@ -122,12 +123,12 @@ typedef struct haul__cuda_code {
     char  *log;
 } haul__cuda_code;
 char *haul__cuda_program_text(const haul__unit *unit); /* to haul__free */
-/* Compile such a text for a target ("--gpu-architecture=sm_90"). `report` is one more option, whose words are wanted in
- * `log`; NULL for neither. Image and log are to haul__free. `place` stands in messages. */
+/* Compiles a text for a target ("--gpu-architecture=sm_90"). `report` is one more option, whose output goes to `log`;
+ * NULL for neither. The caller must haul__free image and log. `place` appears in messages. */
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
                                     const char *report, haul__cuda_code *out);
 haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
-/* What the cache on disk knows the compiled text by; to haul__free. NULL when memory is exhausted. */
+/* The key of the compiled text in the disk cache, which the caller must haul__free. NULL if memory is exhausted. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source);
 
 /* queue.c: streams, commands and events, as in backends/backend.h. */
@@ -157,7 +158,7 @@ bool        haul__cudnn_wants_channels_last(haul_device *device, const void *pro
 size_t      haul__cudnn_scratch(haul_device *device, const void *problem);
 haul_status haul__cudnn_compute(haul__stream *s, const void *problem);
 
-/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing; what memory is left. */
+/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing; and the memory that is left. */
 void haul__cuda_describe(haul_device *device, haul__description what, char *out, size_t size);
 
 #endif

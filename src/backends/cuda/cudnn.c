@@ -32,7 +32,7 @@ static bool find_functions(void *library)
     return true;
 }
 
-/* What there is in place of version 9. */
+/* The library that is there instead of version 9. */
 static void say_what_is_missing(void)
 {
     void *old = haul__cuda_open_library((const char *const[]){"libcudnn.so.8", NULL});

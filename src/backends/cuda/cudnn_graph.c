@@ -1,7 +1,7 @@
 /* A convolution as cuDNN's graph of operations.
  *
- * Everything cuDNN knows is a descriptor: made, given attributes, finalized (which checks it), and used by others. A
- * descriptor holds what it was given, so that the parts are dropped as soon as the whole is made. */
+ * Everything in cuDNN is a descriptor: it is created, given attributes, finalized (which checks it), and used by
+ * others. A descriptor keeps what it was given, so the parts are destroyed as soon as the whole is made. */
 #include <string.h>
 
 #include "backends/cuda/cudnn.h"
@@ -74,7 +74,7 @@ static bool stored_type(haul_dtype dtype, int *out)
     return false;
 }
 
-/* Products are summed, and what lies between fused operations is kept, in this. */
+/* The type of sums, and of the values between fused operations. */
 static int computed_type(const haul__cudnn_problem *p)
 {
     return p->dtype == HAUL_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
@@ -85,8 +85,8 @@ static int computed_type(const haul__cudnn_problem *p)
 /* The numbers of tensors that are not in memory. */
 enum { CONVOLVED = HAUL__CUDNN_BIAS + 1, BIASED };
 
-/* [a, b, c, d] is NCHW, for a weight [out, in, rows, columns]; strides say how it lies. `virtual`: between operations.
- */
+/* [a, b, c, d] is NCHW, or [out, in, rows, columns] for a weight; the strides give its layout. `virtual`: between
+ * operations. */
 static cudnnBackendDescriptor_t tensor(const haul__cudnn_problem *p, int64_t number, const int64_t dims[4],
                                        bool is_virtual)
 {
@@ -125,7 +125,7 @@ static cudnnBackendDescriptor_t result_tensor(const haul__cudnn_problem *p, int6
 
 /* --- operations --------------------------------------------------------------------------------------------------- */
 
-/* Groups are not said: the library sees them from the channels of x and of the weight. */
+/* cuDNN infers the groups from the channel counts of x and of the weight. */
 static cudnnBackendDescriptor_t convolution(const haul__cudnn_problem *p)
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
@@ -161,7 +161,7 @@ static const pass_names passes[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
 };
 
-/* Factors are floats, but doubles where doubles are computed. */
+/* Scale factors are floats, except for doubles. */
 static bool set_factor(cudnnBackendDescriptor_t d, const haul__cudnn_problem *p, cudnnBackendAttributeName_t name,
                        double value)
 {
@@ -187,7 +187,7 @@ static cudnnBackendDescriptor_t convolve(const haul__cudnn_problem *p, cudnnBack
     return d;
 }
 
-/* to = from + other, or relu(from) where there is no other. The relu of NaN is NaN, as everywhere. */
+/* to = from + other, or relu(from) if there is no other. The relu of NaN is NaN, as everywhere in Haul. */
 static cudnnBackendDescriptor_t pointwise(const haul__cudnn_problem *p, int mode, cudnnBackendDescriptor_t from,
                                           cudnnBackendDescriptor_t other, cudnnBackendDescriptor_t to)
 {

@@ -1,4 +1,4 @@
-/* Plans: which of cuDNN's engines computes a convolution, with which settings, and running it. */
+/* Plans: choosing cuDNN's engine for a convolution and its settings, and running it. */
 #include <string.h>
 
 #include "backends/cuda/cudnn.h"
@@ -7,7 +7,7 @@
 
 /* --- engines ------------------------------------------------------------------------------------------------------ */
 
-/* One attribute of the library's: at most `room` values; how many there are, or 0. */
+/* An attribute of a descriptor: reads at most `room` values; returns how many there are, or 0. */
 static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                    int64_t room, void *out)
 {
@@ -18,7 +18,7 @@ static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
     return count < room ? count : room;
 }
 
-/* The engine of a configuration; NULL if it does not tell. */
+/* The engine of a configuration; NULL if the library does not tell. */
 static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
 {
     cudnnBackendDescriptor_t engine = haul__cudnn_make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -29,9 +29,9 @@ static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
     return NULL;
 }
 
-/* Does an engine of which the library says this keep our promises? The same bits every time; f32 computed in f32; sums
- * of halves in f32. Transforms (Winograd's, Fourier's) are as fast on few GPUs only, lose digits, and spread infinities
- * and NaN to elements whose window has none. */
+/* Does an engine with this note keep Haul's promises? The same bits every time; f32 computed in f32; sums of f16 and
+ * bf16 in f32. Transforms (Winograd, Fourier) are as fast as other engines on few GPUs only. They lose digits, and
+ * spread infinities and NaN to elements whose window has none. */
 static bool note_is_fine(const haul__cudnn_problem *p, int note)
 {
     bool exact = p->dtype == HAUL_F32 && !p->tf32;
@@ -64,7 +64,7 @@ static bool is_fine(const haul__cudnn_problem *p, cudnnBackendDescriptor_t confi
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-/* Takes `config` over. False where the engine turns out not to do it, or needs too much. */
+/* Takes over `config`. Returns false if the engine cannot run it, or needs too much memory. */
 static bool make_plan(const haul__cudnn_target *target, cudnnBackendDescriptor_t config, int64_t workspace,
                       haul__cudnn_plan *out)
 {
@@ -102,8 +102,8 @@ static cudnnBackendDescriptor_t heuristics(const haul__cudnn_target *target, cud
     return haul__cudnn_finish(d, good);
 }
 
-/* The configurations that are proposed, by falling expectation: descriptors in an array to haul__free. The library says
- * first how many there may be and gives fewer then. */
+/* The proposed configurations, highest-ranked first: descriptors in an array that the caller must haul__free. The
+ * library first says how many there may be, and then returns fewer. */
 static cudnnBackendDescriptor_t *proposals(cudnnBackendDescriptor_t found, int64_t *count)
 {
     cudnnBackendDescriptor_t *configs = NULL;

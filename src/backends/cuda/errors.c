@@ -1,4 +1,4 @@
-/* What the driver's error codes mean. */
+/* The meaning of the driver's error codes. */
 #include <stdio.h>
 
 #include "backends/cuda/cuda.h"
@@ -13,7 +13,7 @@ const char *haul__cuda_error_name(CUresult code)
     return "an unknown error";
 }
 
-/* Errors after which the context is of no more use: every later call returns them again. */
+/* Errors that destroy the context: every later call returns them again. */
 static bool is_final(CUresult code)
 {
     static const int final[] = {
@@ -41,7 +41,7 @@ static bool is_final(CUresult code)
     return false;
 }
 
-/* What to do about it; "" where the name says all. */
+/* What the user can do; "" if the name is enough. */
 static const char *advice(CUresult code)
 {
     if (is_final(code))

@@ -1,4 +1,4 @@
-/* The implementation "cublaslt": strides in cuBLASLt's words, and the call. */
+/* The implementation "cublaslt": describes matrices in cuBLASLt's terms, and calls it. */
 #include <string.h>
 
 #include "backends/cuda/cublaslt.h"
@@ -18,8 +18,9 @@ static int64_t alignment_of(CUdeviceptr address)
     return alignment;
 }
 
-/* A row-major matrix of `rows` x `columns` is its transpose in column-major words. False for strides that no leading
- * dimension can say: both larger than 1, or overlapping rows. A stride along an axis of size 1 means nothing. */
+/* A row-major matrix of `rows` x `columns` is its transpose in column-major terms. Returns false for strides that a
+ * leading dimension cannot express: both larger than 1, or overlapping rows. The stride of an axis of size 1 does not
+ * matter. */
 static bool describe(haul__lt_matrix *out, int64_t rows, int64_t columns, int64_t row, int64_t column)
 {
     if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
@@ -35,7 +36,7 @@ static bool describe(haul__lt_matrix *out, int64_t rows, int64_t columns, int64_
     return false;
 }
 
-/* Addresses of the first elements. */
+/* The addresses of the first elements. */
 typedef struct operands {
     CUdeviceptr a, b, c, bias;
 } operands;
@@ -67,7 +68,7 @@ static int64_t epilogue_of(const haul__gemm *call)
     return call->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* False where cuBLASLt cannot be asked. Sizes past 2^31 are left to the kernels. */
+/* Returns false if cuBLASLt cannot take it. Sizes above 2^31 are left to the kernels. */
 static bool translate(const haul__gemm *call, const operands *at, haul__lt_problem *out)
 {
     memset(out, 0, sizeof *out);
@@ -98,7 +99,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
 /* --- the library on a device ---------------------------------------------------------------------------------------
  */
 
-/* Called with blas_lock held and the context current. HAUL_UNSUPPORTED where cuBLASLt does not work on this GPU. */
+/* The caller holds blas_lock, and the context is current. HAUL_UNSUPPORTED if cuBLASLt does not work on this GPU. */
 static haul_status start(haul_device *device, haul__cuda_device *d)
 {
     haul__cuda_blas *blas;
@@ -110,7 +111,7 @@ static haul_status start(haul_device *device, haul__cuda_device *d)
     if (!blas)
         return haul__fail_memory(device->name, sizeof *blas);
     code = haul__lt.Create(&blas->handle);
-    if (code == CUBLAS_STATUS_ALLOC_FAILED) { /* may be otherwise next time */
+    if (code == CUBLAS_STATUS_ALLOC_FAILED) { /* the next attempt may succeed */
         haul__free(blas);
         return haul__cublaslt_check(device, "cublasLtCreate", code);
     }
@@ -152,8 +153,8 @@ static void leave(const session *s)
 /* --- the implementation ----------------------------------------------------------------------------------------------
  */
 
-/* Is there a plan for it, and what scratch memory does that want? Errors are not recorded: the run itself will meet,
- * and report, what is wrong. */
+/* Is there a plan for it, and how much scratch memory does it want? Errors are not recorded: the run will meet them
+ * again and report them. */
 static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt_problem *problem, size_t *scratch)
 {
     operands           at = addresses(call);
@@ -230,7 +231,7 @@ static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, cons
                            plan->scratch, stream);
 }
 
-/* With the scratch memory that was asked for, or, where there was none, by an algorithm that needs none. */
+/* Uses the scratch memory that was asked for or, if there was none, an algorithm that needs none. */
 haul_status haul__cublaslt_run(haul__stream *stream, const void *problem)
 {
     const haul__gemm *call = problem;

@@ -1,4 +1,4 @@
-/* Which algorithm of cuBLASLt computes a matrix product: asked for once a problem, and kept with its descriptors. */
+/* The algorithm of cuBLASLt for a matrix product: chosen once per problem, and kept with its descriptors. */
 #include <string.h>
 
 #include "backends/cuda/cublaslt.h"
@@ -72,8 +72,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, cublasLtMatm
     return haul__lt.MatmulPreferenceSetAttribute(preference, what, &small, sizeof small);
 }
 
-/* A sum cut into pieces is put together in the type it is computed in, in a second step of fixed order: the others
- * would round in between. */
+/* With a split sum, the partial sums must be combined in the computing type, in a second step of fixed order; other
+ * schemes would round in between. */
 static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference, const haul__lt_problem *p)
 {
     uint64_t       scratch = (uint64_t)p->scratch;

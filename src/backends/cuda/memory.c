@@ -56,7 +56,8 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *ou
 
     HAUL__CU_CALL(code, haul__cuda_of(device), MemAlloc(&address, bytes));
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
-        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "no memory for %zu bytes more", bytes);
+        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "the device has no room for another %zu bytes",
+                          bytes);
     if (code != CUDA_SUCCESS)
         return haul__cuda_check(device, "cuMemAlloc", code);
     *out = (haul__buffer){.handle = (void *)(uintptr_t)address};
@@ -82,7 +83,8 @@ haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out,
     *handle = NULL;
     HAUL__CU_CALL(code, haul__cuda_of(device), MemHostAlloc(out, bytes, CU_MEMHOSTALLOC_PORTABLE));
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
-        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "no %zu bytes of pinned host memory more", bytes);
+        return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL,
+                          "the system cannot pin another %zu bytes of host memory", bytes);
     return haul__cuda_check(device, "cuMemHostAlloc", code);
 }
 

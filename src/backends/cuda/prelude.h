@@ -29,9 +29,12 @@ typedef double             F64;
 
 #define GLOBAL
 #define CONSTANT static __device__ const
+#define PRIVATE
 #define FUNC     static __device__ __forceinline__
 #define INLINE   FUNC
 #define VECTOR_LOOP
+#define FETCH_AHEAD(p) (void)0
+#define BLOCK_LOOP
 #ifndef CHUNKED
 #define CHUNKED 0
 #endif
@@ -124,6 +127,12 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define HAS_F64       1
 
 #define TAKE_WORD(word, mine) (atomicCAS(word, 0u, mine) == 0u)
+
+/* Stores past the caches are left to the device. */
+#define LINES_RUN 1024
+#define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
+#define PUT_LINES(R, o, q, n)           for (int haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define PUT_LINES_END(nontemporal)      (void)0
 
 /* Mathematical functions of type A. */
 #if defined(HAUL_KERNEL_DTYPE_f64)

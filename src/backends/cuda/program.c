@@ -1,4 +1,4 @@
-/* Compiling kernels: text from the prelude and a unit, compiled by NVRTC or taken from the cache on disk. */
+/* Compiles kernels: the text of the prelude and a unit, compiled by NVRTC or taken from the disk cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 /* --- compiling -----------------------------------------------------------------------------------------------------
  */
 
-/* NVRTC gets the prelude as a header, so that its lines are counted apart. */
+/* NVRTC gets the prelude as a header, so that its lines are numbered separately. */
 #define PRELUDE "haul_prelude.h"
 
 /* A unit may have more text in the folder text. */
@@ -34,7 +34,7 @@ char *haul__cuda_program_text(const haul__unit *unit)
     return text;
 }
 
-/* All the compiler said, to haul__free; NULL if that cannot be had. */
+/* The compiler's log, which the caller must haul__free; NULL if it is not available. */
 static char *read_log(nvrtcProgram program)
 {
     size_t size = 0;
@@ -60,7 +60,7 @@ static haul_status fail_compile(const char *place, const char *name, nvrtcProgra
                       line[0] ? ": " : "", line);
 }
 
-/* The result: machine code for a GPU, or portable code where the compiler is older than it. */
+/* The result: machine code for a GPU, or portable code if the compiler is older than the GPU. */
 static nvrtcResult get_image(const char *target, nvrtcProgram program, void **image, size_t *size)
 {
     bool        portable = strstr(target, "compute_") != NULL;
@@ -79,8 +79,8 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
     return code;
 }
 
-/* --fmad=false: contracted multiply-adds would give other bits than the CPU's. --modify-stack-limit=false: else NVRTC
- * changes the limit of the whole process while it compiles. */
+/* --fmad=false: contracted multiply-adds would give other bits than the CPU. --modify-stack-limit=false: otherwise
+ * NVRTC changes the stack limit of the whole process while it compiles. */
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
                                     const char *report, haul__cuda_code *out)
 {
@@ -107,7 +107,7 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
 /* --- modules -------------------------------------------------------------------------------------------------------
  */
 
-/* The prelude is part of the key, for it is not part of the source. */
+/* The prelude is part of the key, because it is not part of the source. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source)
 {
     return haul__format("cuda\n%s%s\n%s", haul__cuda_of(device)->identity, haul__kernel_header("prelude_cuda"), source);
@@ -121,7 +121,7 @@ static CUresult load(const haul__cuda_device *d, const void *image, CUmodule *ou
     return code;
 }
 
-/* False if there is no entry, or the driver refuses it: it may be damaged, or made by another version. */
+/* Returns false if there is no entry, or if the driver refuses it: it may be damaged, or made by another version. */
 static bool load_cached(const haul__cuda_device *d, const char *key, CUmodule *out)
 {
     size_t size = 0;
@@ -154,7 +154,7 @@ static haul_status build(haul_device *device, const char *name, const char *sour
     return status;
 }
 
-/* Called with the device's lock held: kernels of one unit share a module. */
+/* The caller holds the device's lock: the kernels of a unit share a module. */
 static haul_status make_module(haul_device *device, const haul__unit *unit, haul__cuda_module **out)
 {
     haul__cuda_device *d = haul__cuda_of(device);

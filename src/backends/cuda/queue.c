@@ -1,19 +1,19 @@
-/* Streams of a GPU, the commands on them, and events between them. */
+/* A GPU's streams, the commands on them, and events between them. */
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* Threads of a block; fewer when all of the items would not fill the multiprocessors otherwise. */
+/* Threads in a block; fewer if the items would not fill the multiprocessors otherwise. */
 #define LARGE_BLOCK 256u
 #define SMALL_BLOCK 64u
-/* Blocks a multiprocessor gets at most: enough to keep it busy while some wait for memory. Kernels stride over the rest
- * of the items. */
+/* The most blocks per multiprocessor: enough to keep it busy while some wait for memory. Kernels stride over the
+ * remaining items. */
 #define BLOCKS_PER_UNIT 32u
 #define WARP            32u
 
-/* Streams that do not wait for the default stream, on which other libraries may work. */
+/* Streams that do not wait for the default stream, which other libraries may use. */
 haul_status haul__cuda_stream_open(haul_device *device, void **queue)
 {
     CUstream stream = NULL;
@@ -70,7 +70,7 @@ static haul_status copy(haul__stream *s, const haul__command *c)
     return haul__cuda_check(s->device, "cuMemcpyDtoDAsync", code);
 }
 
-/* Where the GPUs cannot reach each other's memory the layer above goes by the host. */
+/* If the GPUs are not linked, the layer above copies by way of the host. */
 static haul_status peer_copy(haul__stream *s, const haul__command *c)
 {
     const haul_device       *from = c->buffers[1].storage->device;
@@ -85,7 +85,7 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
     return haul__cuda_check(s->device, "cuMemcpyPeerAsync", code);
 }
 
-/* Words of 8 bytes are filled as two columns of 4. */
+/* Words of 8 bytes are filled as two columns of 4 bytes. */
 static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t count, const void *pattern,
                            CUstream stream)
 {
@@ -157,7 +157,7 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 
     for (int i = 0; i < count; i++)
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
-    if (launch->checks) /* the kernel has one buffer more */
+    if (launch->checks) /* the kernel has one more buffer */
         addresses[count++] = haul__cuda_address(launch->record);
     for (int i = 0; i < count; i++)
         arguments[i] = &addresses[i];
@@ -198,7 +198,7 @@ haul_status haul__cuda_sync(haul__stream *s, void *event)
     return haul__cuda_check(s->device, "cuStreamSynchronize", code);
 }
 
-/* Making an event costs more than recording it: those that are done with are kept. */
+/* Creating an event costs more than recording one, so finished events are reused. */
 static haul_status take_event(haul_device *device, haul__cuda_event **out)
 {
     haul__cuda_device *d = haul__cuda_of(device);

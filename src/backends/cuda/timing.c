@@ -1,5 +1,5 @@
-/* How long commands took on a GPU: two events around them, whose distance the driver knows when both were reached.
- * Making events costs more than recording them, so those that are done with are kept. */
+/* Durations of commands on a GPU: the driver knows the time between two events around them once both are reached.
+ * Creating events costs more than recording them, so finished ones are reused. */
 #include <math.h>
 
 #include "backends/cuda/cuda.h"
@@ -63,7 +63,7 @@ haul_status haul__cuda_timing_end(haul__stream *s, void *timing)
     return record(s, ((haul__cuda_timing *)timing)->last);
 }
 
-/* The driver answers in ms. */
+/* The driver returns ms. */
 static haul_status elapsed(haul_device *device, CUevent from, CUevent to, int64_t *ns)
 {
     float    ms = 0;

@@ -1,5 +1,5 @@
 /* The meta backend: one device, "meta", whose tensors have shapes and no data. Shape rules and memory plans run on it;
- * no command ever reaches it. */
+ * it never receives a command. */
 #include <stdio.h>
 
 #include "backends/backend.h"

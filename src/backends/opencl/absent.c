@@ -1,12 +1,9 @@
-/* The OpenCL backend of a build without OpenCL headers: no devices, and the reason. */
-#include <stdio.h>
-
-#include "backends/backend.h"
+/* The OpenCL backend in a build without it: no devices, and the reason. */
+#include "backends/absent.h"
 
 static int count(char *why, size_t why_size)
 {
-    if (why_size > 0)
-        snprintf(why, why_size, "built without OpenCL headers; install opencl-headers and build again");
+    haul__absent_reason(why, why_size, "built without OpenCL headers; install opencl-headers and build again");
     return 0;
 }
 

@@ -9,7 +9,7 @@
 /* --- devices
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* A property of a plain type; zero where the driver does not know it. */
+/* A property of a plain type; zero if the driver does not know it. */
 #define PROPERTY(type, id, what) *(type *)read_property((id), (what), &(union property){0}, sizeof(type))
 
 union property {
@@ -52,8 +52,8 @@ static void describe(haul_device *device, haul__cl_device *d)
     p->has_f64 = PROPERTY(cl_device_fp_config, d->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
 }
 
-/* No option may change results: no fast mathematics, and divisions as exact as the host's where that is offered. -w,
- * because drivers print on standard error how many warnings there were. */
+/* No option may change results: no fast mathematics, and divisions as exact as on the host if the device can. -w,
+ * because drivers print the number of warnings on standard error. */
 static haul_status prepare(haul_device *device, haul__cl_device *d)
 {
     const haul_device_properties *p = &device->properties;
@@ -61,12 +61,12 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
 
     d->chunked = p->kind != HAUL_KIND_GPU;
     d->units = p->compute_units > 0 ? (size_t)p->compute_units : 1;
-    /* PoCL has a cache of its own. Binaries make it compile every kernel of a program for all work-group sizes: 150 ms
-     * a kernel more on the first run, to save 22 ms a program on later ones. */
+    /* PoCL has its own cache. From binaries it compiles every kernel of a program for all work-group sizes: 150 ms per
+     * kernel more on the first run, to save 22 ms per program on later ones. */
     d->caches = !d->platform->is_pocl;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2 -w%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
-    if (!d->identity) /* else opened once more, after memory was exhausted */
+    if (!d->identity) /* otherwise opened again, after memory was exhausted */
         d->identity = haul__format("%s\n%s\n%s\n%s\n", d->platform->version, device->driver, device->model, d->options);
     return d->identity ? HAUL_OK : haul__fail_memory(device->name, 256);
 }
@@ -105,7 +105,7 @@ static haul_status check_alloc(const haul_device *device, const char *call, cl_i
 {
     if (code == CL_SUCCESS)
         return HAUL_OK;
-    /* Some drivers call a full device "out of resources". */
+    /* Some drivers report a full device as "out of resources". */
     if (code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE ||
         code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
         return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "%s of %zu bytes failed: %s", call, bytes,
@@ -113,9 +113,9 @@ static haul_status check_alloc(const haul_device *device, const char *call, cl_i
     return haul__cl_check(device, call, code);
 }
 
-/* Drivers allocate at the first use of a buffer, when it is too late to say that memory is exhausted: make that use
- * now. Moving a buffer whose content does not matter also tells the driver on which of the context's devices it lives.
- */
+/* Drivers allocate at the first use of a buffer, which is too late to report that memory is exhausted, so that use is
+ * made now. Migrating a buffer with undefined contents also tells the driver on which of the context's devices it
+ * is. */
 static cl_int place(haul__cl_device *d, cl_mem memory)
 {
     cl_event event;
@@ -154,8 +154,8 @@ static void free_buffer(haul_device *device, haul__buffer *buffer)
     *buffer = (haul__buffer){0};
 }
 
-/* A device with memory of its own copies at full speed from memory that its driver allocated; one that works in the
- * host's memory copies from anywhere. */
+/* A device with its own memory copies at full speed from memory that its driver allocated; a device that works in host
+ * memory copies from any address. */
 static haul_status host_alloc(haul_device *device, size_t bytes, void **out, void **handle)
 {
     haul__cl_device *d = haul__cl_of(device);

@@ -1,9 +1,9 @@
-/* OpenCL's error codes: their names and what they mean to us. */
+/* OpenCL's error codes: their names, and the status for each. */
 #include "backends/opencl/opencl.h"
 
 #include "core/error.h"
 
-/* X(code, status): the codes that calls of ours can give. A buffer of an invalid size is one that is too large. */
+/* X(code, status): the codes that Haul's calls can return. A buffer with an invalid size is one that is too large. */
 #define CODES(X)                                                                                                       \
     X(CL_DEVICE_NOT_FOUND, DEVICE)                                                                                     \
     X(CL_DEVICE_NOT_AVAILABLE, DEVICE)                                                                                 \

@@ -1,5 +1,5 @@
-/* Finding OpenCL: the ICD loader, opened at run time so that one binary runs where there is none, its platforms and
- * their devices. Enumeration happens once a process. */
+/* Finds OpenCL: the ICD loader, which is opened at run time so that one binary also runs without it, its platforms and
+ * their devices. Enumeration happens once per process. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static pthread_once_t    once = PTHREAD_ONCE_INIT;
 static haul__cl_platform platforms[MAX_PLATFORMS];
 static haul__cl_device   devices[HAUL__MAX_DEVICES];
 static int               device_count;
-static char              reason[256]; /* why there is no device */
+static char              reason[256]; /* the reason why there is no device */
 static pthread_mutex_t   context_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool load(void)
@@ -47,7 +47,7 @@ static void trim(char *text)
     memmove(text, text + blanks, length - blanks + 1);
 }
 
-/* Properties come whole or not at all, so a longer one is read into a larger buffer first. */
+/* Properties are returned whole or not at all, so a longer one is first read into a larger buffer. */
 static void platform_text(cl_platform_id id, cl_platform_info what, char *out, size_t size)
 {
     char text[1024] = "";
@@ -102,8 +102,8 @@ static void find_devices(void)
         snprintf(reason, sizeof reason, "OpenCL platform %s offers no device", platforms[0].name);
 }
 
-/* PoCL installs a handler for SIGFPE that continues behind a division by zero, anywhere in the process. The program's
- * signals are none of a library's business, and kernels guard their divisions: put back what was there. */
+/* PoCL installs a handler for SIGFPE that continues after a division by zero anywhere in the process. A library must
+ * not touch the program's signals, and kernels guard their divisions, so the previous handler is restored. */
 static void enumerate(void)
 {
     struct sigaction before;

@@ -1,5 +1,4 @@
-/* Shared inside the OpenCL backend: the loader's functions, what is kept of platforms and devices, checking of calls.
- */
+/* Shared inside the OpenCL backend: the loader's functions, the data of platforms and devices, and checks of calls. */
 #ifndef HAUL_BACKENDS_OPENCL_OPENCL_H
 #define HAUL_BACKENDS_OPENCL_OPENCL_H
 
@@ -64,7 +63,7 @@ typedef struct haul__cl_platform {
     char           name[96], version[160];
 } haul__cl_platform;
 
-/* The programs built so far: the kernels of one unit and dtype share one. */
+/* A program that was built: the kernels of one unit and dtype share it. */
 typedef struct haul__cl_program {
     struct haul__cl_program *next;
     haul_dtype               dtype;
@@ -72,7 +71,7 @@ typedef struct haul__cl_program {
     char                     unit[]; /* its name */
 } haul__cl_program;
 
-/* One device as enumerated, and what opening adds. */
+/* A device as it was enumerated, and what opening adds. */
 typedef struct haul__cl_device {
     cl_device_id       id;
     haul__cl_platform *platform;
@@ -80,20 +79,21 @@ typedef struct haul__cl_device {
     cl_context        context;
     cl_command_queue  service; /* placing and mapping of memory */
     bool              chunked; /* work items take runs of elements: processors */
-    bool              caches;  /* programs are kept in our own cache on disk */
+    bool              caches;  /* programs are kept in Haul's own disk cache */
     size_t            units;
     size_t            max_local;
     char              options[96]; /* of the compiler */
     char             *identity;    /* device, driver and options: part of the cache's key */
-    pthread_mutex_t   lock;        /* guards programs, and building them */
+    pthread_mutex_t   lock;        /* guards programs and their compilation */
     haul__cl_program *programs;
 } haul__cl_device;
 
-/* What haul__kernel.handle points at. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the
- * one object of OpenCL that threads may not share, and a kernel may be launched on several streams. */
+/* The target of haul__kernel.handle. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the
+ * only OpenCL object that threads may not share, and a kernel may be launched on several streams. */
 typedef struct haul__cl_kernel {
     cl_kernel       kernel;
     size_t          max_local;
+    bool            compiled; /* to machine code, which PoCL does when a kernel first runs */
     pthread_mutex_t lock;
 } haul__cl_kernel;
 
@@ -102,14 +102,15 @@ static inline haul__cl_device *haul__cl_of(const haul_device *device)
     return device->impl;
 }
 
-/* loader.c: devices of all platforms together; on none the reason in `why`. Loads the driver on the first call. */
+/* loader.c: the number of devices of all platforms; if it is 0, the reason in `why`. The first call loads the
+ * drivers. */
 int              haul__cl_count(char *why, size_t why_size);
-haul__cl_device *haul__cl_enumerated(int index); /* after haul__cl_count; NULL beyond its result */
-/* Why the device cannot be used, or NULL. */
+haul__cl_device *haul__cl_enumerated(int index); /* call it after haul__cl_count; NULL from that number on */
+/* The reason why the device cannot be used, or NULL. */
 const char *haul__cl_unusable(cl_device_id id);
-/* The platform's context over its usable devices, made on first use. */
+/* The platform's context for its usable devices, made on first use. */
 cl_int haul__cl_context(haul__cl_platform *platform, cl_context *out);
-/* A text property into a buffer, trimmed; "" on failure. */
+/* Copies a text property into a buffer, trimmed; "" on failure. */
 void haul__cl_device_text(cl_device_id id, cl_device_info what, char *out, size_t size);
 
 /* errors.c: HAUL_OK, or the recorded error "opencl:0: clFinish failed: CL_OUT_OF_RESOURCES". */
@@ -118,9 +119,9 @@ const char *haul__cl_error_name(cl_int code);
 
 /* program.c */
 haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
-/* Build `source`. *cached: may our cache on disk serve; on return, did it. `name` is for messages. */
+/* Builds `source`. *cached: whether the disk cache may be used; on return, whether it was. `name` is for messages. */
 haul_status haul__cl_build(haul_device *device, const char *name, const char *source, bool *cached, cl_program *out);
-/* What that cache knows it by; to haul__free. NULL when memory is exhausted. */
+/* The key in that cache, which the caller must haul__free. NULL if memory is exhausted. */
 char *haul__cl_cache_key(const haul_device *device, const char *source);
 
 /* queue.c: streams, commands and events, as in backends/backend.h. */

@@ -20,9 +20,12 @@ typedef float  F32;
 
 #define GLOBAL   __global
 #define CONSTANT __constant
+#define PRIVATE  __private
 #define FUNC     static inline
 #define INLINE   static inline
 #define VECTOR_LOOP
+#define FETCH_AHEAD(p) (void)0
+#define BLOCK_LOOP
 #define PACK_LOOP
 #define PACK_REST
 
@@ -86,6 +89,12 @@ typedef float  F32;
 
 #define TAKE_WORD(word, mine) (atomic_cmpxchg(word, 0u, mine) == 0u)
 
+/* Stores past the caches are left to the device. */
+#define LINES_RUN 1024
+#define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
+#define PUT_LINES(R, o, q, n)           for (int haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define PUT_LINES_END(nontemporal)      (void)0
+
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
@@ -109,7 +118,9 @@ HAUL_UNARY_FUNCTION(sin)
 HAUL_UNARY_FUNCTION(cos)
 HAUL_UNARY_FUNCTION(tanh)
 HAUL_UNARY_FUNCTION(erf)
+HAUL_UNARY_FUNCTION(erfc)
 FUNC HAUL_REAL haul_pow(HAUL_REAL x, HAUL_REAL y) { return pow(x, y); }
+FUNC HAUL_REAL haul_fma(HAUL_REAL x, HAUL_REAL y, HAUL_REAL z) { return fma(x, y, z); }
 FUNC HAUL_REAL haul_fmod(HAUL_REAL x, HAUL_REAL y) { return fmod(x, y); }
 
 #if CHUNKED

@@ -1,4 +1,4 @@
-/* Compiling kernels: text from preludes and a unit, built by the driver or taken from the cache on disk. */
+/* Compiles kernels: the text of preludes and a unit, built by the driver or taken from the disk cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 /* --- text
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* "#undef NAME" for each kernel of the unit: drivers define built-in functions as macros (exp becomes _cl_exp), and a
- * kernel of that name would get another. The prelude holds what kernels need of the built-in functions. */
+/* "#undef NAME" for each kernel of the unit. Drivers define built-in functions as macros (exp becomes _cl_exp), and a
+ * kernel of that name would be renamed. The prelude wraps the built-in functions that kernels need. */
 static char *undefinitions(const haul__unit *unit)
 {
     char *text = haul__strdup("");
@@ -89,7 +89,7 @@ static haul_status build_source(const haul_device *device, const char *name, con
 /* --- the cache on disk
  * --------------------------------------------------------------------------------------------------- */
 
-/* NULL if there is no binary or the driver refuses it: it may be damaged, or made by another version. */
+/* NULL if there is no binary, or if the driver refuses it: it may be damaged, or made by another version. */
 static cl_program build_binary(const haul__cl_device *d, const char *key)
 {
     size_t               size = 0;
@@ -109,7 +109,7 @@ static cl_program build_binary(const haul__cl_device *d, const char *key)
     return code == CL_SUCCESS ? program : NULL;
 }
 
-/* A program belongs to all devices of its context: where is d among them? */
+/* A program belongs to all devices of its context: finds the index of d among them. */
 static int position_of(const haul__cl_device *d, cl_program program, size_t *count)
 {
     cl_device_id ids[HAUL__MAX_DEVICES];
@@ -134,7 +134,7 @@ static void store_binary(const haul__cl_device *d, const char *key, cl_program p
     if (at < 0 || haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS ||
         sizes[at] == 0)
         return;
-    binaries[at] = haul__malloc(sizes[at]); /* the others stay NULL: not wanted */
+    binaries[at] = haul__malloc(sizes[at]); /* the others stay NULL: they are not wanted */
     if (!binaries[at])
         return;
     if (haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof binaries[0], binaries, NULL) == CL_SUCCESS)
@@ -167,7 +167,7 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
 /* --- kernels
  * ------------------------------------------------------------------------------------------------------------- */
 
-/* Called with the device's lock held: kernels of one unit share a program, and drivers build one at a time anyhow. */
+/* The caller holds the device's lock: the kernels of a unit share a program, and drivers build one at a time anyway. */
 static haul_status make_program(haul_device *device, const haul__unit *unit, haul__cl_program **out)
 {
     haul__cl_device  *d = haul__cl_of(device);

@@ -3,10 +3,10 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* Runs per processor: enough that a slow one does not keep the others waiting, few enough that each is worth starting.
- */
+/* Runs per processor: enough that a slow one does not hold up the others, few enough that each is worth starting. */
 #define CHUNKS_PER_UNIT 4
-/* Groups per unit of a GPU: what keeps it busy while some wait for memory; more only cost their start. */
+/* Groups per compute unit of a GPU: enough to keep it busy while some wait for memory; more would only cost their
+ * start. */
 #define GROUPS_PER_UNIT 32
 #define SMALL_LOCAL     64
 #define LARGE_LOCAL     256
@@ -20,10 +20,10 @@ static cl_mem memory_of(const haul__buffer *buffer)
     return buffer->handle;
 }
 
-/* The event of the command that is submitted, where it is timed: its stream is locked by this thread. */
+/* The event of the command being submitted, if it is timed: this thread holds the stream's lock. */
 static _Thread_local cl_event *timed;
 
-/* Queues that cannot be timed are as good otherwise. */
+/* Queues without timing work all the same. */
 haul_status haul__cl_stream_open(haul_device *device, void **queue)
 {
     haul__cl_device *d = haul__cl_of(device);
@@ -42,7 +42,7 @@ void haul__cl_stream_close(haul_device *device, void *queue)
     haul__cl.ReleaseCommandQueue(queue);
 }
 
-/* Copies across the link start at once, so that they overlap with what the host does next; other commands may gather
+/* Copies across the link start at once, so that they overlap with the host's next work; other commands may accumulate
  * until somebody waits for them. */
 static haul_status started(haul__stream *s, const char *call, cl_int code)
 {
@@ -99,10 +99,10 @@ static haul_status fill(haul__stream *s, const haul__command *c)
 /* --- launches
  * ---------------------------------------------------------------------------------------------------------- */
 
-/* Processors: a run of elements for each work item, groups of one, which is 20 times faster on PoCL than neighbouring
- * elements for neighbouring items. The local size is always given and the same, the grid is small and has no offset:
- * PoCL, which compiles a kernel again where these differ, then does so once, without its environment variables being
- * set. GPUs: as many groups as keep all units busy, smaller ones when there is little to do. */
+/* Processors: a run of elements for each work item, in groups of one, which on PoCL is 20 times faster than adjacent
+ * elements for adjacent items. The local size is always given and always the same, and the grid is small and has no
+ * offset: PoCL compiles a kernel again if these differ, so it does so only once. GPUs: enough groups to keep all units
+ * busy, and smaller groups for little work. */
 static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__command *launch,
                         size_t *global, size_t *local)
 {
@@ -144,6 +144,16 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const
     return code;
 }
 
+/* PoCL compiles a kernel in a thread of its own when the kernel first runs, and that thread crashes if the process ends
+ * meanwhile. So the first launch waits. */
+static cl_int await_compiler(haul__stream *s, haul__cl_kernel *kernel)
+{
+    if (kernel->compiled || !haul__cl_of(s->device)->platform->is_pocl)
+        return CL_SUCCESS;
+    kernel->compiled = true;
+    return haul__cl.Finish(queue_of(s));
+}
+
 static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
 {
     haul__cl_kernel *kernel = launch->kernel->handle;
@@ -157,6 +167,10 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     if (code == CL_SUCCESS) {
         call = "clEnqueueNDRangeKernel";
         code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, timed);
+    }
+    if (code == CL_SUCCESS) {
+        call = "clFinish";
+        code = await_compiler(s, kernel);
     }
     pthread_mutex_unlock(&kernel->lock);
     return haul__cl_check(s->device, call, code);
@@ -178,7 +192,7 @@ haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
 /* --- waiting
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* The flush lets other queues and the host wait: without it the commands might never start. */
+/* The flush lets other queues and the host wait; without it the commands might never start. */
 static haul_status mark(haul__stream *s, cl_event *event)
 {
     cl_int      code = haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event);
@@ -194,8 +208,8 @@ static haul_status wait_for_event(haul_device *device, cl_event event)
     return haul__cl_check(device, "clWaitForEvents", haul__cl.WaitForEvents(1, &event));
 }
 
-/* For all of a stream through an event, too, because that of a failed queue says so, while clFinish only says that it
- * is over. */
+/* A whole stream is awaited through an event, too, because the event of a failed queue reports the failure, while
+ * clFinish only returns. */
 haul_status haul__cl_sync(haul__stream *s, void *event)
 {
     cl_event    last;
@@ -229,7 +243,7 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event)
 
     if (code != CL_SUCCESS)
         return haul__cl_check(s->device, "clGetEventInfo", code);
-    /* A queue cannot wait for another platform's event; the host can. */
+    /* A queue cannot wait for another platform's event, but the host can. */
     if (context != haul__cl_of(s->device)->context)
         return HAUL_UNSUPPORTED;
     code = haul__cl.EnqueueBarrierWithWaitList(queue_of(s), 1, &waited, NULL);
@@ -277,7 +291,7 @@ haul_status haul__cl_timing_end(haul__stream *s, void *timing)
     return HAUL_OK;
 }
 
-/* Its beginning and end on the device's clock, in ns. */
+/* When it began and ended on the device's clock, in ns. */
 static cl_int span_of(const cl_timing *t, cl_ulong *began, cl_ulong *ended)
 {
     cl_int code = t->event ? CL_SUCCESS : CL_PROFILING_INFO_NOT_AVAILABLE;
@@ -306,7 +320,7 @@ void haul__cl_timing_free(haul_device *device, void *timing)
     cl_timing *t = timing;
 
     (void)device;
-    if (timed == &t->event) /* its command was refused */
+    if (timed == &t->event) /* the command was refused */
         timed = NULL;
     if (t->event)
         haul__cl.ReleaseEvent(t->event);

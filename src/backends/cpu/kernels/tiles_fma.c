@@ -2,20 +2,20 @@
 #include <string.h>
 
 #include "backends/cpu/tiles.h"
+#include "haul_config.h"
 
-/* Vectors of the level's width; tiles that fill its registers and leave room for operands. */
+#include "backends/cpu/kernels/vectors.h"
+
+/* Tiles that fill the level's registers and leave room for operands. */
 #if defined(__AVX512F__)
-#define VECTOR_BYTES 64
 #define TILE_VECTORS 4
 #define DOT_ROWS     6
 #define DOT_COLUMNS  4
 #elif defined(__AVX__)
-#define VECTOR_BYTES 32
 #define TILE_VECTORS 2
 #define DOT_ROWS     3
 #define DOT_COLUMNS  4
 #else
-#define VECTOR_BYTES 16
 #define TILE_VECTORS 2
 #define DOT_ROWS     3
 #define DOT_COLUMNS  4
@@ -24,9 +24,6 @@
 
 /* Parts of vectors, where the level has instructions for them: no detour by memory, whose loads would have to wait for
  * smaller stores. */
-#if defined(__AVX512F__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
 #if defined(__AVX2__) && !defined(__AVX512F__)
 static inline __m256i first_lanes(int64_t count, int bytes)
 {
@@ -34,16 +31,6 @@ static inline __m256i first_lanes(int64_t count, int bytes)
     return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + 8 - count * (bytes / 4)));
 }
 #endif
-
-/* Without it compilers keep the accumulators in memory. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-#define INLINE         static inline __attribute__((always_inline))
-#define CAT3_(a, b, c) a##_##b##_##c
-#define CAT3(a, b, c)  CAT3_(a, b, c)
 
 #define REAL       float
 #define NAME(name) CAT3(name, f32, HAUL_KERNEL_LEVEL)
@@ -55,6 +42,8 @@ static inline __m256i first_lanes(int64_t count, int bytes)
 #define MASK_STORE(p, v, count) _mm256_maskstore_ps(p, first_lanes(count, 4), (__m256)(v))
 #endif
 #include "backends/cpu/kernels/tiles_template.h"
+
+#ifndef HAUL_SMALL
 #undef REAL
 #undef NAME
 #undef MASK_LOAD
@@ -70,3 +59,4 @@ static inline __m256i first_lanes(int64_t count, int bytes)
 #define MASK_STORE(p, v, count) _mm256_maskstore_pd(p, first_lanes(count, 8), (__m256d)(v))
 #endif
 #include "backends/cpu/kernels/tiles_template.h"
+#endif

@@ -1,0 +1,12 @@
+#include "commands.h"
+
+const command *const commands[] = {&devices_command, &train_command,      &predict_command, &ops_command,
+                                   &inspect_command, &completion_command, &manual_command};
+const int            command_count = sizeof commands / sizeof *commands;
+
+const help_entry exit_codes[] = {{"0", "Success."},
+                                 {"1", "Failure. One line on standard error names the cause."},
+                                 {"2", "The command line is wrong."},
+                                 {"3", "The training diverged: its loss is not finite."},
+                                 {"130", "Interrupted. With --run, the run is saved."},
+                                 {NULL, NULL}};

@@ -1,0 +1,193 @@
+#include "dry_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "trainer.h"
+
+typedef struct making {
+    trainer          *trainer;
+    const haul_batch *batch;
+    dry_run          *out;
+    bool              failed; /* memory did not suffice for the layers */
+} making;
+
+/* ---- layers ---- */
+
+static layer *find_layer(const dry_run *d, const char *path)
+{
+    for (size_t i = 0; i < d->layer_count; i++)
+        if (!strcmp(d->layers[i].path, path))
+            return &d->layers[i];
+    return NULL;
+}
+
+static bool add_layer(dry_run *d, const haul_call_event *event)
+{
+    if (d->layer_count == d->layer_room) {
+        size_t room = d->layer_room ? 2 * d->layer_room : 64;
+        layer *grown = realloc(d->layers, room * sizeof *grown);
+        if (!grown)
+            return false;
+        d->layers = grown;
+        d->layer_room = room;
+    }
+    layer *l = &d->layers[d->layer_count++];
+    *l = (layer){.depth = event->depth, .is_leaf = true};
+    snprintf(l->path, sizeof l->path, "%s", event->path);
+    snprintf(l->kind, sizeof l->kind, "%s", haul_module_kind(event->module));
+    return true;
+}
+
+/* The layers of calls that are under way are the last ones of lesser depths. */
+static void mark_parent(dry_run *d, int depth)
+{
+    for (size_t i = d->layer_count; i-- > 0;)
+        if (d->layers[i].depth < depth) {
+            d->layers[i].is_leaf = false;
+            return;
+        }
+}
+
+static void on_call(const haul_call_event *event, void *context)
+{
+    making *m = context;
+    layer  *known = find_layer(m->out, event->path);
+
+    if (!event->done) {
+        if (!known)
+            m->failed = !add_layer(m->out, event) || m->failed;
+        mark_parent(m->out, event->depth);
+    } else if (known && !known->output.ndim && event->y->count) {
+        known->output = haul_tensor_shape(event->y->tensors[0]);
+    }
+}
+
+/* Is the name that of the layer, or of a part of it? */
+static bool belongs_to(const char *name, const layer *l)
+{
+    size_t length = strlen(l->path);
+
+    return !length || (!strncmp(name, l->path, length) && (!name[length] || name[length] == '.'));
+}
+
+static void count_flops(dry_run *d)
+{
+    for (int64_t i = 0; i < d->step.operation_count; i++) {
+        const haul_estimate_operation *o = &d->step.operations[i];
+        for (size_t k = 0; k < d->layer_count && *o->module; k++)
+            if (belongs_to(o->module, &d->layers[k]))
+                d->layers[k].flops += o->flops;
+    }
+}
+
+static haul_status count_parameters(dry_run *d, haul_module *net)
+{
+    int                count = haul_module_tensors(net, NULL, 0);
+    haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
+
+    d->parameters = haul_module_parameter_count(net);
+    if (count >= 0 && !all)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    if (count >= 0)
+        count = haul_module_tensors(net, all, count);
+    for (int i = 0; i < count; i++) {
+        if (all[i].is_buffer)
+            continue;
+        d->parameter_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
+        for (size_t k = 0; k < d->layer_count; k++)
+            if (belongs_to(all[i].name, &d->layers[k]))
+                d->layers[k].parameters += haul_tensor_count(all[i].tensor);
+    }
+    free(all);
+    return count < 0 || d->parameters < 0 ? haul_error_status() : HAUL_OK;
+}
+
+/* ---- steps ---- */
+
+static haul_status make_step(void *context)
+{
+    making *m = context;
+
+    return trainer_step(m->trainer, m->batch);
+}
+
+/* The first batch of an epoch: later ones may be smaller. */
+static haul_status take_batch(making *m)
+{
+    haul_loader *loader = m->trainer->loader;
+
+    m->batch = haul_loader_start(loader, 1) ? NULL : haul_loader_next(loader);
+    if (!m->batch)
+        return haul_error_status();
+    m->out->examples = m->batch->size;
+    return HAUL_OK;
+}
+
+static haul_status watched_step(making *m)
+{
+    haul_status status = take_batch(m);
+
+    haul_watch_calls(on_call, m);
+    if (!status)
+        status = make_step(m);
+    haul_watch_calls(NULL, NULL);
+    if (!status && m->failed)
+        status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    return status ? status : count_parameters(m->out, m->trainer->net);
+}
+
+static haul_status prepare_and_step(void *context)
+{
+    making     *m = context;
+    haul_status status = trainer_build(m->trainer);
+
+    if (!status)
+        status = watched_step(m);
+    if (!status)
+        status = take_batch(m);
+    if (!status)
+        status = make_step(m);
+    if (!status)
+        status = take_batch(m);
+    return status ? status : haul_estimate(make_step, m, &m->out->step);
+}
+
+bool dry_run_make(trainer *t, dry_run *out)
+{
+    making               m = {.trainer = t, .out = out};
+    haul_estimate_result all;
+
+    *out = (dry_run){0};
+    if (haul_estimate(prepare_and_step, &m, &all)) {
+        complain_error();
+        dry_run_free(out);
+        return false;
+    }
+    haul_estimate_free(&all);
+    count_flops(out);
+    return true;
+}
+
+int64_t dry_run_peak(const dry_run *d, const haul_device *device)
+{
+    for (int i = 0; i < d->step.device_count; i++)
+        if (d->step.devices[i].device == device)
+            return d->step.devices[i].peak_bytes;
+    return 0;
+}
+
+int64_t dry_run_room(const haul_device *device)
+{
+    haul_device_properties p = {0};
+
+    return haul_device_describe(device, &p) ? 0 : p.memory_bytes;
+}
+
+void dry_run_free(dry_run *d)
+{
+    haul_estimate_free(&d->step);
+    free(d->layers);
+    *d = (dry_run){0};
+}

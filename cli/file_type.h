@@ -1,0 +1,12 @@
+/* What a file is, by its first bytes. */
+#ifndef CLI_FILE_TYPE_H
+#define CLI_FILE_TYPE_H
+
+#include <stdbool.h>
+
+typedef enum file_type { FILE_SAFETENSORS, FILE_NPY } file_type;
+
+/* False after a complaint: the file cannot be read, or is of another type, which the complaint names. */
+bool file_type_find(const char *path, file_type *out);
+
+#endif

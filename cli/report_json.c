@@ -1,0 +1,232 @@
+/* The events of a training as JSON objects; docs/log.md documents every field. */
+#include <math.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "dry_run.h"
+#include "json.h"
+#include "report_form.h"
+
+/* "2026-01-31T12:00:00.000Z". */
+static void put_time(cJSON *event)
+{
+    struct timespec now = {0};
+    struct tm       utc = {0};
+    char            day[32], text[48];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text, sizeof text, "%s.%03dZ", day, (int)(now.tv_nsec / 1000000));
+    json_text(event, "time", text);
+}
+
+/* To microseconds. */
+static void put_seconds(cJSON *event, const char *name, double seconds)
+{
+    json_number(event, name, round(seconds * 1e6) / 1e6);
+}
+
+static cJSON *begin(const char *name, double elapsed)
+{
+    cJSON *event = json_event(name);
+
+    put_time(event);
+    put_seconds(event, "elapsed", elapsed);
+    return event;
+}
+
+static void put_count(cJSON *event, const char *name, int64_t count)
+{
+    json_number(event, name, (double)count);
+}
+
+/* Absent where there is none. */
+static void put_text(cJSON *event, const char *name, const char *text)
+{
+    if (text)
+        json_text(event, name, text);
+}
+
+static void put_host(cJSON *event)
+{
+    char host[256] = "";
+
+    if (gethostname(host, sizeof host - 1) || !is_utf8(host))
+        host[0] = 0;
+    json_text(event, "host", host);
+}
+
+static void put_data(cJSON *event, const report_start *s)
+{
+    json_text(event, "data", s->data);
+    json_text(event, "train_data", s->train_name);
+    put_count(event, "train_examples", s->train_count);
+    if (s->validation > 0) {
+        json_number(event, "validation", s->validation);
+        put_count(event, "validation_examples", s->validation_count);
+    }
+    if (s->test_name) {
+        json_text(event, "test_data", s->test_name);
+        put_count(event, "test_examples", s->test_count);
+    }
+    if (s->size.height) {
+        cJSON *size = json_array(event, "size");
+        json_push(size, cJSON_CreateNumber((double)s->size.height));
+        json_push(size, cJSON_CreateNumber((double)s->size.width));
+    }
+    put_text(event, "augment", s->augment);
+}
+
+static void put_optimizer(cJSON *event, const report_start *s)
+{
+    json_text(event, "optimizer", s->optimizer);
+    json_number(event, "lr", s->lr);
+    if (!isnan(s->momentum))
+        json_number(event, "momentum", s->momentum);
+    json_number(event, "weight_decay", s->weight_decay);
+    json_text(event, "schedule", s->schedule);
+}
+
+cJSON *form_start(double elapsed, const report_start *s)
+{
+    cJSON *event = begin("start", elapsed);
+
+    json_text(event, "version", haul_version());
+    put_host(event);
+    json_text(event, "device", haul_device_name(s->device));
+    json_text(event, "model", s->model);
+    put_count(event, "parameters", s->parameters);
+    put_text(event, "init", s->init);
+    put_data(event, s);
+    put_count(event, "epochs", s->epochs);
+    put_count(event, "batch", s->batch);
+    put_optimizer(event, s);
+    json_text(event, "precision", s->precision);
+    put_count(event, "seed", s->seed);
+    json_bool(event, "shuffle", s->shuffle);
+    if (s->patience)
+        put_count(event, "patience", s->patience);
+    json_bool(event, "resumed", s->resumed);
+    if (s->resumed) {
+        put_count(event, "resumed_epoch", s->epoch);
+        put_count(event, "resumed_batch", s->done);
+    }
+    return event;
+}
+
+cJSON *form_network(double elapsed, const report_start *s)
+{
+    const dry_run *d = s->step;
+    cJSON         *event = begin("network", elapsed), *layers = json_array(event, "layers");
+
+    for (size_t i = 0; i < d->layer_count; i++) {
+        const layer *l = &d->layers[i];
+        if (!l->is_leaf)
+            continue;
+        cJSON *row = cJSON_CreateObject();
+        json_text(row, "name", l->path);
+        json_text(row, "kind", l->kind);
+        json_shape(row, "output", &l->output);
+        put_count(row, "parameters", l->parameters);
+        json_number(row, "flops", l->flops);
+        json_push(layers, row);
+    }
+    put_count(event, "parameters", d->parameters);
+    put_count(event, "parameter_bytes", d->parameter_bytes);
+    json_number(event, "step_flops", d->step.flops);
+    put_count(event, "peak_bytes", dry_run_peak(d, s->device));
+    put_count(event, "memory_bytes", dry_run_room(s->device));
+    return event;
+}
+
+cJSON *form_line(double elapsed, const report_line *l)
+{
+    cJSON *event = begin("batch", elapsed);
+
+    put_count(event, "epoch", l->epoch);
+    put_count(event, "batch", l->batch);
+    json_number(event, "loss", l->loss);
+    json_number(event, "lr", l->lr);
+    json_number(event, "momentum", l->momentum);
+    return event;
+}
+
+cJSON *form_epoch(double elapsed, const report_epoch *e)
+{
+    cJSON *event = begin("epoch", elapsed);
+
+    put_count(event, "epoch", e->epoch);
+    json_number(event, "train_loss", e->train_loss);
+    json_number(event, "train_accuracy", e->train_accuracy);
+    json_number(event, e->validation ? "validation_loss" : "test_loss", e->measured_loss);
+    json_number(event, e->validation ? "validation_accuracy" : "test_accuracy", e->measured_accuracy);
+    json_bool(event, "best", e->best);
+    json_number(event, "lr", e->lr);
+    put_seconds(event, "seconds", e->seconds);
+    json_number(event, "images_per_second", e->images_per_second);
+    return event;
+}
+
+cJSON *form_early_stop(double elapsed, const report_early_stop *s)
+{
+    cJSON *event = begin("early_stop", elapsed);
+
+    put_count(event, "epoch", s->epoch);
+    put_count(event, "patience", s->patience);
+    put_count(event, "best_epoch", s->best_epoch);
+    json_number(event, "best_loss", s->best_loss);
+    return event;
+}
+
+cJSON *form_stopped(double elapsed, int64_t epoch, int64_t batch)
+{
+    cJSON *event = begin("stopped", elapsed);
+
+    put_count(event, "epoch", epoch);
+    put_count(event, "batch", batch);
+    return event;
+}
+
+cJSON *form_diverged(double elapsed, const report_diverged *d)
+{
+    cJSON *event = begin("diverged", elapsed);
+
+    put_count(event, "epoch", d->epoch);
+    put_count(event, "batch", d->batch);
+    json_text(event, "what", d->what);
+    json_number(event, "loss_before", d->loss_before);
+    json_number(event, "lr", d->lr);
+    return event;
+}
+
+cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats *moved)
+{
+    cJSON *event = begin("done", elapsed);
+
+    json_text(event, "device", haul_device_name(d->device));
+    put_count(event, "epochs", d->epochs);
+    put_count(event, "best_epoch", d->best_epoch);
+    json_number(event, "best_loss", d->best_loss);
+    if (d->tested) {
+        json_number(event, "test_loss", d->test_loss);
+        json_number(event, "test_accuracy", d->test_accuracy);
+    }
+    json_number(event, "step_ms", 1e3 * d->step_seconds);
+    put_count(event, "h2d_bytes", moved->h2d_bytes);
+    put_count(event, "d2h_bytes", moved->d2h_bytes);
+    put_count(event, "transfers", moved->h2d_count + moved->d2h_count + moved->d2d_count);
+    put_count(event, "peak_bytes", d->peak_bytes);
+    json_number(event, "step_peak_bytes", d->step_peak_bytes ? (double)d->step_peak_bytes : NAN);
+    put_seconds(event, "seconds", d->seconds);
+    return event;
+}
+
+cJSON *form_finished(const report_end *end)
+{
+    cJSON *event = begin("finished", end->elapsed);
+
+    put_count(event, "epochs", end->epochs);
+    return event;
+}

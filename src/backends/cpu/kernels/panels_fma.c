@@ -1,0 +1,160 @@
+/* Products of packed panels for f32 and f64 at one instruction level, and with AVX-512 for bf16 by instructions for
+ * pairs; the build compiles this file once for each level. */
+#include <string.h>
+
+#include "backends/cpu/panels.h"
+#include "haul_config.h"
+
+#include "backends/cpu/kernels/vectors.h"
+
+/* Sums that fill the level's registers and leave room for operands. */
+#if defined(__AVX512F__)
+#define TILE_ROWS         14
+#define EACH_ROWS(action) EACH_OF_6(action) EACH_OF_14(action)
+#elif defined(__AVX__)
+#define TILE_ROWS         6
+#define EACH_ROWS(action) EACH_OF_6(action)
+#else
+#define TILE_ROWS         6
+#define EACH_ROWS(action) EACH_OF_6(action)
+#endif
+#define TILE_VECTORS       2
+#define EACH_OF_6(action)  action(1) action(2) action(3) action(4) action(5) action(6)
+#define EACH_OF_14(action) action(7) action(8) action(9) action(10) action(11) action(12) action(13) action(14)
+#define PREFETCH_DEPTH     48 /* rows of B above which C is fetched early */
+
+#define LANES       (VECTOR_BYTES / (int)sizeof(REAL))
+#define WIDTH       (TILE_VECTORS * LANES)
+#define VECTOR      NAME(vector)
+#define LOAD(p)     (*(const VECTOR *)(p))
+#define STORE(p, v) (*(VECTOR *)(p) = (v))
+
+/* ---- parts of vectors: the first `count` lanes ---- */
+
+#if defined(__AVX512F__)
+#define LOAD_PART_f32(p, count)     ((VECTOR)_mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), p))
+#define STORE_PART_f32(p, v, count) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (count)) - 1), (__m512)(v))
+#define LOAD_PART_f64(p, count)     ((VECTOR)_mm512_maskz_loadu_pd((__mmask8)((1u << (count)) - 1), p))
+#define STORE_PART_f64(p, v, count) _mm512_mask_storeu_pd(p, (__mmask8)((1u << (count)) - 1), (__m512d)(v))
+#elif defined(__AVX2__)
+INLINE __m256i first_lanes(int64_t count, int bytes)
+{
+    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + 8 - count * (bytes / 4)));
+}
+#define LOAD_PART_f32(p, count)     ((VECTOR)_mm256_maskload_ps(p, first_lanes(count, 4)))
+#define STORE_PART_f32(p, v, count) _mm256_maskstore_ps(p, first_lanes(count, 4), (__m256)(v))
+#define LOAD_PART_f64(p, count)     ((VECTOR)_mm256_maskload_pd(p, first_lanes(count, 8)))
+#define STORE_PART_f64(p, v, count) _mm256_maskstore_pd(p, first_lanes(count, 8), (__m256d)(v))
+#else
+/* Not by a call of memcpy, whose start takes longer than a few elements. */
+#define PARTS(type, name, lanes)                                                                                       \
+    typedef type name##_vector __attribute__((vector_size(VECTOR_BYTES)));                                             \
+    INLINE name##_vector load_part_##name(const type *p, int64_t count)                                                \
+    {                                                                                                                  \
+        name##_vector v = {0};                                                                                         \
+        UNROLL for (int i = 0; i < lanes; i++) v[i] = i < count ? p[i] : 0;                                            \
+        return v;                                                                                                      \
+    }                                                                                                                  \
+    INLINE void store_part_##name(type *p, name##_vector v, int64_t count)                                             \
+    {                                                                                                                  \
+        UNROLL for (int i = 0; i < lanes; i++) if (i < count) p[i] = v[i];                                             \
+    }
+PARTS(float, f32, 4)
+PARTS(double, f64, 2)
+#define LOAD_PART_f32(p, count)     ((VECTOR)load_part_f32(p, count))
+#define STORE_PART_f32(p, v, count) store_part_f32(p, (f32_vector)(v), count)
+#define LOAD_PART_f64(p, count)     ((VECTOR)load_part_f64(p, count))
+#define STORE_PART_f64(p, v, count) store_part_f64(p, (f64_vector)(v), count)
+#endif
+
+/* ---- square blocks, transposed: to[i * to_row + j] = from[j * from_row + i] ---- */
+
+#if defined(__SSE2__)
+#define TURN_f32 4
+INLINE void turn_f32(float *to, int64_t to_row, const float *from, int64_t from_row)
+{
+    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_row);
+    __m128 c = _mm_loadu_ps(from + 2 * from_row), d = _mm_loadu_ps(from + 3 * from_row);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to, a);
+    _mm_storeu_ps(to + to_row, b);
+    _mm_storeu_ps(to + 2 * to_row, c);
+    _mm_storeu_ps(to + 3 * to_row, d);
+}
+#define TURN_f64 2
+INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t from_row)
+{
+    __m128d a = _mm_loadu_pd(from), b = _mm_loadu_pd(from + from_row);
+    _mm_storeu_pd(to, _mm_unpacklo_pd(a, b));
+    _mm_storeu_pd(to + to_row, _mm_unpackhi_pd(a, b));
+}
+#else
+#define TURN_f32                         1
+#define TURN_f64                         1
+#define turn_f32(to, unused, from, same) (*(to) = *(from))
+#define turn_f64(to, unused, from, same) (*(to) = *(from))
+#endif
+
+#define REAL                    float
+#define MATRIX                  REAL
+#define PACKED                  REAL
+#define NAME(name)              CAT3(name, f32, HAUL_KERNEL_LEVEL)
+#define LOAD_PART(p, count)     LOAD_PART_f32(p, count)
+#define STORE_PART(p, v, count) STORE_PART_f32(p, v, count)
+#define TURN                    TURN_f32
+#define TURN_BLOCK              turn_f32
+#define MULTIPLY_ADD(sum, w, x) ((sum) += (w) * (x))
+#include "backends/cpu/kernels/panels_packing.h"
+#include "backends/cpu/kernels/panels_template.h"
+
+#ifndef HAUL_SMALL
+#undef REAL
+#undef NAME
+#undef LOAD_PART
+#undef STORE_PART
+#undef TURN
+#undef TURN_BLOCK
+
+#define REAL                    double
+#define NAME(name)              CAT3(name, f64, HAUL_KERNEL_LEVEL)
+#define LOAD_PART(p, count)     LOAD_PART_f64(p, count)
+#define STORE_PART(p, v, count) STORE_PART_f64(p, v, count)
+#define TURN                    TURN_f64
+#define TURN_BLOCK              turn_f64
+#include "backends/cpu/kernels/panels_packing.h"
+#include "backends/cpu/kernels/panels_template.h"
+
+/* The processor must have AVX512-BF16, which the level does not include. */
+#if defined(__AVX512F__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512bf16"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512bf16")
+#endif
+#undef REAL
+#undef NAME
+#undef LOAD_PART
+#undef STORE_PART
+#undef MULTIPLY_ADD
+#undef MATRIX
+#undef PACKED
+
+#define REAL                    bits_of_pair
+#define MATRIX                  uint16_t
+#define PACKED                  uint32_t
+#define NAME(name)              CAT3(name, bf16, HAUL_KERNEL_LEVEL)
+#define LOAD_PART(p, count)     LOAD_PART_f32(p, count)
+#define STORE_PART(p, v, count) STORE_PART_f32(p, v, count)
+#define MULTIPLY_ADD(sum, w, x)                                                                                        \
+    ((sum) = (VECTOR)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_ps(w), (__m512bh)(x)))
+#include "backends/cpu/kernels/panels_pairs.h"
+#include "backends/cpu/kernels/panels_template.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+#endif

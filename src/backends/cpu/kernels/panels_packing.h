@@ -1,0 +1,78 @@
+/* Packing of panels and tiles of one element type REAL, and its vector; included by panels_fma.c before
+ * panels_template.h. */
+
+typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
+
+/* to[k][pitch] = from[k * row + j * column] for j < n, where column is 1. What lies behind these columns, which is
+ * wanted next, is fetched meanwhile. */
+INLINE void NAME(copy_rows)(REAL *to, int pitch, const REAL *from, int64_t row, int64_t k, int n)
+{
+    const int whole = n / LANES, rest = n % LANES;
+
+    for (int64_t i = 0; i < k; i++, from += row, to += pitch) {
+        UNROLL for (int v = 0; v < whole; v++) __builtin_prefetch(from + n + v * LANES, 0, 2);
+        UNROLL for (int v = 0; v < whole; v++) STORE(to + v * LANES, LOAD(from + v * LANES));
+        if (rest) {
+            VECTOR last = LOAD_PART(from + whole * LANES, rest);
+            if (pitch % LANES)
+                STORE_PART(to + whole * LANES, last, rest);
+            else
+                STORE(to + whole * LANES, last);
+        }
+    }
+}
+
+/* The same where columns are apart. If row is 1, square blocks are transposed, those of a cache line one after another.
+ */
+static void NAME(turn_rows)(REAL *to, int pitch, const REAL *from, int64_t row, int64_t column, int64_t k, int n)
+{
+    int64_t   i = 0;
+    const int line = 64 / (int)sizeof(REAL), whole = n - n % TURN;
+
+    for (; row == 1 && i + line <= k; i += line) {
+        const REAL *in = from + i;
+        REAL       *out = to + i * pitch;
+        for (int j = 0; j < n; j++)
+            __builtin_prefetch(in + (n + j) * column, 0, 2);
+        for (int j = 0; j < whole; j += TURN) {
+            UNROLL for (int q = 0; q < line; q += TURN)
+                TURN_BLOCK(out + q * pitch + j, pitch, in + j * column + q, column);
+        }
+        for (int j = whole; j < n; j++) {
+            UNROLL for (int q = 0; q < line; q++) out[q * pitch + j] = in[j * column + q];
+        }
+    }
+    for (; i < k; i++) {
+        for (int j = 0; j < n; j++)
+            to[i * pitch + j] = from[i * row + j * column];
+    }
+}
+
+static void NAME(pack_b)(void *to, const void *from, int64_t row, int64_t column, int64_t k, int64_t n)
+{
+    if (column == 1) {
+        if (n == WIDTH)
+            NAME(copy_rows)(to, WIDTH, from, row, k, WIDTH);
+        else
+            NAME(copy_rows)(to, WIDTH, from, row, k, (int)n);
+        return;
+    }
+    NAME(turn_rows)(to, WIDTH, from, row, column, k, (int)n);
+    if (n % LANES == 0)
+        return;
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t j = n; j % LANES; j++)
+            ((REAL *)to)[i * WIDTH + j] = 0;
+    }
+}
+
+/* A tile of `rows` rows of A. */
+static void NAME(pack_tile)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t k, int64_t rows)
+{
+    if (row != 1)
+        NAME(turn_rows)(to, TILE_ROWS, a, column, row, k, (int)rows);
+    else if (rows == TILE_ROWS)
+        NAME(copy_rows)(to, TILE_ROWS, a, column, k, TILE_ROWS);
+    else
+        NAME(copy_rows)(to, TILE_ROWS, a, column, k, (int)rows);
+}

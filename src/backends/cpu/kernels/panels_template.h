@@ -1,0 +1,163 @@
+/* Products of packed panels for one element type REAL; included by panels_fma.c, which says what the other names mean.
+ * MATRIX is the type of elements of A and B, PACKED that of tiles and panels, which are read as REAL, and
+ * MULTIPLY_ADD(sum, w, x) adds to a vector of sums a factor of A times a vector of B.
+ *
+ * A function takes its numbers of rows and vectors as constant arguments and is inlined, so that all sums are
+ * registers. */
+
+/* ---- the register tile ---- */
+
+/* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. */
+#define STEP                                                                                                           \
+    VECTOR x[TILE_VECTORS];                                                                                            \
+    UNROLL for (int v = 0; v < vectors; v++) x[v] = LOAD(b + v * LANES);                                               \
+    UNROLL for (int r = 0; r < rows; r++)                                                                              \
+    {                                                                                                                  \
+        const REAL w = a[dense_rows ? r : r * s->a_row];                                                               \
+        UNROLL for (int v = 0; v < vectors; v++) MULTIPLY_ADD(sum[r][v], w, x[v]);                                     \
+    }
+
+/* C's rows from sums, with a last vector of `last` elements. Not inlined, as few tiles end in a part of a vector. */
+static __attribute__((noinline)) void NAME(leave_part)(const haul__cpu_strip *s, int rows, int whole, int64_t last,
+                                                       VECTOR sum[TILE_ROWS][TILE_VECTORS], REAL *c)
+{
+    for (int r = 0; r < rows; r++, c += s->c_row) {
+        REAL  *end = c + whole * LANES;
+        VECTOR first = sum[r][0], y = sum[r][whole];
+        if (s->accumulate)
+            y += LOAD_PART(end, last);
+        STORE_PART(end, y, last);
+        if (!whole)
+            continue;
+        if (s->accumulate)
+            first += LOAD(c);
+        STORE(c, first);
+    }
+}
+
+INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR sum[TILE_ROWS][TILE_VECTORS], REAL *c)
+{
+    const int     end = vectors - 1;
+    const int64_t c_row = s->c_row, last = s->n - end * LANES;
+
+    if (s->bias) {
+        const REAL *bias = s->bias;
+        VECTOR      start[TILE_VECTORS];
+        UNROLL for (int v = 0; v < end; v++) start[v] = LOAD(bias + v * LANES);
+        start[end] = last < LANES ? LOAD_PART(bias + end * LANES, last) : LOAD(bias + end * LANES);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += start[v];
+        }
+    }
+    if (last < LANES) {
+        VECTOR copy[TILE_ROWS][TILE_VECTORS];
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            UNROLL for (int v = 0; v < vectors; v++) copy[r][v] = sum[r][v];
+        }
+        NAME(leave_part)(s, rows, end, last, copy, c);
+        return;
+    }
+    if (s->accumulate) {
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += LOAD(c + r * c_row + v * LANES);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int v = 0; v < vectors; v++) STORE(c + r * c_row + v * LANES, sum[r][v]);
+    }
+}
+
+/* The tile of C at c. Its rows are fetched while the first steps compute, one a step. */
+INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a,
+                       int64_t a_column, REAL *c)
+{
+    const REAL   *b = s->b;
+    const REAL   *ahead = c;
+    const int64_t b_row = s->b_row, depth = s->k, c_row = s->c_row;
+    int64_t       k = 0;
+    VECTOR        sum[TILE_ROWS][TILE_VECTORS];
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
+    }
+    for (; k < rows && depth > PREFETCH_DEPTH; k++, ahead += c_row) {
+        __builtin_prefetch(ahead, 1, 3);
+        __builtin_prefetch(ahead + s->n - 1, 1, 3);
+        STEP a += dense_rows ? a_column : 1;
+        b += b_row;
+    }
+    for (; k < depth; k++) {
+        STEP a += dense_rows ? a_column : 1;
+        b += b_row;
+    }
+    NAME(leave)(s, rows, vectors, sum, c);
+}
+
+typedef void NAME(tile_function)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c);
+
+#define TILE(name, rows, vectors, dense_rows)                                                                          \
+    static void NAME(name)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c)                         \
+    {                                                                                                                  \
+        NAME(tile)(s, rows, vectors, dense_rows, a, a_column, c);                                                      \
+    }
+#define TILES(rows)                                                                                                    \
+    TILE(packed_##rows##_1, rows, 1, true)                                                                             \
+    TILE(packed_##rows##_2, rows, 2, true)                                                                             \
+    TILE(placed_##rows##_1, rows, 1, false)                                                                            \
+    TILE(placed_##rows##_2, rows, 2, false)
+EACH_ROWS(TILES)
+
+/* By rows - 1, vectors - 1 and whether rows of A are 1 apart. */
+#define TILE_ENTRY(rows)                                                                                               \
+    {{NAME(placed_##rows##_1), NAME(packed_##rows##_1)}, {NAME(placed_##rows##_2), NAME(packed_##rows##_2)}},
+static NAME(tile_function) *const NAME(tile_table)[TILE_ROWS][TILE_VECTORS][2] = {EACH_ROWS(TILE_ENTRY)};
+
+/* Tiles differ by one row at most: few sums would have to wait for one another. */
+static void NAME(multiply)(const haul__cpu_strip *s)
+{
+    const int64_t tiles = (s->m + TILE_ROWS - 1) / TILE_ROWS, each = tiles > 1 ? s->m / tiles : s->m;
+    const int64_t longer = s->m - each * tiles, a_column = s->a_tile ? TILE_ROWS : s->a_column;
+    const bool    dense_rows = s->a_tile || s->a_row == 1;
+    const int     vectors = s->n > LANES;
+    const REAL   *a = s->a;
+    REAL         *c = s->c;
+
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t rows = each + (t < longer);
+        NAME(tile_table)[rows - 1][vectors][dense_rows](s, a, a_column, c);
+        a += s->a_tile ? s->a_tile : rows * s->a_row;
+        c += rows * s->c_row;
+    }
+}
+
+static void NAME(pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k)
+{
+    const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS, each = tiles ? m / tiles : 0, longer = m - each * tiles;
+    const MATRIX *a = from;
+    PACKED       *out = to;
+
+    for (int64_t t = 0; t < tiles; t++, out += tile) {
+        const int64_t rows = each + (t < longer);
+        NAME(pack_tile)(out, a, row, column, k, rows);
+        a += rows * row;
+    }
+}
+
+const haul__cpu_panels NAME(haul__cpu_panels) = {
+    .lanes = LANES,
+    .rows = TILE_ROWS,
+    .width = WIDTH,
+    .multiply = NAME(multiply),
+    .pack_a = NAME(pack_a),
+    .pack_b = NAME(pack_b),
+};
+
+#undef STEP
+#undef TILE
+#undef TILES
+#undef TILE_ENTRY

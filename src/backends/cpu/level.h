@@ -1,0 +1,22 @@
+/* Instruction levels of the CPU's kernels. */
+#ifndef HAUL_BACKENDS_CPU_LEVEL_H
+#define HAUL_BACKENDS_CPU_LEVEL_H
+
+#include <haul/error.h>
+#include <stdbool.h>
+
+typedef enum haul__cpu_level_id { HAUL__CPU_BASE, HAUL__CPU_V3, HAUL__CPU_V4, HAUL__CPU_LEVELS } haul__cpu_level_id;
+
+/* Is the level in this build, can the processor run it, and does $HAUL_CPU_LEVEL allow it? */
+bool haul__cpu_runs(haul__cpu_level_id level);
+
+/* The level that this process uses: the best one that haul__cpu_runs accepted when this was first called. Without any,
+ * the device does not open, and the answer does not matter. */
+haul__cpu_level_id haul__cpu_chosen_level(void);
+/* Has the processor instructions for products of pairs of bf16, which belong to no level? Only with v4. */
+bool haul__cpu_has_bf16_pairs(void);
+
+/* Fails if $HAUL_CPU_LEVEL is not a level, or if no level is left. */
+haul_status haul__cpu_check_level(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* Packed panels: the innermost loops of the CPU's matrix products.
+ *
+ * A panel holds `width` columns of B for up to HAUL__PANEL_DEPTH rows, one row after another, and a packed tile holds
+ * up to `rows` rows of A, one column after another. A register tile then reads both from the beginning to the end.
+ * kernels/panels_fma.c compiles these loops once for each instruction level.
+ *
+ * The sum of an element is one chain over k: it starts at zero every HAUL__PANEL_DEPTH rows of B, and the result of a
+ * part is added to C. So the bits of a result do not depend on the cut into tiles, on the place of an element in its
+ * tile, or on packing. */
+#ifndef HAUL_BACKENDS_CPU_PANELS_H
+#define HAUL_BACKENDS_CPU_PANELS_H
+
+#include <haul/dtype.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HAUL__PANEL_DEPTH 512 /* rows of B taken at a time */
+
+/* C [m, n] = A [m, k] B [k, n], plus the bias [n] if there is one, plus C if it accumulates. There are at most `width`
+ * columns, and rows of B can be read up to n rounded up to `lanes`. Strides are in elements. */
+typedef struct haul__cpu_strip {
+    int64_t     m, n, k;
+    const void *a;
+    int64_t     a_row, a_column; /* of A in place: one of them is 1 */
+    int64_t     a_tile;          /* distance of packed tiles; 0: A is in place */
+    const void *b;
+    int64_t     b_row;
+    void       *c;
+    int64_t     c_row;
+    const void *bias;
+    bool        accumulate;
+} haul__cpu_strip;
+
+typedef struct haul__cpu_panels {
+    int64_t lanes; /* elements in a vector */
+    int64_t rows, width;
+
+    void (*multiply)(const haul__cpu_strip *s);
+    /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`
+     * takes at a time, and columns of a tile are `rows` apart. In those for bf16 an element of a tile or panel is a
+     * pair along k, so that they have half as many, rounded up; C is f32. */
+    void (*pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k);
+    /* Copies B [k, n] with these strides to a panel, with zeros up to n rounded up to `lanes`; n <= width. */
+    void (*pack_b)(void *to, const void *from, int64_t row, int64_t column, int64_t k, int64_t n);
+} haul__cpu_panels;
+
+/* The functions for this processor; NULL for dtypes other than f32, f64, and bf16 where there are instructions for it.
+ */
+const haul__cpu_panels *haul__cpu_panels_for(haul_dtype dtype);
+
+extern const haul__cpu_panels haul__cpu_panels_f32_base, haul__cpu_panels_f64_base, haul__cpu_panels_f32_v3,
+    haul__cpu_panels_f64_v3, haul__cpu_panels_f32_v4, haul__cpu_panels_f64_v4, haul__cpu_panels_bf16_v4;
+
+#endif

@@ -1,0 +1,66 @@
+/* Lists folders. Names are sorted, so that numbers do not depend on the file system. */
+#include "data/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/alloc.h"
+#include "core/error.h"
+
+void haul__entries_free(haul__entries *entries)
+{
+    for (size_t i = 0; i < entries->count; i++)
+        haul__free(entries->items[i]);
+    haul__free(entries->items);
+    *entries = (haul__entries){0};
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool haul__is_folder(int parent, const char *name)
+{
+    struct stat info;
+    return fstatat(parent, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+}
+
+static haul_status add(haul__entries *out, const char *name, const char *operation)
+{
+    char *copy = haul__strdup(name);
+    if (copy && haul__grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items)) {
+        out->items[out->count++] = copy;
+        return HAUL_OK;
+    }
+    haul__free(copy);
+    return haul__fail_memory(operation, sizeof *out->items);
+}
+
+haul_status haul__list_folder(const char *folder, haul__wanted *wanted, haul__entries *out, const char *operation)
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return haul__fail(HAUL_IO, operation, "directory", "cannot open the folder %s: %s", folder, strerror(errno));
+    haul_status          status = HAUL_OK;
+    const struct dirent *entry;
+    while (status == HAUL_OK && (errno = 0, entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && wanted(dirfd(dir), entry->d_name))
+            status = add(out, entry->d_name, operation);
+    if (status == HAUL_OK && errno)
+        status = haul__fail(HAUL_IO, operation, "directory", "cannot read the folder %s: %s", folder, strerror(errno));
+    closedir(dir);
+    if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, compare);
+    return status;
+}
+
+int64_t haul__entries_find(const haul__entries *entries, const char *name)
+{
+    char *const *found =
+        entries->count ? bsearch(&name, entries->items, entries->count, sizeof *entries->items, compare) : NULL;
+    return found ? found - entries->items : -1;
+}

@@ -1,0 +1,23 @@
+/* The names of a folder's entries. */
+#ifndef HAUL_DATA_FOLDER_H
+#define HAUL_DATA_FOLDER_H
+
+#include <haul/error.h>
+
+typedef struct haul__entries {
+    char **items; /* sorted */
+    size_t count, capacity;
+} haul__entries;
+
+/* Is the entry wanted? `parent` is the open folder. Must not allocate. */
+typedef bool haul__wanted(int parent, const char *name);
+haul__wanted haul__is_folder;
+
+/* The wanted entries of a folder, sorted, without hidden ones. haul__entries_free frees `out`, even after a failure. */
+haul_status haul__list_folder(const char *folder, haul__wanted *wanted, haul__entries *out, const char *operation);
+void        haul__entries_free(haul__entries *entries);
+
+/* The index of a name; -1 if it is not among them. */
+int64_t haul__entries_find(const haul__entries *entries, const char *name);
+
+#endif

@@ -1,0 +1,33 @@
+/* Launches without a command, for kernels that are functions of this process.
+ *
+ * A launch needs no command under these conditions: the device can be used, nobody subscribes to commands, the thread
+ * records none, no test plans a failure, and no stream uses the storages. */
+#ifndef HAUL_DEVICE_LAUNCH_NOW_H
+#define HAUL_DEVICE_LAUNCH_NOW_H
+
+#include "backends/function.h"
+#include "device/recording.h"
+#include "events/events.h"
+
+/* Are commands of this device and thread only passed on? */
+static inline bool haul__submits_plainly(const haul_device *device)
+{
+    return device->valid && atomic_load_explicit(&device->lost, memory_order_acquire) == 0 &&
+           !haul__recording_current && !haul__watched(HAUL_EVENT_COMMAND) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
+}
+
+/* Was it used by a stream that somebody may have to wait for? */
+static inline bool haul__storage_is_used(const haul__storage *storage)
+{
+    haul__uses *uses = storage->uses;
+    return uses && atomic_load_explicit(&uses->any, memory_order_acquire);
+}
+
+/* Does a launch need no command, if no stream uses its storages? Not for kernels that check indices, nor in dry runs.
+ */
+static inline bool haul__launches_now(const haul_device *device, const haul__kernel *kernel)
+{
+    return kernel->function && haul__submits_plainly(device);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* What the caching allocator keeps for a device, for the files that read or change it. */
+#ifndef HAUL_MEMORY_ALLOCATOR_STATE_H
+#define HAUL_MEMORY_ALLOCATOR_STATE_H
+
+#include <haul/memory.h>
+
+#include "core/spin.h"
+#include "memory/allocator.h"
+#include "memory/size_class.h"
+
+struct haul__allocator {
+    atomic_bool             lock;
+    struct haul__allocator *next; /* in the list of all */
+    haul_device            *device;
+    bool                    pinned;           /* for host memory pinned for the device */
+    haul__block            *bins[HAUL__BINS]; /* free blocks, by `next` */
+    haul__block             live;             /* head of the ring */
+    haul_memory_stats       stats;
+};
+
+/* The allocator of a device, made on first use. Returns NULL, with the error recorded, if host memory is exhausted. */
+struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);
+
+/* Takes free blocks, largest first, until their sum is `wanted` bytes; they are chained by `next`. The caller holds the
+ * lock. */
+haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted);
+
+/* Returns a chain of blocks to the device, without the lock. */
+void haul__blocks_free(haul__block *blocks, const char *origin);
+
+#endif

@@ -1,0 +1,113 @@
+/* The public functions that read an allocator's statistics, set its limits and empty its cache. */
+#include "memory/allocator_state.h"
+#include "memory/derived.h"
+#include "memory/origins.h"
+
+static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)
+{
+    /* The allocator is part of the device's state, which `const` does not protect. */
+    return haul__device_check(device, operation, "device") ? NULL : haul__allocator_of((haul_device *)device, pinned);
+}
+
+static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, const char *operation)
+{
+    if (!a)
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null(operation, "out");
+    haul__spin_lock(&a->lock);
+    *out = a->stats;
+    haul__spin_unlock(&a->lock);
+    out->derived_bytes = a->pinned ? 0 : haul__derived_bytes(a->device);
+    return HAUL_OK;
+}
+
+haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out)
+{
+    return get_stats(checked(device, false, "haul_memory_stats_get"), out, "haul_memory_stats_get");
+}
+
+haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out)
+{
+    return get_stats(checked(device, true, "haul_pinned_stats_get"), out, "haul_pinned_stats_get");
+}
+
+haul_status haul_memory_reset_peak(haul_device *device)
+{
+    for (int pinned = 0; pinned < 2; pinned++) {
+        struct haul__allocator *a = checked(device, pinned, "haul_memory_reset_peak");
+        if (!a)
+            return haul_error_status();
+        haul__spin_lock(&a->lock);
+        a->stats.peak_allocated = a->stats.allocated;
+        a->stats.peak_reserved = a->stats.reserved;
+        haul__spin_unlock(&a->lock);
+    }
+    return HAUL_OK;
+}
+
+static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const char *operation)
+{
+    if (!a)
+        return haul_error_status();
+    if (bytes < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes",
+                          "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
+    haul__spin_lock(&a->lock);
+    a->stats.limit = bytes;
+    haul__block *taken = bytes > 0 ? haul__allocator_take(a, a->stats.reserved - bytes) : NULL;
+    haul__spin_unlock(&a->lock);
+    haul__blocks_free(taken, operation);
+    return HAUL_OK;
+}
+
+haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
+{
+    return set_limit(checked(device, false, "haul_memory_set_limit"), bytes, "haul_memory_set_limit");
+}
+
+haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)
+{
+    return set_limit(checked(device, true, "haul_pinned_set_limit"), bytes, "haul_pinned_set_limit");
+}
+
+haul_status haul_memory_release_cached(haul_device *device)
+{
+    static const char operation[] = "haul_memory_release_cached";
+    if (haul__device_check(device, operation, "device"))
+        return haul_error_status();
+    haul__derived_give_back(device);
+    for (int pinned = 0; pinned < 2; pinned++) {
+        struct haul__allocator *a = checked(device, pinned, operation);
+        if (!a)
+            return haul_error_status();
+        haul__spin_lock(&a->lock);
+        haul__block *taken = haul__allocator_take(a, INT64_MAX);
+        haul__spin_unlock(&a->lock);
+        haul__blocks_free(taken, operation);
+    }
+    return HAUL_OK;
+}
+
+bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before)
+{
+    if (status != HAUL_OUT_OF_MEMORY || haul_memory_release_cached(device))
+        return false;
+    haul__error_restore(before);
+    return true;
+}
+
+int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
+{
+    struct haul__allocator *a = checked(device, false, "haul_memory_by_origin");
+    if (!a)
+        return -1;
+    if (!out && capacity > 0) {
+        haul__fail_null("haul_memory_by_origin", "out");
+        return -1;
+    }
+    haul__spin_lock(&a->lock);
+    int count = haul__sum_origins(&a->live, NULL, out, capacity > 0 ? capacity : 0);
+    haul__spin_unlock(&a->lock);
+    return count;
+}

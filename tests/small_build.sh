@@ -1,0 +1,64 @@
+# With HAUL_SMALL a static, stripped program that trains, saves and loads is smaller than 2 MB, and computes the same as
+# the normal build. What is left out is an error that says so.
+# ctest: labels=slow; timeout=900; processors=2
+if [ -n "$HAUL_SANITIZE" ]; then
+    echo "skipped: a sanitized program is not small"
+    exit 77
+fi
+set -eu
+generator=
+command -v ninja >/dev/null && generator="-G Ninja"
+cmake -S "$HAUL_SOURCE" -B build $generator -DHAUL_SMALL=ON -DHAUL_COMMAND=OFF -DHAUL_TESTS=OFF -DHAUL_BENCH=OFF \
+    -DHAUL_EXAMPLES=OFF -DCMAKE_C_COMPILER="$HAUL_CC" >cmake.log
+cmake --build build -j "$(nproc)" --target haul_static >build.log 2>&1 || { tail -n 40 build.log >&2; exit 1; }
+
+compile() {
+    "$HAUL_CC" -std=c11 -O2 -I "$HAUL_SOURCE/include" "$1" -o "$2" -static build/libhaul.a -lm -lpthread -Wl,--gc-sections
+    strip "$2"
+}
+compile "$HAUL_SOURCE/examples/small.c" small
+if ldd small >/dev/null 2>&1; then
+    echo "small is not static" >&2
+    exit 1
+fi
+size=$(stat -c %s small)
+echo "the program has $size bytes, of at most 2000000"
+[ "$size" -lt 2000000 ]
+
+# The same losses, by the same instructions: digit by digit.
+./small >losses
+cat losses
+HAUL_CPU_LEVEL=base HAUL_WITHOUT=onednn "$HAUL_BUILD/examples/small" >wanted
+diff wanted losses
+
+cat >left_out.c <<'END'
+#include <haul/haul.h>
+#include <stdio.h>
+static void tell(void)
+{
+    puts(haul_error_message());
+    haul_error_clear();
+}
+int main(void)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_dtype  dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F64};
+    for (int i = 0; i < 3; i++) {
+        haul_add(haul_zeros(dtypes[i], HAUL_SHAPE(3)), haul_zeros(dtypes[i], HAUL_SHAPE(3)));
+        tell();
+    }
+    haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), haul_device_get("cuda:0"));
+    tell();
+    puts(haul_build_features());
+    haul_scope_pop(scope);
+    return 0;
+}
+END
+compile left_out.c left_out
+./left_out >said
+cat said
+for dtype in f16 bf16 f64; do
+    grep -q "add: $dtype is not in this build (HAUL_SMALL=ON)" said
+done
+grep -q 'cuda.*not in this build (HAUL_SMALL=ON)' said
+grep -qx HAUL_SMALL said

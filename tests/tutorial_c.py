@@ -1,0 +1,75 @@
+"""docs/tutorial-c-program.md: its files are written and its commands run, against an installed Haul.
+
+An HTML comment before a block says what it is: <!-- run --> is run by bash and must succeed, <!-- file=NAME --> is
+written (in a comment of tests/snippets.py as well), <!-- source FOLDER --> stands for getting Haul's sources, and
+<!-- install --> for installing it. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
+Haul; it is left out with HAUL_TUTORIAL=quick.
+"""
+# ctest: labels=slow; timeout=900; processors=2
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+if os.environ.get("HAUL_SANITIZE"):
+    print("skipped: a sanitized library needs a sanitized program")
+    sys.exit(77)
+
+source, build = os.environ["HAUL_SOURCE"], os.environ.get("HAUL_BUILD", "")
+work = pathlib.Path("work").resolve()
+work.mkdir()
+prefix = os.environ.get("HAUL_PREFIX")
+if not prefix:
+    prefix = str(pathlib.Path("prefix").resolve())
+    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "DESTDIR": ""})
+library = str(next(pathlib.Path(prefix).rglob("libhaul.so")).parent)
+environment = {**os.environ, "PATH": prefix + "/bin:" + os.environ["PATH"], "LD_LIBRARY_PATH": library,
+               "LIBRARY_PATH": library, "PKG_CONFIG_PATH": library + "/pkgconfig", "CMAKE_PREFIX_PATH": prefix,
+               "CLICOLOR": "0"}
+# Haul within another project is compiled through ccache, too, so that the second run is quick.
+if shutil.which("ccache"):
+    environment.update(CMAKE_C_COMPILER_LAUNCHER="ccache", CCACHE_BASEDIR=str(work), CCACHE_NOHASHDIR="1")
+quick = os.environ.get("HAUL_TUTORIAL") == "quick"
+
+
+def blocks(path):
+    """(line, words of the comment before it, text) of each block."""
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    for found in re.finditer(r"^<!-- (.*?) -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield text.count("\n", 0, found.start()) + 1, found[1].split(), found[2]
+
+
+def copy_source(folder):
+    """A clone, as far as git does not know better: the files of this tree without build folders."""
+    shutil.copytree(source, folder, symlinks=True,
+                    ignore=shutil.ignore_patterns(".git", "build", "build-*", ".cache", "runs", "data.bin"))
+
+
+counts = {"file": 0, "run": 0}
+for line, words, text in blocks(source + "/docs/tutorial-c-program.md"):
+    files = [w[len("file="):] for w in words if w.startswith("file=")]
+    if quick and ("small" in text and "run" in words):
+        continue
+    if files:
+        target = work / files[0]
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        counts["file"] += 1
+    elif words[0] == "source" and not quick:
+        copy_source(work / words[1])
+    elif words[0] == "run":
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=work, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
+        print(f"$ {text.strip()}\n{done.stdout[-1500:]}")
+        if done.returncode:
+            print(f"docs/tutorial-c-program.md:{line}: fails with {done.returncode}")
+            sys.exit(1)
+        counts["run"] += 1
+
+assert counts["file"] == 3 and counts["run"] >= 4, counts
+if not quick:
+    size = (work / "small/build/classify").stat().st_size
+    assert size < 2000000, f"the small program has {size} bytes"

@@ -1,0 +1,51 @@
+"""The pages of the reference: which header, or which section of one, is on which page, in the order of the start page.
+
+Titles and introductions are in the headers. A section is written "ops.h: Reductions", as its comment begins there.
+"""
+
+PARTS = [
+    ("Basics", "Conventions of the whole interface, errors, and the ownership of objects.", ["base.h", "error.h", "scope.h"]),
+    (
+        "Tensors and devices",
+        "Tensors, their dtypes and devices, and moves between devices.",
+        ["tensor.h", "dtype.h", "device.h", "transfer.h", "placement.h", "memory.h", "sync.h"],
+    ),
+    (
+        "Operations",
+        "Everything that can be computed. The same call works on every device.",
+        [
+            "ops.h: Pointwise operations",
+            "ops.h: Creating tensors",
+            "random.h",
+            "ops.h: Reductions",
+            "ops.h: Shape and layout",
+            "ops.h: Linear algebra",
+            "conv.h",
+            "ops.h: Normalisation and dropout",
+            "indexing.h",
+            "loss.h",
+        ],
+    ),
+    ("Gradients", "Automatic differentiation and mixed precision.", ["autograd.h", "autocast.h"]),
+    ("Networks", "Modules, and the built-in layers.", ["nn.h", "layers.h"]),
+    ("Training", "Optimizers, schedules of the learning rate, and averages of parameters.", ["optim.h", "schedule.h", "average.h"]),
+    (
+        "Data and files",
+        "Datasets, batches and transforms, and files of tensors, weights and checkpoints.",
+        ["dataset.h", "data.h", "transform.h", "files.h", "io.h"],
+    ),
+    ("Looking inside", "Observe what the library does, and estimate what it would cost.", ["events.h", "estimate.h", "operation.h"]),
+    ("Operations of your own", "Operations and kernels that your program adds.", ["custom.h", "kernel.h"]),
+]
+
+# Headers that have pages for their sections; their introduction is on the page of all operations.
+SPLIT = ["ops.h"]
+
+# Headers that only include others.
+COLLECTIONS = ["haul.h"]
+
+
+def slug(source):
+    """The file name of a page, without .html."""
+    header, _, section = source.partition(": ")
+    return section.split(" ")[0].lower() if section else header.removesuffix(".h")
