@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +26,50 @@ enum { SECONDS = 100 }; /* after which a child that hangs is killed */
 
 typedef const char *child(void *context); /* NULL, or what is wrong */
 
-/* LeakSanitizer looks for the parent's threads in a child that ends by exit, and may wait for them. */
+/* With AddressSanitizer, two things are not tried. Its allocator does not watch forks: a lock of it that another thread
+ * holds at that moment stays taken in the child. And LeakSanitizer looks for the parent's threads in a child that ends
+ * by exit, and may wait for them. */
 #ifdef __SANITIZE_ADDRESS__
-enum { MAY_EXIT = false };
+enum { MAY_EXIT = false, MAY_FORK_WHILE_BUSY = false };
 #else
-enum { MAY_EXIT = true };
+enum { MAY_EXIT = true, MAY_FORK_WHILE_BUSY = true };
 #endif
+
+/* The number of the process's threads that run, this one among them. */
+static int running_threads(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    int  running = 0;
+    assert_non_null(threads);
+    for (struct dirent *d; (d = readdir(threads)) != NULL;) {
+        char path[300], line[300] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", d->d_name);
+        FILE *stat = d->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (!stat)
+            continue;
+        if (fgets(line, sizeof line, stat)) {
+            const char *name_end = strrchr(line, ')'); /* then the state, S of a thread that sleeps */
+            running += name_end && strncmp(name_end, ") S", 3) != 0;
+        }
+        fclose(stat);
+    }
+    closedir(threads);
+    return running;
+}
+
+static void wait_for_other_threads(void)
+{
+    enum { CALM = 5 }; /* looks in a row */
+    for (int calm = 0; calm < CALM; usleep(1000))
+        calm = running_threads() > 1 ? 0 : calm + 1;
+}
 
 static void run_child(child *run, void *context, bool clean_end)
 {
     int status;
     fflush(NULL);
+    if (!MAY_FORK_WHILE_BUSY)
+        wait_for_other_threads();
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -246,6 +280,8 @@ static const char *uses_what_they_use(void *context)
 static void test_fork__children_of_a_process_with_busy_threads_do_not_wait(void **state)
 {
     (void)state;
+    if (!MAY_FORK_WHILE_BUSY)
+        skip();
     haul_scope   *scope = haul_scope_push();
     haul_dataset *busy = haul_dataset_new(&(haul_dataset_source){
         .fields = {{.name = "x", .dtype = HAUL_F32, .shape = HAUL_SHAPE(64)}},
