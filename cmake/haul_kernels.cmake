@@ -15,6 +15,7 @@ endif()
 
 file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h src/backends/*/text/*.h)
+file(GLOB included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
 list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/custom.h src/kernels/pointwise.h
     include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
@@ -54,7 +55,7 @@ add_custom_command(OUTPUT ${stamp} BYPRODUCTS ${HAUL_KERNEL_TEXTS} ${written} ${
     COMMAND ${embed} --configured ${HAUL_GENERATED} ${files} ${headers}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    DEPENDS ${embed} ${inputs} ${more}
+    DEPENDS ${embed} ${inputs} ${more} ${included}
     COMMENT "Collecting kernel text" VERBATIM)
 add_custom_target(haul_kernel_texts DEPENDS ${stamp})
 set_source_files_properties(${HAUL_KERNEL_TEXTS} PROPERTIES GENERATED ON)

@@ -48,6 +48,17 @@ END
 cmp wanted_b out/kernels/b.k.h || fail "the regions of b.c differ"
 [ ! -e out/kernels/plain.k.h ] || fail "a file without text should give no header"
 
+# A header that a text includes becomes a part of it; host code includes what it likes.
+mkdir -p src/ops
+printf 'shared\n' >src/ops/shared.h
+printf '#include "ops/host.h"\n/* kernel text begins */\nbefore\n#include "ops/shared.h"\nafter\n/* kernel text ends */\n' >ops/i.c
+mkdir apart
+"$embed" apart $sources ops/i.c || fail "embed failed with an included header"
+printf '#line 3 "ops/i.c"\nbefore\n#line 1 "src/ops/shared.h"\nshared\n#line 5 "ops/i.c"\nafter\n' >wanted_i
+cmp wanted_i apart/kernels/i.k.h || fail "the text with an included header differs"
+rm src/ops/shared.h
+refused 'ops/i.c:4: src/ops/shared.h: No such file' ops/i.c
+
 # The list of kernels, those of rows and templates among them, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
 TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)

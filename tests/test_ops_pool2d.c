@@ -70,6 +70,7 @@ static void compare(haul_device *device, haul_dtype dtype, const settings *s, bo
     haul_tensor *result = pool(in, s, maximum);
     double       error = maximum ? 0 : 1e-5;
     assert_close(result, y, PLANES * oh * ow, error, what);
+    assert_close(pool(haul_detach(in), s, maximum), y, PLANES * oh * ow, error, what);
     assert_int_equal(haul_grad(result, &in, 1, &g, .seed = seed), HAUL_OK);
     assert_close(g, dx, PLANES * plane, 1e-5, what);
     free(x);
@@ -150,6 +151,65 @@ static void test_pool2d__nan_is_the_maximum(void **state)
     on_devices(not_a_number);
 }
 
+/* A number of [0, below). */
+static int64_t draw(uint32_t *state, int64_t below)
+{
+    *state = *state * 1664525 + 1013904223;
+    return (*state >> 8) % below;
+}
+
+/* Without a gradient to come, the maximum is computed by a kernel of its own. */
+static void check_values_alone(haul_device *device, uint32_t *random, bool special)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
+    static const float      specials[] = {NAN, INFINITY, -INFINITY, -INFINITY, -0.0F, 0, 3e38F, -3e38F};
+    enum { PLANE_COUNT = 3, LARGEST = 20 * 170 };
+    float                     data[PLANE_COUNT * LARGEST];
+    static double             alone[PLANE_COUNT * LARGEST], recorded[PLANE_COUNT * LARGEST];
+    const haul_pool2d_options o = {.size = 1 + draw(random, 5),
+                                   .size_w = 1 + draw(random, draw(random, 4) ? 4 : 20),
+                                   .stride = {1 + draw(random, 4), 1 + draw(random, draw(random, 4) ? 3 : 20)},
+                                   .padding = {HAUL_ZERO, HAUL_ZERO}};
+    haul_pool2d_options       padded = o;
+    const int64_t             rows = o.size + draw(random, 15), columns = o.size_w + draw(random, 150);
+    haul_scope               *scope = haul_scope_push();
+    if (o.size / 2 > 0 && o.size_w / 2 > 0 && draw(random, 2))
+        padded.padding[0] = o.size / 2, padded.padding[1] = 1 + draw(random, o.size_w / 2);
+    for (int i = 0; i < PLANE_COUNT * rows * columns; i++)
+        data[i] = special && draw(random, 20) == 0 ? specials[draw(random, 8)] : (float)(draw(random, 4001) - 2000) / 8;
+    haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(1, PLANE_COUNT, rows, columns), data);
+    x = haul_to(haul_cast(x, dtypes[draw(random, 4)]), device);
+    if (draw(random, 3) == 0)
+        x = haul_to_memory_format(x, HAUL_CHANNELS_LAST);
+    haul_tensor  *y = haul_max_pool2d_with(x, &padded);
+    haul_tensor  *leaf = haul_set_requires_grad(haul_detach(x), true), *z = haul_max_pool2d_with(leaf, &padded);
+    const int64_t count = haul_tensor_count(z);
+    assert_int_equal(read_values(y, alone, count), HAUL_OK);
+    assert_int_equal(read_values(z, recorded, count), HAUL_OK);
+    for (int64_t i = 0; i < count; i++)
+        if (alone[i] != recorded[i] && !(isnan(alone[i]) && isnan(recorded[i])))
+            fail_msg(
+                "%s: windows of %lld x %lld, {%lld, %lld} apart, padding {%lld, %lld}, of %lld x %lld: element %lld "
+                "is %g alone and %g with a graph",
+                haul_device_name(device), (long long)o.size, (long long)o.size_w, (long long)o.stride[0],
+                (long long)o.stride[1], (long long)padded.padding[0], (long long)padded.padding[1], (long long)rows,
+                (long long)columns, (long long)i, alone[i], recorded[i]);
+    haul_scope_pop(scope);
+}
+
+static void values_alone(haul_device *device)
+{
+    uint32_t random = 7;
+    for (int i = 0; i < 200; i++)
+        check_values_alone(device, &random, i % 2);
+}
+
+static void test_pool2d__values_alone_are_those_with_a_graph(void **state)
+{
+    (void)state;
+    on_devices(values_alone);
+}
+
 static void empty_batch(haul_device *device)
 {
     haul_set_device(device);
@@ -220,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_pool2d__forward_and_gradient_by_definition),
         cmocka_unit_test(test_pool2d__gradients_twice),
         cmocka_unit_test(test_pool2d__nan_is_the_maximum),
+        cmocka_unit_test(test_pool2d__values_alone_are_those_with_a_graph),
         cmocka_unit_test(test_pool2d__empty_batch),
         cmocka_unit_test(test_pool2d__into),
         cmocka_unit_test(test_pool2d__errors),

@@ -1,0 +1,364 @@
+/* The kernels of pooling by the maximum. Where a gradient will be needed, the maximum keeps where it found each
+ * element, so that the gradient is a gather: an element of x looks at the windows it is in. Nothing is added up across
+ * work items, on any device. */
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/pool2d.h"
+
+// clang-format off
+/* kernel text begins */
+#include "ops/pool2d_kernel.h"
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
+/* Outputs of windows of 2 x 2 that do not overlap; `at` is where the first begins. NaN wins; two selects each, which
+ * compilers vectorise. */
+INLINE void pool_halve(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL T *y, GLOBAL I32 *found, I32 at, I32 width, int n)
+{
+    BLOCK_LOOP for (int o = 0; o < n; o++) {
+        const A a = LOAD(upper, 2 * o), b = LOAD(upper, 2 * o + 1);
+        const A c = LOAD(lower, 2 * o), d = LOAD(lower, 2 * o + 1);
+        I32 right = b > a ? 1 : 0, low_right = d > c ? 1 : 0;
+        right = b != b ? 1 : right;
+        low_right = d != d ? 1 : low_right;
+        const A top = right ? b : a, bottom = low_right ? d : c;
+        I32 below = bottom > top ? 1 : 0;
+        below = bottom != bottom ? 1 : below;
+        STORE(y, o, below ? bottom : top);
+        found[o] = at + 2 * o + (below ? width + low_right : right);
+    }
+}
+/* Put the elements at even and at odd places of the `count` that windows two apart need side by side, and so is then what
+ * one tap of n windows reads. Loads of every second element vectorise badly, as they must not read behind the last. */
+#define POOL_SPLITS(step, n) (CHUNKED && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
+INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int count, int n)
+{
+    BLOCK_LOOP for (int l = 0; l < n; l++) {
+        even[l] = LOAD(v, 2 * l);
+        odd[l] = LOAD(v, 2 * l + 1);
+    }
+    for (int k = 2 * n; k < count; k++) *((k & 1 ? odd : even) + (k >> 1)) = LOAD(v, k);
+}
+
+/* A larger element replaces the one in `most`, as does NaN. */
+#define POOL_TAKE(value, place)                                                                                        \
+    take = (value) > most ? 1 : 0;                                                                                     \
+    take = (value) != (value) ? 1 : take;                                                                              \
+    most = take ? (value) : most;                                                                                      \
+    where = take ? (place) : where;
+/* Outputs of whole windows `step` apart, `rows` high; v is the first's first element, which is element `at` of the plane. */
+INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y, GLOBAL I32 *found, I32 at, I64 rows, I64 step, int n)
+{
+    const int split = POOL_SPLITS(step, n);
+    A best[16], even[24], odd[24];
+    I32 from[16];
+    BLOCK_LOOP for (int l = 0; l < n; l++) best[l] = LOAD(v, l * step);
+    BLOCK_LOOP for (int l = 0; l < n; l++) from[l] = at + l * (I32)step;
+    for (I64 r = 0; r < rows; r++) {
+        I64 c = 0;
+        if (split) pool_split(v + r * p.w, even, odd, 2 * n - 2 + (int)p.size_w, n);
+        for (; c + 3 <= p.size_w && split; c += 3) { /* three at once, as each pass reads and writes best and from */
+            PRIVATE const A *t0 = POOL_TAP(even, odd, c), *t1 = POOL_TAP(even, odd, c + 1), *t2 = POOL_TAP(even, odd, c + 2);
+            const I32 here = at + (I32)(r * p.w + c);
+            BLOCK_LOOP for (int l = 0; l < n; l++) {
+                const I32 place = here + l * (I32)step;
+                A most = best[l];
+                I32 take, where = from[l];
+                POOL_TAKE(t0[l], place)
+                POOL_TAKE(t1[l], place + 1)
+                POOL_TAKE(t2[l], place + 2)
+                best[l] = most;
+                from[l] = where;
+            }
+        }
+        for (; c < p.size_w; c++) {
+            const I32 here = at + (I32)(r * p.w + c);
+            PRIVATE const A *tap = POOL_TAP(even, odd, c);
+            BLOCK_LOOP for (int l = 0; l < n; l++) {
+                const A value = split ? tap[l] : LOAD(v, r * p.w + c + l * step);
+                A most = best[l];
+                I32 take, where = from[l];
+                POOL_TAKE(value, here + l * (I32)step)
+                best[l] = most;
+                from[l] = where;
+            }
+        }
+    }
+    BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, best[l]);
+    BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = from[l];
+}
+INLINE void pool_max_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 y0, I64 y1, I64 o)
+{
+    const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
+    I64 best = y0 * p.w + x0;
+    for (I64 r = y0; r < y1; r++)
+        for (I64 c = x0; c < x1; c++) {
+            const A v = LOAD(x, r * p.w + c);
+            best = v > LOAD(x, best) || v != v ? r * p.w + c : best;
+        }
+    y[o] = x[best];
+    found[o] = (I32)best;
+}
+
+/* A row of y a work item. */
+KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
+{
+    POOL_WHOLE_OF_ALL
+    FOR_ITEMS(i) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        GLOBAL T *y = out + i * p.out_w;
+        GLOBAL I32 *found = index + i * p.out_w;
+        if (POOL_IS_HALVING) {
+            const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
+            GLOBAL const T *upper = x + at, *lower = upper + width;
+#define POOL_HALVE(n) pool_halve(upper + 2 * o, lower + 2 * o, y + o, found + o, at + (I32)(2 * o), width, n);
+            POOL_BLOCKS((I64)0, p.out_w, POOL_HALVE)
+            continue;
+        }
+        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
+        POOL_WHOLE_OF_ROW
+        for (I64 o = 0; o < first; o++) pool_max_one(p, x, y, found, y0, y1, o);
+#define POOL_MAX(n, step) pool_max_whole(p, x + at, y + o, found + o, (I32)at, y1 - y0, step, n);
+#define POOL_MAX_STEPS(n)                                                                                              \
+    {                                                                                                                  \
+        const I64 at = y0 * p.w + o * p.stride_w - p.padding_w;                                                        \
+        if (p.stride_w == 1) POOL_MAX(n, 1)                                                                            \
+        else if (p.stride_w == 2) POOL_MAX(n, 2)                                                                       \
+        else POOL_MAX(n, p.stride_w)                                                                                   \
+    }
+        POOL_BLOCKS(first, last, POOL_MAX_STEPS)
+        for (I64 o = last; o < p.out_w; o++) pool_max_one(p, x, y, found, y0, y1, o);
+    }
+}
+
+/* The outputs [at, at + outs), up to POOL_ROUND of them, of a row, without their places: the columns of the rows' maxima
+ * first. A step goes through the whole line, as a vector that is loaded from where parts of it were just stored has to
+ * wait. The maxima here pass over NaN: the result is NaN if there was one (or two infinities in a column). */
+#define POOL_LINE 192
+#define POOL_ROUND(step) ((step) <= 2 ? 64 : 128 / (step))
+FUNC A pool_max_row(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 y0, I64 y1, I64 at, I64 outs)
+{
+    const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
+    const I64 count = least(before + step * (outs - 1) + p.size_w, p.w) - begin;
+    const I64 used = least(step * ((outs + 15) & ~(I64)15) + 32, POOL_LINE); /* of the line, from blocks of 16 outputs */
+    A line[POOL_LINE], sums[POOL_LINE], even[POOL_LINE / 2], odd[POOL_LINE / 2], most[64], seen[16], all = 0;
+    for (I64 b = 0; b < used; b += 16) {
+        PRIVATE A *to = line + b, *sum = sums + b;
+        BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
+        BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] = 0;
+    }
+    for (I64 r = y0; r < y1; r += 3) { /* three rows at once, of which the last may be one row */
+        GLOBAL const T *r0 = x + r * p.w + begin, *r1 = x + least(r + 1, y1 - 1) * p.w + begin;
+        GLOBAL const T *r2 = x + least(r + 2, y1 - 1) * p.w + begin;
+        PRIVATE A *to = line + begin - before, *sum = sums + begin - before;
+        VECTOR_LOOP for (I64 k = 0; k < count; k++) {
+            const A v0 = LOAD(r0, k), v1 = LOAD(r1, k), v2 = LOAD(r2, k);
+            A v = to[k];
+            v = v0 > v ? v0 : v;
+            v = v1 > v ? v1 : v;
+            to[k] = v2 > v ? v2 : v;
+            sum[k] += v0 + v1 + v2;
+        }
+    }
+    BLOCK_LOOP for (int l = 0; l < 16; l++) seen[l] = 0;
+    for (I64 b = 0; b < used; b += 16) {
+        PRIVATE const A *sum = sums + b;
+        BLOCK_LOOP for (int l = 0; l < 16; l++) seen[l] += sum[l];
+    }
+    for (I64 b = 0; 2 * b < used && step == 2; b += 16) pool_split_block(line + 2 * b, even + b, odd + b);
+    for (I64 b = 0; b < outs && step <= 2; b += 16) {
+        PRIVATE const A *tap = step == 2 ? even + b : line + b;
+        PRIVATE A *to = most + b;
+        BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l];
+        for (I64 c = 1; c < p.size_w; c++) {
+            tap = step == 2 ? POOL_TAP(even, odd, c) + b : line + b + c;
+            BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l] > to[l] ? tap[l] : to[l];
+        }
+    }
+    for (I64 l = 0; l < outs && step > 2; l++) {
+        most[l] = line[l * step];
+        for (I64 c = 1; c < p.size_w; c++) most[l] = line[l * step + c] > most[l] ? line[l * step + c] : most[l];
+    }
+    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, at + l, most[l]);
+    for (int l = 0; l < 16; l++) all += seen[l];
+    return all;
+}
+
+FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I64 o)
+{
+    const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
+    A most = LOAD(x, y0 * p.w + x0);
+    for (I64 r = y0; r < y1; r++)
+        for (I64 c = x0; c < x1; c++) {
+            const A v = LOAD(x, r * p.w + c);
+            most = v > most || v != v ? v : most;
+        }
+    return most;
+}
+
+/* The same as max_pool2d where nobody asks for the places: a row of y a work item. */
+KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
+{
+    const I64 round = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16 ? POOL_ROUND(p.stride_w) : 1;
+    FOR_ITEMS(i) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        GLOBAL T *y = out + i * p.out_w;
+        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
+        for (I64 at = 0; at < p.out_w; at += round) {
+            const I64 outs = least(p.out_w - at, round);
+            if (round > 1) {
+                const A all = pool_max_row(p, x, y, y0, y1, at, outs);
+                if (all == all) continue;
+            }
+            for (I64 o = at; o < at + outs; o++) STORE(y, o, pool_largest(p, x, y0, y1, o));
+        }
+    }
+}
+
+/* Gradients of windows of 2 x 2 that do not overlap: the elements of dx in a row of windows, the first being `at`. */
+INLINE void pool_unhalve(GLOBAL const T *g, GLOBAL const I32 *from, GLOBAL T *dx, I32 at, int n)
+{
+    BLOCK_LOOP for (int o = 0; o < n; o++) {
+        const I32 place = from[o] - at - 2 * o;
+        const T v = g[o];
+        dx[2 * o] = place == 0 ? v : (T)0;
+        dx[2 * o + 1] = place == 1 ? v : (T)0;
+    }
+}
+
+/* dx from dy: a row of x a work item. Where a thread has consecutive rows and elements need no conversion, it adds what
+ * the windows give to the elements that they took; elsewhere each element looks at its windows. Both add in one order. */
+KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
+        GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
+        GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
+        GLOBAL T *dx = out + i * p.w;
+        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        I64 rows = 1;
+        if (POOL_IS_HALVING) {
+            /* The last of an odd number of rows or columns is in no window. */
+            const I32 at = (I32)(r * p.w);
+            const I64 count = o0 <= o1 ? p.out_w : 0;
+            GLOBAL const T *g = dy + o0 * p.out_w;
+            GLOBAL const I32 *from = found + o0 * p.out_w;
+#define POOL_UNHALVE(n) pool_unhalve(g + o, from + o, dx + 2 * o, at + (I32)(2 * o), n);
+            POOL_BLOCKS((I64)0, count, POOL_UNHALVE)
+            for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
+        } else if (CHUNKED && !IS_HALF) {
+            rows = least(p.h - r, ITEMS_END - i);
+            const I64 begin = r * p.w, size = rows * p.w, user_end = (POOL_ROW_TO(r + rows - 1) + 1) * p.out_w;
+            for (I64 k = 0; k < size; k++) dx[k] = 0;
+            for (I64 user = o0 * p.out_w; user < user_end; user++) {
+                const I64 k = found[user] - begin;
+                if (k >= 0 && k < size) dx[k] += dy[user];
+            }
+        } else {
+            pool_columns at = pool_columns_of(p, 0);
+            for (I64 c = 0; c < p.w; c++) {
+                at = pool_columns_next(p, at, c);
+                A sum = 0;
+                for (I64 o = o0; o <= o1; o++)
+                    for (I64 q = at.from; q <= at.to; q++)
+                        if (found[o * p.out_w + q] == (I32)(r * p.w + c)) sum += LOAD(dy, o * p.out_w + q);
+                STORE(dx, c, sum);
+            }
+        }
+        i += ITEMS_STEP(rows);
+    }
+}
+
+/* Channels-last, an element of the result is a work item; `width` channels of a pixel are taken side by side. All are
+ * added in the order of the kernels above. */
+KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
+        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
+        const I64 first = y0 * p.w + x0;
+        A best[CHUNKED ? POOL_WIDTH : 1];
+        I32 from[CHUNKED ? POOL_WIDTH : 1];
+        for (int l = 0; l < width; l++) best[l] = LOAD(x, first * p.channels + l);
+        for (int l = 0; l < width; l++) from[l] = (I32)first;
+        for (I64 r = y0; r < y1; r++)
+            for (I64 c = x0; c < x1; c++) {
+                const I32 here = (I32)(r * p.w + c);
+                GLOBAL const T *v = x + here * p.channels;
+                VECTOR_LOOP for (int l = 0; l < width; l++) {
+                    const A value = LOAD(v, l);
+                    I32 take = value > best[l] ? 1 : 0;
+                    take = value != value ? 1 : take;
+                    best[l] = take ? value : best[l];
+                    from[l] = take ? here : from[l];
+                }
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, best[l]);
+        for (int l = 0; l < width; l++) index[i + l] = from[l];
+        i += ITEMS_STEP(width);
+    }
+}
+
+KERNEL2(max_pool2d_values_columns, pool2d_params, T, out, const T, in0)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
+        GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
+        A best[CHUNKED ? POOL_WIDTH : 1];
+        for (int l = 0; l < width; l++) best[l] = LOAD(x, (y0 * p.w + x0) * p.channels + l);
+        for (I64 r = y0; r < y1; r++)
+            for (I64 c = x0; c < x1; c++) {
+                GLOBAL const T *v = x + (r * p.w + c) * p.channels;
+                VECTOR_LOOP for (int l = 0; l < width; l++) {
+                    const A value = LOAD(v, l);
+                    I32 take = value > best[l] ? 1 : 0;
+                    take = value != value ? 1 : take;
+                    best[l] = take ? value : best[l];
+                }
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, best[l]);
+        i += ITEMS_STEP(width);
+    }
+}
+
+KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
+        const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
+        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
+        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
+        const I32 here = (I32)(at.row * p.w + at.column);
+        A sum[CHUNKED ? POOL_WIDTH : 1];
+        for (int l = 0; l < width; l++) sum[l] = 0;
+        for (I64 o = o0; o <= o1; o++)
+            for (I64 q = q0; q <= q1; q++) {
+                const I64 user = ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
+                GLOBAL const T *g = in0 + p.y_offset + user;
+                GLOBAL const I32 *from = index + p.index_offset + user;
+                VECTOR_LOOP for (int l = 0; l < width; l++) {
+                    const A value = LOAD(g, l);
+                    sum[l] += from[l] == here ? value : LIT(0.0);
+                }
+            }
+        for (int l = 0; l < width; l++) STORE(out, i + l, sum[l]);
+        i += ITEMS_STEP(width);
+    }
+}
+
+/* The elements of x that the maxima came from: an element of y a work item. Row-major, p.channels is 1. */
+KERNEL3(max_pool2d_pick, pool2d_params, T, out, const T, in0, const I32, index)
+{
+    FOR_ITEMS(i) {
+        const I64 pixel = QUOTIENT(i, p.channels), n = QUOTIENT(pixel, p.out_h * p.out_w);
+        out[i] = in0[p.x_offset + (n * p.h * p.w + index[p.index_offset + i] - pixel) * p.channels + i];
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
