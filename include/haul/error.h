@@ -33,7 +33,8 @@ HAUL_BEGIN
     X(GRAPH, 11, "no gradient can be computed")                                                                        \
     X(BACKEND, 12, "the device reported a fault")                                                                      \
     X(INTERRUPTED, 13, "interrupted")                                                                                  \
-    X(END_OF_DATA, 14, "end of the data")
+    X(END_OF_DATA, 14, "end of the data")                                                                              \
+    X(BUDGET, 15, "budget exceeded")
 
 /* What went wrong.
  *
@@ -51,7 +52,8 @@ HAUL_BEGIN
  * - HAUL_GRAPH: no gradient can be computed
  * - HAUL_BACKEND: a driver or a vendor's library reported a fault
  * - HAUL_INTERRUPTED: a function of the program ended the work early; the library itself never reports it
- * - HAUL_END_OF_DATA: past the last example of a dataset */
+ * - HAUL_END_OF_DATA: past the last example of a dataset
+ * - HAUL_BUDGET: a scope ended that copied or waited more than its budget allows (budget.h) */
 typedef enum haul_status {
 #define X(name, value, text) HAUL_##name = value,
     HAUL_STATUS_LIST(X)

@@ -6,6 +6,7 @@
 #include <haul/autograd.h>
 #include <haul/average.h>
 #include <haul/base.h>
+#include <haul/budget.h>
 #include <haul/conv.h>
 #include <haul/custom.h>
 #include <haul/data.h>

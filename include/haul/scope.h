@@ -42,7 +42,8 @@ HAUL_API haul_scope *haul_scope_push(void);
 HAUL_API haul_scope *haul_scope_push_named(const char *name);
 
 /* Close `scope` and all scopes that were opened after it. Their objects end. NULL is ignored. Fails with HAUL_STATE if
- * the scope is not open on the calling thread. */
+ * the scope is not open on the calling thread. Returns HAUL_BUDGET if one of the scopes exceeded its budget (budget.h);
+ * they are closed then, too. */
 HAUL_API haul_status haul_scope_pop(haul_scope *scope);
 
 /* Close `scope`, but move `result`, any object, to the enclosing scope, so that a function can return it:

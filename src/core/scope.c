@@ -173,9 +173,16 @@ haul_status haul_scope_pop(haul_scope *scope)
     if (!scope)
         return HAUL_OK;
     haul_status status = check_open(scope, "haul_scope_pop");
-    if (status == HAUL_OK)
-        pop_to(scope);
-    return status;
+    if (status != HAUL_OK)
+        return status;
+    haul__tls.outcome = HAUL_OK;
+    pop_to(scope);
+    return haul__tls.outcome;
+}
+
+void haul__scope_outcome(haul_status status)
+{
+    haul__tls.outcome = status;
 }
 
 void haul__scope_pop_all(void)

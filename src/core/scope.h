@@ -47,6 +47,9 @@ static inline haul_tensor *haul__own_tensor(haul_tensor *t, const char *operatio
 /* Fails if the scope is not open on this thread. */
 haul_status haul__scope_check(const haul_scope *scope, const char *operation);
 
+/* For the destructor of an object that a scope owns: haul_scope_pop, which ends the object, returns this status. */
+void haul__scope_outcome(haul_status status);
+
 /* Removes an object from `scope`, or from one opened after it, so that it survives; the caller then holds its
  * reference. Returns false, and changes nothing, if another scope or nobody owns it. The object must be live. */
 bool haul__scope_take(haul_scope *scope, void *object);

@@ -27,6 +27,7 @@ struct haul__context {
     haul__link        *doomed;               /* objects waiting to be destroyed */
     bool               destroying;           /* they are being destroyed by a caller further up the stack */
     bool               keeps;                /* some objects in `kept` are present */
+    haul_status        outcome;              /* what haul_scope_pop will return */
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
     bool           registered;
