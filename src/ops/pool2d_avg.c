@@ -23,41 +23,65 @@ INLINE void pool_sum_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
     }
     BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, sum[l] / divisor);
 }
-#define POOL_ROW 64
-#define POOL_SUMS_ROWS                                                                                                 \
+/* Where windows are two apart, the sums of columns come first, in a line, and then those of the windows in it. */
+#define POOL_LINE 192
+#define POOL_ROUND 64 /* outputs */
+#define POOL_SUMS_LINES                                                                                                \
     (CHUNKED && p.stride_w == 2 && p.size_w > 1 && p.size_w <= 16 && p.padding_w < p.size_w && !p.exclude_padding && !p.adaptive)
-/* The outputs [at, at + outs), up to POOL_ROW of them, of windows two apart, of which some may begin or end outside. Each
- * step goes through the whole line, as a vector that is loaded from where parts of it were just stored has to wait. */
-FUNC void pool_sum_row(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 y0, I64 y1, A divisor, I64 at, I64 outs)
+/* Of one row, two or three. */
+INLINE void pool_sum_columns(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, I64 rows, int n)
 {
-    const I64 before = 2 * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
-    const I64 count = M_MAX_OF(least(before + 2 * outs - 2 + p.size_w, p.w) - begin, (I64)0);
-    A line[2 * POOL_ROW + 64], even[POOL_ROW + 32], odd[POOL_ROW + 32], sum[POOL_ROW];
-    PRIVATE A *to = line + begin - before;
-    I64 r = y0;
-    for (I64 b = 0; b < outs + 8; b += 16) {
-        PRIVATE A *block = line + 2 * b;
-        BLOCK_LOOP for (int l = 0; l < 32; l++) block[l] = 0;
+    if (rows == 2) {
+        BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = LIT(0.0) + LOAD(v, l) + LOAD(v, p.w + l);
+    } else if (rows > 2) {
+        BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = LIT(0.0) + LOAD(v, l) + LOAD(v, p.w + l) + LOAD(v, 2 * p.w + l);
+    } else {
+        BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = LIT(0.0) + LOAD(v, l);
     }
-    for (; r + 3 <= y1; r += 3) {
-        GLOBAL const T *r0 = x + r * p.w + begin, *r1 = r0 + p.w, *r2 = r1 + p.w;
-        VECTOR_LOOP for (I64 k = 0; k < count; k++) to[k] = to[k] + LOAD(r0, k) + LOAD(r1, k) + LOAD(r2, k);
-    }
-    for (; r < y1; r++) {
-        GLOBAL const T *row = x + r * p.w + begin;
+}
+/* The columns [0, count) of `rows` rows from v on. */
+FUNC void pool_sum_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, I64 rows, I64 count)
+{
+#define POOL_SUM_COLUMNS(n) pool_sum_columns(p, v + o, to + o, rows, n);
+    POOL_BLOCKS((I64)0, count, POOL_SUM_COLUMNS)
+    for (I64 r = 3; r < rows; r++) {
+        GLOBAL const T *row = v + r * p.w;
         VECTOR_LOOP for (I64 k = 0; k < count; k++) to[k] += LOAD(row, k);
     }
+}
+/* `outs` windows of a line. Each step goes through the whole line, as a vector that is loaded from where parts of it were
+ * just stored has to wait. */
+FUNC void pool_sum_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL T *y, A divisor, I64 outs)
+{
+    A even[POOL_LINE / 2], odd[POOL_LINE / 2], sum[POOL_ROUND];
     for (I64 b = 0; b < outs + 8; b += 16) pool_split_block(line + 2 * b, even + b, odd + b);
     for (I64 b = 0; b < outs; b += 16) {
         PRIVATE const A *evens = even + b, *odds = odd + b;
-        to = sum + b;
+        PRIVATE A *to = sum + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = LIT(0.0) + evens[l] + odds[l];
         for (I64 c = 2; c < p.size_w; c++) {
             PRIVATE const A *tap = POOL_TAP(even, odd, c) + b;
             BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] += tap[l];
         }
     }
-    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, at + l, sum[l] / divisor);
+    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, sum[l] / divisor);
+}
+/* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do not
+ * overlap and cover their rows, so that the rows' columns make one line. */
+FUNC void pool_sum_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, A divisor, I64 oy, I64 rows, I64 at, I64 outs)
+{
+    const I64 before = 2 * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
+    const I64 count = M_MAX_OF(least(before + 2 * outs - 2 + p.size_w, p.w) - begin, (I64)0);
+    A line[POOL_LINE];
+    for (I64 b = 0; b < rows * outs + 8; b += 16) {
+        PRIVATE A *to = line + 2 * b;
+        BLOCK_LOOP for (int l = 0; l < 32; l++) to[l] = 0;
+    }
+    for (I64 r = 0; r < rows; r++) {
+        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
+        pool_sum_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, y1 - y0, count);
+    }
+    pool_sum_windows(p, line, y + at, divisor, rows * outs);
 }
 INLINE void pool_average_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 y0, I64 y1, I64 o)
 {
@@ -74,17 +98,23 @@ INLINE void pool_average_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T 
 KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
     POOL_WHOLE_OF_ALL
-    FOR_ITEMS(i) {
+    const int join = p.size_w == 2 && p.padding_w == 0 && 2 * p.out_w == p.w && p.out_w <= POOL_ROUND;
+    const I64 joined = join ? QUOTIENT(POOL_ROUND, p.out_w) : 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && POOL_SUMS_LINES;) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
+        const I64 rows = least(joined, least(p.out_h - oy, ITEMS_END - i));
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        for (I64 at = 0; at < p.out_w; at += POOL_ROUND)
+            pool_sum_line(p, x, out + i * p.out_w, (A)(p.size_h * p.size_w), oy, rows, at, least(p.out_w - at, POOL_ROUND));
+        i += ITEMS_STEP(rows);
+    }
+    if (!POOL_SUMS_LINES) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;
         const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
         POOL_WHOLE_OF_ROW
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * p.size_w : p.size_h * p.size_w);
-        if (POOL_SUMS_ROWS) {
-            for (I64 o = 0; o < p.out_w; o += POOL_ROW) pool_sum_row(p, x, y, y0, y1, divisor, o, least(p.out_w - o, POOL_ROW));
-            continue;
-        }
         for (I64 o = 0; o < first; o++) pool_average_one(p, x, y, y0, y1, o);
 #define POOL_SUM(n, step) pool_sum_whole(p, v, y + o, y1 - y0, step, divisor, n);
 #define POOL_SUM_STEPS(n)                                                                                              \
@@ -110,7 +140,7 @@ INLINE void pool_unaverage(GLOBAL const T *g, GLOBAL T *dx, int n)
 INLINE void pool_column_sums(const pool2d_params p, GLOBAL const T *dy, PRIVATE A *sum, I64 o0, I64 o1, I64 q, int n)
 {
     A columns[16];
-    BLOCK_LOOP for (int l = 0; l < n; l++) sum[l] = 0;
+    BLOCK_LOOP for (int l = 0; l < n; l++) sum[l] = columns[l] = 0;
     for (int l = 0; l < n && p.exclude_padding; l++) columns[l] = (A)(POOL_RIGHT(q + l) - POOL_LEFT(q + l));
     for (I64 o = o0; o <= o1; o++) {
         GLOBAL const T *g = dy + o * p.out_w + q;
@@ -144,10 +174,13 @@ INLINE void pool_spread_pairs(const pool2d_params p, GLOBAL const T *dy, GLOBAL 
     sum[0] = 0;
     for (I64 q = 0; 2 * q - p.padding_w < p.w; q += POOL_PAIRS) {
         const I64 at = 2 * q - p.padding_w, begin = M_MAX_OF(-at, (I64)0), end = least(2 * POOL_PAIRS, p.w - at);
+        const I64 columns = M_MAX_OF(least(p.out_w - q, POOL_PAIRS), (I64)0);
+        BLOCK_LOOP for (int l = 0; l < POOL_PAIRS; l++) sum[l + 1] = 0;
+#define POOL_COLUMN_SUMS(n) pool_column_sums(p, dy, sum + 1 + o, o0, o1, q + o, n);
+        POOL_BLOCKS((I64)0, columns, POOL_COLUMN_SUMS)
         for (int b = 0; 2 * b < end; b += 16) {
             PRIVATE const A *t = sum + b;
             PRIVATE A *to = line + 2 * b;
-            pool_column_sums_16(p, dy, sum + b + 1, o0, o1, q + b);
             BLOCK_LOOP for (int l = 0; l < 16; l++) {
                 to[2 * l] = LIT(0.0) + (p.size_w > 2 ? t[l] : LIT(0.0)) + t[l + 1];
                 to[2 * l + 1] = LIT(0.0) + (p.size_w > 3 ? t[l] : LIT(0.0)) + (p.size_w > 1 ? t[l + 1] : LIT(0.0));

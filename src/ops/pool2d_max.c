@@ -131,59 +131,73 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
     }
 }
 
-/* The outputs [at, at + outs), up to POOL_ROUND of them, of a row, without their places: the columns of the rows' maxima
- * first. A step goes through the whole line, as a vector that is loaded from where parts of it were just stored has to
- * wait. The maxima here pass over NaN: the result is NaN if there was one (or two infinities in a column). */
+/* Where nobody asks for the places, the maxima of columns come first, in a line, and then those of the windows in it. The
+ * maxima pass over NaN. So `seen` adds up all elements, and is NaN if one was (or if there were both infinities). */
 #define POOL_LINE 192
-#define POOL_ROUND(step) ((step) <= 2 ? 64 : 128 / (step))
-FUNC A pool_max_row(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 y0, I64 y1, I64 at, I64 outs)
+INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE A *to, PRIVATE A *seen, int n)
 {
-    const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
-    const I64 count = least(before + step * (outs - 1) + p.size_w, p.w) - begin;
-    const I64 used = least(step * ((outs + 15) & ~(I64)15) + 32, POOL_LINE); /* of the line, from blocks of 16 outputs */
-    A line[POOL_LINE], sums[POOL_LINE], even[POOL_LINE / 2], odd[POOL_LINE / 2], most[64], seen[16], all = 0;
-    for (I64 b = 0; b < used; b += 16) {
-        PRIVATE A *to = line + b, *sum = sums + b;
-        BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
-        BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] = 0;
+    BLOCK_LOOP for (int l = 0; l < n; l++) {
+        const A v0 = LOAD(r0, l), v1 = LOAD(r1, l), v2 = LOAD(r2, l);
+        A v = to[l];
+        v = v0 > v ? v0 : v;
+        v = v1 > v ? v1 : v;
+        to[l] = v2 > v ? v2 : v;
+        seen[l] += v0 + v1 + v2;
     }
-    for (I64 r = y0; r < y1; r += 3) { /* three rows at once, of which the last may be one row */
-        GLOBAL const T *r0 = x + r * p.w + begin, *r1 = x + least(r + 1, y1 - 1) * p.w + begin;
-        GLOBAL const T *r2 = x + least(r + 2, y1 - 1) * p.w + begin;
-        PRIVATE A *to = line + begin - before, *sum = sums + begin - before;
-        VECTOR_LOOP for (I64 k = 0; k < count; k++) {
-            const A v0 = LOAD(r0, k), v1 = LOAD(r1, k), v2 = LOAD(r2, k);
-            A v = to[k];
-            v = v0 > v ? v0 : v;
-            v = v1 > v ? v1 : v;
-            to[k] = v2 > v ? v2 : v;
-            sum[k] += v0 + v1 + v2;
-        }
+}
+/* The columns [0, count) of `rows` rows from v on: three rows at once, of which the last may be one row. */
+FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, PRIVATE A *seen, I64 rows, I64 count)
+{
+    for (I64 r = 0; r < rows; r += 3) {
+        GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
+#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, to + o, seen, n);
+        POOL_BLOCKS((I64)0, count, POOL_MAX_COLUMNS)
     }
-    BLOCK_LOOP for (int l = 0; l < 16; l++) seen[l] = 0;
-    for (I64 b = 0; b < used; b += 16) {
-        PRIVATE const A *sum = sums + b;
-        BLOCK_LOOP for (int l = 0; l < 16; l++) seen[l] += sum[l];
+}
+/* `outs` windows of a line. Each step goes through the whole line, as a vector that is loaded from where parts of it were
+ * just stored has to wait. */
+FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL T *y, I64 outs)
+{
+    const I64 step = p.stride_w, last = p.size_w - 1;
+    A even[POOL_LINE / 2], odd[POOL_LINE / 2], most[64];
+    for (I64 l = 0; l < outs && step > 2; l++) {
+        A v = line[l * step];
+        for (I64 c = 1; c <= last; c++) v = line[l * step + c] > v ? line[l * step + c] : v;
+        STORE(y, l, v);
     }
-    for (I64 b = 0; 2 * b < used && step == 2; b += 16) pool_split_block(line + 2 * b, even + b, odd + b);
-    for (I64 b = 0; b < outs && step <= 2; b += 16) {
-        PRIVATE const A *tap = step == 2 ? even + b : line + b;
+    if (step > 2) return;
+    for (I64 b = 0; b < outs + 8 && step == 2; b += 16) pool_split_block(line + 2 * b, even + b, odd + b);
+#define POOL_MAX_TAP(c) (step == 2 ? POOL_TAP(even, odd, c) : line + (c))
+    for (I64 b = 0; b < outs && last > 1; b += 16) {
+        PRIVATE const A *tap = POOL_MAX_TAP(0) + b;
         PRIVATE A *to = most + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l];
-        for (I64 c = 1; c < p.size_w; c++) {
-            tap = step == 2 ? POOL_TAP(even, odd, c) + b : line + b + c;
+        for (I64 c = 1; c < last; c++) {
+            tap = POOL_MAX_TAP(c) + b;
             BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l] > to[l] ? tap[l] : to[l];
         }
     }
-    for (I64 l = 0; l < outs && step > 2; l++) {
-        most[l] = line[l * step];
-        for (I64 c = 1; c < p.size_w; c++) most[l] = line[l * step + c] > most[l] ? line[l * step + c] : most[l];
-    }
-    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, at + l, most[l]);
-    for (int l = 0; l < 16; l++) all += seen[l];
-    return all;
+    PRIVATE const A *rest = last > 1 ? most : POOL_MAX_TAP(0), *tap = POOL_MAX_TAP(last);
+    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, tap[l] > rest[l] ? tap[l] : rest[l]);
 }
-
+/* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do not
+ * overlap and cover their rows, so that the rows' columns make one line. */
+FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, PRIVATE A *seen, I64 oy, I64 rows, I64 at, I64 outs)
+{
+    const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
+    const I64 count = least(before + step * (outs - 1) + p.size_w, p.w) - begin;
+    const I64 used = least(step * ((rows * outs + 15) & ~(I64)15) + 32, POOL_LINE);
+    A line[POOL_LINE];
+    for (I64 b = 0; b < used; b += 16) {
+        PRIVATE A *to = line + b;
+        BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
+    }
+    for (I64 r = 0; r < rows; r++) {
+        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
+        pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, seen, y1 - y0, count);
+    }
+    pool_max_windows(p, line, y + at, rows * outs);
+}
 FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I64 o)
 {
     const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
@@ -196,23 +210,29 @@ FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I6
     return most;
 }
 
-/* The same as max_pool2d where nobody asks for the places: a row of y a work item. */
+/* The same as max_pool2d without the places: a row of y a work item. */
 KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
 {
-    const I64 round = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16 ? POOL_ROUND(p.stride_w) : 1;
-    FOR_ITEMS(i) {
+    const int by_lines = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16;
+    const I64 round = !by_lines ? 1 : p.stride_w <= 2 ? 64 : QUOTIENT(128, p.stride_w);
+    const int join = p.size_w <= p.stride_w && p.padding_w == 0 && p.out_w * p.stride_w == p.w && p.out_w <= round;
+    const I64 joined = join ? QUOTIENT(round, p.out_w) : 1;
+    A seen[16], all = 0;
+    for (int l = 0; l < 16 && by_lines; l++) seen[l] = 0;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && by_lines;) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
+        const I64 rows = least(joined, least(p.out_h - oy, ITEMS_END - i));
+        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        for (I64 at = 0; at < p.out_w; at += round)
+            pool_max_line(p, x, out + i * p.out_w, seen, oy, rows, at, least(p.out_w - at, round));
+        i += ITEMS_STEP(rows);
+    }
+    for (int l = 0; l < 16 && by_lines; l++) all += seen[l];
+    if (!by_lines || all != all) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
-        GLOBAL T *y = out + i * p.out_w;
         const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
-        for (I64 at = 0; at < p.out_w; at += round) {
-            const I64 outs = least(p.out_w - at, round);
-            if (round > 1) {
-                const A all = pool_max_row(p, x, y, y0, y1, at, outs);
-                if (all == all) continue;
-            }
-            for (I64 o = at; o < at + outs; o++) STORE(y, o, pool_largest(p, x, y0, y1, o));
-        }
+        for (I64 o = 0; o < p.out_w; o++) STORE(out, i * p.out_w + o, pool_largest(p, x, y0, y1, o));
     }
 }
 
