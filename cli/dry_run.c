@@ -106,11 +106,14 @@ static haul_status count_parameters(dry_run *d, haul_module *net)
 
 /* ---- steps ---- */
 
+/* With --accumulate, the mini-batch that needs most: others came before it, and the parameters are updated. */
 static haul_status make_step(void *context)
 {
-    making *m = context;
+    making          *m = context;
+    const int64_t    accumulate = m->trainer->options->accumulate;
+    const group_part part = {.first = accumulate == 1, .last = true, .weight = 1 / (double)accumulate};
 
-    return trainer_step(m->trainer, m->batch);
+    return trainer_step(m->trainer, m->batch, &part);
 }
 
 /* The first batch of an epoch: later ones may be smaller. */

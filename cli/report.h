@@ -37,7 +37,7 @@ typedef struct report_start {
     const struct dry_run *step; /* what a step takes; the network's layers are told if the training is new */
     const char           *model, *data, *train_name, *optimizer, *precision, *schedule;
     const char           *test_name, *augment, *init; /* NULL: none */
-    int64_t               parameters, train_count, validation_count, test_count, epochs, batch, seed;
+    int64_t               parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
     int64_t               patience; /* 0: none */
     double                lr, weight_decay;
     double                momentum;   /* NaN: the optimizer has none */

@@ -102,6 +102,8 @@ cJSON *form_start(double elapsed, const report_start *s)
     put_data(event, s);
     put_count(event, "epochs", s->epochs);
     put_count(event, "batch", s->batch);
+    if (s->accumulate > 1)
+        put_count(event, "accumulate", s->accumulate);
     put_optimizer(event, s);
     json_text(event, "precision", s->precision);
     put_count(event, "seed", s->seed);

@@ -77,12 +77,15 @@ static void print_data(const report_start *s)
                    s->size.mixed ? "; --size N chooses another size" : "");
 }
 
-static void print_plan(const report_start *s, int64_t batches)
+static void print_plan(const report_start *s)
 {
     char text[1024] = "";
 
-    append(text, sizeof text, "%s epoch%s of %s step%s, batch %s, %s, lr %g", text_count(s->epochs), plural(s->epochs),
-           text_count(batches), plural(batches), text_count(s->batch), s->optimizer, s->lr);
+    append(text, sizeof text, "%s epoch%s of %s step%s, batch ", text_count(s->epochs), plural(s->epochs),
+           text_count(s->steps), plural(s->steps));
+    if (s->accumulate > 1)
+        append(text, sizeof text, "%s x ", text_count(s->accumulate));
+    append(text, sizeof text, "%s, %s, lr %g", text_count(s->batch), s->optimizer, s->lr);
     if (!isnan(s->momentum) && s->momentum > 0)
         append(text, sizeof text, ", momentum %g", s->momentum);
     if (s->weight_decay > 0)
@@ -113,7 +116,7 @@ void print_start(const report *r, const report_start *s)
 {
     print_model(s);
     print_data(s);
-    print_plan(s, r->batches);
+    print_plan(s);
     if (r->run->path)
         print_fact("run", START, "%s/ keeps log.jsonl, config.json, checkpoint, best.safetensors, weights.safetensors",
                    r->run->path);

@@ -116,7 +116,7 @@ bool schedule_fits(const schedule_plan *plan, int64_t epochs)
 /* Rounding may fill all epochs with the warm-up: one step is left for the cosine. */
 static haul_schedule *make_cosine(double warm_up, const schedule_span *span, haul_optimizer *optimizer)
 {
-    int64_t total = span->epochs * span->batches, steps = llround(warm_up * (double)span->batches);
+    int64_t total = span->epochs * span->steps, steps = llround(warm_up * (double)span->steps);
 
     if (steps >= total)
         steps = total - 1;
@@ -133,11 +133,11 @@ haul_status schedule_make(const schedule_plan *plan, const schedule_span *span, 
     switch (plan->kind) {
     case SCHEDULE_CONSTANT: return HAUL_OK;
     case SCHEDULE_STEP:
-        *out = haul_schedule_staircase(optimizer, plan->every * span->batches, .factor = plan->factor);
+        *out = haul_schedule_staircase(optimizer, plan->every * span->steps, .factor = plan->factor);
         break;
     case SCHEDULE_COSINE: *out = make_cosine(plan->warm_up, span, optimizer); break;
     case SCHEDULE_ONE_CYCLE:
-        *out = haul_schedule_one_cycle(optimizer, span->lr, span->epochs * span->batches,
+        *out = haul_schedule_one_cycle(optimizer, span->lr, span->epochs * span->steps,
                                        .fixed_momentum = span->fixed_momentum);
         break;
     }

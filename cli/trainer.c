@@ -163,6 +163,8 @@ static bool tell_start(trainer *t, const dry_run *step)
                               .parameters = haul_module_parameter_count(t->net),
                               .epochs = o->epochs,
                               .batch = o->batch,
+                              .accumulate = o->accumulate,
+                              .steps = trainer_epoch_steps(t),
                               .seed = o->seed,
                               .patience = o->patience,
                               .lr = o->lr,

@@ -15,6 +15,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment; /* augment: NULL for none */
     int64_t     epochs, batch, seed, workers, threads, log_every;
+    int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience; /* 0: none */
     int64_t     size;     /* of pictures; 0: their own */
     double      lr, momentum, weight_decay, save_every;
@@ -84,6 +85,7 @@ typedef struct trainer {
     double          epoch_seconds; /* of this epoch, in this process */
     int64_t         epoch_examples;
     double          saved_at;
+    bool            unheard;  /* a line could not be told: training ends with the group of mini-batches */
     bool            diverged; /* a loss, or a value about to be saved, was not finite: */
     report_diverged divergence;
 } trainer;
@@ -95,8 +97,17 @@ bool trainer_open(trainer *t);
 bool        trainer_open_data(trainer *t);
 haul_status trainer_build(trainer *t);
 
-/* One step of training, without waiting for the device. */
-haul_status trainer_step(trainer *t, const haul_batch *batch);
+/* What a mini-batch is in the group of mini-batches whose gradients add up. */
+typedef struct group_part {
+    bool   first, last; /* the gradients begin anew; the parameters are updated */
+    double weight;      /* its share of the group's examples */
+} group_part;
+
+/* One mini-batch of training, without waiting for the device. */
+haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part);
+
+/* Updates of the parameters in an epoch. */
+int64_t trainer_epoch_steps(const trainer *t);
 
 /* The schedule of the learning rate, at step 0. */
 haul_status trainer_make_schedule(trainer *t);

@@ -7,13 +7,39 @@
 #include "network.h"
 #include "trainer.h"
 
+/* ---- groups of mini-batches whose gradients add up ---- */
+
+/* An epoch's last group may have fewer mini-batches than the others, and its last mini-batch fewer examples. */
+static bool ends_group(const trainer *t, int64_t index)
+{
+    return (index + 1) % t->options->accumulate == 0 || index + 1 == t->report.batches;
+}
+
+/* Weighted by its examples, each mini-batch gives what it would give to the mean loss of the whole group. */
+static group_part part_of(const trainer *t, const haul_batch *batch)
+{
+    const int64_t n = t->options->accumulate, most = n * t->options->batch, begin = batch->index / n * most;
+    const int64_t rest = haul_dataset_count(t->data.train) - begin, examples = rest < most ? rest : most;
+
+    return (group_part){.first = batch->index % n == 0,
+                        .last = ends_group(t, batch->index),
+                        .weight = (double)batch->size / (double)examples};
+}
+
+int64_t trainer_epoch_steps(const trainer *t)
+{
+    const int64_t n = t->options->accumulate, batches = haul_loader_batches(t->loader);
+
+    return batches / n + (batches % n != 0);
+}
+
 /* ---- the schedule ---- */
 
 haul_status trainer_make_schedule(trainer *t)
 {
     const train_options *o = t->options;
     schedule_span        span = {.epochs = o->epochs,
-                                 .batches = haul_loader_batches(t->loader),
+                                 .steps = trainer_epoch_steps(t),
                                  .lr = o->lr,
                                  .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
 
@@ -22,24 +48,30 @@ haul_status trainer_make_schedule(trainer *t)
 
 /* ---- a step ---- */
 
-static haul_status learn(trainer *t, haul_tensor *loss)
+static haul_status update(trainer *t)
 {
-    haul_status status = haul_optimizer_zero_grad(t->optimizer);
-
-    if (status)
-        return status;
-    if (!t->scaler) {
-        status = haul_backward(loss, HAUL_NONE);
-        return status ? status : haul_optimizer_step(t->optimizer);
-    }
-    status = haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
-    if (!status)
-        status = haul_grad_scaler_step(t->scaler, t->optimizer);
+    if (!t->scaler)
+        return haul_optimizer_step(t->optimizer);
+    haul_status status = haul_grad_scaler_step(t->scaler, t->optimizer);
     return status ? status : haul_grad_scaler_update(t->scaler);
 }
 
+static haul_status learn(trainer *t, haul_tensor *loss, const group_part *part)
+{
+    haul_status status = part->first ? haul_optimizer_zero_grad(t->optimizer) : HAUL_OK;
+
+    if (status)
+        return status;
+    if (part->weight != 1)
+        loss = haul_mul_scalar(loss, part->weight);
+    if (t->scaler)
+        loss = haul_grad_scaler_scale(t->scaler, loss);
+    status = haul_backward(loss, HAUL_NONE);
+    return status || !part->last ? status : update(t);
+}
+
 /* Nothing here waits for the device. */
-haul_status trainer_step(trainer *t, const haul_batch *batch)
+haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part)
 {
     haul_scope *scope = haul_scope_push();
 
@@ -50,7 +82,7 @@ haul_status trainer_step(trainer *t, const haul_batch *batch)
     haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
     haul_status         status = haul_autocast_end(before);
     if (!status)
-        status = learn(t, loss);
+        status = learn(t, loss, part);
     if (!status)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
     if (!status)
@@ -80,37 +112,38 @@ int64_t trainer_peak_bytes(const trainer *t)
     return larger(t->peak_bytes, peak_since_reset(t));
 }
 
-/* The first two steps make what all later ones find: gradients, the optimizer's state. */
-static haul_status measured_step(trainer *t, const haul_batch *batch)
+/* The first two updates make what all later steps find: gradients, the optimizer's state. */
+static haul_status measured_step(trainer *t, const haul_batch *batch, const group_part *part)
 {
-    enum { FIRST_STEPS = 2 };
+    enum { FIRST_UPDATES = 2 };
 
     t->peak_bytes = trainer_peak_bytes(t);
     haul_status status = haul_memory_reset_peak(t->device);
     double      began = clock_seconds();
     if (!status)
-        status = trainer_step(t, batch);
+        status = trainer_step(t, batch, part);
     if (t->waits)
         samples_add(&t->steps, clock_seconds() - began);
-    if (t->made_steps++ >= FIRST_STEPS)
+    if (t->made_steps++ >= FIRST_UPDATES * t->options->accumulate)
         t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
     return status;
 }
 
-/* The learning rate of the step that was made, and that of the next one. */
-static haul_status advance_schedule(trainer *t)
+/* The learning rate of the update that was made, and that of the next one. */
+static haul_status advance_schedule(trainer *t, const group_part *part)
 {
     t->lr = haul_optimizer_get(t->optimizer, 0, "lr");
     t->momentum = haul_optimizer_get(t->optimizer, 0, strcmp(t->options->optimizer, "sgd") != 0 ? "beta1" : "momentum");
-    return t->schedule ? haul_schedule_step(t->schedule) : haul_error_status();
+    return t->schedule && part->last ? haul_schedule_step(t->schedule) : haul_error_status();
 }
 
 static haul_status count_step(trainer *t, const haul_batch *batch)
 {
-    haul_status status = measured_step(t, batch);
+    const group_part part = part_of(t, batch);
+    haul_status      status = measured_step(t, batch, &part);
 
     if (!status)
-        status = advance_schedule(t);
+        status = advance_schedule(t, &part);
     t->window_steps++;
     t->window_batches++;
     t->epoch_answers += network_answers(batch->y);
@@ -170,7 +203,6 @@ haul_status trainer_read_window(trainer *t, double *mean)
 
 /* ---- an epoch ---- */
 
-/* After a step: a line, a checkpoint, when they are due. */
 static bool tell_line(trainer *t)
 {
     report_line line = {.epoch = t->position.epoch, .batch = t->position.batch};
@@ -181,19 +213,35 @@ static bool tell_line(trainer *t)
     }
     line.lr = t->lr;
     line.momentum = t->momentum;
-    if (report_tell_line(&t->report, &line))
-        return true;
-    if (!output_works() && !t->diverged) /* nobody reads any more: what was trained is kept */
+    t->unheard = !report_tell_line(&t->report, &line);
+    return true;
+}
+
+/* Gradients are not saved, so a training is saved and left between groups only. */
+static bool is_between_groups(const trainer *t)
+{
+    return t->position.batch == 0 || ends_group(t, t->position.batch - 1);
+}
+
+/* If nobody reads the lines any more, what was trained is kept. */
+static bool end_unheard(trainer *t)
+{
+    if (!output_works() && !t->diverged)
         trainer_save(t, true);
     return false;
 }
 
+/* A line, a checkpoint, when they are due. */
 static bool after_step(trainer *t)
 {
-    if (t->position.batch % t->options->log_every == 0 && !tell_line(t))
+    if (t->position.batch % t->options->log_every == 0 && !t->unheard && !tell_line(t))
         return false;
     if (t->diverged)
+        return !t->unheard;
+    if (!is_between_groups(t))
         return true;
+    if (t->unheard)
+        return end_unheard(t);
     if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
         return trainer_save(t, false);
     return true;
@@ -214,7 +262,7 @@ bool trainer_train_epoch(trainer *t)
         complain_error();
         return false;
     }
-    while (!interrupted() && !t->diverged) {
+    while (!t->diverged && !(interrupted() && is_between_groups(t))) {
         const haul_batch *batch = haul_loader_next(t->loader);
         if (!batch)
             break;

@@ -140,7 +140,8 @@ def run_all(seen):
     kept = {
         "plain": (0, SMALL + ["--epochs", "2"]),
         "rich": (0, "--model dense --data shapes:320 --batch 16 --log-every 5 --device cpu --epochs 2 --validation 0.1 "
-                    "--augment crop,flip --schedule cosine:0.5 --patience 9 --optimizer adamw --weight-decay 0.1".split()),
+                    "--augment crop,flip --schedule cosine:0.5 --patience 9 --optimizer adamw --weight-decay 0.1 "
+                    "--accumulate 2".split()),
         "early": (0, SMALL + ["--epochs", "9", "--patience", "2", "--lr", "1e-12"]),
         "wild": (3, "--model mlp --data shapes:64 --batch 16 --log-every 1 --epochs 9 --lr 8 --device cpu".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
