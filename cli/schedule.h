@@ -24,9 +24,9 @@ bool schedule_fits(const schedule_plan *plan, int64_t epochs);
 
 /* What the schedule is made of. One step of it is one mini-batch. */
 typedef struct schedule_span {
-    int64_t epochs, steps; /* of each epoch */
-    double  lr;              /* the top rate */
-    bool    fixed_momentum;  /* one cycle leaves the momentum alone */
+    int64_t epochs, steps;  /* of each epoch */
+    double  lr;             /* the top rate */
+    bool    fixed_momentum; /* one cycle leaves the momentum alone */
 } schedule_span;
 
 /* Into *out, which becomes NULL for a constant rate. */
