@@ -236,7 +236,8 @@ static const option train_rows[] = {
      .name = "accumulate",
      OPTION_INTEGER_AT(train_options, accumulate),
      .argument = "N",
-     .help = "Mini-batches whose gradients add up to one step, as if --batch were N times as large, in the memory of one",
+     .help =
+         "Mini-batches whose gradients add up to one step, as if --batch were N times as large, in the memory of one",
      .initial = "1",
      .low = 1,
      .high = 1e6,

@@ -16,8 +16,8 @@ typedef struct train_options {
     const char *schedule, *augment; /* augment: NULL for none */
     int64_t     epochs, batch, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
-    int64_t     patience; /* 0: none */
-    int64_t     size;     /* of pictures; 0: their own */
+    int64_t     patience;   /* 0: none */
+    int64_t     size;       /* of pictures; 0: their own */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
     bool        shuffle, resume, json, quiet, sync_report, estimate;

@@ -1,6 +1,7 @@
 # --accumulate: several mini-batches train as one large one does, in the memory of one.
 # ctest: timeout=120
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 task=(--model dense --data blobs:100 --epochs 3 --device cpu --lr 0.05 --workers 0)
 
 # 100 examples in mini-batches of 8: the last has 4, and the last group of 4 mini-batches has only that one.
@@ -11,16 +12,7 @@ for how in "--optimizer adam --lr 0.01" "--optimizer adamw --weight-decay 0.1" "
     # shellcheck disable=SC2086
     run 0 train "${task[@]}" $how --batch 8 --accumulate 4 --run small
     check "$how: the same weights" "$HAUL_PYTHON" - <<'END'
-import json, struct
-def load(run):
-    data = open(run + "/weights.safetensors", "rb").read()
-    size, = struct.unpack("<Q", data[:8])
-    values = []
-    for name, t in sorted(json.loads(data[8:8 + size]).items()):
-        if name != "__metadata__":
-            begin, end = (8 + size + o for o in t["data_offsets"])
-            values += struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
-    return values
+from weights import load
 far = max(abs(a - b) for a, b in zip(load("large"), load("small")))
 assert far < 2e-6, far
 END

@@ -1,5 +1,6 @@
 # --weight-decay, for each optimizer: what it adds to the first step.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 one=(--model dense --data blobs:64 --batch 64 --epochs 1 --device cpu --lr 0.01)
 
 run 0 train "${one[@]}" --lr 1e-12 --run begin # rounds to no change at all
@@ -8,16 +9,8 @@ for optimizer in sgd adam adamw; do
     run 0 train "${one[@]}" --optimizer $optimizer --weight-decay 100 --run $optimizer-decayed
 done
 check "the weights" "$HAUL_PYTHON" - <<'END'
-import json, math, struct
-def load(run):
-    data = open(run + "/weights.safetensors", "rb").read()
-    size, = struct.unpack("<Q", data[:8])
-    values = []
-    for name, t in sorted(json.loads(data[8:8 + size]).items()):
-        if name != "__metadata__":
-            begin, end = (8 + size + o for o in t["data_offsets"])
-            values += struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
-    return values
+import math
+from weights import load
 lr, decay, begin = 0.01, 100, load("begin")
 for optimizer in "sgd", "adam", "adamw":
     plain, decayed = load(optimizer), load(optimizer + "-decayed")
