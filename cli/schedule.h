@@ -22,7 +22,7 @@ bool schedule_is_laid_over_epochs(const schedule_plan *plan);
 /* Does warming up leave room for the rest? False after a complaint. */
 bool schedule_fits(const schedule_plan *plan, int64_t epochs);
 
-/* What the schedule is made of. One step of it is one mini-batch. */
+/* What the schedule is made of. One step of it is one step of the optimizer. */
 typedef struct schedule_span {
     int64_t epochs, steps;  /* of each epoch */
     double  lr;             /* the top rate */

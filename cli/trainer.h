@@ -75,7 +75,7 @@ typedef struct trainer {
 
     /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
     int64_t peak_bytes, step_peak_bytes;
-    int64_t made_steps; /* in this process */
+    int64_t updates; /* of the parameters, in this process */
 
     pace            pace;
     samples         steps;

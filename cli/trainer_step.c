@@ -124,8 +124,9 @@ static haul_status measured_step(trainer *t, const haul_batch *batch, const grou
         status = trainer_step(t, batch, part);
     if (t->waits)
         samples_add(&t->steps, clock_seconds() - began);
-    if (t->made_steps++ >= FIRST_UPDATES * t->options->accumulate)
+    if (t->updates >= FIRST_UPDATES)
         t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
+    t->updates += part->last;
     return status;
 }
 
