@@ -213,6 +213,8 @@ static void test_lifetimes__an_object_of_another_class_is_named(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "module is a tensor f32[3,4] on cpu", "but a module is expected");
     haul_optimizer_step((haul_optimizer *)(void *)m);
     assert_error(HAUL_INVALID_ARGUMENT, "optimizer is a module relu", "expected");
+    haul_module_add_parameter(m, "weight", (haul_tensor *)(void *)haul_average_new(haul_nn_linear(2, 2)));
+    assert_error(HAUL_INVALID_ARGUMENT, "parameter is an average", "but a tensor is expected");
     haul_call(m, (haul_tensor *)(void *)haul_cpu());
     assert_error(HAUL_INVALID_ARGUMENT, "x is the device cpu", "expected");
     haul_to(t, (haul_device *)(void *)t);

@@ -212,7 +212,7 @@ static haul_status check_tensor(const haul_module *module, const char *operation
     return HAUL_OK;
 }
 
-/* A trainable tensor, as haul_module_add_parameter takes it; it will require a gradient. */
+/* A trainable tensor, as haul_module_add_parameter takes it. */
 static haul_status check_parameter(const haul_module *module, const char *operation, const char *name,
                                    haul_tensor *parameter)
 {
@@ -223,18 +223,20 @@ static haul_status check_parameter(const haul_module *module, const char *operat
     if (!haul_dtype_is_float(parameter->dtype))
         return haul__fail(HAUL_DTYPE, operation, "parameter", "'%s' is %s; only floating dtypes can be trained", name,
                           haul_dtype_name(parameter->dtype));
-    return haul__status_of(haul_set_requires_grad(parameter, true));
+    return HAUL_OK;
 }
 
 haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter)
 {
     static const char operation[] = "haul_module_add_parameter";
-    bool              required = parameter && !haul__failed(parameter) && parameter->requires_grad;
     haul_status       status = check_parameter(module, operation, name, parameter);
 
     if (status)
         return status;
-    status = add_tensor(module, operation, name, parameter, false);
+    const bool required = parameter->requires_grad;
+    status = haul__status_of(haul_set_requires_grad(parameter, true));
+    if (!status)
+        status = add_tensor(module, operation, name, parameter, false);
     if (status && !required)
         parameter->requires_grad = false;
     return status;
@@ -302,6 +304,8 @@ haul_status haul_module_replace_parameter(haul_module *module, const char *path,
     if (haul__failed(haul__module_tensor_at(module, path, false, operation)))
         return haul_error_status();
     haul_status status = check_parameter(owner, operation, path, parameter);
+    if (!status)
+        status = haul__status_of(haul_set_requires_grad(parameter, true));
     if (status)
         return status;
     haul__module_tensor *place = haul__module_find_tensor(owner, name, strlen(name));
