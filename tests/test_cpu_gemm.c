@@ -20,16 +20,9 @@
 #include "core/alloc.h"
 #include "core/half.h"
 #include "support/conformance.h"
+#include "support/random.h"
 
 /* ---- random problems ---- */
-
-static uint64_t state = 12345;
-
-static int64_t below(int64_t n)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((state >> 33) % (uint64_t)n);
-}
 
 /* Memory of one operand, as elements and as doubles. */
 typedef struct memory {
@@ -457,7 +450,7 @@ static void *fail_for_a_thread(void *unused)
     haul_error_clear();
     free_problem(&p);
     haul_scope_pop(scope);
-    return status == HAUL_OUT_OF_MEMORY ? &state : NULL;
+    return status == HAUL_OUT_OF_MEMORY ? &random_state : NULL;
 }
 
 static void test_cpu_gemm__without_memory_of_a_thread(void **unused)

@@ -17,16 +17,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
+#include "support/random.h"
 
 /* ---- random problems ---- */
-
-static uint64_t state = 12345;
-
-static int64_t below(int64_t n)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((state >> 33) % (uint64_t)n);
-}
 
 /* Values in a block of its own that ends with the last, so that a sanitizer sees what is read behind it. */
 typedef struct memory {

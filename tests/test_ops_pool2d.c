@@ -2,6 +2,7 @@
  *
  * ctest: cuda */
 #include "support/linalg.h"
+#include "support/random.h"
 
 typedef struct settings {
     int64_t h, w, size, size_w, stride[2], padding[2];
@@ -151,35 +152,28 @@ static void test_pool2d__nan_is_the_maximum(void **state)
     on_devices(not_a_number);
 }
 
-/* A number of [0, below). */
-static int64_t draw(uint32_t *state, int64_t below)
-{
-    *state = *state * 1664525 + 1013904223;
-    return (*state >> 8) % below;
-}
-
 /* Without a gradient to come, the maximum is computed by a kernel of its own. */
-static void check_values_alone(haul_device *device, uint32_t *random, bool special)
+static void check_values_alone(haul_device *device, bool special)
 {
     static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16, HAUL_F32, HAUL_F64};
     static const float      specials[] = {NAN, INFINITY, -INFINITY, -INFINITY, -0.0F, 0, 3e38F, -3e38F};
     enum { PLANE_COUNT = 3, LARGEST = 20 * 170 };
     float                     data[PLANE_COUNT * LARGEST];
     static double             alone[PLANE_COUNT * LARGEST], recorded[PLANE_COUNT * LARGEST];
-    const haul_pool2d_options o = {.size = 1 + draw(random, 5),
-                                   .size_w = 1 + draw(random, draw(random, 4) ? 4 : 20),
-                                   .stride = {1 + draw(random, 4), 1 + draw(random, draw(random, 4) ? 3 : 20)},
+    const haul_pool2d_options o = {.size = 1 + below(5),
+                                   .size_w = 1 + below(below(4) ? 4 : 20),
+                                   .stride = {1 + below(4), 1 + below(below(4) ? 3 : 20)},
                                    .padding = {HAUL_ZERO, HAUL_ZERO}};
     haul_pool2d_options       padded = o;
-    const int64_t             rows = o.size + draw(random, 15), columns = o.size_w + draw(random, 150);
+    const int64_t             rows = o.size + below(15), columns = o.size_w + below(150);
     haul_scope               *scope = haul_scope_push();
-    if (o.size / 2 > 0 && o.size_w / 2 > 0 && draw(random, 2))
-        padded.padding[0] = o.size / 2, padded.padding[1] = 1 + draw(random, o.size_w / 2);
+    if (o.size / 2 > 0 && o.size_w / 2 > 0 && below(2))
+        padded.padding[0] = o.size / 2, padded.padding[1] = 1 + below(o.size_w / 2);
     for (int i = 0; i < PLANE_COUNT * rows * columns; i++)
-        data[i] = special && draw(random, 20) == 0 ? specials[draw(random, 8)] : (float)(draw(random, 4001) - 2000) / 8;
+        data[i] = special && below(20) == 0 ? specials[below(8)] : (float)(below(4001) - 2000) / 8;
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(1, PLANE_COUNT, rows, columns), data);
-    x = haul_to(haul_cast(x, dtypes[draw(random, 4)]), device);
-    if (draw(random, 3) == 0)
+    x = haul_to(haul_cast(x, dtypes[below(4)]), device);
+    if (below(3) == 0)
         x = haul_to_memory_format(x, HAUL_CHANNELS_LAST);
     haul_tensor  *y = haul_max_pool2d_with(x, &padded);
     haul_tensor  *leaf = haul_set_requires_grad(haul_detach(x), true), *z = haul_max_pool2d_with(leaf, &padded);
@@ -199,9 +193,8 @@ static void check_values_alone(haul_device *device, uint32_t *random, bool speci
 
 static void values_alone(haul_device *device)
 {
-    uint32_t random = 7;
     for (int i = 0; i < 200; i++)
-        check_values_alone(device, &random, i % 2);
+        check_values_alone(device, i % 2);
 }
 
 static void test_pool2d__values_alone_are_those_with_a_graph(void **state)
