@@ -7,7 +7,7 @@
 #include "cli.h"
 #include "core/alloc.h"
 #include "io/file.h"
-#include "json.h"
+#include "json_file.h"
 
 enum { MOST_BYTES = 1 << 20 };
 
@@ -74,48 +74,7 @@ cJSON *config_read(const char *path)
 
 /* ---- writing ---- */
 
-/* Takes the item over. */
-static haul_status write_item(haul__writer *writer, cJSON *item, bool last)
-{
-    char name[80];
-    snprintf(name, sizeof name, "  \"%s\": ", item->string);
-    char *value = json_compact(item);
-    if (!value)
-        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
-    haul_status status = haul__writer_put(writer, name, strlen(name));
-    if (!status)
-        status = haul__writer_put(writer, value, strlen(value));
-    if (!status)
-        status = haul__writer_put(writer, last ? "\n" : ",\n", last ? 1 : 2);
-    cJSON_free(value);
-    return status;
-}
-
-static haul_status write_object(const char *path, cJSON *object)
-{
-    haul__writer *writer = haul__writer_open(path, "config");
-    haul_status   status = writer ? haul__writer_put(writer, "{\n", 2) : haul_error_status();
-
-    while (!status && object->child) {
-        cJSON *item = cJSON_DetachItemViaPointer(object, object->child);
-        status = write_item(writer, item, !object->child);
-    }
-    if (!status)
-        status = haul__writer_put(writer, "}\n", 2);
-    if (!status)
-        return haul__writer_commit(writer);
-    haul__writer_abandon(writer);
-    return status;
-}
-
 bool config_write(const char *path, const option_values *values)
 {
-    cJSON *object = options_to_json(values);
-
-    if (!object)
-        complain("memory is exhausted");
-    else if (write_object(path, object))
-        complain_error();
-    cJSON_Delete(object);
-    return object && !haul_error_status();
+    return json_save(path, options_to_json(values));
 }

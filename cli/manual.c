@@ -13,6 +13,7 @@ static const help_entry files[] = {
     {"DIR/checkpoint", "The state of the run, in the safetensors format. --resume continues from it."},
     {"DIR/weights.safetensors", "The weights of the network after the last epoch, or at the time of an interruption."},
     {"DIR/best.safetensors", "The weights of the epoch with the lowest measured loss."},
+    {"DIR/ledger.json", "What was copied between devices, by operation, module and tensor."},
     {"~/.cache/haul", "Compiled kernels; see HAUL_CACHE_DIR."},
     {NULL, NULL}};
 

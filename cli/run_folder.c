@@ -33,7 +33,8 @@ bool run_name(run_folder *run, const char *path)
     run->checkpoint = join(path, "checkpoint");
     run->weights = join(path, "weights.safetensors");
     run->best = join(path, "best.safetensors");
-    if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best)
+    run->ledger = join(path, "ledger.json");
+    if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best && run->ledger)
         return true;
     complain("memory is exhausted");
     return false;
@@ -242,6 +243,7 @@ void run_close(run_folder *run)
     free(run->checkpoint);
     free(run->weights);
     free(run->best);
+    free(run->ledger);
     *run = (run_folder){.lock_fd = -1, .log_fd = -1};
 }
 

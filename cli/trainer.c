@@ -10,6 +10,7 @@
 #include "config.h"
 #include "dry_run.h"
 #include "network.h"
+#include "run_ledger.h"
 
 /* ---- medians ---- */
 
@@ -230,6 +231,8 @@ bool trainer_open(trainer *t)
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return false;
     t->waits = t->device == haul_cpu();
+    if (t->run.path && !(t->ledger = run_ledger_begin(t->device)))
+        return false;
     if (!can_be_kept(t) || !dry_run_make(t, &step))
         return false;
     bool opened = open_training(t, &step);
@@ -240,6 +243,7 @@ bool trainer_open(trainer *t)
 void trainer_close(trainer *t)
 {
     pace_end(t);
+    run_ledger_end(t->ledger, t->device, NULL);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);
@@ -275,7 +279,10 @@ static int run_epoch(trainer *t)
 {
     int64_t epoch = t->position.epoch;
 
-    if (!trainer_train_epoch(t))
+    haul_label_begin("training");
+    bool trained = trainer_train_epoch(t);
+    haul_label_end();
+    if (!trained)
         return EXIT_FAILED;
     if (!t->diverged && !interrupted() && !trainer_end_epoch(t))
         return EXIT_FAILED;
@@ -314,7 +321,8 @@ static int finish(trainer *t, double began)
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }
 
-int trainer_run(trainer *t)
+/* An exit code. */
+static int run_epochs(trainer *t)
 {
     double began = clock_seconds();
     int    code;
@@ -328,4 +336,13 @@ int trainer_run(trainer *t)
     if (trainer_is_out_of_patience(t) && !tell_early_stop(t))
         return EXIT_FAILED;
     return finish(t, began);
+}
+
+int trainer_run(trainer *t)
+{
+    int  code = run_epochs(t);
+    bool saved = run_ledger_end(t->ledger, t->device, t->run.ledger);
+
+    t->ledger = NULL;
+    return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }

@@ -50,6 +50,7 @@ typedef struct trainer {
     report               report;
 
     haul_device      *device;
+    haul_ledger      *ledger; /* NULL: nothing is kept */
     training_data     data;
     haul_module      *net;
     haul_optimizer   *optimizer;

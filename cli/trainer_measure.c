@@ -31,9 +31,13 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
 
 static haul_status measure(trainer *t, network_score *out)
 {
-    if (t->data.validation)
-        return evaluate(t, t->data.validation, "validates", out);
-    return evaluate(t, t->data.test, "tests", out);
+    const bool validates = t->data.validation != NULL;
+
+    haul_label_begin(validates ? "validation" : "test");
+    haul_status status =
+        validates ? evaluate(t, t->data.validation, "validates", out) : evaluate(t, t->data.test, "tests", out);
+    haul_label_end();
+    return status;
 }
 
 /* ---- the best weights ---- */

@@ -201,7 +201,9 @@ bool trainer_save(trainer *t, bool weights)
     if (!finite)
         return true;
     /* The checkpoint names how far the log goes. */
+    haul_label_begin("saving");
     bool saved = run_sync(&t->run) && save_now(t, weights);
+    haul_label_end();
     t->saved_at = clock_seconds();
     return saved;
 }

@@ -16,6 +16,24 @@ check "on the device" test "$(value out done device)" = opencl:0
 check "bytes up" at_least "$(value out done h2d_bytes)" $((2 * 1200 * 44))
 check "few bytes back" at_least 20000 "$(value out done d2h_bytes)"
 check "memory is told" at_least "$(value out done peak_bytes)" 1000
+check "the ledger has every byte" "$HAUL_PYTHON" -c '
+import json, sys
+done = [e for e in map(json.loads, open("r/log.jsonl")) if e["event"] == "done"][0]
+ledger = json.load(open("r/ledger.json"))
+rows = ledger["rows"]
+up = sum(r["bytes"] for r in rows if r["from"] == "cpu")
+down = sum(r["bytes"] for r in rows if r["to"] == "cpu")
+assert (up, down) == (done["h2d_bytes"], done["d2h_bytes"]), (up, down)
+assert sum(r["count"] for r in rows) == ledger["copies"] == done["transfers"]
+assert sum(r["bytes"] for r in rows) == ledger["bytes"] and ledger["device"] == "opencl:0"
+named = {r["tensor"]: r for r in rows}
+saved = named["fc1.weight"]
+assert saved["operation"] == "haul_read" and saved["label"] == "saving" and saved["to"] == "cpu", saved
+batches = [r for r in rows if r["tensor"] == "x" and r["operation"] == "haul_loader_next"]
+assert sum(r["bytes"] for r in batches) == 2 * 1200 * 40, batches
+assert {"validation", "test", "saving"} & {r["label"] for r in rows}
+assert all(0 <= r["overlap_ms"] <= r["device_ms"] and r["wait_ms"] >= 0 for r in rows)
+assert sum(r["device_ms"] for r in rows) > 0'
 
 cp out there
 run 0 train "${blobs[@]}" --epochs 1 --device opencl:0 --json --sync-report

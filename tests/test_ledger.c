@@ -34,7 +34,8 @@ static void command_that_is_no_copy_of_tests(void)
 
 static void event_alone(void)
 {
-    haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_COPY_TO_HOST, .operation = "test", .bytes = 64});
+    haul__emit_counted(&(haul_event){
+        .kind = HAUL_EVENT_COPY_TO_HOST, .operation = "test", .device = haul_cpu(), .other = device, .bytes = 64});
 }
 
 /* The exit status of a process that does that. */

@@ -62,12 +62,16 @@ HAUL_BEGIN
  * - HAUL_EVENT_OPERATION_BEGIN: `operation`
  * - HAUL_EVENT_OPERATION_END: `operation`, `duration`
  * - HAUL_EVENT_COMMAND_SUBMITTED: `operation`, `device`, `stream`, `command`, `bytes` (for a copy or fill those that it
- *   writes, otherwise those of its buffers), `text` ("launch", "library call", "copy", "fill" or "callback")
+ *   writes, otherwise those of its buffers), `copy` (if it is a part of one), `text` ("launch", "library call", "copy",
+ *   "fill" or "callback")
  * - HAUL_EVENT_COMMAND_STARTED: as HAUL_EVENT_COMMAND_SUBMITTED
  * - HAUL_EVENT_COMMAND_DONE: as HAUL_EVENT_COMMAND_SUBMITTED; `time` and `duration` are the device's, and `duration` is
  *   0 if it keeps none
  * - HAUL_EVENT_COPY_TO_DEVICE: a copy over a link was submitted: `operation`, `device` (the target), `other` (the
- *   source), `bytes`
+ *   source), `bytes`, `copy`, `tensor` (its name if it is known: that of a parameter, an input of a module, an operand,
+ *   a field of a batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable", or "" if the
+ *   device makes no difference), `problem` ("f32 to f16" if the elements are converted on their way), `duration` (how
+ *   long the host waited in the call)
  * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory
  * - HAUL_EVENT_COPY_BETWEEN: the same, between two devices without a stop in host memory
  * - HAUL_EVENT_WAITED: the host waited for work: `operation`, `device`, `stream`, `bytes` (of the copy, if it waited
@@ -149,10 +153,12 @@ typedef struct haul_event {
     const char        *label;          /* the innermost label of the thread */
     const char        *text;           /* depends on the kind */
     const char        *stream;         /* the stream: "compute", "upload", "download" */
+    const char        *tensor;         /* the name of the tensor that is copied; "" if none is known */
     const haul_device *device, *other; /* device: the device; other: the source of a copy or move */
     /* storage: number of a storage, never used again; block: number of a block of memory, never used again */
     uint64_t                storage, block;
     uint64_t                command;   /* number of a command, the same in all its events */
+    uint64_t                copy;      /* number of a copy, the same in its event and in those of its commands */
     int64_t                 bytes;     /* depends on the kind */
     int64_t                 requested; /* bytes that were asked for; blocks are rounded up */
     int64_t                 time;      /* nanoseconds of a monotonic clock: when it happened, or ended */
@@ -161,7 +167,8 @@ typedef struct haul_event {
     const haul_call_values *x, *y;     /* x: inputs of the call; y: results of the call */
     void *const *frames;      /* return addresses, innermost first, beginning in the library; NULL unless requested */
     int          frame_count; /* the number of `frames` */
-    /* problem: dtype and shapes in words; refused: the implementations that were not used, and why */
+    /* problem: dtype and shapes, or the conversion of a copy, in words; refused: the implementations that were not
+     * used, and why */
     const char *problem, *refused;
 } haul_event;
 

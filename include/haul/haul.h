@@ -20,6 +20,7 @@
 #include <haul/indexing.h>
 #include <haul/io.h>
 #include <haul/layers.h>
+#include <haul/ledger.h>
 #include <haul/loss.h>
 #include <haul/memory.h>
 #include <haul/nn.h>

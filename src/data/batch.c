@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "core/thread.h"
 #include "device/device.h"
+#include "events/cargo.h"
 #include "memory/allocator.h"
 #include "transfer/transfer.h"
 
@@ -276,7 +277,7 @@ static haul_status build_column(haul__column *c, const haul__recipe *recipe, int
 
 /* The first n examples in `host`, copied to `there` if that is not NULL. NULL, with the error recorded. */
 static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dtype dtype, const haul_shape *example,
-                              int64_t n)
+                              int64_t n, const char *name)
 {
     haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
     memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
@@ -285,10 +286,13 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
         haul__made_by(&t->object, ORIGIN);
     if (!t || !there)
         return t;
-    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) == HAUL_OK)
-        return t;
-    haul__object_release(t);
-    return NULL;
+    const char *before = haul__cargo_name(name);
+    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) != HAUL_OK) {
+        haul__object_release(t);
+        t = NULL;
+    }
+    haul__cargo_now.tensor = before;
+    return t;
 }
 
 static haul_status make_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n)
@@ -299,11 +303,12 @@ static haul_status make_column(haul__column *c, const haul__recipe *recipe, int 
         haul_status status = build_column(c, recipe, f, n, &shape);
         if (status != HAUL_OK)
             return status;
-        c->lengths = as_tensor(c->host_lengths, c->device_lengths, HAUL_I64, &HAUL_SCALAR_SHAPE, n);
+        c->lengths =
+            as_tensor(c->host_lengths, c->device_lengths, HAUL_I64, &HAUL_SCALAR_SHAPE, n, fields->items[f].name);
         if (haul__failed(c->lengths))
             return haul_error_status();
     }
-    c->tensor = as_tensor(c->host, c->device, fields->items[f].dtype, &shape, n);
+    c->tensor = as_tensor(c->host, c->device, fields->items[f].dtype, &shape, n, fields->items[f].name);
     return haul__status_of(c->tensor);
 }
 

@@ -2,6 +2,7 @@
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
 #include "engine/copy.h"
 #include "engine/operation.h"
+#include "events/cargo.h"
 #include "memory/allocator.h"
 #include "memory/derived.h"
 #include "transfer/transfer.h"
@@ -48,9 +49,13 @@ static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
         if (haul__failed(to))
             return haul_error_status();
     }
-    size_t      size = haul__dtype_size(dtype);
+    const haul__cargo before = haul__cargo_now;
+    const size_t      size = haul__dtype_size(dtype);
+    haul__cargo_now.from = x->dtype;
+    haul__cargo_now.to = y->dtype;
     haul_status status = haul__transfer(to->storage, (size_t)to->offset * size, from->storage,
                                         (size_t)from->offset * size, (size_t)x->count * size, fresh || to != y, origin);
+    haul__cargo_now = before;
     return status || to == y ? status : haul__copy_elements(y, to, origin);
 }
 

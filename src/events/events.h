@@ -113,4 +113,8 @@ struct haul__subscriber {
 bool haul__attach(haul__subscriber *subscriber);
 void haul__detach(haul__subscriber *subscriber);
 
+/* Between the two calls no process-wide subscriber runs, so what they wrote can be read. A subscriber may call them. */
+void haul__subscribers_lock(void);
+void haul__subscribers_unlock(void);
+
 #endif

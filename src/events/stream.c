@@ -12,6 +12,7 @@
 #include "core/fork.h"
 #include "core/place.h"
 #include "events/call.h"
+#include "events/cargo.h"
 #include "events/debug.h"
 #include "events/events.h"
 #include "events/label.h"
@@ -22,7 +23,7 @@ enum { FRAMES = 32 };
 typedef struct held {
     haul_event   event;
     struct held *next;
-    char         texts[]; /* origin and label, if the event has its own */
+    char         texts[]; /* those that may be gone when the event is emitted */
 } held;
 
 struct haul__listener {
@@ -52,6 +53,8 @@ static struct {
 } everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_int thread_count;
+
+_Thread_local haul__cargo haul__cargo_now;
 
 /* ---- lists ---- */
 
@@ -135,19 +138,19 @@ static void thread_ends(void *object)
 
 static const haul__class attached_class = {.name = "event subscribers", .destroy = thread_ends};
 
-static void lock_everywhere(void)
+void haul__subscribers_lock(void)
 {
     if (!self.inside)
         pthread_mutex_lock(&everywhere.lock);
 }
 
-static void unlock_everywhere(void)
+void haul__subscribers_unlock(void)
 {
     if (!self.inside)
         pthread_mutex_unlock(&everywhere.lock);
 }
 
-HAUL__AT_FORK(HAUL__FORK_EVENTS, .take = lock_everywhere, .give = unlock_everywhere);
+HAUL__AT_FORK(HAUL__FORK_EVENTS, .take = haul__subscribers_lock, .give = haul__subscribers_unlock);
 
 static void update_everywhere(void)
 {
@@ -170,10 +173,10 @@ static bool attach(haul__subscriber *s)
         update_own();
         return true;
     }
-    lock_everywhere();
+    haul__subscribers_lock();
     enter(&everywhere.list, s);
     update_everywhere();
-    unlock_everywhere();
+    haul__subscribers_unlock();
     return true;
 }
 
@@ -182,9 +185,9 @@ static bool attach(haul__subscriber *s)
 static void begin(void)
 {
     haul__debug_begin(attach);
-    lock_everywhere();
+    haul__subscribers_lock();
     update_everywhere();
-    unlock_everywhere();
+    haul__subscribers_unlock();
 }
 
 static pthread_once_t begun = PTHREAD_ONCE_INIT;
@@ -218,10 +221,10 @@ static void detach_everywhere(haul__subscriber *s)
 void haul__detach(haul__subscriber *s)
 {
     if (s->of.everywhere) {
-        lock_everywhere();
+        haul__subscribers_lock();
         if (s->linked && !s->gone)
             detach_everywhere(s);
-        unlock_everywhere();
+        haul__subscribers_unlock();
     } else if (s->linked && !s->gone) {
         detach_own(s);
     }
@@ -271,11 +274,11 @@ haul_status haul_events_unsubscribe(int64_t id)
         detach_own(s);
         return HAUL_OK;
     }
-    lock_everywhere();
+    haul__subscribers_lock();
     s = find(everywhere.list, id);
     if (s)
         detach_everywhere(s);
-    unlock_everywhere();
+    haul__subscribers_unlock();
     return s ? HAUL_OK
              : haul__fail(HAUL_INVALID_ARGUMENT, "haul_events_unsubscribe", "id",
                           "%lld is not a subscription of this thread or of the process; pass the result of "
@@ -364,7 +367,8 @@ static int number(void)
 
 static void fill_texts(haul_event *event, char *path)
 {
-    const char **const texts[] = {&event->operation, &event->text, &event->stream, &event->problem, &event->refused};
+    const char **const texts[] = {&event->operation, &event->text,    &event->stream,
+                                  &event->tensor,    &event->problem, &event->refused};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!*texts[i])
             *texts[i] = "";
@@ -401,18 +405,23 @@ static void hold_back(const haul_event *event)
 {
     haul__error_record before;
     haul__error_save(&before);
-    size_t origin = event->origin ? strlen(event->origin) + 1 : 0, label = event->label ? strlen(event->label) + 1 : 0;
-    held  *h = haul__malloc(sizeof *h + origin + label);
+    const char *const texts[] = {event->origin, event->label, event->tensor, event->problem};
+    enum { TEXTS = sizeof texts / sizeof *texts };
+    size_t sizes[TEXTS], size = 0;
+    for (int i = 0; i < TEXTS; i++)
+        size += sizes[i] = texts[i] ? strlen(texts[i]) + 1 : 0;
+    held *h = haul__malloc(sizeof *h + size);
     if (!h) {
         haul__error_restore(&before);
         return;
     }
     h->event = *event;
     h->next = NULL;
-    if (origin)
-        h->event.origin = memcpy(h->texts, event->origin, origin);
-    if (label)
-        h->event.label = memcpy(h->texts + origin, event->label, label);
+    const char **const kept[] = {&h->event.origin, &h->event.label, &h->event.tensor, &h->event.problem};
+    char              *end = h->texts;
+    for (int i = 0; i < TEXTS; end += sizes[i++])
+        if (texts[i])
+            *kept[i] = memcpy(end, texts[i], sizes[i]);
     *(self.first ? self.last : &self.first) = h;
     self.last = &h->next;
 }

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "events/cargo.h"
 #include "host/view.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -194,10 +195,12 @@ static haul_status arrange(const haul_named_tensor *tensors, int count, const ha
 
 /* ---- the file ---- */
 
-static haul_status put_tensor(haul__writer *writer, haul_tensor *t)
+static haul_status put_tensor(haul__writer *writer, const haul_named_tensor *t)
 {
     haul__host_view view;
-    haul_status     status = haul__host_view_begin(&view, t, SAVE);
+    const char     *before = haul__cargo_name(t->name);
+    haul_status     status = haul__host_view_begin(&view, t->tensor, SAVE);
+    haul__cargo_now.tensor = before;
     if (status != HAUL_OK)
         return status;
     status = haul__writer_put(writer, view.data, view.bytes);
@@ -212,7 +215,7 @@ static haul_status put_file(const char *path, const text *header, const haul_nam
         return haul_error_status();
     haul_status status = haul__writer_put(writer, header->bytes, header->size);
     for (int i = 0; i < count && status == HAUL_OK; i++)
-        status = put_tensor(writer, order[i]->tensor);
+        status = put_tensor(writer, order[i]);
     if (status == HAUL_OK)
         return haul__writer_commit(writer);
     haul__writer_abandon(writer);

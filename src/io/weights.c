@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/object.h"
 #include "core/tensor.h"
+#include "events/cargo.h"
 #include "host/view.h"
 #include "memory/dry_run.h"
 #include "nn/tensors.h"
@@ -79,7 +80,8 @@ haul_scope *haul__cpu_scope(void)
 /* A tensor's new contents, and its old ones. */
 typedef struct change {
     haul_tensor *tensor, *fresh;
-    haul_tensor *old; /* NULL: it takes over the memory of fresh */
+    haul_tensor *old;  /* NULL: it takes over the memory of fresh */
+    const char  *name; /* in the file */
 } change;
 
 /* May the tensor use the memory of `fresh`, in the mapped file? */
@@ -91,7 +93,8 @@ static bool is_in_place(const haul_safetensors *file, const haul_tensor *t, cons
 
 static haul_status read_change(change *c, haul_safetensors *file, const haul__weight *weight, haul__weights *counts)
 {
-    *c = (change){.tensor = weight->tensor, .fresh = haul_safetensors_load(file, weight->entry->name)};
+    const char *name = weight->entry->name;
+    *c = (change){.tensor = weight->tensor, .fresh = haul_safetensors_load(file, name), .name = name};
     if (haul__failed(c->fresh))
         return haul_error_status();
     if (c->fresh->dtype != c->tensor->dtype) {
@@ -104,17 +107,21 @@ static haul_status read_change(change *c, haul_safetensors *file, const haul__we
         counts->mapped++;
         return HAUL_OK;
     }
+    const char *before = haul__cargo_name(name);
     c->old = haul_identity(c->tensor, haul_cpu());
+    haul__cargo_now.tensor = before;
     return haul__status_of(c->old);
 }
 
-static haul_status write_tensor(haul_tensor *to, haul_tensor *from, const char *operation)
+static haul_status write_tensor(const change *c, haul_tensor *from, const char *operation)
 {
     haul__host_view view;
     haul_status     status = haul__host_view_begin(&view, from, operation);
     if (status != HAUL_OK)
         return status;
-    status = haul_write(to, view.data, view.bytes);
+    const char *before = haul__cargo_name(c->name);
+    status = haul_write(c->tensor, view.data, view.bytes);
+    haul__cargo_now.tensor = before;
     haul__host_view_end(&view);
     return status;
 }
@@ -126,13 +133,13 @@ static haul_status apply(const change *changes, int count, const char *operation
     int         done = 0;
     for (; done < count && status == HAUL_OK; done++)
         if (changes[done].old)
-            status = write_tensor(changes[done].tensor, changes[done].fresh, operation);
+            status = write_tensor(&changes[done], changes[done].fresh, operation);
     if (status != HAUL_OK) {
         haul__error_record why;
         haul__error_save(&why);
         while (done-- > 0)
             if (changes[done].old)
-                write_tensor(changes[done].tensor, changes[done].old, operation);
+                write_tensor(&changes[done], changes[done].old, operation);
         haul__error_restore(&why);
         return status;
     }

@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 #include "device/device.h"
 #include "events/call.h"
+#include "events/cargo.h"
 #include "events/events.h"
 #include "nn/module.h"
 
@@ -116,7 +117,10 @@ static haul_status enter(call *c)
         haul_tensor *x = c->args.x[i];
         if (haul__is_none(x) || x->storage->device == place)
             continue;
-        if (haul__failed(c->args.x[i] = haul_to(x, place)))
+        const char *before = haul__cargo_name(haul__names_at(&c->module->inputs, i));
+        c->args.x[i] = haul_to(x, place);
+        haul__cargo_now.tensor = before;
+        if (haul__failed(c->args.x[i]))
             return haul_error_status();
     }
     return HAUL_OK;

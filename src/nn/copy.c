@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "events/cargo.h"
 #include "nn/module.h"
 
 /* ---- clone ---- */
@@ -140,7 +141,9 @@ static haul_status copy_all(const haul_named_tensor *to, int to_count, const hau
                             "it has %d parameters and buffers, where %d are expected", from_count, to_count);
     for (int i = 0; i < to_count && !status; i++) {
         haul_tensor *target = haul_detach(to[i].tensor), *source = haul_detach(from[i].tensor);
+        const char  *before = haul__cargo_name(to[i].name);
         status = haul_copy_into(target, source);
+        haul__cargo_now.tensor = before;
     }
     return status;
 }

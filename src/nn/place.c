@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "core/thread.h"
 #include "device/device.h"
+#include "events/cargo.h"
 #include "nn/module.h"
 
 /* A dry run cannot move modules that existed before. */
@@ -71,9 +72,11 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *to)
         return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
         haul_tensor *t = all[i].tensor;
+        const char  *before = haul__cargo_name(all[i].name);
         status = add_move(moves, &count, t, to);
         if (!status && t->grad)
             status = add_move(moves, &count, t->grad, to);
+        haul__cargo_now.tensor = before;
     }
     for (size_t i = 0; i < count && !status; i++)
         haul__tensor_take_over(moves[i].tensor, moves[i].moved);

@@ -15,6 +15,7 @@
 #include "core/object.h"
 #include "core/pool.h"
 #include "device/device.h"
+#include "events/cargo.h"
 #include "memory/allocator.h"
 
 /* A chunk is an eighth of the copy, so that little of it is not overlapped, within bounds: each chunk costs the host
@@ -193,8 +194,10 @@ haul_status haul__stage_across(haul__storage *to, size_t to_offset, haul__storag
     for (int64_t i = -ahead; i < r.chunks && !status; i++) {
         if (i + ahead < r.chunks)
             status = read_chunk(&r, i + ahead, from, from_offset, origin);
+        haul__cargo_now.copy++; /* the second copy of the two */
         if (!status && i >= 0)
             status = write_chunk(&r, i, to, to_offset, origin);
+        haul__cargo_now.copy--;
     }
     ring_close(&r);
     return status;

@@ -7,11 +7,13 @@
 #include "transfer/transfer.h"
 
 #include <haul/transfer.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/object.h"
 #include "device/device.h"
 #include "device/recording.h"
+#include "events/cargo.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/dry_run.h"
@@ -19,14 +21,52 @@
 
 enum { COPIED_UP_TO = 256 << 10 };
 
-/* A copy over a link was submitted, or `status` holds the reason why it was not. */
-static haul_status counted(haul_status status, haul_event_kind kind, const haul_device *to, const haul_device *from,
-                           size_t bytes, const char *origin)
+/* ---- events ---- */
+
+/* A call of the copy function. Its commands and its event have one number; the way from the host to the second device
+ * has the next one. */
+typedef struct crossing {
+    haul__wait_group group;
+    uint64_t         number, outer; /* outer: of the call around it, of a program that a subscriber watches; or 0 */
+    const char      *host;          /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
+} crossing;
+
+static void crossing_begin(crossing *x, const char *origin, size_t bytes)
 {
-    if (!status)
-        haul__emit_counted(
-            &(haul_event){.kind = kind, .operation = origin, .device = to, .other = from, .bytes = (int64_t)bytes});
-    return status;
+    static atomic_ullong last;
+    x->host = NULL;
+    x->outer = haul__cargo_now.copy;
+    haul__cargo_now.copy = x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
+    haul__wait_group_begin(&x->group, origin, bytes);
+}
+
+static void crossing_end(crossing *x)
+{
+    haul__wait_group_end(&x->group);
+    haul__cargo_now.copy = x->outer;
+}
+
+/* A copy over a link was submitted, or `status` holds the reason why it was not. */
+static haul_status counted(const crossing *x, haul_status status, haul_event_kind kind, const haul_device *to,
+                           const haul_device *from)
+{
+    const haul__cargo *cargo = &haul__cargo_now;
+    char               conversion[32] = "";
+    if (status)
+        return status;
+    if (cargo->from != cargo->to)
+        snprintf(conversion, sizeof conversion, "%s to %s", haul_dtype_name(cargo->from), haul_dtype_name(cargo->to));
+    haul__emit_counted(&(haul_event){.kind = kind,
+                                     .operation = x->group.operation,
+                                     .device = to,
+                                     .other = from,
+                                     .bytes = (int64_t)x->group.bytes,
+                                     .copy = x->number,
+                                     .tensor = cargo->tensor,
+                                     .text = x->host,
+                                     .problem = conversion,
+                                     .duration = x->group.ns});
+    return HAUL_OK;
 }
 
 /* ---- the verb ---- */
@@ -168,8 +208,8 @@ static haul_status up_small(haul__storage *to, size_t offset, const void *host, 
 haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, bool fresh,
                                      const char *origin)
 {
-    haul__wait_group group;
-    haul_status      status;
+    crossing    x;
+    haul_status status;
     if (bytes == 0 || !haul__device_computes(to->device))
         return HAUL_OK;
     if (haul__is_dry())
@@ -178,13 +218,15 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
         return status;
     if (haul__device_is_host(to->device))
         return write_from(to, offset, host, bytes, origin);
-    haul__wait_group_begin(&group, origin, bytes);
+    crossing_begin(&x, origin, bytes);
+    x.host = haul__device_pins(to->device) ? "pageable" : NULL;
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
         status = up_small(to, offset, host, bytes, origin);
     else
         status = up(to, offset, host, NULL, bytes, fresh, origin);
-    haul__wait_group_end(&group);
-    return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
+    status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu());
+    crossing_end(&x);
+    return status;
 }
 
 /* ---- to the host ---- */
@@ -209,8 +251,8 @@ static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from
 
 haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
 {
-    haul__wait_group group;
-    haul_status      status;
+    crossing    x;
+    haul_status status;
     if (bytes == 0)
         return HAUL_OK;
     if (!haul__device_computes(from->device))
@@ -220,23 +262,29 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     if ((status = haul__recording_refuse(origin, "a read into the program's memory")) != HAUL_OK)
         return status;
     status = HAUL_UNSUPPORTED;
-    haul__wait_group_begin(&group, origin, bytes);
+    crossing_begin(&x, origin, bytes);
+    x.host = haul__device_pins(from->device) ? "pageable" : NULL;
     if (haul__device_pins(from->device))
         status = haul__stage_down(host, from, offset, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
         status = read_into(host, from, offset, bytes, origin);
-    haul__wait_group_end(&group);
+    crossing_end(&x);
     if (!status)
         status = haul__index_faults_report(NULL);
     if (haul__device_is_host(from->device))
         return status;
-    return counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
+    return counted(&x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device);
 }
 
 /* ---- between storages ---- */
 
-static haul_status across(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                          bool fresh, const char *origin)
+static const char *host_memory(const haul__storage *host, haul_device *device)
+{
+    return haul__storage_pinned(host) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
+}
+
+static haul_status across(const crossing *x, haul__storage *to, size_t to_offset, haul__storage *from,
+                          size_t from_offset, size_t bytes, bool fresh, const char *origin)
 {
     landing     l;
     haul_status status = haul__device_check(haul_cpu(), origin, NULL);
@@ -248,39 +296,42 @@ static haul_status across(haul__storage *to, size_t to_offset, haul__storage *fr
                           to->device->name, bytes, from->device->name);
     status = haul__stage_across(l.to, l.offset, from, from_offset, bytes, origin);
     status = landing_end(&l, to, to_offset, bytes, status, origin);
-    status = counted(status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device, bytes, origin);
-    return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu(), bytes, origin);
+    const crossing on = {.group = {.operation = origin, .bytes = bytes}, .number = x->number + 1};
+    status = counted(x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device);
+    return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu());
 }
 
-static haul_status transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                            bool fresh, const char *origin)
+static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
+                            size_t bytes, bool fresh, const char *origin)
 {
     haul__region at = {to, to_offset}, source = {from, from_offset};
     haul_status  status;
     if (haul__device_is_host(from->device)) {
+        x->host = host_memory(from, to->device);
         if (haul__storage_pinned(from) || !haul__device_pins(to->device))
             status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
             status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
-        return counted(status, HAUL_EVENT_COPY_TO_DEVICE, to->device, from->device, bytes, origin);
+        return counted(x, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, from->device);
     }
     if (haul__device_is_host(to->device)) {
+        x->host = host_memory(to, from->device);
         if (haul__storage_pinned(to) || !haul__device_pins(from->device))
             status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
         else
             status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
-        return counted(status, HAUL_EVENT_COPY_TO_HOST, to->device, from->device, bytes, origin);
+        return counted(x, status, HAUL_EVENT_COPY_TO_HOST, to->device, from->device);
     }
     status = move(HAUL__COMMAND_PEER, at, source, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
-        return across(to, to_offset, from, from_offset, bytes, fresh, origin);
-    return counted(status, HAUL_EVENT_COPY_BETWEEN, to->device, from->device, bytes, origin);
+        return across(x, to, to_offset, from, from_offset, bytes, fresh, origin);
+    return counted(x, status, HAUL_EVENT_COPY_BETWEEN, to->device, from->device);
 }
 
 haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                            bool fresh, const char *origin)
 {
-    haul__wait_group group;
+    crossing x;
     if (bytes == 0 || !haul__device_computes(to->device))
         return HAUL_OK;
     if (!haul__device_computes(from->device))
@@ -290,8 +341,8 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
                     origin);
     if (haul__is_dry())
         return plan(to, to_offset, from->device, bytes, fresh, origin);
-    haul__wait_group_begin(&group, origin, bytes);
-    haul_status status = transfer(to, to_offset, from, from_offset, bytes, fresh, origin);
-    haul__wait_group_end(&group);
+    crossing_begin(&x, origin, bytes);
+    haul_status status = transfer(&x, to, to_offset, from, from_offset, bytes, fresh, origin);
+    crossing_end(&x);
     return status;
 }

@@ -22,6 +22,7 @@ enum kind {
     LOADER,
     SCHEDULE,
     AVERAGE,
+    LEDGER,
     SCALER,
     GENERATOR,
     SAFETENSORS,
@@ -365,6 +366,7 @@ static void restock(run *r)
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
     hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
+    hold(r, LEDGER, haul_ledger_begin(.device_times = one_in(r, 2)));
     hold(r, SCHEDULE, haul_schedule_cosine(r->pool[OPTIMIZER][next(r) % ROW], 10));
     hold(r, DATASET, haul_blobs(6));
     hold(r, TRANSFORM, haul_normalise("x"));

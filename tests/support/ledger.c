@@ -1,10 +1,9 @@
-/* Events of copies against what backends were asked for, in every test program.
+/* The ledger (haul/ledger.h) against what backends were asked for, in every test program.
  *
- * One side adds up the bytes of COPY_TO_DEVICE, COPY_TO_HOST and COPY_BETWEEN of all threads, from before main on. The
- * other stands between the library and the backends: the linker (--wrap, tests/CMakeLists.txt) puts functions of this
- * file in the place of `submit` of the backends whose memory is behind a link, and the test
- * backend (late.c) calls ledger_asked. Both know nothing of each other. When the program exits the bytes must be equal
- * in each direction, or it fails. Commands are not compared: a copy may be many.
+ * One side is a ledger of all threads, from before main on. The other stands between the library and the backends: the
+ * linker (--wrap, tests/CMakeLists.txt) puts functions of this file in the place of `submit` of the backends whose
+ * memory is behind a link, and the test backend (late.c) calls ledger_asked. Both know nothing of each other. When the
+ * program exits the bytes must be equal in each direction, or it fails. Commands are not compared: a copy may be many.
  *
  * On neither side:
  *   - what is refused: a function that failed, and all chunks of a call of the copy function that failed;
@@ -14,6 +13,7 @@
  *   - copies on the CPU and within a device, which cross no link. */
 #include "support/ledger.h"
 
+#include <haul/haul.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,9 @@
 #include "events/events.h"
 #include "transfer/transfer.h"
 
-static atomic_llong asked[LEDGER_DIRECTIONS], heard[LEDGER_DIRECTIONS];
+static haul_ledger *ledger;
+static atomic_llong asked[LEDGER_DIRECTIONS];
+static long long    heard[LEDGER_DIRECTIONS];
 static atomic_bool  stopped;
 
 /* A call of the copy function: what is asked for counts if it succeeds. */
@@ -137,43 +139,64 @@ haul_status __wrap_haul__transfer_to_host(void *host, haul__storage *from, size_
     return end_copy(outer, __real_haul__transfer_to_host(host, from, offset, bytes, origin));
 }
 
-/* ---- the events' side ---- */
+/* ---- the ledger's side ---- */
 
-static void hear(const haul_event *e, void *context)
+static void hear(const haul_ledger_row *row)
 {
-    (void)context;
-    ledger_direction direction = e->kind == HAUL_EVENT_COPY_TO_DEVICE ? LEDGER_UP
-                                 : e->kind == HAUL_EVENT_COPY_TO_HOST ? LEDGER_DOWN
-                                                                      : LEDGER_BETWEEN;
-    atomic_fetch_add(&heard[direction], (long long)e->bytes);
+    const haul_device *host = haul_cpu();
+    ledger_direction   direction = row->from == host ? LEDGER_UP : row->to == host ? LEDGER_DOWN : LEDGER_BETWEEN;
+    heard[direction] += row->bytes;
 }
 
-static haul__subscriber subscriber = {.of = {.take = hear, .kinds = HAUL_EVENT_COPY, .everywhere = true}};
+/* A ledger that no scope owns. */
+static void begin(void)
+{
+    haul_scope *scope = haul_scope_push();
+    ledger = haul_keep(haul_ledger_begin(.everywhere = true));
+    haul_scope_pop(scope);
+    if (!ledger)
+        abort();
+}
+
+static void end(void)
+{
+    enum { ROWS = 256 };
+    static haul_ledger_row rows[ROWS];
+    const int              count = haul_ledger_rows(ledger, rows, ROWS, .by = HAUL_LEDGER_FROM | HAUL_LEDGER_TO);
+    if (count < 0 || count > ROWS)
+        abort();
+    for (int i = 0; i < count; i++)
+        hear(&rows[i]);
+    haul_release(ledger);
+    ledger = NULL;
+}
 
 void ledger_stop(void)
 {
-    haul__detach(&subscriber);
+    end();
     atomic_store(&stopped, true);
 }
 
 void ledger_go_on(void)
 {
     atomic_store(&stopped, false);
-    haul__attach(&subscriber);
+    begin();
 }
 
 static void compare(void)
 {
     static const char *const names[] = {"to devices", "to the host", "between devices"};
     bool                     equal = true;
+    if (ledger)
+        end();
     for (int i = 0; i < LEDGER_DIRECTIONS; i++) {
-        long long backends = atomic_load(&asked[i]), events = atomic_load(&heard[i]);
-        if (backends != events)
+        long long backends = atomic_load(&asked[i]), rows = heard[i];
+        if (backends != rows)
             fprintf(stderr,
-                    "ledger: backends were asked to copy %lld bytes %s, and events tell of %lld: a difference of "
+                    "ledger: backends were asked to copy %lld bytes %s, and the ledger has %lld: a difference of "
                     "%lld\n",
-                    backends, names[i], events, events - backends);
-        equal = equal && backends == events;
+                    backends, names[i], rows, rows - backends);
+        equal = equal && backends == rows;
     }
     if (!equal)
         _exit(1);
@@ -182,6 +205,7 @@ static void compare(void)
 /* Registered first, it runs last. */
 __attribute__((constructor)) static void begin_ledger(void)
 {
-    if (!haul__attach(&subscriber) || atexit(compare) != 0)
+    begin();
+    if (atexit(compare) != 0)
         abort();
 }

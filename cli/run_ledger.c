@@ -1,0 +1,100 @@
+#include "run_ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+#include "json_file.h"
+
+haul_ledger *run_ledger_begin(haul_device *device)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_ledger *ledger = haul_ledger_begin(.everywhere = true, .device_times = device != haul_cpu());
+
+    ledger = ledger ? haul_keep(ledger) : NULL;
+    if (!ledger)
+        complain_error();
+    haul_scope_pop(scope);
+    return ledger;
+}
+
+/* Texts are cut in bytes, which may leave half a character at the end. */
+static void put_text(cJSON *object, const char *name, char *text)
+{
+    for (size_t end = strlen(text); end > 0 && !is_utf8(text);)
+        text[--end] = 0;
+    json_text(object, name, text);
+}
+
+static cJSON *form_row(haul_ledger_row *r)
+{
+    cJSON *row = cJSON_CreateObject();
+
+    json_text(row, "from", haul_device_name(r->from));
+    json_text(row, "to", haul_device_name(r->to));
+    put_text(row, "operation", r->operation);
+    put_text(row, "module", r->module);
+    put_text(row, "label", r->label);
+    put_text(row, "tensor", r->tensor);
+    json_text(row, "conversion", r->conversion);
+    json_number(row, "count", (double)r->count);
+    json_number(row, "bytes", (double)r->bytes);
+    json_number(row, "pinned_bytes", (double)r->pinned_bytes);
+    json_number(row, "pageable_bytes", (double)r->pageable_bytes);
+    json_number(row, "wait_ms", r->wait_ms);
+    json_number(row, "device_ms", r->device_ms);
+    json_number(row, "overlap_ms", r->overlap_ms);
+    return row;
+}
+
+/* All rows, for free; *count is -1 after a complaint. */
+static haul_ledger_row *read_rows(haul_ledger *ledger, int *count)
+{
+    haul_ledger_row *rows = NULL;
+
+    *count = haul_ledger_rows(ledger, NULL, 0);
+    if (*count > 0 && !(rows = calloc((size_t)*count, sizeof *rows))) {
+        complain("memory is exhausted");
+        *count = -1;
+    } else if (*count < 0 || haul_ledger_rows(ledger, rows, *count) < 0) {
+        complain_error();
+        *count = -1;
+    }
+    return rows;
+}
+
+static bool save(haul_ledger *ledger, const haul_device *device, const char *path)
+{
+    int              count;
+    haul_ledger_row *rows = read_rows(ledger, &count);
+    cJSON           *object = count >= 0 ? cJSON_CreateObject() : NULL;
+    int64_t          copies = 0, bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        copies += rows[i].count;
+        bytes += rows[i].bytes;
+    }
+    if (object) {
+        json_text(object, "device", haul_device_name(device));
+        json_number(object, "copies", (double)copies);
+        json_number(object, "bytes", (double)bytes);
+        cJSON *list = json_array(object, "rows");
+        for (int i = 0; i < count; i++)
+            json_push(list, form_row(&rows[i]));
+    }
+    free(rows);
+    return count >= 0 && json_save(path, object);
+}
+
+bool run_ledger_end(haul_ledger *ledger, haul_device *device, const char *path)
+{
+    if (!ledger)
+        return true;
+    /* The times of what is still running. After a failure of the device there may be none. */
+    haul_device_sync(device);
+    haul_error_clear();
+    bool saved = !haul_ledger_end(ledger) && (!path || save(ledger, device, path));
+    haul_release(ledger);
+    return saved;
+}

@@ -1,0 +1,26 @@
+/* What the thread's copies carry, for their events. Callers of the copy function who know set it, and put back what was
+ * there before; src/transfer reads it. */
+#ifndef HAUL_EVENTS_CARGO_H
+#define HAUL_EVENTS_CARGO_H
+
+#include <haul/dtype.h>
+#include <stdint.h>
+
+typedef struct haul__cargo {
+    const char *tensor;   /* the name of the tensor, "features.0.weight"; NULL: none is known */
+    haul_dtype  from, to; /* the dtypes of a copy that converts; HAUL_DTYPE_NONE: it does not */
+    uint64_t    copy;     /* the number of the copy whose commands are being submitted; 0: of none */
+} haul__cargo;
+
+extern _Thread_local haul__cargo haul__cargo_now;
+
+/* Names the tensor of the next copies, unless they have a name already; returns the name before, to be put back into
+ * haul__cargo_now.tensor. */
+static inline const char *haul__cargo_name(const char *tensor)
+{
+    const char *before = haul__cargo_now.tensor;
+    haul__cargo_now.tensor = before ? before : tensor;
+    return before;
+}
+
+#endif
