@@ -29,6 +29,8 @@ typedef struct haul_memory_stats {
     /* of `allocated`: copies of parameters that are kept until the parameters change, such as casts by autocast and
      * weights in another memory format */
     int64_t derived_bytes;
+    int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
+    int64_t spilled_total; /* bytes moved to host memory since the start, each time counted */
 } haul_memory_stats;
 
 /* Fill *out with the use of a device's memory. */
@@ -43,6 +45,14 @@ HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
  * An allocation that would exceed the limit first gives back the cache, then derived copies, and then fails with
  * HAUL_OUT_OF_MEMORY. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
+
+/* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
+ * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change;
+ * each tensor that is spilled costs two copies, for which the host waits, and which count as transfers of the operation
+ * "spill". An operation fails only if its own operands, results and temporaries do not fit.
+ *
+ * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
+HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
 
 /* Limit the memory of a device that the calling thread allocates in this scope, and in scopes inside it, from now on:
  * for tensors, temporaries and saved tensors, in the sizes of blocks. With 0 bytes, memory is counted without a limit.

@@ -38,6 +38,12 @@ static inline bool haul__device_peers(const haul_device *a, const haul_device *b
     return a->backend == b->backend && a->backend->peers;
 }
 
+/* Has it memory of its own, which its commands keep in place (device/presence.h)? */
+static inline bool haul__device_is_apart(const haul_device *device)
+{
+    return !device->backend->no_data && !device->backend->host_memory && !device->backend->synchronous;
+}
+
 /* Are copies from and to it faster with pinned memory? */
 bool haul__device_pins(const haul_device *device);
 

@@ -67,8 +67,12 @@ haul_status haul__recording_note(const haul__command *command)
     haul_status status = haul__command_copy(&r->commands[r->count], command);
     if (status)
         return status;
-    for (int i = 0; i < command->buffer_count; i++)
-        haul__object_keep(command->buffers[i].storage);
+    for (int i = 0; i < command->buffer_count; i++) {
+        haul__storage *storage = command->buffers[i].storage;
+        haul__object_keep(storage);
+        if (storage->uses)
+            atomic_store(&storage->uses->fixed, true);
+    }
     r->count++;
     return HAUL_OK;
 }

@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/spin.h"
 #include "device/index_fault.h"
+#include "device/presence.h"
 #include "device/recording.h"
 #include "device/timing.h"
 #include "device/wait.h"
@@ -228,7 +229,7 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
         uses->reads[kept++] = uses->reads[i];
     }
     uses->read_count = kept;
-    if (!uses->write.stream && kept == 0)
+    if (!uses->write.stream && kept == 0 && !atomic_load_explicit(&uses->away, memory_order_relaxed))
         atomic_store_explicit(&uses->any, false, memory_order_release);
     haul__spin_unlock(&uses->lock);
     return count;
@@ -286,11 +287,13 @@ static bool add_read(haul__uses *uses, haul__use use)
 
 void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
 {
+    const uint64_t now = atomic_load_explicit(&haul__presence_clock, memory_order_relaxed);
     if (!uses || !use.stream)
         return;
     for (bool added = false; !added;) {
         haul__use first = {0};
         haul__spin_lock(&uses->lock);
+        uses->last = now;
         if (write) {
             uses->write = use;
             uses->read_count = 0;

@@ -7,6 +7,7 @@
 #include "core/thread.h"
 #include "device/index_fault.h"
 #include "device/launch_now.h"
+#include "device/presence.h"
 #include "device/recording.h"
 #include "device/stream.h"
 #include "device/timing.h"
@@ -94,6 +95,7 @@ static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 /* Reads first: for memory that is both read and written the mark of the write must stay. */
 static void mark_all(const haul__command *c, haul__use use)
 {
+    atomic_fetch_add_explicit(&haul__presence_clock, 1, memory_order_relaxed);
     for (int i = c->write_count; i < c->buffer_count; i++)
         haul__uses_mark(c->buffers[i].storage->uses, use, false);
     for (int i = 0; i < c->write_count; i++)
@@ -109,7 +111,7 @@ static haul_status hand_over(haul__stream *s, const haul__command *c, const trai
     return haul__watched(HAUL_EVENT_COMMAND) ? haul__timing_give(s, c, run) : run(s, c);
 }
 
-static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind)
+static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind, haul__use *out)
 {
     haul__use done = {0};
     haul__events_hold();
@@ -121,9 +123,25 @@ static haul_status submit_queued(haul__stream *s, const haul__command *c, const 
         haul__index_faults_launched(s->device, done.ticket);
     pthread_mutex_unlock(&s->lock);
     haul__events_release();
+    if (!status)
+        mark_all(c, done);
+    *out = done;
+    return status;
+}
+
+/* Without the events that are held back while memory must stay in place. */
+static haul_status submit_in_place(haul__stream *s, const haul__command *c, const traits *kind)
+{
+    haul__use   done = {0};
+    haul_status status = haul__presence_enter(c);
     if (status)
         return status;
-    mark_all(c, done);
+    status = wait_all(c, s);
+    if (!status)
+        status = submit_queued(s, c, kind, &done);
+    haul__presence_leave();
+    if (status)
+        return status;
     haul__timing_relieve(s);
     return kind->waits && c->buffer_count == 1 ? haul__use_wait_host(done, c->operation) : HAUL_OK;
 }
@@ -152,10 +170,10 @@ static haul_status submit(const haul__command *c, const traits *kind)
         return status;
     if (kind->on_host)
         return call_back(s, c, kind);
+    if (!c->device->backend->synchronous)
+        return submit_in_place(s, c, kind);
     status = wait_all(c, s);
-    if (status)
-        return status;
-    return c->device->backend->synchronous ? hand_over(s, c, kind) : submit_queued(s, c, kind);
+    return status ? status : hand_over(s, c, kind);
 }
 
 static haul_status submit_recorded(const haul__command *c, const traits *kind)

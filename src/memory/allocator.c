@@ -6,6 +6,7 @@
  * Live blocks are linked in a ring, so that a report can say who made them. */
 #include "memory/allocator.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -17,6 +18,7 @@
 #include "memory/derived.h"
 #include "memory/dry_run.h"
 #include "memory/origins.h"
+#include "memory/spill.h"
 
 /* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
  * for one of them. */
@@ -88,12 +90,6 @@ static void ring_insert(struct haul__allocator *a, haul__block *block)
     block->prev = a->live.prev;
     block->prev->next = block;
     a->live.prev = block;
-}
-
-static void ring_remove(haul__block *block)
-{
-    block->prev->next = block->next;
-    block->next->prev = block->prev;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -269,6 +265,7 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
     stats->allocations++;
     stats->live_blocks++;
+    block->uses.last = 0;
     if (cached) {
         stats->cache_hits++;
     } else {
@@ -308,16 +305,25 @@ static inline haul__block *take_free(struct haul__allocator *a, int bin)
     return block;
 }
 
-/* Derived copies are freed if there is no memory for this block. */
+/* Derived copies are freed, and then other tensors spilled, if there is no memory for this block. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     haul__error_record before;
     haul__error_save(&before);
     haul__block *block = block_new(a, bin, bytes, needed, origin);
-    if (block || !needed || a->pinned || !haul__derived_give_back(a->device))
-        return block;
-    haul__error_restore(&before);
-    return block_new(a, bin, bytes, needed, origin);
+    bool         again = !block && needed && !a->pinned;
+    if (again && haul__derived_give_back(a->device)) {
+        haul__error_restore(&before);
+        block = block_new(a, bin, bytes, needed, origin);
+    }
+    while (again && !block && haul__spill(a, (int64_t)haul__bin_bytes(bin))) {
+        haul__error_restore(&before);
+        haul__spin_lock(&a->lock);
+        block = take_free(a, bin);
+        haul__spin_unlock(&a->lock);
+        block = block ? block : block_new(a, bin, bytes, needed, origin);
+    }
+    return block;
 }
 
 /* Counts a block against the limits of the thread's scopes. */
@@ -370,11 +376,27 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
 /* The caller holds the lock. */
 static inline void put(struct haul__allocator *a, haul__block *block)
 {
-    ring_remove(block);
+    haul__ring_remove(block);
     block->next = a->bins[block->bin];
     a->bins[block->bin] = block;
     a->stats.allocated -= (int64_t)block->bytes;
     a->stats.live_blocks--;
+}
+
+haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin)
+{
+    return block_get(a, bytes, true, origin);
+}
+
+/* Takes the lock when nobody is moving the block's elements. */
+static void lock_for(struct haul__allocator *a, const haul__block *block)
+{
+    haul__spin_lock(&a->lock);
+    while (block->moving) {
+        haul__spin_unlock(&a->lock);
+        sched_yield();
+        haul__spin_lock(&a->lock);
+    }
 }
 
 static void block_put(haul__block *block)
@@ -382,9 +404,13 @@ static void block_put(haul__block *block)
     struct haul__allocator *a = block->owner;
     haul__budget           *budget = block->budget;
     const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
-    haul__spin_lock(&a->lock);
-    put(a, block);
+    lock_for(a, block);
+    haul__storage *host = block->host;
+    if (!host)
+        put(a, block);
     haul__spin_unlock(&a->lock);
+    if (host)
+        haul__spill_drop(block);
     if (__builtin_expect(budget != NULL, 0))
         haul__budget_discharge(budget, a->device, bytes, false);
 }
@@ -414,8 +440,12 @@ static void storage_release(haul__storage *storage)
         release_slowly(storage);
         return;
     }
-    put(a, block);
+    const bool whole = !block->host && !block->moving;
+    if (whole)
+        put(a, block);
     haul__spin_unlock(&a->lock);
+    if (!whole)
+        release_slowly(storage);
 }
 
 /* The first storage in a block. Later ones are on the same device. */

@@ -19,6 +19,8 @@ struct haul__block {
     uint64_t             storage;
     bool                 quiet;  /* a subscriber to events allocated it: freeing it emits no event */
     struct haul__budget *budget; /* the innermost budget that counts it, with a reference; NULL: none */
+    haul__storage       *host;   /* a spilled block's elements, with a reference; it has no device memory then */
+    bool                 moving; /* they are being moved there; both are guarded by the allocator's lock */
     haul__uses           uses;
     haul__storage        own;         /* the storage that uses it, while it is in use */
     haul__block         *next, *prev; /* in the bin's free list, or in the list of live blocks */

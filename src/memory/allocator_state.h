@@ -16,7 +16,20 @@ struct haul__allocator {
     haul__block            *bins[HAUL__BINS]; /* free blocks, by `next` */
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;
+    atomic_bool             spills;
+    atomic_llong            spilled_total; /* bytes */
 };
+
+/* Takes a block out of the ring of live blocks. The caller holds the lock. */
+static inline void haul__ring_remove(haul__block *block)
+{
+    block->prev->next = block->next;
+    block->next->prev = block->prev;
+}
+
+/* A block of at least `bytes`, in the ring of live blocks. Returns NULL, with the error recorded, if there is no
+ * memory. */
+haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin);
 
 /* The allocator of a device, made on first use. Returns NULL, with the error recorded, if host memory is exhausted. */
 struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);

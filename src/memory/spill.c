@@ -1,0 +1,268 @@
+/* Spilling.
+ *
+ * A storage stays where it is, in its block; its elements and its device memory part. The device memory goes to the
+ * free blocks, from which an allocation takes it or returns it to the device. The elements go to pinned host memory
+ * where there is some. A command that uses the storage brings them back first (device/presence.h).
+ *
+ * What was used longest ago goes first. In the forward pass of a training these are optimizer states and the tensors
+ * that the first layers saved, which are needed last. The host waits for both directions, so a spilled tensor costs the
+ * time of two copies. */
+#include "memory/spill.h"
+
+#include <haul/memory.h>
+
+#include "core/alloc.h"
+#include "core/thread.h"
+#include "device/presence.h"
+#include "events/events.h"
+#include "memory/allocator_state.h"
+
+static const char origin[] = "spill";
+
+/* The command whose memory is being brought back on this thread; it must not be moved away. */
+static _Thread_local const haul__command *current;
+
+/* ---- choosing ---- */
+
+static bool is_current(const haul__storage *storage)
+{
+    for (int i = 0; current && i < current->buffer_count; i++)
+        if (current->buffers[i].storage == storage)
+            return true;
+    return false;
+}
+
+/* A storage that no command has used may not be complete, and has nothing to keep. */
+static bool can_move(const haul__block *block)
+{
+    return block->uses.last > 0 && !atomic_load(&block->uses.away) && !atomic_load(&block->uses.fixed) &&
+           !is_current(&block->own);
+}
+
+/* What a search for memory finds. */
+typedef struct found {
+    haul__block *block; /* used longest ago, marked as moving; NULL: there is none */
+    bool         free;  /* another thread gave memory back meanwhile */
+} found;
+
+/* Looks for a block of at least `least` bytes. If its last reference goes now, that thread waits until it was moved. */
+static found find_oldest(struct haul__allocator *a, int64_t least)
+{
+    found f = {NULL, false};
+    haul__spin_lock(&a->lock);
+    f.free = a->stats.reserved > a->stats.allocated;
+    for (haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && can_move(b) && (!f.block || b->uses.last < f.block->uses.last))
+            f.block = b;
+    if (f.block)
+        f.block->moving = true;
+    haul__spin_unlock(&a->lock);
+    return f;
+}
+
+/* ---- moving; the caller has the lock of device/presence.h ---- */
+
+static haul_status copy(haul__command_kind kind, haul__storage *to, haul__storage *from)
+{
+    const bool         up = kind == HAUL__COMMAND_WRITE;
+    const haul_device *device = (up ? to : from)->device;
+    haul_status        status = haul__submit(&(haul__command){.kind = kind,
+                                                              .stream = up ? HAUL__STREAM_UPLOAD : HAUL__STREAM_DOWNLOAD,
+                                                              .operation = origin,
+                                                              .device = (haul_device *)device,
+                                                              .buffers = (haul__region[]){{to, 0}, {from, 0}},
+                                                              .write_count = 1,
+                                                              .buffer_count = 2,
+                                                              .bytes = up ? to->bytes : from->bytes});
+    if (!status)
+        haul__emit_counted(&(haul_event){.kind = up ? HAUL_EVENT_COPY_TO_DEVICE : HAUL_EVENT_COPY_TO_HOST,
+                                         .operation = origin,
+                                         .device = to->device,
+                                         .other = from->device,
+                                         .text = haul__storage_pinned(up ? from : to) ? "pinned" : "pageable",
+                                         .bytes = (int64_t)(up ? to->bytes : from->bytes)});
+    return status;
+}
+
+/* The device memory of the block becomes that of a free block. Its uses are over. */
+static void part(haul__block *block, haul__block *rest, haul__storage *host)
+{
+    struct haul__allocator *a = block->owner;
+    *rest = (haul__block){.owner = a, .buffer = block->buffer, .bytes = block->bytes, .bin = block->bin};
+    haul__uses_init(&rest->uses);
+    block->buffer = block->own.buffer = (haul__buffer){NULL, NULL};
+    atomic_store(&block->uses.away, true);
+    atomic_store(&block->uses.any, true);
+    haul__spin_lock(&a->lock);
+    rest->next = a->bins[rest->bin];
+    a->bins[rest->bin] = rest;
+    a->stats.allocated -= (int64_t)block->bytes;
+    a->stats.spilled += (int64_t)block->bytes;
+    block->host = host;
+    block->moving = false;
+    haul__spin_unlock(&a->lock);
+}
+
+/* Returns false if there is no host memory for it, or if the device refused the copy. */
+static bool move_away(haul__block *block)
+{
+    haul__storage *storage = &block->own;
+    haul__block   *rest = haul__malloc(sizeof *rest);
+    haul__storage *host = rest ? haul__host_alloc_for(storage->device, storage->bytes, origin) : NULL;
+    haul_status    status = host ? HAUL_OK : HAUL_OUT_OF_MEMORY;
+    haul__uses_finish(storage->uses, origin);
+    if (!status)
+        status = copy(HAUL__COMMAND_READ, host, storage);
+    if (!status)
+        status = haul__host_before(host, false, origin);
+    if (!status) {
+        atomic_fetch_add_explicit(&block->owner->spilled_total, (long long)storage->bytes, memory_order_relaxed);
+        part(block, rest, host);
+        return true;
+    }
+    haul__spin_lock(&block->owner->lock);
+    block->moving = false;
+    haul__spin_unlock(&block->owner->lock);
+    haul__object_release(host);
+    haul__free(rest);
+    return false;
+}
+
+/* The uses by the last owner of the memory. Nobody else has it. */
+static void take_uses(haul__uses *to, haul__uses *from)
+{
+    haul__spin_lock(&to->lock);
+    to->write = from->write;
+    to->read_count = from->read_count;
+    for (int i = 0; i < from->read_count; i++)
+        to->reads[i] = from->reads[i];
+    atomic_store(&to->any, atomic_load(&from->any));
+    atomic_store(&to->away, false);
+    haul__spin_unlock(&to->lock);
+}
+
+/* Memory for the block, which takes it out of a fresh one. No scope's limit counts it a second time. */
+static haul_status obtain(haul__block *block)
+{
+    struct haul__allocator *a = block->owner;
+    void                  **budget = &haul__thread()->held[HAUL__BUDGET], *before = *budget;
+    *budget = NULL;
+    haul__block *fresh = haul__block_get(a, block->own.bytes, origin);
+    *budget = before;
+    if (!fresh)
+        return haul_error_status();
+    haul__spin_lock(&a->lock);
+    haul__ring_remove(fresh);
+    a->stats.live_blocks--;
+    a->stats.spilled -= (int64_t)block->bytes;
+    haul__spin_unlock(&a->lock);
+    block->buffer = block->own.buffer = fresh->buffer;
+    take_uses(&block->uses, &fresh->uses);
+    haul__free(fresh);
+    return HAUL_OK;
+}
+
+static haul_status move_back(haul__block *block)
+{
+    haul__storage *host = block->host;
+    haul__block   *rest = haul__malloc(sizeof *rest); /* should the copy fail */
+    haul_status    status = rest ? obtain(block) : haul__fail_memory(origin, sizeof *rest);
+    if (status) {
+        haul__free(rest);
+        return status;
+    }
+    if ((status = copy(HAUL__COMMAND_WRITE, &block->own, host)) != HAUL_OK) {
+        part(block, rest, host);
+        return status;
+    }
+    haul__free(rest);
+    block->host = NULL;
+    haul__object_release(host); /* its block remembers the copy */
+    return HAUL_OK;
+}
+
+static haul_status bring_back(const haul__command *c)
+{
+    haul_status status = HAUL_OK;
+    haul__presence_stop();
+    current = c;
+    for (int i = 0; i < c->buffer_count && !status; i++) {
+        haul__storage *storage = c->buffers[i].storage;
+        if (storage->uses && atomic_load(&storage->uses->away))
+            status = move_back(storage->block);
+    }
+    current = NULL;
+    return status;
+}
+
+/* ---- what others call ---- */
+
+/* A sixteenth of what is wanted, so that not many small tensors go where a large one would do; then any. */
+static found choose(struct haul__allocator *a, int64_t wanted)
+{
+    found f = find_oldest(a, wanted / 16);
+    return f.block ? f : find_oldest(a, 0);
+}
+
+/* Moves one tensor away and adds its size. Returns false if there is none, and no memory is free either. */
+static bool make_room(struct haul__allocator *a, int64_t wanted, int64_t *moved)
+{
+    const found f = choose(a, wanted);
+    if (!f.block)
+        return f.free;
+    const int64_t bytes = (int64_t)f.block->bytes; /* once it has moved, its last reference may go */
+    const bool    works = move_away(f.block);
+    *moved += works ? bytes : 0;
+    return works;
+}
+
+bool haul__spill(struct haul__allocator *a, int64_t wanted)
+{
+    haul__error_record before;
+    int64_t            moved = 0;
+    bool               works = true;
+    if (a->pinned || !atomic_load(&a->spills))
+        return false;
+    const bool taken = haul__presence_take();
+    haul__error_save(&before);
+    haul__presence_stop();
+    for (int64_t now = -1; works && moved < wanted && moved > now;) {
+        now = moved;
+        works = make_room(a, wanted - moved, &moved);
+    }
+    haul__error_restore(&before);
+    if (taken)
+        haul__presence_give();
+    return works || moved > 0;
+}
+
+void haul__spill_drop(haul__block *block)
+{
+    struct haul__allocator *a = block->owner;
+    haul__spin_lock(&a->lock);
+    haul__ring_remove(block);
+    a->stats.live_blocks--;
+    a->stats.spilled -= (int64_t)block->bytes;
+    haul__spin_unlock(&a->lock);
+    haul__object_release(block->host);
+    haul__free(block);
+}
+
+haul_status haul_memory_set_spill(haul_device *device, bool on)
+{
+    static const char operation[] = "haul_memory_set_spill";
+    haul_status       status = haul__device_check(device, operation, "device");
+    if (status)
+        return status;
+    if (on && !haul__device_is_apart(device))
+        return haul__fail(HAUL_UNSUPPORTED, operation, "device",
+                          "%s has no memory apart from the host's to which its tensors could be moved; spilling is for "
+                          "GPUs and other devices with memory of their own",
+                          device->name);
+    struct haul__allocator *a = haul__allocator_of(device, false);
+    if (!a)
+        return haul_error_status();
+    haul__presence_use(bring_back);
+    atomic_store(&a->spills, on);
+    return HAUL_OK;
+}

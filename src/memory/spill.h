@@ -1,0 +1,15 @@
+/* Moving the elements of tensors to host memory where the memory of their device does not suffice. */
+#ifndef HAUL_MEMORY_SPILL_H
+#define HAUL_MEMORY_SPILL_H
+
+#include "memory/allocator.h"
+
+/* Moves what was used longest ago to host memory, until `wanted` bytes are in free blocks, or nothing is left to move.
+ * Returns whether it helps to try again: false if nothing was moved and no memory is free, and for devices that do
+ * not spill. */
+bool haul__spill(struct haul__allocator *a, int64_t wanted);
+
+/* The last reference to a block whose elements are in host memory is gone: frees both. */
+void haul__spill_drop(haul__block *block);
+
+#endif
