@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli.h"
+#include "core/spelling.h"
 #include "progress.h"
 
 static const char *complainer = "";
@@ -149,40 +150,13 @@ bool output_works(void)
     return !failed;
 }
 
-/* Optimal string alignment distance, of words up to 31 letters. */
-static int distance(const char *a, const char *b)
-{
-    enum { MOST = 32 };
-    int    d[MOST][MOST];
-    size_t n = strlen(a), m = strlen(b);
-
-    if (n >= MOST || m >= MOST)
-        return MOST;
-    for (size_t i = 0; i <= n; i++)
-        for (size_t j = 0; j <= m; j++) {
-            if (!i || !j) {
-                d[i][j] = (int)(i + j);
-                continue;
-            }
-            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (d[i - 1][j] + 1 < best)
-                best = d[i - 1][j] + 1;
-            if (d[i][j - 1] + 1 < best)
-                best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
-                best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    return d[n][m];
-}
-
 const char *did_you_mean(const char *wrong, const char *const *names)
 {
     const char *near = NULL;
     int         best = 3;
 
     for (; *names; names++) {
-        int    far = distance(wrong, *names);
+        int    far = haul__spelling_distance(wrong, *names);
         size_t length = strlen(*names);
         if (far < best && (size_t)far < length - length / 3) {
             best = far;

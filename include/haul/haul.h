@@ -31,6 +31,7 @@
 #include <haul/random.h>
 #include <haul/schedule.h>
 #include <haul/scope.h>
+#include <haul/stats.h>
 #include <haul/sync.h>
 #include <haul/tensor.h>
 #include <haul/transfer.h>

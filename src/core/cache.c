@@ -169,6 +169,14 @@ static void *read_entry(int file, const char *key, size_t *bytes)
     return data;
 }
 
+static atomic_llong found, missing, stored;
+
+haul__cache_count haul__cache_counts(void)
+{
+    return (haul__cache_count){
+        .found = atomic_load(&found), .missing = atomic_load(&missing), .stored = atomic_load(&stored)};
+}
+
 void *haul__cache_load(const char *key, size_t *bytes)
 {
     char *where = folder(), *path = where ? path_of(where, key) : NULL;
@@ -178,6 +186,7 @@ void *haul__cache_load(const char *key, size_t *bytes)
         data = read_entry(file, key, bytes);
         close(file);
     }
+    atomic_fetch_add(data ? &found : &missing, 1);
     haul__free(path);
     haul__free(where);
     return data;
@@ -193,16 +202,18 @@ static bool write_entry(int file, const char *key, const void *data, size_t byte
 
 void haul__cache_store(const char *key, const void *data, size_t bytes)
 {
-    static atomic_uint stored;
+    static atomic_uint last;
     char              *where = folder(), *path = where ? path_of(where, key) : NULL;
-    char *beside = path ? haul__format("%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&stored, 1)) : NULL;
+    char *beside = path ? haul__format("%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&last, 1)) : NULL;
     if (beside && !haul__fault_point(HAUL__FAULT_FILE)) {
         make_folders(where);
         int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0) {
             bool good = write_entry(file, key, data, bytes);
             good = close(file) == 0 && good;
-            if (!good || rename(beside, path) != 0)
+            if (good && rename(beside, path) == 0)
+                atomic_fetch_add(&stored, 1);
+            else
                 unlink(beside);
         }
     }

@@ -14,6 +14,10 @@ const char *haul__backend_name(int slot);
  * threads use the library. */
 haul_status haul__backend_add(const haul__backend *backend);
 
+/* The devices that were made ready for use, by slot, without opening more: NULL for a slot without one, and beyond the
+ * last. Slots are below HAUL__MAX_DEVICES. */
+haul_device *haul__device_in_use(int slot);
+
 /* Does it hold data and compute? Meta does not. */
 static inline bool haul__device_computes(const haul_device *device)
 {
@@ -123,6 +127,9 @@ static inline const haul__kernel *haul__kernel_known(const haul_device *device, 
 {
     return atomic_load_explicit(&device->kernels[(size_t)id * HAUL_DTYPE_END + dtype], memory_order_acquire);
 }
+
+/* How many kernels are ready on the device, counting each dtype. */
+int64_t haul__kernels_ready(const haul_device *device);
 
 /* The record that a launch of a kernel that checks indices passes on; NULL if the backend has its own. `operation`
  * names the cause if the record must be made. */

@@ -68,3 +68,11 @@ const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dty
     haul__events_release();
     return kernel;
 }
+
+int64_t haul__kernels_ready(const haul_device *device)
+{
+    int64_t ready = 0;
+    for (size_t i = 0; i < (size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END; i++)
+        ready += atomic_load_explicit(&device->kernels[i], memory_order_relaxed) != NULL;
+    return ready;
+}

@@ -448,6 +448,16 @@ haul_device *haul_cpu(void)
     return device;
 }
 
+haul_device *haul__device_in_use(int slot)
+{
+    pthread_mutex_lock(&registry.lock);
+    haul_device *device = slot < registry.device_count ? registry.devices[slot] : NULL;
+    if (device && (!device->valid || !device->compute))
+        device = NULL;
+    pthread_mutex_unlock(&registry.lock);
+    return device;
+}
+
 int haul_device_list(haul_device_report *out, int capacity)
 {
     int found = 0;
