@@ -96,9 +96,9 @@ HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 HAUL_API haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out);
 HAUL_API haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes);
 
-/* One row of haul_memory_by_origin. */
+/* One row of haul_memory_by_origin or haul_memory_by_module. */
 typedef struct haul_memory_origin {
-    char    name[48]; /* the operation, "haul_conv2d" */
+    char    name[80]; /* the operation, "haul_conv2d", or the path of the module, "features.0" */
     int64_t bytes;    /* bytes in its blocks */
     int64_t blocks;   /* how many blocks */
 } haul_memory_origin;
@@ -106,6 +106,48 @@ typedef struct haul_memory_origin {
 /* List live memory by the operation that allocated it, largest first. Fills at most `capacity` rows of `out` and
  * returns how many there are; -1 on failure. */
 HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity);
+
+/* Record from now on, or no longer, in which module and under which label memory is allocated, and when: for all
+ * devices and threads. Allocations take about a microsecond longer meanwhile; while nothing is recorded, they cost what
+ * they always do. What was recorded stays with the memory until that is freed and used again.
+ *
+ * Fails with HAUL_OUT_OF_MEMORY if the system cannot register another thread key. */
+HAUL_API haul_status haul_memory_record(bool on);
+
+/* List live memory by the module that was being called when it was allocated, largest first, as haul_memory_by_origin
+ * does. Memory that was allocated outside of modules, for instance in a backward pass, is "(no module)", and memory
+ * that haul_memory_record did not see is "(not recorded)". */
+HAUL_API int haul_memory_by_module(const haul_device *device, haul_memory_origin *out, int capacity);
+
+/* A block of a device's memory. For a cached block, everything but its size is about the tensor that used it last. */
+typedef struct haul_memory_block {
+    char    operation[48]; /* the operation that allocated it, "haul_conv2d" */
+    char    module[80];    /* path of the module being called, "features.0"; "" outside of modules */
+    char    label[48];     /* the innermost label of the thread (haul_label_begin) */
+    int64_t bytes;         /* the size of the block */
+    int64_t requested;     /* bytes that were asked for */
+    int64_t age;           /* blocks that the device's allocator has handed out since */
+    int64_t nanoseconds;   /* time since then */
+    bool    live;          /* does a tensor hold it? Else it is cached */
+    bool    recorded;      /* did haul_memory_record see it? Else module and label are "", and nanoseconds is 0 */
+} haul_memory_block;
+
+/* List the blocks of a device's memory: live ones first, the oldest at the beginning, then cached ones, the largest at
+ * the beginning. Fills at most `capacity` rows of `out` and returns how many blocks there are; -1 on failure. Wrapped
+ * host memory, mapped files and pinned memory are not listed. */
+HAUL_API int haul_memory_snapshot(const haul_device *device, haul_memory_block *out, int capacity);
+
+/* Write a snapshot to `out` as a JSON object: the device's name, statistics, the sums by operation and by module, and
+ * all blocks. As haul_stats_json, it writes at most `size` bytes, the last of which is 0, and returns the length of the
+ * whole text without the 0; -1 on failure.
+ *
+ *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,
+ *      "by_operation":[{"name":"haul_ones","bytes":5120,"blocks":1}],
+ *      "by_module":[{"name":"(not recorded)","bytes":5120,"blocks":1}],
+ *      "blocks":[{"operation":"haul_ones","bytes":5120,"requested":4100,"age":0,"live":true}, ...]}
+ *
+ * Blocks that were recorded have "module", "label" and "nanoseconds" as well. */
+HAUL_API int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t size);
 
 HAUL_END
 

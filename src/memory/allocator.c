@@ -110,6 +110,7 @@ static void block_free(haul__block *block, const char *origin)
         haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
     if (watched)
         haul__emit_block(HAUL_EVENT_MEMORY_RETURNED, block, block->owner->device, origin, start);
+    haul__free(block->record);
     haul__free(block);
 }
 
@@ -146,7 +147,7 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
     char               asked[32], used[32], limit[32], who[200], left[128] = "";
     haul__spin_lock(&a->lock);
     haul_memory_stats stats = a->stats;
-    int               count = haul__sum_origins(&a->live, NULL, rows, 3);
+    int               count = haul__sum_origins(&a->live, NULL, haul__origin_operation, rows, 3);
     haul__spin_unlock(&a->lock);
     haul__origins_text(rows, count, who, sizeof who);
     haul__size_text((int64_t)bytes, asked, sizeof asked);
@@ -169,7 +170,7 @@ static haul_status fail_over(struct haul__allocator *a, const haul__budget *over
     haul_memory_origin rows[3];
     char               who[200];
     haul__spin_lock(&a->lock);
-    int count = haul__sum_origins(&a->live, over, rows, 3);
+    int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
     haul__spin_unlock(&a->lock);
     return haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
 }
@@ -263,7 +264,7 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
     ring_insert(a, block);
     stats->allocated += (int64_t)block->bytes;
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
-    stats->allocations++;
+    block->born = ++stats->allocations;
     stats->live_blocks++;
     block->uses.last = 0;
     if (cached) {

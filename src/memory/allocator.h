@@ -21,6 +21,8 @@ struct haul__block {
     struct haul__budget *budget; /* the innermost budget that counts it, with a reference; NULL: none */
     haul__storage       *host;   /* a spilled block's elements, with a reference; it has no device memory then */
     bool                 moving; /* they are being moved there; both are guarded by the allocator's lock */
+    int64_t              born;   /* the allocator's count of allocations when its storage got it */
+    struct haul__record *record; /* where its storage was allocated (memory/record.h); NULL: never recorded */
     haul__uses           uses;
     haul__storage        own;         /* the storage that uses it, while it is in use */
     haul__block         *next, *prev; /* in the bin's free list, or in the list of live blocks */

@@ -34,6 +34,9 @@ haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char
 /* The allocator of a device, made on first use. Returns NULL, with the error recorded, if host memory is exhausted. */
 struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);
 
+/* The same for a function that was given a device: checks it first. */
+struct haul__allocator *haul__allocator_checked(const haul_device *device, const char *operation);
+
 /* Takes free blocks, largest first, until their sum is `wanted` bytes; they are chained by `next`. The caller holds the
  * lock. */
 haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted);

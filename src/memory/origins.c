@@ -1,8 +1,22 @@
-/* Sums of live memory by the operation that allocated it. */
+/* Sums of live memory by the operation that allocated it, or by the module under way then. */
 #include "memory/origins.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "core/utf8.h"
+#include "memory/record.h"
+
+const char *haul__origin_operation(const haul__block *block)
+{
+    return block->origin;
+}
+
+const char *haul__origin_module(const haul__block *block)
+{
+    const haul__record *record = haul__record_of(block);
+    return !record ? "(not recorded)" : *record->module ? record->module : "(no module)";
+}
 
 const char *haul__size_text(int64_t bytes, char *out, size_t size)
 {
@@ -37,20 +51,22 @@ static const haul__block *counted_from(const haul__block *b, const haul__block *
 }
 
 /* At worst the time grows with the square of the number of blocks, which is fast enough for a report. */
-int haul__sum_origins(const haul__block *live, const haul__budget *only, haul_memory_origin *out, int capacity)
+int haul__sum_origins(const haul__block *live, const haul__budget *only, haul__origin_of *of, haul_memory_origin *out,
+                      int capacity)
 {
     const haul__block *first = counted_from(live->next, live, only);
     int                found = 0;
     for (const haul__block *block = first; block != live; block = counted_from(block->next, live, only)) {
         haul_memory_origin row = {.bytes = 0};
+        const char        *name = of(block);
         bool               seen = false;
         for (const haul__block *b = first; b != block && !seen; b = counted_from(b->next, live, only))
-            seen = strcmp(b->origin, block->origin) == 0;
+            seen = strcmp(of(b), name) == 0;
         if (seen)
             continue;
-        snprintf(row.name, sizeof row.name, "%s", block->origin);
+        haul__utf8_copy(row.name, sizeof row.name, name);
         for (const haul__block *b = block; b != live; b = counted_from(b->next, live, only)) {
-            if (strcmp(b->origin, block->origin) == 0) {
+            if (strcmp(of(b), name) == 0) {
                 row.bytes += (int64_t)b->bytes;
                 row.blocks++;
             }
@@ -65,4 +81,17 @@ int haul__sum_origins(const haul__block *live, const haul__budget *only, haul_me
             out[at] = row;
     }
     return found;
+}
+
+void haul__json_origins(haul__json_text *t, const char *name, const haul_memory_origin *rows, int count)
+{
+    haul__json_begin(t, name, '[');
+    for (int i = 0; i < count; i++) {
+        haul__json_begin(t, NULL, '{');
+        haul__json_string(t, "name", rows[i].name);
+        haul__json_integer(t, "bytes", rows[i].bytes);
+        haul__json_integer(t, "blocks", rows[i].blocks);
+        haul__json_end(t, '}');
+    }
+    haul__json_end(t, ']');
 }

@@ -9,6 +9,11 @@ static struct haul__allocator *checked(const haul_device *device, bool pinned, c
     return haul__device_check(device, operation, "device") ? NULL : haul__allocator_of((haul_device *)device, pinned);
 }
 
+struct haul__allocator *haul__allocator_checked(const haul_device *device, const char *operation)
+{
+    return checked(device, false, operation);
+}
+
 static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, const char *operation)
 {
     if (!a)
@@ -98,17 +103,28 @@ bool haul__room_made(haul_device *device, haul_status status, const haul__error_
     return true;
 }
 
-int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
+static int sum(const haul_device *device, haul__origin_of *of, haul_memory_origin *out, int capacity,
+               const char *operation)
 {
-    struct haul__allocator *a = checked(device, false, "haul_memory_by_origin");
+    struct haul__allocator *a = checked(device, false, operation);
     if (!a)
         return -1;
     if (!out && capacity > 0) {
-        haul__fail_null("haul_memory_by_origin", "out");
+        haul__fail_null(operation, "out");
         return -1;
     }
     haul__spin_lock(&a->lock);
-    int count = haul__sum_origins(&a->live, NULL, out, capacity > 0 ? capacity : 0);
+    int count = haul__sum_origins(&a->live, NULL, of, out, capacity > 0 ? capacity : 0);
     haul__spin_unlock(&a->lock);
     return count;
+}
+
+int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, int capacity)
+{
+    return sum(device, haul__origin_operation, out, capacity, "haul_memory_by_origin");
+}
+
+int haul_memory_by_module(const haul_device *device, haul_memory_origin *out, int capacity)
+{
+    return sum(device, haul__origin_module, out, capacity, "haul_memory_by_module");
 }

@@ -1,0 +1,150 @@
+/* Snapshots: every block of a device as a row, and as JSON. */
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "core/json_text.h"
+#include "core/utf8.h"
+#include "memory/allocator_state.h"
+#include "memory/origins.h"
+#include "memory/record.h"
+
+static haul_memory_block row_of(const struct haul__allocator *a, const haul__block *block, bool live, int64_t now)
+{
+    const haul__record *record = haul__record_of(block);
+    haul_memory_block   row = {.bytes = (int64_t)block->bytes,
+                               .requested = (int64_t)block->own.bytes,
+                               .age = a->stats.allocations - block->born,
+                               .nanoseconds = record && now > record->time ? now - record->time : 0,
+                               .live = live,
+                               .recorded = record != NULL};
+    haul__utf8_copy(row.operation, sizeof row.operation, block->origin);
+    if (record) {
+        haul__utf8_copy(row.module, sizeof row.module, record->module);
+        haul__utf8_copy(row.label, sizeof row.label, record->label);
+    }
+    return row;
+}
+
+/* The caller holds the lock. */
+static int take_rows(const struct haul__allocator *a, haul_memory_block *out, int capacity)
+{
+    const int64_t now = haul__now_ns();
+    int           count = 0;
+    for (const haul__block *block = a->live.next; block != &a->live; block = block->next, count++)
+        if (count < capacity)
+            out[count] = row_of(a, block, true, now);
+    for (int bin = HAUL__BINS - 1; bin >= 0; bin--)
+        for (const haul__block *block = a->bins[bin]; block; block = block->next, count++)
+            if (count < capacity)
+                out[count] = row_of(a, block, false, now);
+    return count;
+}
+
+int haul_memory_snapshot(const haul_device *device, haul_memory_block *out, int capacity)
+{
+    struct haul__allocator *a = haul__allocator_checked(device, "haul_memory_snapshot");
+    if (!a)
+        return -1;
+    if (!out && capacity > 0) {
+        haul__fail_null("haul_memory_snapshot", "out");
+        return -1;
+    }
+    haul__spin_lock(&a->lock);
+    int count = take_rows(a, out, capacity);
+    haul__spin_unlock(&a->lock);
+    return count;
+}
+
+/* ---- JSON ---- */
+
+/* All that the text is made of, taken at one moment. */
+typedef struct snapshot {
+    haul_memory_stats   stats;
+    haul_memory_block  *blocks;
+    haul_memory_origin *origins[2]; /* by operation, by module */
+    int                 count, counts[2];
+} snapshot;
+
+static void snapshot_free(snapshot *s)
+{
+    haul__free(s->blocks);
+    haul__free(s->origins[0]);
+    haul__free(s->origins[1]);
+}
+
+/* False if there are more rows than `room`. */
+static bool snapshot_take(struct haul__allocator *a, snapshot *s, int room)
+{
+    haul__spin_lock(&a->lock);
+    s->stats = a->stats;
+    s->count = take_rows(a, s->blocks, room);
+    s->counts[0] = haul__sum_origins(&a->live, NULL, haul__origin_operation, s->origins[0], room);
+    s->counts[1] = haul__sum_origins(&a->live, NULL, haul__origin_module, s->origins[1], room);
+    haul__spin_unlock(&a->lock);
+    return s->count <= room; /* there are no more origins than blocks */
+}
+
+/* Allocates without the lock. The number of blocks may grow meanwhile. */
+static haul_status snapshot_make(struct haul__allocator *a, snapshot *s)
+{
+    int room = 0;
+    *s = (snapshot){.count = 0};
+    while (!snapshot_take(a, s, room)) {
+        room = s->count + s->count / 8 + 8;
+        snapshot_free(s);
+        *s = (snapshot){.blocks = haul__calloc((size_t)room, sizeof *s->blocks),
+                        .origins = {haul__calloc((size_t)room, sizeof **s->origins),
+                                    haul__calloc((size_t)room, sizeof **s->origins)}};
+        if (!s->blocks || !s->origins[0] || !s->origins[1]) {
+            snapshot_free(s);
+            return haul__fail_memory("haul_memory_snapshot_json", (size_t)room * sizeof *s->blocks);
+        }
+    }
+    return HAUL_OK;
+}
+
+static void put_block(haul__json_text *t, const haul_memory_block *b)
+{
+    haul__json_begin(t, NULL, '{');
+    haul__json_string(t, "operation", b->operation);
+    if (b->recorded) {
+        haul__json_string(t, "module", b->module);
+        haul__json_string(t, "label", b->label);
+        haul__json_integer(t, "nanoseconds", b->nanoseconds);
+    }
+    haul__json_integer(t, "bytes", b->bytes);
+    haul__json_integer(t, "requested", b->requested);
+    haul__json_integer(t, "age", b->age);
+    haul__json_bool(t, "live", b->live);
+    haul__json_end(t, '}');
+}
+
+int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t size)
+{
+    static const char       operation[] = "haul_memory_snapshot_json";
+    struct haul__allocator *a = haul__allocator_checked(device, operation);
+    haul__json_text         t = {.out = out, .size = size};
+    snapshot                s;
+    if (!a)
+        return -1;
+    if (!out && size) {
+        haul__fail_null(operation, "out");
+        return -1;
+    }
+    if (snapshot_make(a, &s))
+        return -1;
+    haul__json_begin(&t, NULL, '{');
+    haul__json_string(&t, "device", device->name);
+    haul__json_integer(&t, "allocated", s.stats.allocated);
+    haul__json_integer(&t, "reserved", s.stats.reserved);
+    haul__json_integer(&t, "peak_allocated", s.stats.peak_allocated);
+    haul__json_integer(&t, "limit", s.stats.limit);
+    haul__json_origins(&t, "by_operation", s.origins[0], s.counts[0]);
+    haul__json_origins(&t, "by_module", s.origins[1], s.counts[1]);
+    haul__json_begin(&t, "blocks", '[');
+    for (int i = 0; i < s.count; i++)
+        put_block(&t, &s.blocks[i]);
+    haul__json_end(&t, ']');
+    haul__json_end(&t, '}');
+    snapshot_free(&s);
+    return haul__json_finish(&t);
+}
