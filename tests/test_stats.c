@@ -183,9 +183,9 @@ static void test_stats__names(void **state)
     int64_t value;
     (void)state;
     assert_unknown("memory.cpu.peek", "did you mean memory.cpu.peak?");
-    assert_unknown("memory.opencl:0.alocated", "did you mean memory.opencl:0.allocated or ");
-    assert_unknown("transfer.h2d_bytes", "did you mean transfers.h2d_bytes, ");
-    assert_unknown("transfers.h2d_byte", "did you mean transfers.h2d_bytes, transfers.d2d_bytes or ");
+    assert_unknown("memory.opencl:0.alocated", "did you mean memory.opencl:0.allocated?");
+    assert_unknown("transfer.h2d_bytes", "did you mean transfers.h2d_bytes");
+    assert_unknown("transfers.h2d_byte", "did you mean transfers.h2d_bytes or transfers.d2d_bytes?");
     assert_unknown("sync.wait", "did you mean sync.waits");
     assert_unknown("memory.peak", "names begin with memory.<device>., pinned.<device>., kernels.<device>., transfers., "
                                   "sync., events., cache., host.; haul_stat_describe");

@@ -42,6 +42,7 @@ typedef struct haul__implementation haul__implementation;
 
 typedef enum haul__description {
     HAUL__LIBRARIES,  /* the libraries that were found; the call opens them */
+    HAUL__FREE_BYTES, /* the bytes of memory that are left, as digits only */
     HAUL__MEMORY_LEFT /* the memory that is left, and who holds the rest, for messages when the device is full: "1.5
                        * GiB of 80.0 GiB are free, other processes hold 70.0 GiB (process 4242 most)" */
 } haul__description;

@@ -30,8 +30,19 @@ const char *haul_error_argument(void)
 void haul_error_clear(void)
 {
     record.status = HAUL_OK;
+    record.report = 0;
     record.operation[0] = record.argument[0] = record.message[0] = 0;
     record.settled = false;
+}
+
+void haul__error_set_report(uint64_t number)
+{
+    record.report = number;
+}
+
+uint64_t haul__error_report(void)
+{
+    return record.settled ? 0 : record.report;
 }
 
 void haul__error_settle(void)
@@ -116,11 +127,14 @@ haul_status haul__fail_null(const char *operation, const char *argument)
 
 haul_status haul__fail_within(const char *operation)
 {
-    size_t      length = strlen(record.operation);
-    const char *text = record.message;
+    size_t         length = strlen(record.operation);
+    const char    *text = record.message;
+    const uint64_t report = record.report;
     if (length && strncmp(text, record.operation, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
-    return haul__fail(record.status, operation, record.argument, "%s", text);
+    haul__fail(record.status, operation, record.argument, "%s", text);
+    record.report = report;
+    return record.status;
 }
 
 haul_status haul__fail_memory(const char *operation, size_t bytes)
@@ -137,6 +151,7 @@ void haul__error_save(haul__error_record *out)
     } else { /* the usual case, which every operation passes: only the ends of the texts are set */
         out->status = HAUL_OK;
         out->settled = false;
+        out->report = 0;
         out->operation[0] = out->argument[0] = out->message[0] = 0;
     }
 }

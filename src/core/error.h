@@ -4,6 +4,7 @@
 
 #include <haul/error.h>
 #include <stdarg.h>
+#include <stdint.h>
 
 /* Records an error for the calling thread, replacing the last one, and returns `status`. The message begins with
  * "operation: ". `operation` and `argument` may be NULL. */
@@ -29,10 +30,16 @@ haul_status haul__fail_within(const char *operation);
 /* Records that host memory was exhausted in `operation`. */
 haul_status haul__fail_memory(const char *operation, size_t bytes);
 
+/* A report was made on the error that is recorded now; it goes with the record. haul__error_report returns 0 if there
+ * is none, or if the error is hidden. */
+void     haul__error_set_report(uint64_t number);
+uint64_t haul__error_report(void);
+
 /* Save and restore the thread's error around clean-up, or around attempts that may fail. */
 typedef struct haul__error_record {
     haul_status status;
     bool        settled; /* handled, and hidden from users */
+    uint64_t    report;  /* the number of the report on it (memory/report.h); 0: none */
     char        operation[48];
     char        argument[48];
     char        message[512];

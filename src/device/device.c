@@ -1,6 +1,7 @@
 /* Queries on devices, and the device that a thread works on. */
 #include "device/device.h"
 
+#include <stdlib.h>
 #include <haul/device.h>
 
 #include "core/object.h"
@@ -56,6 +57,14 @@ void haul__device_memory_left(haul_device *device, char *out, size_t size)
     *out = '\0';
     if (device->backend->describe)
         device->backend->describe(device, HAUL__MEMORY_LEFT, out, size);
+}
+
+int64_t haul__device_free_bytes(haul_device *device)
+{
+    char digits[24] = "";
+    if (device->backend->describe)
+        device->backend->describe(device, HAUL__FREE_BYTES, digits, sizeof digits);
+    return *digits ? (int64_t)strtoll(digits, NULL, 10) : -1;
 }
 
 bool haul__device_pins(const haul_device *device)

@@ -54,6 +54,9 @@ bool haul__device_pins(const haul_device *device);
 /* Writes to `out`, in words, what memory is left on the device, or "". */
 void haul__device_memory_left(haul_device *device, char *out, size_t size);
 
+/* The bytes of memory that are left on the device; -1 if it cannot tell. */
+int64_t haul__device_free_bytes(haul_device *device);
+
 /* The backend's own implementations of matrix products and convolutions (backends/implementation.h); may be NULL. */
 static inline const haul__implementation *haul__device_implementations(const haul_device *device)
 {

@@ -18,6 +18,7 @@
 #include "memory/derived.h"
 #include "memory/dry_run.h"
 #include "memory/origins.h"
+#include "memory/report.h"
 #include "memory/spill.h"
 
 /* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
@@ -140,7 +141,7 @@ void haul__blocks_free(haul__block *blocks, const char *origin)
 
 /* ---- out of memory ---- */
 
-static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
+static void fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
 {
     haul_device       *device = a->device;
     haul_memory_origin rows[3];
@@ -152,27 +153,30 @@ static haul_status fail_full(struct haul__allocator *a, size_t bytes, const char
     haul__origins_text(rows, count, who, sizeof who);
     haul__size_text((int64_t)bytes, asked, sizeof asked);
     haul__size_text(stats.allocated, used, sizeof used);
-    if (stats.limit > 0)
-        return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                          "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free "
-                          "tensors, or raise the limit with haul_memory_set_limit",
-                          device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
-    haul__device_memory_left(device, left, sizeof left);
-    return haul__fail(
-        HAUL_OUT_OF_MEMORY, origin, NULL,
-        "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s; lower "
-        "the batch size or free tensors",
-        device->name, asked, used, who, left[0] ? "; " : "", left);
+    if (stats.limit > 0) {
+        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                   "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free tensors, or "
+                   "raise the limit with haul_memory_set_limit",
+                   device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
+    } else {
+        haul__device_memory_left(device, left, sizeof left);
+        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                   "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s; lower "
+                   "the batch size or free tensors",
+                   device->name, asked, used, who, left[0] ? "; " : "", left);
+    }
+    haul__report_failure(a, NULL, bytes, origin);
 }
 
-static haul_status fail_over(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
+static void fail_over(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
 {
     haul_memory_origin rows[3];
     char               who[200];
     haul__spin_lock(&a->lock);
     int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
     haul__spin_unlock(&a->lock);
-    return haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
+    haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
+    haul__report_failure(a, over, bytes, origin);
 }
 
 /* ---- allocating blocks ---- */

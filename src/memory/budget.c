@@ -69,6 +69,12 @@ bool haul__budget_within(const haul__budget *innermost, const haul__budget *budg
     return innermost != NULL;
 }
 
+haul__budget_figures haul__budget_figures_of(const haul__budget *budget)
+{
+    const char *name = budget->scope->name;
+    return (haul__budget_figures){name ? name : "", allocated_of(budget), budget->limit};
+}
+
 haul_status haul__budget_fail(const haul__budget *budget, size_t bytes, const char *origin, const char *who)
 {
     char        asked[32], used[32], limit[32];

@@ -28,6 +28,13 @@ void haul__budget_discharge(haul__budget *innermost, const haul_device *device, 
 /* Is `budget` the innermost one, or one that encloses it? */
 bool haul__budget_within(const haul__budget *innermost, const haul__budget *budget);
 
+/* The name of its scope, or "", and its figures in bytes. */
+typedef struct haul__budget_figures {
+    const char *scope;
+    int64_t     allocated, limit;
+} haul__budget_figures;
+haul__budget_figures haul__budget_figures_of(const haul__budget *budget);
+
 /* Records that `bytes` exceed the limit; `who` lists the memory in use by origin. */
 haul_status haul__budget_fail(const haul__budget *budget, size_t bytes, const char *origin, const char *who);
 

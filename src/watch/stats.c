@@ -66,6 +66,13 @@ static haul_status read_cache(const haul_device *device, size_t member, int64_t 
     return read_member(HAUL_OK, &all, member, out);
 }
 
+static haul_status read_free(const haul_device *device, size_t member, int64_t *out)
+{
+    (void)member;
+    *out = haul__device_free_bytes((haul_device *)device);
+    return HAUL_OK;
+}
+
 static haul_status read_kernels(const haul_device *device, size_t member, int64_t *out)
 {
     (void)member;
@@ -112,6 +119,7 @@ static const statistic table[] = {
     {"memory." DEVICE ".peak_reserved", "bytes", "Highest value of reserved since the start or a reset.",
      MEMORY(peak_reserved)},
     {"memory." DEVICE ".limit", "bytes", "Bytes that reserved may not exceed; 0 for no limit.", MEMORY(limit)},
+    {"memory." DEVICE ".free", "bytes", "Bytes that the device has left; -1 if it cannot tell.", read_free, 0, false},
     {"memory." DEVICE ".derived", "bytes", "Of allocated: copies of parameters in another dtype or memory format.",
      MEMORY(derived_bytes)},
     {"memory." DEVICE ".live_blocks", "blocks", "Blocks that tensors hold now.", MEMORY(live_blocks)},
@@ -236,7 +244,8 @@ typedef struct candidate {
     int              distance;
 } candidate;
 
-/* The statistics whose names are spelt like `name`, the nearest first; returns how many there are, at most NEAR. */
+/* The statistics whose names are spelt like `name`, the nearest first, without those that are much farther than that;
+ * returns how many there are, at most NEAR. */
 static int find_near(const char *name, const char *device, candidate out[NEAR])
 {
     const int most = 1 + (int)strlen(name) / 6;
@@ -251,6 +260,8 @@ static int find_near(const char *name, const char *device, candidate out[NEAR])
             out[at] = out[at - 1];
         out[at] = (candidate){s, distance};
     }
+    while (count > 1 && out[count - 1].distance > out[0].distance + 1)
+        count--;
     return count;
 }
 

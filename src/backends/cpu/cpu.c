@@ -81,6 +81,7 @@ const haul__backend haul__backend_cpu = {
     .capture = haul__cpu_capture,
     .replay = haul__cpu_replay,
     .capture_free = haul__cpu_capture_free,
+    .describe = haul__cpu_describe,
     .implementations = implementations,
     .synchronous = true,
     .host_memory = true,

@@ -21,6 +21,8 @@ void haul__cuda_describe(haul_device *device, haul__description what, char *out,
 {
     if (what == HAUL__LIBRARIES)
         name_libraries(device, out, size);
+    else if (what == HAUL__FREE_BYTES)
+        haul__cuda_free_bytes(device, out, size);
     else
         haul__cuda_memory_left(device, out, size);
 }

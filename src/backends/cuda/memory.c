@@ -49,6 +49,17 @@ void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
         snprintf(out + at, size - at, ", other processes hold %.2f GiB (process %u most)", GIB(others), pid);
 }
 
+void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)
+{
+    size_t   left = 0, all = 0;
+    CUresult code;
+
+    out[0] = '\0';
+    HAUL__CU_CALL(code, haul__cuda_of(device), MemGetInfo(&left, &all));
+    if (code == CUDA_SUCCESS)
+        snprintf(out, size, "%zu", left);
+}
+
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out)
 {
     CUdeviceptr address = 0;

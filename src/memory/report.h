@@ -1,0 +1,13 @@
+/* Reports on allocations that failed. Each is kept under a number, which the error record holds, so that a report goes
+ * wherever its error goes: into failed tensors, out of attempts that are made again, and away. */
+#ifndef HAUL_MEMORY_REPORT_H
+#define HAUL_MEMORY_REPORT_H
+
+#include "memory/allocator.h"
+#include "memory/budget.h"
+
+/* Reports the failure that is recorded now: `bytes` did not fit on the allocator's device, or exceeded the limit of the
+ * budget `over`, unless it is NULL. Allocates nothing. */
+void haul__report_failure(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin);
+
+#endif
