@@ -262,9 +262,13 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
     return block;
 }
 
-static inline void go_live(struct haul__allocator *a, haul__block *block, bool cached)
+/* Everything that a snapshot reads is set here, under the lock. */
+static inline void go_live(struct haul__allocator *a, haul__block *block, bool cached, size_t bytes, const char *origin)
 {
     haul_memory_stats *stats = &a->stats;
+    block->origin = origin;
+    block->own.bytes = bytes;
+    atomic_store_explicit(&block->storage, 0, memory_order_relaxed);
     ring_insert(a, block);
     stats->allocated += (int64_t)block->bytes;
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
@@ -341,42 +345,7 @@ static bool charge(struct haul__allocator *a, haul__budget *budget, int bin, siz
     return !over;
 }
 
-static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
-{
-    int           bin = haul__bin_of(bytes, a->pinned);
-    haul__budget *budget = haul__budget_now();
-    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
-        fail_full(a, bytes, origin);
-        return NULL;
-    }
-    if (__builtin_expect(budget != NULL, 0)) {
-        if (a->pinned)
-            budget = NULL;
-        else if (!charge(a, budget, bin, bytes, needed, origin))
-            return NULL;
-    }
-    haul__spin_lock(&a->lock);
-    haul__block *block = take_free(a, bin);
-    if (block) {
-        block->origin = origin;
-        block->budget = budget;
-        go_live(a, block, true);
-    }
-    haul__spin_unlock(&a->lock);
-    if (block)
-        return block;
-    block = block_make(a, bin, bytes, needed, origin);
-    if (block) {
-        block->origin = origin;
-        block->budget = budget;
-        haul__spin_lock(&a->lock);
-        go_live(a, block, false);
-        haul__spin_unlock(&a->lock);
-    } else if (budget) {
-        haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
-    }
-    return block;
-}
+/* ---- the storage of a block ---- */
 
 /* The caller holds the lock. */
 static inline void put(struct haul__allocator *a, haul__block *block)
@@ -426,8 +395,6 @@ static inline bool is_unwatched(void)
     return !(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) | haul__thread()->words[HAUL__DRY_RUN]);
 }
 
-/* ---- storages ---- */
-
 __attribute__((noinline)) static void release_slowly(haul__storage *storage)
 {
     if (haul__is_dry())
@@ -464,25 +431,58 @@ static void storage_begin(haul__block *block, haul_device *device)
     storage->release = storage_release;
 }
 
-/* A storage on the device in a block of the allocator, which may be another device's. For an allocation that is not
- * `needed` it frees no cached blocks and writes no message about the memory in use. */
-static haul__storage *storage_in(struct haul__allocator *a, haul_device *device, size_t bytes, bool needed,
-                                 const char *origin)
+/* ---- a block for a storage ---- */
+
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+{
+    int           bin = haul__bin_of(bytes, a->pinned);
+    haul__budget *budget = haul__budget_now();
+    if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
+        fail_full(a, bytes, origin);
+        return NULL;
+    }
+    if (__builtin_expect(budget != NULL, 0)) {
+        if (a->pinned)
+            budget = NULL;
+        else if (!charge(a, budget, bin, bytes, needed, origin))
+            return NULL;
+    }
+    haul__spin_lock(&a->lock);
+    haul__block *block = take_free(a, bin);
+    if (block) {
+        block->budget = budget;
+        go_live(a, block, true, bytes, origin);
+    }
+    haul__spin_unlock(&a->lock);
+    if (block)
+        return block;
+    block = block_make(a, bin, bytes, needed, origin);
+    if (block) {
+        storage_begin(block, a->pinned ? haul_cpu() : a->device);
+        block->budget = budget;
+        haul__spin_lock(&a->lock);
+        go_live(a, block, false, bytes, origin);
+        haul__spin_unlock(&a->lock);
+    } else if (budget) {
+        haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
+    }
+    return block;
+}
+
+/* ---- storages ---- */
+
+/* A storage in a block of the allocator. For an allocation that is not `needed` it frees no cached blocks and writes no
+ * message about the memory in use. */
+static haul__storage *storage_in(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     haul__block *block = a ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
     if (!block)
         return NULL;
-    haul__storage *storage = &block->own;
-    if (storage->block)
-        haul__storage_revive(storage);
-    else
-        storage_begin(block, device);
-    storage->bytes = bytes;
-    block->storage = 0;
+    haul__storage_revive(&block->own);
     block->quiet = haul__event_quiet();
     if (haul__watched(HAUL_EVENT_MEMORY_ALLOCATED))
-        haul__emit_storage(HAUL_EVENT_MEMORY_ALLOCATED, storage, a->device);
-    return storage;
+        haul__emit_storage(HAUL_EVENT_MEMORY_ALLOCATED, &block->own, a->device);
+    return &block->own;
 }
 
 __attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device, size_t bytes, const char *origin)
@@ -495,7 +495,7 @@ __attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device
             storage->bytes = bytes;
         return storage;
     }
-    return storage_in(haul__allocator_of(device, false), device, bytes, true, origin);
+    return storage_in(haul__allocator_of(device, false), bytes, true, origin);
 }
 
 /* Most blocks are taken from the cache, by a thread without limits and subscribers: the short case of storage_in. */
@@ -512,13 +512,10 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
         return alloc_slowly(device, bytes, origin);
     }
     a->bins[bin] = block->next;
-    block->origin = origin ? origin : "?";
     block->budget = NULL;
-    go_live(a, block, true);
+    go_live(a, block, true, bytes, origin ? origin : "?");
     haul__spin_unlock(&a->lock);
     haul__storage_revive(&block->own);
-    block->own.bytes = bytes;
-    block->storage = 0;
     block->quiet = false;
     return &block->own;
 }
@@ -538,9 +535,8 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
     if (bytes == 0 || !haul__device_computes(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = haul__is_dry()
-                                 ? haul__planned_alloc(device, bytes, false, "scratch")
-                                 : storage_in(haul__allocator_of(device, false), device, bytes, false, "scratch");
+    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, "scratch")
+                                            : storage_in(haul__allocator_of(device, false), bytes, false, "scratch");
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -552,9 +548,8 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
     if (bytes == 0 || !haul__device_pins(device))
         return NULL;
     haul__error_save(&before);
-    haul__storage *storage = haul__is_dry()
-                                 ? haul__planned_alloc(device, bytes, true, origin)
-                                 : storage_in(haul__allocator_of(device, true), haul_cpu(), bytes, true, origin);
+    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)
+                                            : storage_in(haul__allocator_of(device, true), bytes, true, origin);
     if (!storage)
         haul__error_restore(&before);
     return storage;

@@ -13,19 +13,18 @@ struct haul__block {
     bool                    pinned;
     size_t                  bytes; /* the size of its class */
     int                     bin;
-    const char             *origin; /* the operation that allocated it; a string that is never freed */
-    uint64_t                id;     /* numbers of the block and of its current storage, for events; 0: not assigned
-                                     * yet */
-    uint64_t             storage;
-    bool                 quiet;  /* a subscriber to events allocated it: freeing it emits no event */
-    struct haul__budget *budget; /* the innermost budget that counts it, with a reference; NULL: none */
-    haul__storage       *host;   /* a spilled block's elements, with a reference; it has no device memory then */
-    bool                 moving; /* they are being moved there; both are guarded by the allocator's lock */
-    int64_t              born;   /* the allocator's count of allocations when its storage got it */
-    struct haul__record *record; /* where its storage was allocated (memory/record.h); NULL: never recorded */
-    haul__uses           uses;
-    haul__storage        own;         /* the storage that uses it, while it is in use */
-    haul__block         *next, *prev; /* in the bin's free list, or in the list of live blocks */
+    const char             *origin;  /* the operation that allocated it; a string that is never freed */
+    uint64_t                id;      /* number of the block, for events; 0: not assigned yet */
+    atomic_ullong           storage; /* number of its present or last storage, likewise; snapshots read it, too */
+    bool                    quiet;   /* a subscriber to events allocated it: freeing it emits no event */
+    struct haul__budget    *budget;  /* the innermost budget that counts it, with a reference; NULL: none */
+    int64_t                 born;    /* the allocator's count of allocations when its storage got it */
+    haul__storage          *host;    /* a spilled block's elements, with a reference; it has no device memory then */
+    bool                    moving;  /* they are being moved there; both are guarded by the allocator's lock */
+    struct haul__record    *record;  /* where its storage was allocated (memory/record.h); NULL: never recorded */
+    haul__uses              uses;
+    haul__storage           own;         /* the storage that uses it, while it is in use */
+    haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
 };
 
 /* A storage of `bytes` on `device` with refs 1; for bytes == 0 and on meta it has no block. Returns NULL with

@@ -4,23 +4,38 @@
 
 #include "events/events.h"
 
-static void number(uint64_t *id)
+static uint64_t next_number(void)
 {
     static atomic_ullong last;
-    if (*id == 0)
-        *id = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static uint64_t block_number(haul__block *block)
+{
+    if (block->id == 0)
+        block->id = next_number();
+    return block->id;
+}
+
+static uint64_t storage_number(haul__block *block)
+{
+    uint64_t number = atomic_load_explicit(&block->storage, memory_order_relaxed);
+    if (number == 0) {
+        number = next_number();
+        atomic_store_explicit(&block->storage, number, memory_order_relaxed);
+    }
+    return number;
 }
 
 void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_device *device, const char *operation,
                       int64_t start)
 {
     const int64_t now = haul__now_ns();
-    number(&block->id);
     haul__emit(&(haul_event){.kind = kind,
                              .operation = operation,
                              .text = block->pinned ? "pinned" : "",
                              .device = device,
-                             .block = block->id,
+                             .block = block_number(block),
                              .bytes = (int64_t)block->bytes,
                              .time = now,
                              .duration = start ? now - start : 0});
@@ -29,14 +44,12 @@ void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_devic
 void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, const haul_device *device)
 {
     haul__block *block = storage->block;
-    number(&block->id);
-    number(&block->storage);
     haul__emit(&(haul_event){.kind = kind,
                              .operation = block->origin,
                              .text = block->pinned ? "pinned" : "",
                              .device = device,
-                             .storage = block->storage,
-                             .block = block->id,
+                             .storage = storage_number(block),
+                             .block = block_number(block),
                              .bytes = (int64_t)block->bytes,
                              .requested = (int64_t)storage->bytes});
 }

@@ -10,7 +10,7 @@
 static haul__block *find(struct haul__allocator *a, uint64_t storage)
 {
     for (haul__block *block = a->live.prev; block != &a->live; block = block->prev)
-        if (block->storage == storage)
+        if (atomic_load_explicit(&block->storage, memory_order_relaxed) == storage)
             return block;
     return NULL;
 }

@@ -19,7 +19,8 @@ typedef struct haul__record {
 /* The record of the block's present or last storage; NULL if that was not recorded. */
 static inline const haul__record *haul__record_of(const haul__block *block)
 {
-    return block->record && block->storage && block->record->storage == block->storage ? block->record : NULL;
+    const uint64_t storage = atomic_load_explicit(&block->storage, memory_order_relaxed);
+    return block->record && storage && block->record->storage == storage ? block->record : NULL;
 }
 
 /* Records an allocation, as an event of HAUL_EVENT_MEMORY_ALLOCATED reports it. Does nothing if the storage has ended,
