@@ -181,6 +181,9 @@ static void test_memory_report__goes_with_its_error(void **state)
     haul_error_clear();
     haul_tensor *failed = fail_with(100 * KIB);
     assert_int_equal(report_now().requested, 400 * KIB);
+    haul__fail_within("haul_outer"); /* the error of a function that called it */
+    assert_string_equal(haul_error_operation(), "haul_outer");
+    assert_int_equal(report_now().requested, 400 * KIB);
     haul_error_clear();
     assert_no_report();
     haul_error_clear();

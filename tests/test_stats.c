@@ -97,6 +97,9 @@ static void test_stats__memory(void **state)
     assert_true(s.allocated >= 4000 && s.limit == 1 << 20 && s.cache_hits >= 2);
     compare("memory", &s);
     assert_int_equal(value_of("memory.%s.derived", name), s.derived_bytes);
+    assert_true(value_of("memory.cpu.free") > 1 << 20);
+    const int64_t left = value_of("memory.%s.free", name);
+    assert_true(left > 0 || (left == -1 && !strncmp(name, "opencl", 6)));
     haul_memory_set_limit(device, 0);
     haul_scope_pop(scope);
     assert_int_equal(value_of("memory.%s.allocated", name), s.allocated - 4096);

@@ -1,8 +1,8 @@
 /* Queries on devices, and the device that a thread works on. */
 #include "device/device.h"
 
-#include <stdlib.h>
 #include <haul/device.h>
+#include <stdlib.h>
 
 #include "core/object.h"
 #include "core/thread.h"
