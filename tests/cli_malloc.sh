@@ -56,7 +56,6 @@ anything() { true; }
 survives "haul --help" same_output --help
 survives "haul ops" same_output ops
 survives "haul ops --json" same_output ops --json matmul
-survives "haul stats" same_output stats
 survives "haul stats --json" same_output stats --json
 survives "haul devices" same_devices devices
 survives "haul devices --json" anything devices --json
