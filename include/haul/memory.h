@@ -129,6 +129,7 @@ typedef struct haul_memory_block {
     int64_t age;           /* blocks that the device's allocator has handed out since */
     int64_t nanoseconds;   /* time since then */
     bool    live;          /* does a tensor hold it? Else it is cached */
+    bool    spilled;       /* are the tensor's elements in host memory (haul_memory_set_spill)? */
     bool    recorded;      /* did haul_memory_record see it? Else module and label are "", and nanoseconds is 0 */
 } haul_memory_block;
 
@@ -141,10 +142,11 @@ HAUL_API int haul_memory_snapshot(const haul_device *device, haul_memory_block *
  * all blocks. As haul_stats_json, it writes at most `size` bytes, the last of which is 0, and returns the length of the
  * whole text without the 0; -1 on failure.
  *
- *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,
+ *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,"spilled":0,
  *      "by_operation":[{"name":"haul_ones","bytes":5120,"blocks":1}],
  *      "by_module":[{"name":"(not recorded)","bytes":5120,"blocks":1}],
- *      "blocks":[{"operation":"haul_ones","bytes":5120,"requested":4100,"age":0,"live":true}, ...]}
+ *      "blocks":[{"operation":"haul_ones","bytes":5120,"requested":4100,"age":0,"live":true,
+ *                  "spilled":false}, ...]}
  *
  * Blocks that were recorded have "module", "label" and "nanoseconds" as well. */
 HAUL_API int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t size);

@@ -357,11 +357,6 @@ static inline void put(struct haul__allocator *a, haul__block *block)
     a->stats.live_blocks--;
 }
 
-haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin)
-{
-    return block_get(a, bytes, true, origin);
-}
-
 /* Takes the lock when nobody is moving the block's elements. */
 static void lock_for(struct haul__allocator *a, const haul__block *block)
 {
@@ -421,7 +416,7 @@ static void storage_release(haul__storage *storage)
 }
 
 /* The first storage in a block. Later ones are on the same device. */
-static void storage_begin(haul__block *block, haul_device *device)
+void haul__block_begin(haul__block *block, haul_device *device)
 {
     haul__storage *storage = &block->own;
     haul__storage_embed(storage, device);
@@ -458,7 +453,7 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
         return block;
     block = block_make(a, bin, bytes, needed, origin);
     if (block) {
-        storage_begin(block, a->pinned ? haul_cpu() : a->device);
+        haul__block_begin(block, a->pinned ? haul_cpu() : a->device);
         block->budget = budget;
         haul__spin_lock(&a->lock);
         go_live(a, block, false, bytes, origin);
@@ -467,6 +462,11 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
         haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
     }
     return block;
+}
+
+haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin)
+{
+    return block_get(a, bytes, true, origin);
 }
 
 /* ---- storages ---- */

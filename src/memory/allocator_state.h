@@ -27,6 +27,9 @@ static inline void haul__ring_remove(haul__block *block)
     block->next->prev = block->prev;
 }
 
+/* Prepares the storage of a new block, on `device`. */
+void haul__block_begin(haul__block *block, haul_device *device);
+
 /* A block of at least `bytes`, in the ring of live blocks. Returns NULL, with the error recorded, if there is no
  * memory. */
 haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin);

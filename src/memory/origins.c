@@ -42,10 +42,16 @@ const char *haul__origins_text(const haul_memory_origin *rows, int count, char *
     return out;
 }
 
+/* Spilled blocks have no device memory. */
+static bool is_counted(const haul__block *b, const haul__budget *only)
+{
+    return !b->host && (!only || haul__budget_within(b->budget, only));
+}
+
 /* The next block from `b` on that counts; `live` itself at the end of the ring. */
 static const haul__block *counted_from(const haul__block *b, const haul__block *live, const haul__budget *only)
 {
-    while (b != live && only && !haul__budget_within(b->budget, only))
+    while (b != live && !is_counted(b, only))
         b = b->next;
     return b;
 }

@@ -126,6 +126,10 @@ static int64_t refuse(const char *operation, const haul_memory_report *report, c
         haul__fail_null(operation, "report");
     else if (!out && size)
         haul__fail_null(operation, "out");
+    else if (report->origin_count < 0 || report->origin_count > HAUL_MEMORY_REPORT_ORIGINS)
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "report",
+                   "the report has %d origins; expected 0 to %d: pass what haul_memory_report_get filled",
+                   report->origin_count, (int)HAUL_MEMORY_REPORT_ORIGINS);
     else
         return 0;
     return -1;

@@ -15,6 +15,7 @@ static haul_memory_block row_of(const struct haul__allocator *a, const haul__blo
                                .age = a->stats.allocations - block->born,
                                .nanoseconds = record && now > record->time ? now - record->time : 0,
                                .live = live,
+                               .spilled = block->host != NULL,
                                .recorded = record != NULL};
     haul__utf8_copy(row.operation, sizeof row.operation, block->origin);
     if (record) {
@@ -115,6 +116,7 @@ static void put_block(haul__json_text *t, const haul_memory_block *b)
     haul__json_integer(t, "requested", b->requested);
     haul__json_integer(t, "age", b->age);
     haul__json_bool(t, "live", b->live);
+    haul__json_bool(t, "spilled", b->spilled);
     haul__json_end(t, '}');
 }
 
@@ -138,6 +140,7 @@ int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t s
     haul__json_integer(&t, "reserved", s.stats.reserved);
     haul__json_integer(&t, "peak_allocated", s.stats.peak_allocated);
     haul__json_integer(&t, "limit", s.stats.limit);
+    haul__json_integer(&t, "spilled", s.stats.spilled);
     haul__json_origins(&t, "by_operation", s.origins[0], s.counts[0]);
     haul__json_origins(&t, "by_module", s.origins[1], s.counts[1]);
     haul__json_begin(&t, "blocks", '[');

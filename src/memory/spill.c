@@ -88,8 +88,14 @@ static haul_status copy(haul__command_kind kind, haul__storage *to, haul__storag
 static void part(haul__block *block, haul__block *rest, haul__storage *host)
 {
     struct haul__allocator *a = block->owner;
-    *rest = (haul__block){.owner = a, .buffer = block->buffer, .bytes = block->bytes, .bin = block->bin};
+    *rest = (haul__block){.owner = a,
+                          .buffer = block->buffer,
+                          .bytes = block->bytes,
+                          .bin = block->bin,
+                          .origin = block->origin,
+                          .born = block->born};
     haul__uses_init(&rest->uses);
+    haul__block_begin(rest, a->device);
     block->buffer = block->own.buffer = (haul__buffer){NULL, NULL};
     atomic_store(&block->uses.away, true);
     atomic_store(&block->uses.any, true);
@@ -158,6 +164,7 @@ static haul_status obtain(haul__block *block)
     haul__spin_unlock(&a->lock);
     block->buffer = block->own.buffer = fresh->buffer;
     take_uses(&block->uses, &fresh->uses);
+    haul__free(fresh->record);
     haul__free(fresh);
     return HAUL_OK;
 }
@@ -245,6 +252,7 @@ void haul__spill_drop(haul__block *block)
     a->stats.spilled -= (int64_t)block->bytes;
     haul__spin_unlock(&a->lock);
     haul__object_release(block->host);
+    haul__free(block->record);
     haul__free(block);
 }
 

@@ -122,6 +122,8 @@ static const statistic table[] = {
     {"memory." DEVICE ".free", "bytes", "Bytes that the device has left; -1 if it cannot tell.", read_free, 0, false},
     {"memory." DEVICE ".derived", "bytes", "Of allocated: copies of parameters in another dtype or memory format.",
      MEMORY(derived_bytes)},
+    {"memory." DEVICE ".spilled", "bytes", "Bytes of tensors whose elements are in host memory now.", MEMORY(spilled)},
+    {"memory." DEVICE ".spilled_total", "bytes", "Bytes moved to host memory since the start.", MEMORY(spilled_total)},
     {"memory." DEVICE ".live_blocks", "blocks", "Blocks that tensors hold now.", MEMORY(live_blocks)},
     {"memory." DEVICE ".allocations", "blocks", "Blocks that tensors were given since the start.", MEMORY(allocations)},
     {"memory." DEVICE ".cache_hits", "blocks", "Of allocations: blocks that came from the cache.", MEMORY(cache_hits)},
