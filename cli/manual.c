@@ -14,6 +14,7 @@ static const help_entry files[] = {
     {"DIR/weights.safetensors", "The weights of the network after the last epoch, or at the time of an interruption."},
     {"DIR/best.safetensors", "The weights of the epoch with the lowest measured loss."},
     {"DIR/ledger.json", "What was copied between devices, by operation, module and tensor."},
+    {"DIR/memory.json", "What the device's memory held at the end: every block with its operation, module and age."},
     {"~/.cache/haul", "Compiled kernels; see HAUL_CACHE_DIR."},
     {NULL, NULL}};
 

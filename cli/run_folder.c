@@ -34,7 +34,9 @@ bool run_name(run_folder *run, const char *path)
     run->weights = join(path, "weights.safetensors");
     run->best = join(path, "best.safetensors");
     run->ledger = join(path, "ledger.json");
-    if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best && run->ledger)
+    run->memory = join(path, "memory.json");
+    if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best && run->ledger &&
+        run->memory)
         return true;
     complain("memory is exhausted");
     return false;
@@ -244,6 +246,7 @@ void run_close(run_folder *run)
     free(run->weights);
     free(run->best);
     free(run->ledger);
+    free(run->memory);
     *run = (run_folder){.lock_fd = -1, .log_fd = -1};
 }
 

@@ -1,4 +1,5 @@
-/* The folder of a training: log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors, ledger.json. */
+/* The folder of a training: log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors, ledger.json,
+ * memory.json. */
 #ifndef CLI_RUN_FOLDER_H
 #define CLI_RUN_FOLDER_H
 
@@ -9,7 +10,7 @@
 #include "input_form.h"
 
 typedef struct run_folder {
-    char   *path, *log, *config, *checkpoint, *weights, *best, *ledger; /* NULL: nothing is kept */
+    char   *path, *log, *config, *checkpoint, *weights, *best, *ledger, *memory; /* NULL: nothing is kept */
     int     lock_fd, log_fd;
     int64_t log_bytes; /* whole lines written */
 } run_folder;

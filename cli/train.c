@@ -361,8 +361,8 @@ static const option train_rows[] = {
      .name = "run",
      OPTION_TEXT_AT(train_options, run),
      .argument = "DIR",
-     .help = "Save log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors and ledger.json in this "
-             "folder",
+     .help = "Save log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors, ledger.json and "
+             "memory.json in this folder",
      .complete = COMPLETE_FOLDER},
     {.group = "Saving and continuing",
      .name = "save-every",

@@ -10,7 +10,7 @@
 #include "config.h"
 #include "dry_run.h"
 #include "network.h"
-#include "run_ledger.h"
+#include "run_account.h"
 
 /* ---- medians ---- */
 
@@ -231,7 +231,7 @@ bool trainer_open(trainer *t)
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return false;
     t->waits = t->device == haul_cpu();
-    if (t->run.path && !(t->ledger = run_ledger_begin(t->device)))
+    if (t->run.path && !(t->ledger = run_account_begin(t->device)))
         return false;
     if (!can_be_kept(t) || !dry_run_make(t, &step))
         return false;
@@ -243,7 +243,7 @@ bool trainer_open(trainer *t)
 void trainer_close(trainer *t)
 {
     pace_end(t);
-    run_ledger_end(t->ledger, t->device, NULL);
+    run_account_end(t->ledger);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);
@@ -341,7 +341,7 @@ static int run_epochs(trainer *t)
 int trainer_run(trainer *t)
 {
     int  code = run_epochs(t);
-    bool saved = run_ledger_end(t->ledger, t->device, t->run.ledger);
+    bool saved = run_account_save(t->ledger, t->device, &t->run);
 
     t->ledger = NULL;
     return saved || code != EXIT_OK ? code : EXIT_FAILED;

@@ -20,7 +20,7 @@ check "whole numbers are whole" json_is "type(c['seed']) is int and type(c['epoc
 check "booleans are booleans" json_is "c['shuffle'] is False" a/config.json
 check "texts are texts" json_is "c['data'] == 'blobs:256' and c['model'] == 'dense'" a/config.json
 check "the object is flat" json_is "all(not isinstance(v, (dict, list)) for v in c.values())" a/config.json
-check "no half-written file" test "$(ls a | tr '\n' ' ')" = "best.safetensors checkpoint config.json ledger.json log.jsonl weights.safetensors "
+check "no half-written file" test "$(ls a | tr '\n' ' ')" = "best.safetensors checkpoint config.json ledger.json log.jsonl memory.json weights.safetensors "
 
 # The same options give the same bits, and the same file.
 run 0 train --config a/config.json --run b

@@ -33,7 +33,11 @@ batches = [r for r in rows if r["tensor"] == "x" and r["operation"] == "haul_loa
 assert sum(r["bytes"] for r in batches) == 2 * 1200 * 40, batches
 assert {"validation", "test", "saving"} & {r["label"] for r in rows}
 assert all(0 <= r["overlap_ms"] <= r["device_ms"] and r["wait_ms"] >= 0 for r in rows)
-assert sum(r["device_ms"] for r in rows) > 0'
+assert sum(r["device_ms"] for r in rows) > 0
+memory = json.load(open("r/memory.json"))
+live = [b for b in memory["blocks"] if b["live"]]
+assert memory["device"] == "opencl:0" and sum(b["bytes"] for b in live) == memory["allocated"] > 0
+assert any(b.get("module") for b in memory["blocks"]), "modules are recorded"'
 
 cp out there
 run 0 train "${blobs[@]}" --epochs 1 --device opencl:0 --json --sync-report

@@ -338,6 +338,10 @@ static void test_memory_report__text(void **state)
     assert_int_equal(haul_memory_report_text(NULL, text, sizeof text), -1);
     assert_int_equal(haul_memory_report_text(example(), NULL, 1), -1);
     assert_int_equal(haul_memory_report_text(example(), NULL, 0), sizeof wanted - 1);
+    haul_memory_report damaged = *example();
+    damaged.origin_count = HAUL_MEMORY_REPORT_ORIGINS + 1;
+    assert_int_equal(haul_memory_report_text(&damaged, text, sizeof text), -1);
+    assert_string_equal(haul_error_argument(), "report");
 }
 
 static void test_memory_report__json(void **state)

@@ -1,4 +1,4 @@
-#include "run_ledger.h"
+#include "run_account.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,15 @@
 #include "json.h"
 #include "json_file.h"
 
-haul_ledger *run_ledger_begin(haul_device *device)
+haul_ledger *run_account_begin(haul_device *device)
 {
     haul_scope  *scope = haul_scope_push();
     haul_ledger *ledger = haul_ledger_begin(.everywhere = true, .device_times = device != haul_cpu());
 
     ledger = ledger ? haul_keep(ledger) : NULL;
-    if (!ledger)
+    if (ledger)
+        haul_memory_record(true);
+    else
         complain_error();
     haul_scope_pop(scope);
     return ledger;
@@ -64,7 +66,7 @@ static haul_ledger_row *read_rows(haul_ledger *ledger, int *count)
     return rows;
 }
 
-static bool save(haul_ledger *ledger, const haul_device *device, const char *path)
+static bool save_rows(haul_ledger *ledger, const haul_device *device, const char *path)
 {
     int              count;
     haul_ledger_row *rows = read_rows(ledger, &count);
@@ -87,14 +89,53 @@ static bool save(haul_ledger *ledger, const haul_device *device, const char *pat
     return count >= 0 && json_save(path, object);
 }
 
-bool run_ledger_end(haul_ledger *ledger, haul_device *device, const char *path)
+/* The text of a snapshot, for free; NULL after a complaint. */
+static char *snapshot_text(const haul_device *device)
+{
+    for (int64_t size = 1 << 16;;) {
+        char   *text = malloc((size_t)size);
+        int64_t length = text ? haul_memory_snapshot_json(device, text, (size_t)size) : -1;
+
+        if (length >= 0 && length < size)
+            return text;
+        free(text);
+        if (!text)
+            complain("memory is exhausted");
+        else if (length < 0)
+            complain_error();
+        if (!text || length < 0)
+            return NULL;
+        size = length + 4096; /* blocks may be added meanwhile */
+    }
+}
+
+static bool save_memory(const haul_device *device, const char *path)
+{
+    char *text = snapshot_text(device);
+    bool  saved = text && json_save(path, cJSON_Parse(text));
+
+    free(text);
+    return saved;
+}
+
+void run_account_end(haul_ledger *ledger)
+{
+    if (!ledger)
+        return;
+    haul_memory_record(false);
+    haul_ledger_end(ledger);
+    haul_release(ledger);
+}
+
+bool run_account_save(haul_ledger *ledger, haul_device *device, const run_folder *run)
 {
     if (!ledger)
         return true;
     /* The times of what is still running. After a failure of the device there may be none. */
     haul_device_sync(device);
     haul_error_clear();
-    bool saved = !haul_ledger_end(ledger) && (!path || save(ledger, device, path));
-    haul_release(ledger);
+    haul_ledger_end(ledger);
+    bool saved = save_rows(ledger, device, run->ledger) && save_memory(device, run->memory);
+    run_account_end(ledger);
     return saved;
 }

@@ -1,0 +1,19 @@
+/* Where a training's bytes went: ledger.json, what was copied between devices, and memory.json, what the device holds.
+ */
+#ifndef CLI_RUN_ACCOUNT_H
+#define CLI_RUN_ACCOUNT_H
+
+#include <haul/haul.h>
+
+#include "run_folder.h"
+
+/* Begin to count copies, on all threads, and to record where memory is allocated. NULL after a complaint. */
+haul_ledger *run_account_begin(haul_device *device);
+
+/* End both, and release the ledger, which may be NULL: then nothing was begun. */
+void run_account_end(haul_ledger *ledger);
+
+/* End both and save the two files. Releases the ledger, which may be NULL. False after a complaint. */
+bool run_account_save(haul_ledger *ledger, haul_device *device, const run_folder *run);
+
+#endif
