@@ -86,6 +86,17 @@ static haul_module *make_network(unsigned *random)
 
 /* ---- a training ---- */
 
+/* Some of the layers, and of the networks, run again in the backward pass. */
+static haul_status recompute_some(haul_module *net, unsigned *random)
+{
+    haul_named_module children[MAX_CHILDREN];
+    int               count = haul_module_children(net, children, MAX_CHILDREN), often = 1 + (int)draw(random, 4);
+    haul_status       status = haul_module_recompute(net, draw(random, 4) == 0);
+    for (int i = 0; i < count && !status; i++)
+        status = haul_module_recompute(children[i].module, draw(random, 4) < (unsigned)often - 1);
+    return status;
+}
+
 static haul_status prepare(training *t)
 {
     unsigned random = 77 * t->of.network + 5;
@@ -98,6 +109,8 @@ static haul_status prepare(training *t)
     t->optimizer =
         draw(&random, 2) ? haul_adam(t->net, 0.001) : haul_sgd(t->net, 0.01, .momentum = 0.9 * draw(&random, 2));
     t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
+    if (recompute_some(t->net, &random))
+        return haul_error_status();
     t->x = haul_normal(HAUL_F32, HAUL_SHAPE(t->of.batch, 3, SIDE, SIDE), 0, 1);
     t->y = haul_zeros(HAUL_I64, HAUL_SHAPE(t->of.batch));
     return t->optimizer && haul_tensor_is_valid(t->x) && haul_tensor_is_valid(t->y) ? HAUL_OK : haul_error_status();

@@ -69,8 +69,49 @@ HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 HAUL_API bool haul_set_grad_enabled(bool on);
 HAUL_API bool haul_grad_enabled(void);
 
-/* A function of tensors, for haul_grad_check: takes `count` tensors and returns one of any shape. */
+/* A function of tensors, for haul_recompute and haul_grad_check: takes `count` tensors and returns one of any shape. */
 typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *context);
+
+typedef struct HAUL__DESIGNATED haul_recompute_options {
+    void *context; /* passed to `f`; must be valid until it is released; positional */
+    HAUL__GUARD
+    /* called once with the context, when `f` cannot run any more: at the end of the call if no graph was recorded or if
+     * it failed, else when the graph is freed, on the thread that does so. It must not use the graph */
+    void (*release)(void *context);
+} haul_recompute_options;
+
+/* Compute f(inputs) without keeping the tensors that its gradient needs. The backward pass runs `f` again and needs
+ * them only while it goes through this part of the network: less memory, but the work of the forward pass is done
+ * twice.
+ *
+ *     static haul_tensor *gate(haul_tensor *const *in, int count, void *context)
+ *     {
+ *         return haul_mul(haul_tanh(in[0]), haul_sigmoid(in[1]));
+ *     }
+ *
+ *     haul_tensor *in[] = {a, b}, *y = haul_recompute(gate, in, 2, NULL);
+ *
+ * - Gradients have the same bits as those of f(inputs); gradients of gradients, up to rounding. Tensors that `f` reads
+ *   besides its inputs, such as parameters, get their gradients, too.
+ * - The second run has the random numbers, device, autocast, precision and placement policy of the first one, and
+ *   modules that `f` calls have the same modes. haul_batch_norm does not update its running statistics again.
+ * - `f` must compute the same both times. Other side effects happen twice, unless `f` checks haul_recomputing. It must
+ *   not seed or set the generator that it draws from, and cannot call haul_backward or haul_grad on what it computes.
+ * - Until the backward pass, changing an input or a parameter in place is an error: the pass fails with HAUL_GRAPH. So
+ *   is moving a parameter.
+ * - Calls may be nested. If nothing is recorded, `f` is simply called.
+ * - haul_module_recompute does this for a module. It also works for several results.
+ *
+ * - f: the function; if it fails, so does this call or the backward pass
+ * - inputs, count: passed to `f`; HAUL_NONE is allowed. If count is 0, inputs may be NULL */
+#define haul_recompute(f, inputs, count, ...)                                                                          \
+    haul_recompute_with(f, inputs, count, HAUL__OPTIONS(haul_recompute_options, .context = __VA_ARGS__))
+HAUL_API haul_tensor *haul_recompute_with(haul_function *f, haul_tensor *const *inputs, int count,
+                                          const haul_recompute_options *options);
+
+/* Is a backward pass of the calling thread running a function again? Functions with side effects, such as counters,
+ * skip them then. */
+HAUL_API bool haul_recomputing(void);
 
 typedef struct HAUL__DESIGNATED haul_grad_check_options {
     void *context; /* passed to `f`; positional */

@@ -128,6 +128,14 @@ HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 /* Is the module in training? False on failure. */
 HAUL_API bool haul_module_is_training(const haul_module *module);
 
+/* Make the calls of a module keep its inputs and results only, and run forward again in the backward pass, as
+ * haul_recompute does: less memory, more work, the same bits. Its children are part of that; they can have the setting
+ * themselves. Hooks of the module itself run once, those of its children twice. Off unless set. */
+HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
+
+/* Does forward of the module run again in the backward pass? False on failure. */
+HAUL_API bool haul_module_recomputes(const haul_module *module);
+
 /* ---- Calling ---- */
 
 /* The mode of a call and of all calls of children inside it.

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "autograd/pass.h"
+#include "autograd/recompute.h"
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -42,6 +43,9 @@ typedef struct pass {
     const char   *operation;
     haul__node  **nodes; /* reachable nodes, newest first, without references: the result holds them */
     size_t        count, capacity;
+    size_t        at;     /* the node that is visited */
+    uint64_t      before; /* the order of the newest node when the pass began; the pass holds later nodes */
+    bool          keeps;  /* the pass is recorded, so its nodes keep what they saved */
     haul__map     of_nodes, of_leaves;
     haul__map     captured; /* the requested results of nodes, with their gradients */
     haul_tensor **leaves;   /* in the order of their discovery; the graph holds them */
@@ -74,14 +78,20 @@ static bool is_sorted(const pass *p)
     return true;
 }
 
-static haul_status collect(pass *p, haul__node *root)
+/* Adds the nodes that can be reached from those at `first` and later. */
+static bool add_reachable(pass *p, size_t first)
 {
-    bool ok = add_node(p, root);
-    for (size_t i = 0; ok && i < p->count; i++)
+    bool ok = true;
+    for (size_t i = first; ok && i < p->count; i++)
         for (int k = 0; ok && k < p->nodes[i]->edge_count; k++)
             if (p->nodes[i]->edges[k].node)
                 ok = add_node(p, p->nodes[i]->edges[k].node);
-    if (!ok)
+    return ok;
+}
+
+static haul_status collect(pass *p, haul__node *root)
+{
+    if (!add_node(p, root) || !add_reachable(p, 0))
         return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
     if (!is_sorted(p))
         qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
@@ -153,6 +163,80 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
     return status;
 }
 
+/* ---- functions that run again ---- */
+
+/* The pass has left behind what is newer than the function's node and older than its second run. */
+static haul_status check_order(const pass *p, const haul__node *node, uint64_t before)
+{
+    const haul__node *function = p->nodes[p->at];
+    if (!node || node->order < function->order || node->order > before)
+        return HAUL_OK;
+    return haul__fail(HAUL_GRAPH, function->operation->name, NULL,
+                      "a function that ran again used a result of %s that was computed after its first run; it must "
+                      "compute the same both times",
+                      node->operation->name);
+}
+
+static haul_status check_orders(const pass *p, size_t first, uint64_t before)
+{
+    haul_status status = HAUL_OK;
+    for (size_t i = first; i < p->count && !status; i++)
+        for (int k = 0; k < p->nodes[i]->edge_count && !status; k++)
+            status = check_order(p, p->nodes[i]->edges[k].node, before);
+    return status;
+}
+
+/* Adds the graph of a second run to the nodes that remain to be visited. */
+static haul_status add_graph(pass *p, haul_tensor *const *results, int count, uint64_t before)
+{
+    const size_t first = p->count;
+    bool         ok = true;
+    haul_status  status = HAUL_OK;
+    for (int k = 0; ok && !status && k < count; k++) {
+        haul__node *root = haul__is_none(results[k]) ? NULL : results[k]->node;
+        status = check_order(p, root, before);
+        ok = status || !root || add_node(p, root);
+    }
+    ok = ok && add_reachable(p, first);
+    for (size_t i = first; i < p->count; i++)
+        if (p->nodes[i]->order > p->before)
+            haul__object_keep(p->nodes[i]);
+    if (!ok)
+        return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
+    if (!status)
+        status = check_orders(p, first, before);
+    qsort(p->nodes + p->at + 1, p->count - p->at - 1, sizeof(haul__node *), newest_first);
+    return status;
+}
+
+/* Runs a function again. Its graph takes the gradients, and is visited next. */
+static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *gradients)
+{
+    haul_tensor   *results[HAUL__RECOMPUTE_RESULTS];
+    const uint64_t before = haul__node_newest();
+    haul_status    status = haul__recompute_again(node, results);
+    if (!status)
+        status = add_graph(p, results, node->result_count, before);
+    for (int k = 0; k < node->result_count && !status; k++) {
+        if (haul__is_none(gradients[k]))
+            continue;
+        const haul__edge edge = haul__edge_to(results[k]);
+        status = deliver(p, &edge, gradients[k]);
+    }
+    return status;
+}
+
+/* The nodes of second runs end with the pass. Until then another node cannot be at the address of one. */
+static void release_nodes(pass *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->nodes[i]->order > p->before)
+            haul__object_release(p->nodes[i]);
+    haul__free(p->nodes);
+}
+
+/* ---- visiting ---- */
+
 /* Remembers the gradient of a node's result if it was requested. */
 static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
@@ -168,7 +252,7 @@ static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 /* The gradients at this node are complete, because newer nodes are done. */
 static haul_status visit(pass *p, haul__node *node)
 {
-    haul_tensor *arrived[HAUL__MAX_RESULTS], *results[HAUL__MAX_RESULTS];
+    haul_tensor *arrived[HAUL__RECOMPUTE_RESULTS], *results[HAUL__RECOMPUTE_RESULTS];
     bool         any = false;
     for (int k = 0; k < node->result_count; k++) {
         haul__map_entry *e = haul__map_find(&p->of_nodes, key_of(node, k));
@@ -184,7 +268,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_scope  scope;
     haul_status status = haul__scope_open(&scope, p->operation);
     if (!status) {
-        status = run_node(p, node, results);
+        status = haul__is_recomputed(node) ? run_again(p, node, results) : run_node(p, node, results);
         haul__scope_close(&scope);
     }
     for (int k = 0; k < node->result_count; k++)
@@ -195,8 +279,12 @@ static haul_status visit(pass *p, haul__node *node)
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
-    for (size_t i = 0; !status && i < p->count; i++)
-        status = visit(p, p->nodes[i]);
+    for (p->at = 0; !status && p->at < p->count; p->at++) {
+        haul__node *node = p->nodes[p->at];
+        status = visit(p, node);
+        if (node->order > p->before && !p->keeps)
+            haul__node_strip(node);
+    }
     return status;
 }
 
@@ -255,7 +343,7 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
         status = haul__scope_open(&scope, request->operation);
     if (status)
         return status;
-    pass p = {.operation = request->operation};
+    pass p = {.operation = request->operation, .before = haul__node_newest(), .keeps = request->create_graph};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
@@ -272,7 +360,7 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
     release_gradients(&p.of_nodes);
     release_gradients(&p.of_leaves);
     release_gradients(&p.captured);
-    haul__free(p.nodes);
+    release_nodes(&p);
     haul__free(p.leaves);
     haul__scope_close(&scope);
     return status;

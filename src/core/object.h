@@ -189,6 +189,7 @@ typedef enum haul__setting {
     HAUL__AUTOCAST,
     HAUL__DRY_RUN,
     HAUL__THREADS, /* 0: the process's number */
+    HAUL__RECOMPUTE,
     HAUL__SETTINGS
 } haul__setting;
 
@@ -211,6 +212,8 @@ bool haul__thread_hold(haul__object_setting which, void *object);
  * reference; returns false, and leaves the reference with the caller, if the thread cannot keep it. */
 bool  haul__thread_keep(haul__setting setting, void *object);
 void *haul__thread_kept(haul__setting setting); /* NULL if there is none */
+/* Keeps another object, or NULL, instead, and returns the former one. References pass with the objects. */
+void *haul__thread_exchange(haul__setting setting, void *object);
 /* Call this when a word may have become 0. Scopes do so themselves. */
 void haul__thread_settle(void);
 

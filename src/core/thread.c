@@ -194,6 +194,15 @@ bool haul__thread_keep(haul__setting setting, void *object)
     return true;
 }
 
+void *haul__thread_exchange(haul__setting setting, void *object)
+{
+    haul__context *context = &haul__tls;
+    void          *before = context->kept[setting];
+    context->kept[setting] = object;
+    context->keeps = context->keeps || object;
+    return before;
+}
+
 void *haul__thread_kept(haul__setting setting)
 {
     return haul__tls.kept[setting];

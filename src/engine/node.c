@@ -6,6 +6,15 @@
 #include "core/alloc.h"
 #include "core/counter.h"
 
+static void release_saved(haul__node *node)
+{
+    for (uint32_t left = node->saves; left; left &= left - 1)
+        haul__object_release(node->saved[__builtin_ctz(left)].alias);
+    for (uint32_t left = node->saves_results; left; left &= left - 1)
+        haul__object_release(node->saved_results[__builtin_ctz(left)].alias);
+    node->saves = node->saves_results = 0;
+}
+
 static void destroy_node(void *object)
 {
     haul__node *node = object;
@@ -13,10 +22,8 @@ static void destroy_node(void *object)
         haul__object_release(node->edges[i].node);
         haul__object_release(node->edges[i].leaf);
     }
-    for (uint32_t left = node->saves; left; left &= left - 1)
-        haul__object_release(node->saved[__builtin_ctz(left)].alias);
-    for (uint32_t left = node->saves_results; left; left &= left - 1)
-        haul__object_release(node->saved_results[__builtin_ctz(left)].alias);
+    release_saved(node);
+    haul__object_release(node->owned);
     haul__small_free(node, node->bytes);
 }
 
@@ -39,27 +46,58 @@ static size_t align_up(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
-/* One block: the node, its edges, its attributes. */
-static haul__node *new_node(const haul__call *c)
+static atomic_ullong newest; /* the order of the newest node */
+
+uint64_t haul__node_newest(void)
 {
-    static atomic_ullong order;
-    size_t               edges = align_up(sizeof(haul__node)), size = c->operation->attributes_size,
-           attributes = edges + align_up((size_t)c->count * sizeof(haul__edge));
+    return atomic_load_explicit(&newest, memory_order_relaxed);
+}
+
+/* One block: the node, its edges, its attributes. The caller fills in the edges. */
+static haul__node *new_node(const haul__operation *operation, const void *values, int count, int result_count)
+{
+    size_t edges = align_up(sizeof(haul__node)), size = operation->attributes_size,
+           attributes = edges + align_up((size_t)count * sizeof(haul__edge));
     haul__node *node = haul__small_alloc(attributes + size);
     if (!node)
         return NULL;
     node->saves = node->saves_results = 0;
+    node->bare = false;
+    node->owned = NULL;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
-    node->operation = c->operation;
-    node->order = haul__add_long(&order, 1) + 1;
-    node->edge_count = c->count;
-    node->result_count = c->result_count;
+    node->operation = operation;
+    node->order = haul__add_long(&newest, 1) + 1;
+    node->edge_count = count;
+    node->result_count = result_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
     node->attributes = (char *)node + attributes;
     if (size)
-        memcpy(node->attributes, c->attributes, size);
+        memcpy(node->attributes, values, size);
     return node;
+}
+
+haul__node *haul__node_over(const haul__operation *operation, const haul__edge *edges, int count, int result_count)
+{
+    haul__node *node = new_node(operation, NULL, count, result_count);
+    for (int i = 0; node && i < count; i++) {
+        node->edges[i] = edges[i];
+        haul__object_keep(edges[i].node);
+        haul__object_keep(edges[i].leaf);
+    }
+    return node;
+}
+
+haul__edge haul__edge_to(haul_tensor *t)
+{
+    haul__edge edge = {.shape = t->shape, .dtype = t->dtype, .device = t->storage->device};
+    if (t->node) {
+        edge.node = t->node;
+        edge.result = t->node_result;
+    } else if (t->requires_grad) {
+        edge.leaf = t;
+    }
+    return edge;
 }
 
 static void fill_edge(haul__edge *edge, haul_tensor *input)
@@ -99,6 +137,10 @@ static bool save(haul__saved_tensor *saved, uint32_t *set, int i, const haul_ten
 static bool save_all(haul__node *node, const haul__call *c)
 {
     bool fine = true;
+    if (haul__thread()->words[HAUL__RECOMPUTE] & HAUL__BARE) {
+        node->bare = c->saves || c->saves_results;
+        return true;
+    }
     for (uint32_t left = c->saves; left && fine; left &= left - 1) {
         int i = __builtin_ctz(left);
         fine = save(node->saved, &node->saves, i, c->operands[i]);
@@ -119,7 +161,7 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
 haul_status haul__node_record(haul__call *c)
 {
     int         holders = 0;
-    haul__node *node = new_node(c);
+    haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
     for (int i = 0; i < c->count; i++)
@@ -140,6 +182,14 @@ haul_status haul__node_record(haul__call *c)
     if (!holders)
         haul__object_release(node);
     return HAUL_OK;
+}
+
+void haul__node_strip(haul__node *node)
+{
+    node->bare = node->bare || node->saves || node->saves_results || node->owned;
+    release_saved(node);
+    haul__object_release(node->owned);
+    node->owned = NULL;
 }
 
 /* ---- gradients ---- */
@@ -174,6 +224,10 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
 
 static haul_status restore_all(haul__node *node, haul__gradient *g)
 {
+    if (node->bare)
+        return haul__fail(HAUL_GRAPH, node->operation->name, NULL,
+                          "the tensors that its gradient needs were not kept, because it was called in a function that "
+                          "runs again in the backward pass; differentiate only the results of haul_recompute");
     for (uint32_t left = node->saves; left; left &= left - 1) {
         const int         i = __builtin_ctz(left);
         const haul__edge *edge = &node->edges[i];

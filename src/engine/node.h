@@ -30,6 +30,8 @@ struct haul__node {
     size_t                 bytes; /* the size of the block that holds the whole node */
     uint64_t               order; /* increases with each node that is made */
     int                    edge_count, result_count;
+    bool                   bare;  /* what the gradient needs was not saved, or was given up */
+    void                  *owned; /* an object that the node holds; NULL: none */
     haul__edge            *edges;
     uint32_t               saves, saves_results; /* which entries of the following are set */
     haul__saved_tensor     saved[HAUL__MAX_OPERANDS], saved_results[HAUL__MAX_RESULTS];
@@ -41,6 +43,29 @@ bool haul__records(haul_tensor *const *inputs, int count);
 
 /* Makes the results of a recorded call differentiable. */
 haul_status haul__node_record(haul__call *c);
+
+/* The setting HAUL__RECOMPUTE of functions that run again in the backward pass (autograd/recompute.h). */
+#define HAUL__BARE  1u /* the first run: nodes have edges, but save no tensors */
+#define HAUL__AGAIN 2u /* the second run: side effects of the first one are not repeated */
+
+/* Is a function running again in a backward pass? */
+static inline bool haul__runs_again(void)
+{
+    return (haul__thread()->words[HAUL__RECOMPUTE] & HAUL__AGAIN) != 0;
+}
+
+/* The order of the newest node that any thread has made. */
+uint64_t haul__node_newest(void);
+
+/* Where t comes from; without references. */
+haul__edge haul__edge_to(haul_tensor *t);
+
+/* A node without operands and attributes that takes references to what the edges name. The caller gets a reference;
+ * NULL, without an error, if memory is exhausted. */
+haul__node *haul__node_over(const haul__operation *operation, const haul__edge *edges, int count, int result_count);
+
+/* Gives up the tensors that the node saved. Its gradient cannot be computed any more. */
+void haul__node_strip(haul__node *node);
 
 /* Writes the gradients of the node's operands to `out`, given those of its results, with HAUL_NONE where none arrived.
  * Call it in a scope of its own. Entries that stay HAUL_NONE are zero. */

@@ -1,4 +1,5 @@
 /* Batch normalisation with its running statistics as buffers, which have PyTorch's names. */
+#include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/scope.h>
 
@@ -19,7 +20,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
              .training = args->training, .momentum = s->momentum, .eps = s->eps);
     haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");
 
-    if (!haul__failed(y) && args->training && haul_add_scalar_into(seen, seen, 1))
+    if (!haul__failed(y) && args->training && !haul_recomputing() && haul_add_scalar_into(seen, seen, 1))
         return NULL;
     return y;
 }

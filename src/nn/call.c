@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/recompute.h"
+#include "core/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -148,20 +150,70 @@ static int result_count(const haul_module *m)
     return m->results.open ? HAUL_MAX_ARGUMENTS : m->results.count;
 }
 
+static haul_status forward(haul_module *m, haul_args *args)
+{
+    haul_tensor *y = m->forward(m, args);
+    if (!y && haul_error_status() == HAUL_OK)
+        return haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
+                          m->kind);
+    if (!y)
+        return haul_error_status();
+    args->y[0] = y;
+    return haul__check_optional("haul_call", "the result of forward", y);
+}
+
+/* ---- forward, once now and once in the backward pass ---- */
+
+typedef struct module_run {
+    haul_module *module; /* with a reference */
+    bool         training;
+} module_run;
+
+static haul_status run_module(void *context, haul_tensor *const *inputs, int count, haul_tensor **results)
+{
+    const module_run *r = context;
+    haul_args         args = {.count = count, .training = r->training};
+
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++) {
+        args.x[i] = i < count ? inputs[i] : HAUL_NONE;
+        args.y[i] = HAUL_NONE;
+    }
+    haul_status status = forward(r->module, &args);
+    memcpy(results, args.y, sizeof args.y);
+    return status;
+}
+
+static void release_run(void *context)
+{
+    module_run *r = context;
+
+    haul__object_release(r->module);
+    haul__free(r);
+}
+
+static haul_status forward_twice(haul_module *m, haul_args *args)
+{
+    module_run *r = haul__malloc(sizeof *r);
+
+    if (!r)
+        return haul__fail_memory("haul_call", sizeof *r);
+    *r = (module_run){m, args->training};
+    haul__object_keep(m);
+    return haul__recompute(&(haul__recompute_body){.operation = "haul_call",
+                                                   .run = run_module,
+                                                   .release = release_run,
+                                                   .context = r,
+                                                   .result_count = HAUL_MAX_ARGUMENTS},
+                           args->x, args->count, args->y);
+}
+
 static haul_status run(call *c)
 {
     haul_module *m = c->module;
 
     if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
         return haul_error_status();
-    haul_tensor *y = m->forward(m, &c->args);
-    if (!y && haul_error_status() == HAUL_OK)
-        return haul__fail(HAUL_STATE, "haul_call", "module", "forward of the %s returned NULL but recorded no error",
-                          m->kind);
-    if (!y)
-        return haul_error_status();
-    c->args.y[0] = y;
-    haul_status status = haul__check_optional("haul_call", "the result of forward", y);
+    haul_status status = m->recomputes ? forward_twice(m, &c->args) : forward(m, &c->args);
     if (!status && m->hook_count)
         status = haul__run_hooks(m, &c->args, true);
     int n = result_count(m);
@@ -247,6 +299,8 @@ static haul_tensor *fail_all(const haul_call_options *options)
     return failed;
 }
 
+_Static_assert((int)HAUL__RECOMPUTE_RESULTS == (int)HAUL_MAX_ARGUMENTS, "every result of a module can be recomputed");
+
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
@@ -263,7 +317,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
         return fail_all(options);
     if (!here.mode && outer)
         here.mode = outer->mode;
-    c.args.training = here.mode ? here.mode == HAUL_TRAIN : module->training;
+    c.args.training = haul__recompute_mode(here.mode ? here.mode == HAUL_TRAIN : module->training);
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
         c.args.y[i] = HAUL_NONE;
     haul__call_set(&here);

@@ -337,3 +337,18 @@ bool haul_module_is_training(const haul_module *module)
 {
     return haul__check_module(module, "haul_module_is_training") == HAUL_OK && module->training;
 }
+
+/* ---- recomputation ---- */
+
+haul_status haul_module_recompute(haul_module *module, bool on)
+{
+    if (haul__check_module(module, "haul_module_recompute"))
+        return haul_error_status();
+    module->recomputes = on;
+    return HAUL_OK;
+}
+
+bool haul_module_recomputes(const haul_module *module)
+{
+    return haul__check_module(module, "haul_module_recomputes") == HAUL_OK && module->recomputes;
+}

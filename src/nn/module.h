@@ -44,7 +44,8 @@ struct haul_module {
     void (*destroy_state)(void *state);
     haul_status (*clone_state)(void *to, const void *from);
     bool                 training;
-    haul_device         *place; /* the device to which inputs are moved in a call; NULL: they are not moved */
+    bool                 recomputes; /* forward runs again in the backward pass */
+    haul_device         *place;      /* the device to which inputs are moved in a call; NULL: they are not moved */
     haul__module_hook   *hooks;
     size_t               hook_count, hook_capacity;
     int64_t              hooks_added;

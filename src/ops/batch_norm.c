@@ -8,6 +8,7 @@
 
 #include "core/option.h"
 #include "engine/copy.h"
+#include "engine/node.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -532,9 +533,15 @@ static haul__batch_norm attributes_of(const haul_batch_norm_options *o)
         .training = o->training, .momentum = haul__option(o->momentum, 0.1), .eps = haul__option(o->eps, 1e-5)};
 }
 
+/* A function that runs again in the backward pass has updated the running statistics already. */
+static haul_tensor *running(const haul_batch_norm_options *o, haul_tensor *statistic)
+{
+    return o->training && haul__runs_again() ? &haul__none : haul__optional(statistic);
+}
+
 #define OPERANDS(x, o)                                                                                                 \
-    x, haul__optional((o)->weight), haul__optional((o)->bias), haul__optional((o)->running_mean),                      \
-        haul__optional((o)->running_var)
+    x, haul__optional((o)->weight), haul__optional((o)->bias), running(o, (o)->running_mean),                          \
+        running(o, (o)->running_var)
 
 haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
 {

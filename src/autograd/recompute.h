@@ -1,0 +1,39 @@
+/* Functions that run again in the backward pass, for haul_recompute and for modules.
+ *
+ * The first run saves no tensors: its nodes have only edges (HAUL__BARE), which show where gradients must go. One node
+ * takes the place of that graph. When the backward pass reaches this node, the function runs again and records its
+ * whole graph, which the pass then visits as if it had been there from the start. So gradients are added in the same
+ * order, and have the same bits, as without recomputation. */
+#ifndef HAUL_AUTOGRAD_RECOMPUTE_H
+#define HAUL_AUTOGRAD_RECOMPUTE_H
+
+#include <haul/autograd.h>
+
+#include "engine/node.h"
+
+/* The maximum number of results of a function; also the maximum number of results of a node. */
+enum { HAUL__RECOMPUTE_RESULTS = 8 };
+
+typedef struct haul__recompute_body {
+    const char *operation; /* for messages */
+    /* Computes `result_count` results, which may be HAUL_NONE. The innermost scope owns them, or somebody else. */
+    haul_status (*run)(void *context, haul_tensor *const *inputs, int count, haul_tensor **results);
+    void (*release)(void *context); /* called once, when the function cannot run any more; NULL: nothing to do */
+    void *context;
+    int   result_count;
+} haul__recompute_body;
+
+/* Runs a function for the first time. The innermost scope gets the results. */
+haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const *inputs, int count,
+                            haul_tensor **results);
+
+/* Was the node made by haul__recompute? */
+bool haul__is_recomputed(const haul__node *node);
+
+/* Runs the node's function again, while the graph is recorded. The innermost scope gets the results. */
+haul_status haul__recompute_again(const haul__node *node, haul_tensor **results);
+
+/* Returns `training`, the mode of a module that is called. In a function that runs again: the mode of the first run. */
+bool haul__recompute_mode(bool training);
+
+#endif
