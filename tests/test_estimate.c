@@ -494,6 +494,49 @@ static void test_parts(void **state)
     haul_estimate_free(&whole);
 }
 
+/* The origins of the peak: they add up to it, in the whole and in a part, and name operation and module. */
+static int64_t sum_of(const haul_estimate_device *d)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < d->origin_count; i++) {
+        assert_true(d->origins[i].bytes > 0 && (!i || d->origins[i].bytes <= d->origins[i - 1].bytes));
+        sum += d->origins[i].bytes;
+    }
+    return sum;
+}
+
+static haul_status forward_through_layers(void *context)
+{
+    haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(100, 5000), haul_nn_relu());
+    (void)context;
+    return haul_tensor_check(haul_call(net, haul_empty(HAUL_F32, HAUL_SHAPE(1000, 100))));
+}
+
+static void test_origins_of_the_peak(void **state)
+{
+    (void)state;
+    parts                p = {{0}};
+    haul_estimate_result whole = estimated(two_parts, &p);
+    const haul_device   *cpu = haul_cpu();
+    int64_t              at_start = device_in(&whole, cpu)->start_bytes;
+    assert_int_equal(device_in(&whole, cpu)->origin_count, 1);
+    assert_string_equal(device_in(&whole, cpu)->origins[0].name, "haul_ones");
+    assert_int_equal(device_in(&whole, cpu)->origins[0].bytes, 4 << 20);
+    assert_int_equal(sum_of(device_in(&p.second, cpu)), device_in(&p.second, cpu)->peak_bytes - at_start);
+    haul_estimate_free(&whole);
+    haul_estimate_free(&p.second);
+
+    haul_estimate_result        r = estimated(forward_through_layers, NULL);
+    const haul_estimate_device *d = device_in(&r, cpu);
+    assert_int_equal(sum_of(d), d->peak_bytes - d->start_bytes);
+    assert_string_equal(d->origins[0].name, "haul_linear");
+    assert_string_equal(d->origins[0].module, "0");
+    assert_string_equal(d->origins[1].name, "haul_relu");
+    assert_string_equal(d->origins[1].module, "1");
+    assert_in_range(d->origins[1].bytes, 20000000, 26000000);
+    haul_estimate_free(&r);
+}
+
 /* ---- failures ---- */
 
 /* Each allocation of host memory fails in turn: an error comes back, and nothing stays alive. */
@@ -539,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_errors__loaders),
         cmocka_unit_test(test_errors__functions),
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_origins_of_the_peak),
         cmocka_unit_test(test_failures__host_memory),
     };
     haul_scope *scope = haul_scope_push();

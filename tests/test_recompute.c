@@ -177,9 +177,30 @@ static void check_nested(haul_device *device)
     assert_same_tensors(plain.net, nested.net, true);
 }
 
+/* Runs of children as parts; overlapping ones. */
+static void check_children(haul_device *device)
+{
+    haul_set_device(device);
+    training plain = training_on(device, 6), parts = training_on(device, 6);
+    assert_int_equal(haul_module_recompute_children(parts.net, "0", "0", true), HAUL_OK);
+    assert_int_equal(haul_module_recompute_children(parts.net, "0", "2", true), HAUL_OK);
+    assert_int_equal(haul_module_recompute_children(parts.net, "3", "5", true), HAUL_OK);
+    assert_int_equal(haul_module_recompute_children(parts.net, "5", "7", true), HAUL_OK);
+    parts.net = haul_module_clone(parts.net);
+    parts.sgd = haul_sgd(parts.net, 0.05, .momentum = 0.9);
+    for (int i = 0; i < 3; i++) {
+        haul_manual_seed((uint64_t)i);
+        assert_int_equal(step(&plain), HAUL_OK);
+        haul_manual_seed((uint64_t)i);
+        assert_int_equal(step(&parts), HAUL_OK);
+    }
+    assert_same_tensors(plain.net, parts.net, true);
+}
+
 static void test_recompute__training_has_the_same_bits(void **state)
 {
     (void)state;
+    on_devices(check_children);
     on_devices(check_training);
     on_devices(check_autocast);
     on_devices(check_nested);
@@ -483,8 +504,19 @@ static void test_recompute__wrong_arguments(void **state)
     assert_refused(haul_recompute_with(compute, &x, 1, NULL), HAUL_INVALID_ARGUMENT, "options is NULL");
     assert_int_equal(haul_module_recompute(NULL, true), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
+    haul_module *net = network(), *custom = block(2);
+    assert_refused(haul_module_recompute_children(net, "9", "0", true) ? NULL : &s, HAUL_INVALID_ARGUMENT, "'9'");
+    assert_refused(haul_module_recompute_children(net, "2", "1", true) ? NULL : &s, HAUL_INVALID_ARGUMENT,
+                   "'1' comes before '2'");
+    assert_refused(haul_module_recompute_children(net, "1.body", "2", true) ? NULL : &s, HAUL_INVALID_ARGUMENT,
+                   "not a child");
+    assert_refused(haul_module_recompute_children(net, "2", NULL, true) ? NULL : &s, HAUL_INVALID_ARGUMENT,
+                   "last is NULL");
+    assert_refused(haul_module_recompute_children(custom, "body", "body", true) ? NULL : &s, HAUL_INVALID_ARGUMENT,
+                   "in order");
     assert_false(haul_recomputing());
     haul_scope_pop(scope);
+    assert_refused(haul_recompute(compute, NULL, 0, &s), HAUL_STATE, "no scope is open");
 }
 
 /* ---- modules: modes, several results, side effects ---- */
@@ -531,6 +563,22 @@ static void test_recompute__modules(void **state)
 {
     (void)state;
     on_devices(check_modes);
+}
+
+/* Only the input of a part and its result are kept; between parts, nothing is. */
+static void test_recompute__runs_of_children(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    training    t = training_on(haul_cpu(), 32);
+    int64_t     plain = estimated_peak(&t, haul_cpu());
+    assert_int_equal(haul_module_recompute_children(t.net, "0", "2", true), HAUL_OK);
+    assert_int_equal(haul_module_recompute_children(t.net, "3", "7", true), HAUL_OK);
+    int64_t two = estimated_peak(&t, haul_cpu());
+    assert_true(two < plain);
+    assert_int_equal(haul_module_recompute_children(t.net, "0", "7", false), HAUL_OK);
+    assert_int_equal(estimated_peak(&t, haul_cpu()), plain);
+    haul_scope_pop(scope);
 }
 
 /* The list of an estimate names the layers of the second run as those of the first. */
@@ -602,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_recompute__failures),
         cmocka_unit_test(test_recompute__wrong_arguments),
         cmocka_unit_test(test_recompute__modules),
+        cmocka_unit_test(test_recompute__runs_of_children),
         cmocka_unit_test(test_recompute__names_of_layers),
         cmocka_unit_test(test_recompute__allocations_that_fail),
     };

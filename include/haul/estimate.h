@@ -43,12 +43,22 @@ typedef struct haul_estimate_operation {
     int64_t      bytes;  /* bytes read and written, each operand and result once */
 } haul_estimate_operation;
 
+/* What one operation allocated in one module. */
+typedef struct haul_estimate_origin {
+    char    name[48];   /* the operation, "haul_conv2d" */
+    char    module[80]; /* path of the module being called; "" outside of modules and in gradients */
+    int64_t bytes;      /* bytes in its blocks */
+} haul_estimate_origin;
+
 /* Memory of a device that the function used, in bytes of allocated blocks, as haul_memory_stats.allocated counts. */
 typedef struct haul_estimate_device {
     haul_device *device;            /* the device */
     int64_t      start_bytes;       /* memory in use when the function began */
     int64_t      peak_bytes;        /* highest use, start_bytes included */
     int64_t      pinned_peak_bytes; /* highest use of host memory pinned for the device; not part of peak_bytes */
+    int          origin_count;      /* the number of `origins` */
+    /* what was in use at the peak, largest first, without what was in use before the outermost haul_estimate began */
+    haul_estimate_origin *origins;
 } haul_estimate_device;
 
 /* The result of haul_estimate. The caller must free it with haul_estimate_free. */

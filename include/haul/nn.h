@@ -136,6 +136,13 @@ HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
 /* Does forward of the module run again in the backward pass? False on failure. */
 HAUL_API bool haul_module_recomputes(const haul_module *module);
 
+/* The same for a run of neighbouring children as one part, of which only the first one's input and the last one's
+ * result are kept. Parts that overlap with the new one are no parts any more. Fails if the module is not sequential, or
+ * a model, which calls its children in order.
+ *
+ * - first, last: names of children; they may be the same */
+HAUL_API haul_status haul_module_recompute_children(haul_module *module, const char *first, const char *last, bool on);
+
 /* ---- Calling ---- */
 
 /* The mode of a call and of all calls of children inside it.

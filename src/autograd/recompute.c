@@ -503,6 +503,9 @@ static haul_status check_call(haul_function *f, haul_tensor *const *inputs, int 
 {
     if (!f || (!inputs && count))
         return haul__fail_null(operation.name, !f ? "f" : "inputs");
+    if (!haul_scope_depth())
+        return haul__fail(HAUL_STATE, operation.name, NULL,
+                          "no scope is open on this thread to own the result; call haul_scope_push() first");
     if (count < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation.name, "count", "count is %d; it must be at least 0", count);
     for (int i = 0; i < count; i++)

@@ -1,6 +1,8 @@
 /* haul_estimate: a dry run as a list of operations, with its memory accounts. */
 #include "engine/estimate.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -17,6 +19,7 @@ typedef struct estimate {
 static void destroy(void *object)
 {
     estimate *e = object;
+    haul__dry_run_free(&e->run);
     haul__free(e->operations);
     haul__free(e);
 }
@@ -65,6 +68,8 @@ typedef struct part {
     bool                touched[2][HAUL__MAX_DEVICES]; /* memory accounts before the part */
     int64_t             peaks[2][HAUL__MAX_DEVICES];
     int64_t             starts[2][HAUL__MAX_DEVICES];
+    int64_t            *held[HAUL__MAX_DEVICES]; /* what made up the peaks */
+    size_t              held_count[HAUL__MAX_DEVICES];
 } part;
 
 static haul__account *accounts_of(estimate *e, int pinned)
@@ -72,10 +77,45 @@ static haul__account *accounts_of(estimate *e, int pinned)
     return pinned ? e->run.pinned : e->run.accounts;
 }
 
-static void begin_part(estimate *e, part *p)
+static void end_held(part *p)
 {
-    p->first = e->count;
-    p->moved = e->run.moved;
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++)
+        haul__free(p->held[i]);
+}
+
+/* Remembers what made up the peak so far. The part's own peak begins with what is in use now. */
+static haul_status begin_held(estimate *e, part *p)
+{
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+        haul__holdings *h = &e->run.accounts[i].held;
+        haul__holdings_settle(h);
+        p->held_count[i] = h->count;
+        p->held[i] = h->count ? haul__calloc(h->count, sizeof *p->held[i]) : NULL;
+        if (h->count && !p->held[i]) {
+            end_held(p);
+            return haul__fail_memory("haul_estimate", h->count * sizeof *p->held[i]);
+        }
+        for (size_t k = 0; k < h->count; k++) {
+            p->held[i][k] = h->items[k].at_peak;
+            h->items[k].at_peak = h->items[k].bytes;
+        }
+    }
+    return HAUL_OK;
+}
+
+/* The peak was higher before the part. */
+static void restore_held(haul__holdings *h, const int64_t *held, size_t count)
+{
+    h->at_peak = false;
+    for (size_t k = 0; k < h->count; k++)
+        h->items[k].at_peak = k < count ? held[k] : 0;
+}
+
+static haul_status begin_part(estimate *e, part *p)
+{
+    *p = (part){.first = e->count, .moved = e->run.moved};
+    if (begin_held(e, p))
+        return haul_error_status();
     for (int pinned = 0; pinned < 2; pinned++) {
         haul__account *a = accounts_of(e, pinned);
         for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
@@ -85,20 +125,24 @@ static void begin_part(estimate *e, part *p)
             a[i].start = a[i].peak = (int64_t)atomic_load(&a[i].allocated);
         }
     }
+    return HAUL_OK;
 }
 
 /* The enclosing part has seen this part's peak, too. */
-static void end_part(estimate *e, const part *p)
+static void end_part(estimate *e, part *p)
 {
     for (int pinned = 0; pinned < 2; pinned++) {
         haul__account *a = accounts_of(e, pinned);
         for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
             if (!p->touched[pinned][i])
                 continue;
+            if (!pinned && p->peaks[0][i] > a[i].peak)
+                restore_held(&a[i].held, p->held[i], p->held_count[i]);
             a[i].peak = a[i].peak > p->peaks[pinned][i] ? a[i].peak : p->peaks[pinned][i];
             a[i].start = p->starts[pinned][i];
         }
     }
+    end_held(p);
 }
 
 /* ---- the result ---- */
@@ -113,7 +157,33 @@ static void subtract(haul_transfer_stats *s, const haul_transfer_stats *before)
     s->d2d_count -= before->d2d_count;
 }
 
-static haul_status fill(haul_estimate_result *out, const estimate *e, const part *p)
+static int by_bytes(const void *a, const void *b)
+{
+    const haul_estimate_origin *x = a, *y = b;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What made up the peak of the device. */
+static haul_status fill_origins(haul_estimate_device *out, haul__holdings *h)
+{
+    out->origins = haul__calloc(h->count + 1, sizeof *out->origins);
+    if (!out->origins)
+        return haul__fail_memory("haul_estimate", h->count * sizeof *out->origins);
+    haul__holdings_settle(h);
+    for (size_t k = 0; k < h->count; k++) {
+        const haul__holding *from = &h->items[k];
+        if (!from->at_peak)
+            continue;
+        haul_estimate_origin *to = &out->origins[out->origin_count++];
+        snprintf(to->name, sizeof to->name, "%s", from->origin);
+        memcpy(to->module, from->module, sizeof to->module);
+        to->bytes = from->at_peak;
+    }
+    qsort(out->origins, (size_t)out->origin_count, sizeof *out->origins, by_bytes);
+    return HAUL_OK;
+}
+
+static haul_status fill(haul_estimate_result *out, estimate *e, const part *p)
 {
     size_t                   count = e->count - p->first;
     haul_estimate_device    *devices = haul__calloc(HAUL__MAX_DEVICES, sizeof *devices);
@@ -131,15 +201,21 @@ static haul_status fill(haul_estimate_result *out, const estimate *e, const part
         out->flops += operations[i].flops;
         out->bytes_touched += operations[i].bytes;
     }
-    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
-        const haul__account *a = &e->run.accounts[i], *pinned = &e->run.pinned[i];
-        if (a->device || pinned->device)
-            devices[out->device_count++] = (haul_estimate_device){.device = a->device ? a->device : pinned->device,
-                                                                  .start_bytes = a->start,
-                                                                  .peak_bytes = a->peak,
-                                                                  .pinned_peak_bytes = pinned->peak};
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < HAUL__MAX_DEVICES && !status; i++) {
+        haul__account *a = &e->run.accounts[i], *pinned = &e->run.pinned[i];
+        if (!a->device && !pinned->device)
+            continue;
+        haul_estimate_device *d = &devices[out->device_count++];
+        *d = (haul_estimate_device){.device = a->device ? a->device : pinned->device,
+                                    .start_bytes = a->start,
+                                    .peak_bytes = a->peak,
+                                    .pinned_peak_bytes = pinned->peak};
+        status = fill_origins(d, &a->held);
     }
-    return HAUL_OK;
+    if (status)
+        haul_estimate_free(out);
+    return status;
 }
 
 /* ---- the function ---- */
@@ -179,7 +255,8 @@ static haul_status run(estimate *e, haul_estimate_function *function, void *cont
 {
     part p;
     int  depth = haul_scope_depth();
-    begin_part(e, &p);
+    if (begin_part(e, &p))
+        return haul_error_status();
     haul_status status = function(context);
     if (!status)
         status = check_scope(depth);
@@ -213,6 +290,8 @@ void haul_estimate_free(haul_estimate_result *result)
 {
     if (!result)
         return;
+    for (int i = 0; i < result->device_count; i++)
+        haul__free(result->devices[i].origins);
     haul__free(result->devices);
     haul__free(result->operations);
     *result = (haul_estimate_result){.flops = 0};

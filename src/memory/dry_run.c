@@ -2,6 +2,7 @@
 #include "memory/dry_run.h"
 
 #include "core/alloc.h"
+#include "core/spin.h"
 #include "memory/allocator.h"
 #include "memory/budget.h"
 #include "memory/size_class.h"
@@ -38,11 +39,21 @@ static haul__account *account_of(haul__dry_run *run, haul_device *device, bool p
     return a;
 }
 
-static void account_add(haul__account *a, int64_t bytes)
+static bool account_add(haul__account *a, int64_t bytes)
 {
     int64_t now = (int64_t)atomic_fetch_add_explicit(&a->allocated, bytes, memory_order_relaxed) + bytes;
-    if (now > a->peak)
-        a->peak = now;
+    if (now <= a->peak)
+        return false;
+    a->peak = now;
+    return true;
+}
+
+void haul__dry_run_free(haul__dry_run *run)
+{
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+        haul__holdings_free(&run->accounts[i].held);
+        haul__holdings_free(&run->pinned[i].held);
+    }
 }
 
 void haul__dry_run_returned(const haul__storage *storage)
@@ -83,16 +94,28 @@ typedef struct planned {
     haul__account *account;
     haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
     int64_t        bytes;  /* the size of its class */
+    size_t         held;   /* its entry in the account's holdings */
 } planned;
 
 static void planned_release(haul__storage *storage)
 {
     planned *p = (planned *)storage;
+    haul__spin_lock(&p->run->lock);
     atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
+    haul__holdings_add(&p->account->held, p->held, -p->bytes, false);
+    haul__spin_unlock(&p->run->lock);
     if (p->budget)
         haul__budget_discharge(p->budget, p->account->device, p->bytes, true);
     haul__object_release(p->run);
     haul__small_free(p, sizeof *p);
+}
+
+static size_t find_holding(haul__dry_run *run, haul__account *a, const char *origin)
+{
+    haul__spin_lock(&run->lock);
+    size_t held = haul__holdings_find(&a->held, origin);
+    haul__spin_unlock(&run->lock);
+    return held;
 }
 
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
@@ -104,7 +127,9 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
         haul__budget_fail(over, bytes, origin, "");
         return NULL;
     }
-    planned *p = run && bin >= 0 ? haul__small_alloc(sizeof *p) : NULL;
+    haul__account *account = run && bin >= 0 ? account_of(run, device, pinned) : NULL;
+    size_t         held = account ? find_holding(run, account, origin) : SIZE_MAX;
+    planned       *p = held != SIZE_MAX ? haul__small_alloc(sizeof *p) : NULL;
     if (!p) {
         if (budget)
             haul__budget_discharge(budget, device, (int64_t)haul__bin_bytes(bin), true);
@@ -120,9 +145,12 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     p->run = run;
     p->budget = budget;
     haul__object_keep(run);
-    p->account = account_of(run, device, pinned);
+    p->account = account;
+    p->held = held;
     p->bytes = (int64_t)haul__bin_bytes(bin);
-    account_add(p->account, p->bytes);
+    haul__spin_lock(&run->lock);
+    haul__holdings_add(&account->held, held, p->bytes, account_add(account, p->bytes));
+    haul__spin_unlock(&run->lock);
     return &p->storage;
 }
 

@@ -13,12 +13,14 @@
 #include "core/map.h"
 #include "core/thread.h"
 #include "device/device.h"
+#include "memory/holdings.h"
 
 /* The numbers that the allocator of a device would report. */
 typedef struct haul__account {
-    haul_device *device; /* NULL: not used yet */
-    atomic_llong allocated;
-    int64_t      start, peak; /* since the innermost estimate began */
+    haul_device   *device; /* NULL: not used yet */
+    atomic_llong   allocated;
+    int64_t        start, peak; /* since the innermost estimate began */
+    haul__holdings held;        /* of what the run allocated; guarded by the run's lock */
 } haul__account;
 
 typedef struct haul__dry_run {
@@ -27,7 +29,11 @@ typedef struct haul__dry_run {
     haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
     haul_transfer_stats moved;
     haul__map           kept; /* changed fields and their old values */
+    atomic_bool         lock;
 } haul__dry_run;
+
+/* Frees what the run holds besides `kept`. */
+void haul__dry_run_free(haul__dry_run *run);
 
 /* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head; the thread takes
  * a reference. Fails if there is no memory for the thread's context. */

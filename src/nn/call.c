@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "autograd/recompute.h"
-#include "core/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -150,7 +149,7 @@ static int result_count(const haul_module *m)
     return m->results.open ? HAUL_MAX_ARGUMENTS : m->results.count;
 }
 
-static haul_status forward(haul_module *m, haul_args *args)
+haul_status haul__forward(haul_module *m, haul_args *args)
 {
     haul_tensor *y = m->forward(m, args);
     if (!y && haul_error_status() == HAUL_OK)
@@ -162,58 +161,13 @@ static haul_status forward(haul_module *m, haul_args *args)
     return haul__check_optional("haul_call", "the result of forward", y);
 }
 
-/* ---- forward, once now and once in the backward pass ---- */
-
-typedef struct module_run {
-    haul_module *module; /* with a reference */
-    bool         training;
-} module_run;
-
-static haul_status run_module(void *context, haul_tensor *const *inputs, int count, haul_tensor **results)
-{
-    const module_run *r = context;
-    haul_args         args = {.count = count, .training = r->training};
-
-    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++) {
-        args.x[i] = i < count ? inputs[i] : HAUL_NONE;
-        args.y[i] = HAUL_NONE;
-    }
-    haul_status status = forward(r->module, &args);
-    memcpy(results, args.y, sizeof args.y);
-    return status;
-}
-
-static void release_run(void *context)
-{
-    module_run *r = context;
-
-    haul__object_release(r->module);
-    haul__free(r);
-}
-
-static haul_status forward_twice(haul_module *m, haul_args *args)
-{
-    module_run *r = haul__malloc(sizeof *r);
-
-    if (!r)
-        return haul__fail_memory("haul_call", sizeof *r);
-    *r = (module_run){m, args->training};
-    haul__object_keep(m);
-    return haul__recompute(&(haul__recompute_body){.operation = "haul_call",
-                                                   .run = run_module,
-                                                   .release = release_run,
-                                                   .context = r,
-                                                   .result_count = HAUL_MAX_ARGUMENTS},
-                           args->x, args->count, args->y);
-}
-
 static haul_status run(call *c)
 {
     haul_module *m = c->module;
 
     if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
         return haul_error_status();
-    haul_status status = m->recomputes ? forward_twice(m, &c->args) : forward(m, &c->args);
+    haul_status status = m->recomputes ? haul__forward_twice(m, &c->args) : haul__forward(m, &c->args);
     if (!status && m->hook_count)
         status = haul__run_hooks(m, &c->args, true);
     int n = result_count(m);
@@ -299,8 +253,6 @@ static haul_tensor *fail_all(const haul_call_options *options)
     return failed;
 }
 
-_Static_assert((int)HAUL__RECOMPUTE_RESULTS == (int)HAUL_MAX_ARGUMENTS, "every result of a module can be recomputed");
-
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
@@ -374,18 +326,40 @@ haul_tensor *haul_call_child_with(haul_module *module, const char *path, const h
     return child ? call_named(child, path, options, operation) : fail_all(options);
 }
 
+static haul_tensor *call_numbered(haul_module *module, size_t i, haul_tensor *x)
+{
+    const haul__module_child *child = &module->children[i];
+    return call_named(child->module, child->name, &(haul_call_options){.x[0] = x}, "haul_call");
+}
+
+haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, haul_tensor *x)
+{
+    haul_tensor *now = x;
+
+    for (size_t i = first; i < end; i++) {
+        haul_tensor *next = call_numbered(module, i, now);
+        if (now != x)
+            haul_drop(now);
+        if (haul__failed(next))
+            return next;
+        now = next;
+    }
+    return now;
+}
+
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
 {
     haul_tensor *now = args->x[0];
 
-    for (size_t i = 0; i < module->child_count; i++) {
-        haul_tensor *next = call_named(module->children[i].module, module->children[i].name,
-                                       &(haul_call_options){.x[0] = now}, "haul_call");
+    for (size_t i = 0; i < module->child_count;) {
+        size_t       part = module->children[i].part;
+        haul_tensor *next = part ? haul__call_children_twice(module, i, i + part, now) : call_numbered(module, i, now);
         if (now != args->x[0])
             haul_drop(now);
         if (haul__failed(next))
             return next;
         now = next;
+        i += part ? part : 1;
     }
     return now;
 }

@@ -79,6 +79,8 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
         if (!child)
             child = clone(from->children[i].module, done);
         status = child ? haul_module_add(m, from->children[i].name, child) : haul_error_status();
+        if (!status)
+            m->children[i].part = from->children[i].part;
     }
     return status;
 }

@@ -173,7 +173,7 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
         return haul__fail_memory(operation, sizeof *module->children);
     }
     haul__object_keep(child);
-    module->children[module->child_count++] = (haul__module_child){copy, child};
+    module->children[module->child_count++] = (haul__module_child){.name = copy, .module = child};
     return HAUL_OK;
 }
 
@@ -336,19 +336,4 @@ haul_status haul_module_train(haul_module *module, bool training)
 bool haul_module_is_training(const haul_module *module)
 {
     return haul__check_module(module, "haul_module_is_training") == HAUL_OK && module->training;
-}
-
-/* ---- recomputation ---- */
-
-haul_status haul_module_recompute(haul_module *module, bool on)
-{
-    if (haul__check_module(module, "haul_module_recompute"))
-        return haul_error_status();
-    module->recomputes = on;
-    return HAUL_OK;
-}
-
-bool haul_module_recomputes(const haul_module *module)
-{
-    return haul__check_module(module, "haul_module_recomputes") == HAUL_OK && module->recomputes;
 }

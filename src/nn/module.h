@@ -16,6 +16,7 @@ typedef struct haul__module_tensor {
 typedef struct haul__module_child {
     char        *name;
     haul_module *module;
+    size_t       part; /* this many children, from this one on, run again as one part in the backward pass; 0: none */
 } haul__module_child;
 
 /* The names of inputs or of results, parsed from "x, mask?, more...". */
@@ -82,6 +83,14 @@ bool haul__module_holds(const haul_module *m, const haul_module *wanted);
 /* Calls all children in the order they were added; drops each intermediate result as soon as the next layer has used
  * it. */
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args);
+
+/* Calls the children `first` to `end` - 1 in order. haul__call_children_twice runs them again in the backward pass. */
+haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, haul_tensor *x);
+haul_tensor *haul__call_children_twice(haul_module *module, size_t first, size_t end, haul_tensor *x);
+
+/* Runs forward: puts the results into args->y. haul__forward_twice runs it again in the backward pass. */
+haul_status haul__forward(haul_module *m, haul_args *args);
+haul_status haul__forward_twice(haul_module *m, haul_args *args);
 
 /* Makes the f32 parameter `name`, uniform in +-1 / sqrt(fan_in): PyTorch's default for weights (kaiming_uniform with a
  * = sqrt(5)) and for biases. */
