@@ -5,12 +5,14 @@
 #include <haul/haul.h>
 #include <stdio.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIVERGED = 3, EXIT_MEMORY = 4, EXIT_INTERRUPTED = 130 };
 
 /* One line on standard error, "haul train: ...". complain_error tells the library's error. Both return EXIT_FAILED. */
 void complain_as(const char *subcommand);
 int  complain(const char *format, ...) HAUL_PRINTF(1, 2);
 int  complain_error(void);
+/* Another sentence of the complaint before, on a line of its own. */
+void complain_more(const char *format, ...) HAUL_PRINTF(1, 2);
 
 /* The library's error without the name of a function, which says nothing to who typed a command. */
 const char *error_text(void);

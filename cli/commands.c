@@ -8,5 +8,6 @@ const help_entry exit_codes[] = {{"0", "Success."},
                                  {"1", "Failure. One line on standard error names the cause."},
                                  {"2", "The command line is wrong."},
                                  {"3", "The training diverged: its loss is not finite."},
+                                 {"4", "The training does not fit in the device's memory, or in --memory-limit."},
                                  {"130", "Interrupted. With --run, the run is saved."},
                                  {NULL, NULL}};

@@ -141,7 +141,88 @@ static haul_status watched_step(making *m)
     return status ? status : count_parameters(m->out, m->trainer->net);
 }
 
-static haul_status prepare_and_step(void *context)
+/* The third step, and what a training keeps beside it. */
+static haul_status estimate_step(making *m)
+{
+    haul_status status = take_batch(m);
+
+    if (!status)
+        status = make_step(m);
+    if (!status)
+        status = take_batch(m);
+    if (!status)
+        status = trainer_hold_best(m->trainer);
+    return status ? status : haul_estimate(make_step, m, &m->out->step);
+}
+
+/* ---- what else a training does ---- */
+
+static haul_status measure_and_save(void *context)
+{
+    const making *m = context;
+    haul_status   status = trainer_try_measuring(m->trainer);
+
+    return status ? status : trainer_try_saving(m->trainer);
+}
+
+static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
+{
+    for (int i = 0; i < r->device_count; i++)
+        if (r->devices[i].device == device)
+            return r->devices[i].peak_bytes;
+    return 0;
+}
+
+static haul_status estimate_rest(making *m)
+{
+    const haul_device *device = m->trainer->device;
+    dry_run           *d = m->out;
+    haul_status        status = haul_estimate(measure_and_save, m, &d->rest);
+    int64_t            step = peak_in(&d->step, device), rest = peak_in(&d->rest, device);
+
+    d->plain_peak = d->peak = rest > step ? rest : step;
+    d->limit = memory_limit_bytes(&m->trainer->plans.limit, d->plain_peak);
+    return status;
+}
+
+/* ---- recomputation ---- */
+
+static haul_status measure_parts(const network_parts *p, int64_t *peak, void *context)
+{
+    making              *m = context;
+    haul_estimate_result r;
+    haul_status          status = trainer_apply_parts(m->trainer, p);
+
+    if (!status)
+        status = haul_estimate(make_step, m, &r);
+    if (status)
+        return status;
+    const int64_t rest = peak_in(&m->out->rest, m->trainer->device);
+    *peak = peak_in(&r, m->trainer->device);
+    *peak = *peak > rest ? *peak : rest;
+    haul_estimate_free(&r);
+    return HAUL_OK;
+}
+
+static haul_status choose_parts(making *m)
+{
+    dry_run    *d = m->out;
+    haul_status status = parts_find(m->trainer->net, &d->parts);
+
+    if (status || (d->limit && d->plain_peak <= d->limit))
+        return status;
+    status = parts_choose(&d->parts, d->limit, measure_parts, m, &d->peak);
+    if (!status)
+        status = trainer_apply_parts(m->trainer, &d->parts);
+    if (status)
+        return status;
+    haul_estimate_free(&d->step);
+    return haul_estimate(make_step, m, &d->step);
+}
+
+/* ---- the whole ---- */
+
+static haul_status run_training(void *context)
 {
     making     *m = context;
     haul_status status = trainer_build(m->trainer);
@@ -149,36 +230,43 @@ static haul_status prepare_and_step(void *context)
     if (!status)
         status = watched_step(m);
     if (!status)
-        status = take_batch(m);
+        status = estimate_step(m);
     if (!status)
-        status = make_step(m);
+        count_flops(m->out);
     if (!status)
-        status = take_batch(m);
-    return status ? status : haul_estimate(make_step, m, &m->out->step);
+        status = estimate_rest(m);
+    return status || !trainer_recomputes(m->trainer) ? status : choose_parts(m);
 }
 
-bool dry_run_make(trainer *t, dry_run *out)
+haul_status dry_run_try(trainer *t, dry_run *out)
 {
     making               m = {.trainer = t, .out = out};
     haul_estimate_result all;
 
     *out = (dry_run){0};
-    if (haul_estimate(prepare_and_step, &m, &all)) {
-        complain_error();
-        dry_run_free(out);
-        return false;
-    }
+    t->recomputes = false;
+    haul_status status = haul_estimate(run_training, &m, &all);
+    t->best_net = NULL;
+    for (int i = 0; i < all.device_count; i++)
+        if (all.devices[i].device == t->device)
+            out->start = all.devices[i].start_bytes;
     haul_estimate_free(&all);
-    count_flops(out);
-    return true;
+    if (status)
+        dry_run_free(out);
+    return status;
+}
+
+bool dry_run_make(trainer *t, dry_run *out)
+{
+    if (!dry_run_try(t, out))
+        return true;
+    complain_error();
+    return false;
 }
 
 int64_t dry_run_peak(const dry_run *d, const haul_device *device)
 {
-    for (int i = 0; i < d->step.device_count; i++)
-        if (d->step.devices[i].device == device)
-            return d->step.devices[i].peak_bytes;
-    return 0;
+    return peak_in(&d->step, device);
 }
 
 int64_t dry_run_room(const haul_device *device)
@@ -191,6 +279,7 @@ int64_t dry_run_room(const haul_device *device)
 void dry_run_free(dry_run *d)
 {
     haul_estimate_free(&d->step);
+    haul_estimate_free(&d->rest);
     free(d->layers);
     *d = (dry_run){0};
 }

@@ -4,6 +4,8 @@
 
 #include <haul/haul.h>
 
+#include "parts.h"
+
 struct trainer;
 
 /* A module that a step calls. */
@@ -18,16 +20,24 @@ typedef struct layer {
 } layer;
 
 typedef struct dry_run {
-    int64_t              examples; /* in a batch */
-    haul_estimate_result step;     /* the third: those before it make gradients and the optimizer's state */
+    int64_t              examples;   /* in a batch */
+    haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
+    network_parts        parts;      /* with --recompute auto: those that run again in this step are on */
+    int64_t              limit;      /* what --memory-limit stands for, in bytes; 0: none */
+    int64_t              start;      /* what was in use on the device before */
+    int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
+    int64_t              peak;       /* the same with `parts` */
+    haul_estimate_result rest;       /* what is neither a step nor smaller than one: measuring or saving; else empty */
     int64_t              parameters, parameter_bytes;
     layer               *layers; /* each before those it consists of */
     size_t               layer_count, layer_room;
 } dry_run;
 
-/* Needs the trainer's data and options. What the trainer builds in it cannot be used afterwards. False after a
- * complaint. */
-bool    dry_run_make(struct trainer *t, dry_run *out);
+/* Needs the trainer's data and options. What the trainer builds in it cannot be used afterwards. dry_run_make returns
+ * false after a complaint; dry_run_try records an error only. */
+bool        dry_run_make(struct trainer *t, dry_run *out);
+haul_status dry_run_try(struct trainer *t, dry_run *out);
+
 int64_t dry_run_peak(const dry_run *d, const haul_device *device); /* bytes */
 int64_t dry_run_room(const haul_device *device);                   /* bytes of its memory; 0: not known */
 void    dry_run_free(dry_run *d);

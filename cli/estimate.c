@@ -17,6 +17,10 @@ static bool print_json(const trainer *t, const dry_run *d)
     json_number(event, "flops", d->step.flops);
     json_number(event, "bytes_touched", (double)d->step.bytes_touched);
     json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
+    json_number(event, "training_peak_bytes", (double)d->peak);
+    json_number(event, "limit_bytes", (double)d->limit);
+    if (trainer_recomputes(t))
+        json_parts(event, "recompute", &d->parts);
     json_number(event, "parameter_bytes", (double)d->parameter_bytes);
     json_number(event, "operations", (double)d->step.operation_count);
     return json_print(event);
@@ -122,6 +126,7 @@ static bool print_text(const trainer *t, const dry_run *d)
              haul_device_name(t->device), text_count(d->examples), options->optimizer, options->precision);
     print_wrapped(text, 0, 2);
     summary_print(d, t->device);
+    summary_print_parts(d);
     snprintf(text, sizeof text, "%s read and written by %s operations", text_bytes(d->step.bytes_touched),
              text_count(d->step.operation_count));
     printf("traffic ");
@@ -135,11 +140,10 @@ static bool print_text(const trainer *t, const dry_run *d)
 
 int trainer_estimate(trainer *t)
 {
-    dry_run d;
-
-    if (!trainer_open_data(t) || !dry_run_make(t, &d))
+    if (!trainer_open_data(t) || !dry_run_make(t, &t->expected))
         return EXIT_FAILED;
-    bool told = t->options->json ? print_json(t, &d) : print_text(t, &d);
-    dry_run_free(&d);
-    return told ? EXIT_OK : EXIT_FAILED;
+    const dry_run *d = &t->expected;
+    if (!(t->options->json ? print_json(t, d) : print_text(t, d)))
+        return EXIT_FAILED;
+    return d->limit && d->peak > d->limit ? trainer_tell_memory(t, false) : EXIT_OK;
 }

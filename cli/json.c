@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "parts.h"
 
 static bool incomplete; /* something could not be added since the last text was made */
 
@@ -126,4 +127,13 @@ bool json_print(cJSON *object)
     fputs(line, stdout);
     cJSON_free(line);
     return output_works();
+}
+
+void json_parts(cJSON *object, const char *name, const struct network_parts *parts)
+{
+    cJSON *array = json_array(object, name);
+
+    for (int i = 0; i < parts->count; i++)
+        if (parts->items[i].on)
+            json_push(array, cJSON_CreateString(parts->items[i].name));
 }

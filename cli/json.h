@@ -15,7 +15,10 @@ void   json_text(cJSON *object, const char *name, const char *value);
 void   json_bool(cJSON *object, const char *name, bool value);
 void   json_shape(cJSON *object, const char *name, const haul_shape *shape);
 cJSON *json_array(cJSON *object, const char *name); /* a new one in the object */
-void   json_push(cJSON *array, cJSON *item);        /* takes the item over */
+struct network_parts;
+void json_parts(cJSON *object, const char *name,
+                const struct network_parts *parts); /* the names of those that are on */
+void json_push(cJSON *array, cJSON *item);          /* takes the item over */
 
 /* The object as text without spaces, for cJSON_free. NULL when memory is exhausted. Deletes the object. */
 char *json_compact(cJSON *object);

@@ -93,6 +93,30 @@ static haul_status score_all(haul_module *net, const data_spec *spec, haul_loade
     return haul_error_status();
 }
 
+static haul_status score_first(haul_module *net, const data_spec *spec, haul_loader *loader)
+{
+    haul_tensor      *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    const haul_batch *batch = haul_loader_start(loader, 0) ? NULL : haul_loader_next(loader);
+
+    return batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
+}
+
+haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader)
+{
+    bool        training = haul_module_is_training(net);
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_set_grad_enabled(false);
+    haul_status status = haul_module_train(net, false);
+    if (!status)
+        status = score_first(net, spec, loader);
+    haul_module_train(net, training);
+    haul_scope_pop(scope);
+    return status;
+}
+
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {

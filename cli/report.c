@@ -54,6 +54,7 @@ bool report_tell_start(report *r, const report_start *s)
 {
     if (!tell(r, form_start(report_elapsed(r), s)))
         return false;
+    r->started = true;
     if (!s->resumed && !tell(r, form_network(report_elapsed(r), s)))
         return false;
     if (r->text)
@@ -109,6 +110,12 @@ bool report_tell_stopped(report *r, int64_t epoch, int64_t batch)
         return true;
     print_stopped(r, epoch, batch);
     return output_works();
+}
+
+void report_tell_memory(report *r, const report_memory *m)
+{
+    if (r->started)
+        tell(r, form_memory(report_elapsed(r), m));
 }
 
 void report_tell_diverged(report *r, const report_diverged *d)

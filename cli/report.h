@@ -18,6 +18,7 @@ typedef struct report {
     double       last_accuracy; /* as each epoch is measured; NaN before the first */
     double       last_speed;    /* examples a second, in the last epoch */
     int64_t      batches;       /* in an epoch */
+    bool         started;       /* the start was told */
     bool         head_told;     /* the table of epochs has its head */
     double       began;         /* seconds; clock_seconds() less what the run had trained before */
 } report;
@@ -45,6 +46,7 @@ typedef struct report_start {
     int                   classes;
     picture_size          size; /* what pictures were resized to; 0 x 0: nothing */
     bool                  shuffle, resumed;
+    bool                  recomputes;    /* --recompute auto: the parts are those of `step` */
     int64_t               stored_epochs; /* where the schedule of a resumed training covers other epochs now; else 0 */
     int64_t               epoch, done;   /* where a resumed training stands */
 } report_start;
@@ -81,11 +83,19 @@ typedef struct report_diverged {
     double      lr;
 } report_diverged;
 
+/* Memory was exhausted while training. */
+typedef struct report_memory {
+    int64_t epoch, batch;   /* trained mini-batches of the epoch */
+    int64_t limit_bytes;    /* 0: none */
+    int64_t expected_bytes; /* what the dry run expected at the peak */
+} report_memory;
+
 typedef struct report_done {
     haul_device *device;
     double       step_seconds, seconds;       /* step: the median */
     int64_t      epochs;                      /* trained in this run */
     int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to tell */
+    int64_t      limit_bytes;                 /* 0: none */
     int64_t      best_epoch;
     double       best_loss;
     bool         validation;
@@ -100,6 +110,9 @@ bool report_tell_epoch(report *r, const report_epoch *e);
 bool report_tell_early_stop(report *r, const report_early_stop *s);
 bool report_tell_done(report *r, const report_done *d);
 bool report_tell_stopped(report *r, int64_t epoch, int64_t batch);
+
+/* Only the event. Does nothing if the training has told no start. */
+void report_tell_memory(report *r, const report_memory *m);
 
 /* Also what to try, on standard error. */
 void report_tell_diverged(report *r, const report_diverged *d);

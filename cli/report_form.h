@@ -14,6 +14,7 @@ cJSON *form_epoch(double elapsed, const report_epoch *e);
 cJSON *form_early_stop(double elapsed, const report_early_stop *s);
 cJSON *form_stopped(double elapsed, int64_t epoch, int64_t batch);
 cJSON *form_diverged(double elapsed, const report_diverged *d);
+cJSON *form_memory(double elapsed, const report_memory *m);
 cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats *moved);
 cJSON *form_finished(const report_end *end);
 

@@ -110,6 +110,8 @@ cJSON *form_start(double elapsed, const report_start *s)
     json_bool(event, "shuffle", s->shuffle);
     if (s->patience)
         put_count(event, "patience", s->patience);
+    if (s->recomputes)
+        json_parts(event, "recompute", &s->step->parts);
     json_bool(event, "resumed", s->resumed);
     if (s->resumed) {
         put_count(event, "resumed_epoch", s->epoch);
@@ -203,6 +205,17 @@ cJSON *form_diverged(double elapsed, const report_diverged *d)
     return event;
 }
 
+cJSON *form_memory(double elapsed, const report_memory *m)
+{
+    cJSON *event = begin("out_of_memory", elapsed);
+
+    put_count(event, "epoch", m->epoch);
+    put_count(event, "batch", m->batch);
+    put_count(event, "limit_bytes", m->limit_bytes);
+    put_count(event, "expected_bytes", m->expected_bytes);
+    return event;
+}
+
 cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats *moved)
 {
     cJSON *event = begin("done", elapsed);
@@ -220,6 +233,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_count(event, "d2h_bytes", moved->d2h_bytes);
     put_count(event, "transfers", moved->h2d_count + moved->d2h_count + moved->d2d_count);
     put_count(event, "peak_bytes", d->peak_bytes);
+    put_count(event, "limit_bytes", d->limit_bytes);
     json_number(event, "step_peak_bytes", d->step_peak_bytes ? (double)d->step_peak_bytes : NAN);
     put_seconds(event, "seconds", d->seconds);
     return event;

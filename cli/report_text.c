@@ -125,6 +125,7 @@ void print_start(const report *r, const report_start *s)
         summary_print_memory(s->step, s->device);
     else
         summary_print(s->step, s->device);
+    summary_print_parts(s->step);
     putchar('\n');
 }
 

@@ -218,6 +218,40 @@ void summary_print_memory(const dry_run *d, const haul_device *device)
     print_wrapped(text, 8, 8);
 }
 
+static void print_named(const char *name, const char *text)
+{
+    set_style(STYLE_DIM);
+    printf("%-8s", name);
+    set_style(STYLE_PLAIN);
+    print_wrapped(text, 8, 8);
+}
+
+void summary_print_parts(const dry_run *d)
+{
+    char      text[2048];
+    const int on = parts_count_on(&d->parts);
+    size_t    used;
+
+    if (d->limit) {
+        snprintf(text, sizeof text, "%s; the training needs %s of it", text_bytes(d->limit), text_bytes(d->peak));
+        print_named("limit", text);
+    }
+    if (!d->parts.count)
+        return;
+    used = (size_t)snprintf(text, sizeof text, "%d of %d parts run again in the backward pass%s", on, d->parts.count,
+                            on ? ": " : "");
+    for (int i = 0, told = 0; i < d->parts.count && used < sizeof text; i++)
+        if (d->parts.items[i].on)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s", told++ ? ", " : "", d->parts.items[i].name);
+    print_named("again", text);
+    if (on) {
+        snprintf(text, sizeof text, "%s at the peak instead of %s (estimated)", text_bytes(d->peak),
+                 text_bytes(d->plain_peak));
+        print_named("saves", text);
+    }
+}
+
 void summary_print(const dry_run *d, const haul_device *device)
 {
     char  text[128];

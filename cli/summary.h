@@ -9,4 +9,7 @@
 void summary_print(const dry_run *d, const haul_device *device);
 void summary_print_memory(const dry_run *d, const haul_device *device);
 
+/* The limit and what is recomputed, if there are any. */
+void summary_print_parts(const dry_run *d);
+
 #endif

@@ -121,6 +121,17 @@ int complain(const char *format, ...)
     return EXIT_FAILED;
 }
 
+void complain_more(const char *format, ...)
+{
+    char    text[4096], shown[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    visible_text(shown, sizeof shown, text);
+    fprintf(stderr, "  %s\n", shown);
+}
+
 const char *error_text(void)
 {
     const char *message = haul_error_message(), *operation = haul_error_operation();

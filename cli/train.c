@@ -36,11 +36,12 @@ static int check(const train_options *o)
     return -1;
 }
 
-/* What the texts of --schedule and --augment mean, and whether they fit the rest. An exit code, or -1. */
+/* What the texts of --schedule, --augment and --memory-limit mean, and whether they fit the rest. An exit code, or -1.
+ */
 static int read_plans(const option_values *values, const train_options *o, train_plans *plans)
 {
     if (!schedule_parse(o->schedule, &plans->schedule) || !schedule_fits(&plans->schedule, o->epochs) ||
-        !augment_parse(o->augment, &plans->augment))
+        !augment_parse(o->augment, &plans->augment) || !memory_limit_parse(o->memory_limit, &plans->limit))
         return EXIT_USAGE;
     if (plans->schedule.kind == SCHEDULE_ONE_CYCLE && option_given(values, "momentum") && o->momentum != 0) {
         complain("--schedule onecycle moves the momentum between 0.85 and 0.95; leave --momentum out, or give "
@@ -138,7 +139,11 @@ static int run_training(trainer *t)
 {
     interrupt_catch();
     haul_sync_report(t->options->sync_report);
-    int code = trainer_open(t) ? trainer_run(t) : EXIT_FAILED;
+    int code = trainer_open(t);
+    if (code < 0)
+        code = trainer_run(t);
+    if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
+        code = trainer_tell_memory(t, true);
     haul_sync_report(false);
     return code;
 }
@@ -333,6 +338,24 @@ static const option train_rows[] = {
      .complete = COMPLETE_DEVICE,
      .flags = CHANGES},
     {.group = "Machine",
+     .name = "memory-limit",
+     OPTION_TEXT_AT(train_options, memory_limit),
+     .argument = "SIZE|PERCENT%",
+     .help =
+         "Let the training allocate no more than this on the device: bytes, or a number with k, M, G, Ki, Mi or Gi, "
+         "or a share of what it needs without --recompute, such as 50%. If that cannot work, say so and exit with "
+         "status 4",
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "recompute",
+     OPTION_TEXT_AT(train_options, recompute),
+     .argument = "auto|off",
+     .help = "With auto, parts of the network keep only their results and compute the rest again in the backward pass: "
+             "the fewest parts with which the training fits --memory-limit; without a limit, those with which it needs "
+             "least. The result has the same bits. Off unless given",
+     .choices = OPTION_CHOICES("auto", "off"),
+     .flags = CHANGES},
+    {.group = "Machine",
      .name = "workers",
      OPTION_INTEGER_AT(train_options, workers),
      .argument = "N",
@@ -378,8 +401,8 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, resume),
      .help =
          "Continue the run in --run DIR with its options. --epochs may be raised, which stretches cosine and onecycle; "
-         "--patience, --device, --workers, --threads, --log-every and --save-every may differ, and so may --data "
-         "if its folder has moved. All other options must stay the same"},
+         "--patience, --device, --memory-limit, --recompute, --workers, --threads, --log-every and --save-every may "
+         "differ, and so may --data if its folder has moved. All other options must stay the same"},
     {.group = "Output",
      .name = "log-every",
      OPTION_INTEGER_AT(train_options, log_every),

@@ -122,7 +122,8 @@ static bool open_network(trainer *t)
 {
     const char *init = t->options->init;
 
-    if (!trainer_build(t) && !trainer_make_schedule(t) && (!init || !haul_load_weights(init, t->net)))
+    if (!trainer_build(t) && !trainer_apply_parts(t, &t->expected.parts) && !trainer_make_schedule(t) &&
+        (!init || !haul_load_weights(init, t->net)))
         return true;
     complain_error();
     return false;
@@ -150,11 +151,22 @@ static void describe_data(const trainer *t, report_start *s)
     s->size = d->size;
 }
 
-static bool tell_start(trainer *t, const dry_run *step)
+haul_status trainer_apply_parts(trainer *t, const network_parts *parts)
+{
+    t->recomputes = parts_count_on(parts) > 0;
+    return parts_apply(parts, t->net);
+}
+
+bool trainer_recomputes(const trainer *t)
+{
+    return t->options->recompute && !strcmp(t->options->recompute, "auto");
+}
+
+static bool tell_start(trainer *t)
 {
     const train_options *o = t->options;
     report_start         s = {.device = t->device,
-                              .step = step,
+                              .step = &t->expected,
                               .model = o->model,
                               .init = o->init,
                               .augment = o->augment,
@@ -172,6 +184,7 @@ static bool tell_start(trainer *t, const dry_run *step)
                               .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
                               .weight_decay = o->weight_decay,
                               .shuffle = o->shuffle,
+                              .recomputes = trainer_recomputes(t),
                               .resumed = o->resume,
                               .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
                               .epoch = t->position.epoch,
@@ -211,8 +224,22 @@ static bool begin_run(trainer *t)
     return run_lock(&t->run) && run_is_free(&t->run) && keep_options(t) && run_open(&t->run, 0);
 }
 
-static bool open_training(trainer *t, const dry_run *step)
+/* From here on. What was allocated before is part of what the dry run counted. */
+static haul_status limit_memory(trainer *t)
 {
+    haul_status status = haul_memory_release_cached(t->device);
+
+    if (!status)
+        status = haul_memory_reset_peak(t->device);
+    return status || !t->expected.limit ? status : haul_memory_set_limit(t->device, t->expected.limit);
+}
+
+static bool open_training(trainer *t)
+{
+    if (limit_memory(t)) {
+        complain_error();
+        return false;
+    }
     if (!open_network(t))
         return false;
     report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
@@ -220,30 +247,31 @@ static bool open_training(trainer *t, const dry_run *step)
         t->report.bar.on = false; /* the report is on standard error, too */
     if (!(t->options->resume ? trainer_load(t) && keep_options(t) : begin_run(t)))
         return false;
-    return tell_start(t, step);
+    return tell_start(t);
 }
 
-bool trainer_open(trainer *t)
+int trainer_open(trainer *t)
 {
-    dry_run step;
-
     t->position = (haul_training_position){.epoch = 1};
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
-        return false;
+        return EXIT_FAILED;
     t->waits = t->device == haul_cpu();
     if (t->run.path && !(t->ledger = run_account_begin(t->device)))
-        return false;
-    if (!can_be_kept(t) || !dry_run_make(t, &step))
-        return false;
-    bool opened = open_training(t, &step);
-    dry_run_free(&step);
-    return opened;
+        return EXIT_FAILED;
+    if (!can_be_kept(t) || !dry_run_make(t, &t->expected))
+        return EXIT_FAILED;
+    if (t->expected.limit && t->expected.peak > t->expected.limit)
+        return trainer_tell_memory(t, false);
+    return open_training(t) ? -1 : EXIT_FAILED;
 }
 
 void trainer_close(trainer *t)
 {
     pace_end(t);
     run_account_end(t->ledger);
+    if (t->device && t->expected.limit)
+        haul_memory_set_limit(t->device, 0);
+    dry_run_free(&t->expected);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);
@@ -308,6 +336,7 @@ static int finish(trainer *t, double began)
                      .step_seconds = samples_median(&t->steps),
                      .epochs = t->position.epoch - 1,
                      .peak_bytes = trainer_peak_bytes(t),
+                     .limit_bytes = t->expected.limit,
                      .step_peak_bytes = t->step_peak_bytes,
                      .best_epoch = t->best.epoch,
                      .best_loss = t->best.loss,

@@ -4,6 +4,8 @@
 
 #include <haul/haul.h>
 
+#include "dry_run.h"
+#include "memory_limit.h"
 #include "options.h"
 #include "pace.h"
 #include "report.h"
@@ -13,7 +15,8 @@
 
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
-    const char *schedule, *augment; /* augment: NULL for none */
+    const char *schedule, *augment;       /* augment: NULL for none */
+    const char *memory_limit, *recompute; /* NULL: none */
     int64_t     epochs, batch, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
@@ -23,10 +26,11 @@ typedef struct train_options {
     bool        shuffle, resume, json, quiet, sync_report, estimate;
 } train_options;
 
-/* What the texts of --schedule and --augment mean. */
+/* What the texts of --schedule, --augment and --memory-limit mean. */
 typedef struct train_plans {
     schedule_plan schedule;
     augmentation  augment;
+    memory_limit  limit;
 } train_plans;
 
 /* The epoch with the lowest measured loss. */
@@ -52,6 +56,8 @@ typedef struct trainer {
     haul_device      *device;
     haul_ledger      *ledger; /* NULL: nothing is kept */
     training_data     data;
+    dry_run           expected;   /* what the training takes */
+    bool              recomputes; /* parts of the network run again in the backward pass */
     haul_module      *net;
     haul_optimizer   *optimizer;
     haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
@@ -91,12 +97,28 @@ typedef struct trainer {
     report_diverged divergence;
 } trainer;
 
-/* Open everything the options name; with --resume from the run's checkpoint. False after a complaint. */
-bool trainer_open(trainer *t);
+/* Open everything the options name; with --resume from the run's checkpoint. -1, or an exit code after a complaint. */
+int trainer_open(trainer *t);
 
 /* The parts of opening: device, data and the model's name (false after a complaint); loader, network and optimizer. */
 bool        trainer_open_data(trainer *t);
 haul_status trainer_build(trainer *t);
+
+/* Set which parts of the network run again. */
+haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
+
+/* With --recompute auto? */
+bool trainer_recomputes(const trainer *t);
+
+/* For dry runs: make what holds the best weights, if the training keeps them in memory; measure an epoch as far as one
+ * mini-batch; and do what saving does with memory. */
+haul_status trainer_hold_best(trainer *t);
+haul_status trainer_try_measuring(trainer *t);
+haul_status trainer_try_saving(trainer *t);
+
+/* Tell on standard error that memory does not suffice, what was asked for, and what would fit; also in the log if the
+ * training has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
+int trainer_tell_memory(trainer *t, bool exhausted);
 
 /* What a mini-batch is in the group of mini-batches whose gradients add up. */
 typedef struct group_part {

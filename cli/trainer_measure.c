@@ -9,12 +9,18 @@
 
 /* ---- measuring ---- */
 
+static haul_loader *new_loader(const trainer *t, haul_dataset *data)
+{
+    const train_options *o = t->options;
+
+    return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+}
+
 /* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
 static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, network_score *out)
 {
-    const train_options *o = t->options;
-    haul_scope          *scope = haul_scope_push();
-    haul_loader *loader = haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+    haul_scope  *scope = haul_scope_push();
+    haul_loader *loader = new_loader(t, data);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
 
     if (!status) {
@@ -40,7 +46,35 @@ static haul_status measure(trainer *t, network_score *out)
     return status;
 }
 
+haul_status trainer_try_measuring(trainer *t)
+{
+    haul_dataset *data = t->data.validation ? t->data.validation : t->data.test;
+    haul_scope   *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_loader        *loader = data ? new_loader(t, data) : NULL;
+    haul_status         status = loader ? network_try(t->net, &t->data.spec, loader) : haul_error_status();
+    haul_autocast_end(before);
+    haul_scope_pop(scope);
+    return status;
+}
+
 /* ---- the best weights ---- */
+
+/* Where no file has them, and they will be measured on the test data. */
+static bool holds_best(const trainer *t)
+{
+    return !t->run.path && t->data.validation && t->data.test;
+}
+
+haul_status trainer_hold_best(trainer *t)
+{
+    if (holds_best(t) && !t->best_net && !(t->best_net = haul_module_clone(t->net)))
+        return haul_error_status();
+    return HAUL_OK;
+}
 
 static bool is_better(const trainer *t, double loss)
 {
@@ -65,8 +99,8 @@ bool trainer_keep_best(trainer *t)
         status = save_best(t);
     else if (t->best_net)
         status = haul_module_copy(t->best_net, t->net);
-    else if (t->data.validation && t->data.test && !(t->best_net = haul_module_clone(t->net)))
-        status = haul_error_status();
+    else
+        status = trainer_hold_best(t);
     if (status)
         complain_error();
     return !status;

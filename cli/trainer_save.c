@@ -133,27 +133,48 @@ static haul_status add_zeros(haul_tensor *sum, haul_tensor *values)
     return status;
 }
 
-/* Are the loss, the network and the optimizer's state finite? The loss of a step is known before its update is. */
-static haul_status check_finite(trainer *t, bool *finite)
+/* 0 if the loss, the network and the optimizer's state are finite, else NaN. The loss of a step is known before its
+ * update is. */
+static haul_status sum_zeros(trainer *t, haul_tensor **sum)
 {
     int                count = 0;
     haul_named_tensor *all = list_state(t, &count);
-    haul_scope        *scope = all ? haul_scope_push() : NULL;
+    haul_status        status = HAUL_OK;
 
-    if (!scope) {
-        free(all);
+    if (!all)
         return haul_error_status();
-    }
-    haul_tensor *sum = haul_mul_scalar(t->window_loss, 0);
-    haul_status  status = haul_error_status();
+    *sum = haul_mul_scalar(t->window_loss, 0);
+    status = haul_tensor_check(*sum);
     for (int i = 0; i < count && !status; i++)
-        status = add_zeros(sum, all[i].tensor);
+        status = add_zeros(*sum, all[i].tensor);
+    free(all);
+    return status;
+}
+
+static haul_status check_finite(trainer *t, bool *finite)
+{
+    haul_tensor *sum;
+    haul_scope  *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_status status = sum_zeros(t, &sum);
     if (!status) {
         *finite = haul_item(sum) == 0;
         status = haul_error_status();
     }
     haul_scope_pop(scope);
-    free(all);
+    return status;
+}
+
+haul_status trainer_try_saving(trainer *t)
+{
+    haul_tensor *sum;
+    haul_scope  *scope = t->run.path ? haul_scope_push() : NULL;
+    haul_status  status = scope ? sum_zeros(t, &sum) : haul_error_status();
+
+    if (scope)
+        haul_scope_pop(scope);
     return status;
 }
 

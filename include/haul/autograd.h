@@ -41,6 +41,10 @@ HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
  * - seed: the gradient of y itself, of y's shape; HAUL_NONE means 1, for a y with a single element */
 HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
 
+/* The same, and free the tensors that the graph holds as soon as the pass has used them: less memory. Neither this
+ * graph nor another one that shares a part of it can be used again, even if the pass fails. */
+HAUL_API haul_status haul_backward_once(haul_tensor *y, haul_tensor *seed);
+
 /* Compute gradients without touching those of leaves: results[i] becomes d(y)/d(inputs[i]), or HAUL_NONE if y does not
  * depend on it. On failure each result is a failed tensor.
  *

@@ -137,6 +137,12 @@ haul_status haul_backward(haul_tensor *y, haul_tensor *seed)
         &(haul__pass_request){.operation = "haul_backward", .y = y, .seed = seed, .commit = commit_leaves});
 }
 
+haul_status haul_backward_once(haul_tensor *y, haul_tensor *seed)
+{
+    return haul__gradient_pass(&(haul__pass_request){
+        .operation = "haul_backward_once", .y = y, .seed = seed, .uses_up = true, .commit = commit_leaves});
+}
+
 /* ---- haul_grad ---- */
 
 typedef struct grad_call {

@@ -43,9 +43,10 @@ typedef struct pass {
     const char   *operation;
     haul__node  **nodes; /* reachable nodes, newest first, without references: the result holds them */
     size_t        count, capacity;
-    size_t        at;     /* the node that is visited */
-    uint64_t      before; /* the order of the newest node when the pass began; the pass holds later nodes */
-    bool          keeps;  /* the pass is recorded, so its nodes keep what they saved */
+    size_t        at;      /* the node that is visited */
+    uint64_t      before;  /* the order of the newest node when the pass began; the pass holds later nodes */
+    bool          keeps;   /* the pass is recorded, so its nodes keep what they saved */
+    bool          uses_up; /* nodes give up what they saved as soon as they were visited */
     haul__map     of_nodes, of_leaves;
     haul__map     captured; /* the requested results of nodes, with their gradients */
     haul_tensor **leaves;   /* in the order of their discovery; the graph holds them */
@@ -282,8 +283,10 @@ static haul_status run(pass *p)
     for (p->at = 0; !status && p->at < p->count; p->at++) {
         haul__node *node = p->nodes[p->at];
         status = visit(p, node);
-        if (node->order > p->before && !p->keeps)
-            haul__node_strip(node);
+        if (p->uses_up)
+            haul__node_strip(node, haul__bare_used);
+        else if (node->order > p->before && !p->keeps)
+            haul__node_strip(node, haul__bare_in_function);
     }
     return status;
 }
@@ -343,7 +346,10 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
         status = haul__scope_open(&scope, request->operation);
     if (status)
         return status;
-    pass p = {.operation = request->operation, .before = haul__node_newest(), .keeps = request->create_graph};
+    pass p = {.operation = request->operation,
+              .before = haul__node_newest(),
+              .keeps = request->create_graph,
+              .uses_up = request->uses_up};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;

@@ -17,7 +17,8 @@ typedef struct haul__pass_request {
     const char         *operation;
     haul_tensor        *y, *seed; /* seed may be HAUL_NONE */
     bool                create_graph;
-    haul_tensor *const *inputs; /* intermediate results whose gradients are wanted; leaves are always included */
+    bool                uses_up; /* the graph gives up what it holds as the pass goes */
+    haul_tensor *const *inputs;  /* intermediate results whose gradients are wanted; leaves are always included */
     int                 input_count;
     /* Called once, when all gradients are complete, in a scope that ends after it. */
     haul_status (*commit)(const haul__pass_result *result, void *context);

@@ -451,9 +451,7 @@ haul_status haul__recompute_again(const haul__node *node, haul_tensor **results)
     recompute  *r = node->owned;
     haul_scope  scope;
     int64_t     drawn = 0;
-    haul_status status =
-        node->bare ? haul__fail(HAUL_GRAPH, operation.name, NULL, "what the function needs to run again was given up")
-                   : check_unchanged(r, node);
+    haul_status status = node->bare ? haul__node_refuse(node) : check_unchanged(r, node);
     if (!status)
         status = haul__scope_open(&scope, r->body.operation);
     if (status)

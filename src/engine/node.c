@@ -41,6 +41,13 @@ bool haul__records(haul_tensor *const *inputs, int count)
 
 /* ---- recording ---- */
 
+const char haul__bare_in_function[] =
+    "the tensors that its gradient needs were not kept, because it was called in a function that runs again in the "
+    "backward pass; differentiate only the results of haul_recompute";
+const char haul__bare_used[] = "the tensors that its gradient needs are gone, because haul_backward_once has used the "
+                               "graph; use haul_backward for "
+                               "all passes but the last";
+
 static size_t align_up(size_t n)
 {
     return (n + 15) & ~(size_t)15;
@@ -62,7 +69,7 @@ static haul__node *new_node(const haul__operation *operation, const void *values
     if (!node)
         return NULL;
     node->saves = node->saves_results = 0;
-    node->bare = false;
+    node->bare = NULL;
     node->owned = NULL;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
@@ -138,7 +145,7 @@ static bool save_all(haul__node *node, const haul__call *c)
 {
     bool fine = true;
     if (haul__thread()->words[HAUL__RECOMPUTE] & HAUL__BARE) {
-        node->bare = c->saves || c->saves_results;
+        node->bare = c->saves || c->saves_results ? haul__bare_in_function : NULL;
         return true;
     }
     for (uint32_t left = c->saves; left && fine; left &= left - 1) {
@@ -184,9 +191,10 @@ haul_status haul__node_record(haul__call *c)
     return HAUL_OK;
 }
 
-void haul__node_strip(haul__node *node)
+void haul__node_strip(haul__node *node, const char *why)
 {
-    node->bare = node->bare || node->saves || node->saves_results || node->owned;
+    if (!node->bare && (node->saves || node->saves_results || node->owned))
+        node->bare = why;
     release_saved(node);
     haul__object_release(node->owned);
     node->owned = NULL;
@@ -222,12 +230,15 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
     return haul__own(t, node->operation->name);
 }
 
+haul_status haul__node_refuse(const haul__node *node)
+{
+    return haul__fail(HAUL_GRAPH, node->operation->name, NULL, "%s", node->bare);
+}
+
 static haul_status restore_all(haul__node *node, haul__gradient *g)
 {
     if (node->bare)
-        return haul__fail(HAUL_GRAPH, node->operation->name, NULL,
-                          "the tensors that its gradient needs were not kept, because it was called in a function that "
-                          "runs again in the backward pass; differentiate only the results of haul_recompute");
+        return haul__node_refuse(node);
     for (uint32_t left = node->saves; left; left &= left - 1) {
         const int         i = __builtin_ctz(left);
         const haul__edge *edge = &node->edges[i];

@@ -30,7 +30,7 @@ struct haul__node {
     size_t                 bytes; /* the size of the block that holds the whole node */
     uint64_t               order; /* increases with each node that is made */
     int                    edge_count, result_count;
-    bool                   bare;  /* what the gradient needs was not saved, or was given up */
+    const char            *bare;  /* why what the gradient needs was not saved, or was given up; NULL: it is there */
     void                  *owned; /* an object that the node holds; NULL: none */
     haul__edge            *edges;
     uint32_t               saves, saves_results; /* which entries of the following are set */
@@ -64,8 +64,14 @@ haul__edge haul__edge_to(haul_tensor *t);
  * NULL, without an error, if memory is exhausted. */
 haul__node *haul__node_over(const haul__operation *operation, const haul__edge *edges, int count, int result_count);
 
-/* Gives up the tensors that the node saved. Its gradient cannot be computed any more. */
-void haul__node_strip(haul__node *node);
+/* Why the gradient of a node cannot be computed. */
+extern const char haul__bare_in_function[], haul__bare_used[];
+
+/* Gives up what the node holds for its gradient, which cannot be computed any more; `why` is one of the above. */
+void haul__node_strip(haul__node *node, const char *why);
+
+/* Fails because the node is bare. */
+haul_status haul__node_refuse(const haul__node *node);
 
 /* Writes the gradients of the node's operands to `out`, given those of its results, with HAUL_NONE where none arrived.
  * Call it in a scope of its own. Entries that stay HAUL_NONE are zero. */

@@ -181,13 +181,13 @@ static void fail_over(struct haul__allocator *a, const haul__budget *over, size_
 
 /* ---- allocating blocks ---- */
 
-/* Counts `bytes` more as reserved; false if that would exceed the limit. For an allocation that is `needed` it frees
- * cached blocks to stay under the limit. */
-static bool reserve(struct haul__allocator *a, int64_t bytes, bool needed, const char *origin)
+/* Counts `bytes` more as reserved; false if that would exceed the limit. Frees cached blocks to stay under the limit,
+ * also for scratch memory: operations choose other algorithms without it, and results must not depend on the cache. */
+static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin)
 {
     haul__block *taken = NULL;
     haul__spin_lock(&a->lock);
-    if (needed && a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
+    if (a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
         taken = haul__allocator_take(a, a->stats.reserved + bytes - a->stats.limit);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
     if (fits)
@@ -211,15 +211,14 @@ static haul_status ask(struct haul__allocator *a, haul__block *block, const char
     return haul__device_alloc(a->device, block->bytes, &block->buffer, origin);
 }
 
-/* Allocates from the device. If it is full, empties the cache and tries once more, for an allocation that is
- * `needed`. */
-static haul_status obtain(struct haul__allocator *a, haul__block *block, bool needed, const char *origin)
+/* Allocates from the device. If it is full, empties the cache and tries once more. */
+static haul_status obtain(struct haul__allocator *a, haul__block *block, const char *origin)
 {
     haul__error_record before;
     haul__error_save(&before);
     haul_status  status = ask(a, block, origin);
     haul__block *cached = NULL;
-    if (needed && status == HAUL_OUT_OF_MEMORY) {
+    if (status == HAUL_OUT_OF_MEMORY) {
         haul__spin_lock(&a->lock);
         cached = haul__allocator_take(a, INT64_MAX);
         haul__spin_unlock(&a->lock);
@@ -234,7 +233,7 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, bool ne
 static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     size_t size = haul__bin_bytes(bin);
-    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, needed, origin)) {
+    if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, origin)) {
         if (needed)
             fail_full(a, bytes, origin);
         return NULL;
@@ -248,7 +247,7 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
         block->bytes = size;
         block->bin = bin;
         const int64_t start = haul__watched(HAUL_EVENT_MEMORY_OBTAINED) ? haul__now_ns() : 0;
-        status = obtain(a, block, needed, origin);
+        status = obtain(a, block, origin);
         if (!status && haul__watched(HAUL_EVENT_MEMORY_OBTAINED))
             haul__emit_block(HAUL_EVENT_MEMORY_OBTAINED, block, a->device, origin, start);
     }

@@ -31,7 +31,13 @@ static haul_tensor *block_forward(haul_module *m, haul_args *args)
     const block *s = haul_module_state(m);
     haul_tensor *y = then(m, "relu", then(m, "bn1", then(m, "conv1", x, x), x), x);
     y = then(m, "bn2", then(m, "conv2", y, x), x);
-    return haul_relu(haul_add(y, s->projects ? haul_call_child(m, "downsample", x) : x));
+    haul_tensor *sum = haul_add(y, s->projects ? haul_call_child(m, "downsample", x) : x);
+    if (!haul__failed(y))
+        haul_drop(y);
+    y = haul_relu(sum);
+    if (!haul__failed(sum))
+        haul_drop(sum);
+    return y;
 }
 
 static haul_module *convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride)

@@ -1,0 +1,159 @@
+/* Memory that does not suffice: what was asked for, what is needed and by what, and what would fit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "trainer.h"
+
+/* ---- what is needed ---- */
+
+/* What a training with this batch and way to recompute needs, if nothing of this one is allocated. */
+static haul_status find_need(trainer *t, int64_t batch, const char *recompute, int64_t limit, int64_t *need)
+{
+    train_options     *o = t->options;
+    const int64_t      kept_batch = o->batch;
+    const char        *kept_recompute = o->recompute;
+    const memory_limit kept_limit = t->plans.limit;
+    const trainer      kept = *t;
+    dry_run            d;
+
+    o->batch = batch;
+    o->recompute = recompute;
+    t->plans.limit = (memory_limit){.bytes = limit};
+    haul_status status = dry_run_try(t, &d);
+    *t = kept; /* the dry run has built a training of its own */
+    t->plans.limit = kept_limit;
+    o->batch = kept_batch;
+    o->recompute = kept_recompute;
+    if (status) {
+        haul_error_clear();
+        return status;
+    }
+    *need = d.peak - d.start + t->expected.start;
+    dry_run_free(&d);
+    return HAUL_OK;
+}
+
+/* The largest batch below the one of the options that fits, and its need; 0: none does. */
+static int64_t find_batch(trainer *t, int64_t limit, int64_t *need)
+{
+    int64_t fits = 0, fails = t->options->batch;
+
+    while (fails - fits > 1) {
+        int64_t middle = fits + (fails - fits) / 2, now;
+        if (find_need(t, middle, t->options->recompute, limit, &now) || now > limit) {
+            fails = middle;
+        } else {
+            fits = middle;
+            *need = now;
+        }
+    }
+    return fits;
+}
+
+/* ---- sentences ---- */
+
+typedef struct size {
+    char text[64];
+} size;
+
+/* "1.8 MiB (1,911,584 bytes)" */
+static size size_of(int64_t bytes)
+{
+    size s;
+
+    snprintf(s.text, sizeof s.text, "%s (%s bytes)", text_bytes(bytes), text_count(bytes));
+    return s;
+}
+
+static const haul_estimate_device *device_in(const haul_estimate_result *r, const haul_device *device)
+{
+    for (int i = 0; i < r->device_count; i++)
+        if (r->devices[i].device == device)
+            return &r->devices[i];
+    return NULL;
+}
+
+/* "haul_conv2d in layer1.0.conv1 8.0 MiB, haul_add 4.0 MiB": the largest of what is in use at the peak. */
+static void tell_origins(const haul_estimate_device *d)
+{
+    enum { SHOWN = 5 };
+    char   text[1024] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < d->origin_count && i < SHOWN && used < sizeof text; i++) {
+        const haul_estimate_origin *o = &d->origins[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s %s", i ? ", " : "", o->name,
+                                 *o->module ? " in " : "", o->module, text_bytes(o->bytes));
+    }
+    if (*text)
+        complain_more("At the peak the largest parts are: %s.", text);
+}
+
+static void tell_need(const trainer *t)
+{
+    const dry_run              *d = &t->expected;
+    const haul_estimate_device *step = device_in(&d->step, t->device), *rest = device_in(&d->rest, t->device);
+    const bool                  is_rest = rest && (!step || rest->peak_bytes > step->peak_bytes);
+    const int                   on = parts_count_on(&d->parts);
+    char                        parts[64] = "";
+
+    if (on && !is_rest)
+        snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
+    complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
+                  is_rest ? "measuring or saving the network" : "a training step", text_count(t->options->batch), parts,
+                  size_of(d->peak).text);
+    if (is_rest ? rest : step)
+        tell_origins(is_rest ? rest : step);
+}
+
+static void tell_batch(trainer *t, int64_t limit)
+{
+    int64_t need = 0, batch = find_batch(t, limit, &need);
+
+    if (batch)
+        complain_more("The largest batch that fits is --batch %lld: it needs %s.", (long long)batch,
+                      size_of(need).text);
+    else
+        complain_more("No smaller batch fits: a batch of one example needs more, too.");
+}
+
+static void tell_recompute(trainer *t, int64_t limit)
+{
+    int64_t need;
+
+    if (trainer_recomputes(t) || find_need(t, t->options->batch, "auto", limit, &need))
+        return;
+    complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
+                  size_of(need).text, need <= limit ? "fits" : "does not fit either");
+}
+
+static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
+{
+    const int64_t limit = t->expected.limit;
+    const char   *device = haul_device_name(t->device);
+
+    if (!limit)
+        complain_more("No --memory-limit was given; %s could be allocated on %s.", size_of(bound).text, device);
+    else if (exhausted)
+        complain_more("--memory-limit %s is %s.", t->options->memory_limit, size_of(limit).text);
+    else
+        complain("the training does not fit in --memory-limit %s, which is %s on %s", t->options->memory_limit,
+                 size_of(limit).text, device);
+}
+
+int trainer_tell_memory(trainer *t, bool exhausted)
+{
+    const dry_run *d = &t->expected;
+    const int64_t  bound = d->limit ? d->limit : trainer_peak_bytes(t);
+
+    report_tell_memory(&t->report, &(report_memory){.epoch = t->position.epoch,
+                                                    .batch = t->position.batch,
+                                                    .limit_bytes = d->limit,
+                                                    .expected_bytes = d->peak});
+    tell_limit(t, exhausted, bound);
+    tell_need(t);
+    tell_batch(t, bound);
+    tell_recompute(t, bound);
+    return EXIT_MEMORY;
+}

@@ -1,0 +1,141 @@
+"""haul train --memory-limit and --recompute: the same bits in less memory, limits that cannot work, and memory that runs
+out while training."""
+# ctest: labels=slow; timeout=300
+import json
+import os
+import resource
+import subprocess
+import sys
+
+HAUL = os.environ["HAUL"]
+NET = "--model resnet18 --data shapes:96 --batch 96 --workers 0 --device cpu --log-every 1".split()
+SMALL = "--model simplecnn --data shapes:256 --batch 64 --workers 0 --device cpu --log-every 1".split()
+failures = []
+
+
+def check(name, fine, what=""):
+    print("ok    " if fine else "FAILED", name, "" if fine else what)
+    if not fine:
+        failures.append(name)
+
+
+def train(code, *arguments, limit=None):
+    """The events of --json, and what was complained of."""
+    def confine():
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    done = subprocess.run([HAUL, "train", "--json", *arguments], capture_output=True, text=True,
+                          preexec_fn=confine if limit else None)
+    check(f"haul train {' '.join(arguments)} ends with {code}", done.returncode == code,
+          f"not {done.returncode}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def last(events, name):
+    found = [e for e in events if e["event"] == name]
+    return found[-1] if found else {}
+
+
+def values(events):
+    """All that a training computes."""
+    skip = {"time", "elapsed", "seconds", "images_per_second", "step_ms", "limit_bytes", "peak_bytes", "step_peak_bytes"}
+    return [{k: v for k, v in e.items() if k not in skip} for e in events if e["event"] in ("batch", "epoch", "done")]
+
+
+def same_bits():
+    """Half the memory: the same losses, and never more than the limit."""
+    plain, _ = train(0, *NET, "--epochs", "2", "--run", "plain")
+    half, _ = train(0, *NET, "--epochs", "2", "--run", "half", "--memory-limit", "52%", "--recompute", "auto")
+    check("the same losses", values(plain) == values(half) and len(values(plain)) == 5)
+    check("the same weights", open("plain/weights.safetensors", "rb").read() ==
+          open("half/weights.safetensors", "rb").read())
+    peak, done = last(plain, "done")["peak_bytes"], last(half, "done")
+    check("no limit is 0", last(plain, "done")["limit_bytes"] == 0)
+    check("the limit is a share of the peak", done["limit_bytes"] == int(0.52 * peak), f"{done} of {peak}")
+    check("the peak is within the limit", done["peak_bytes"] <= done["limit_bytes"], f"{done}")
+    check("the estimate is the peak", last(half, "network")["peak_bytes"] == done["peak_bytes"] <
+          last(plain, "network")["peak_bytes"], f"{done}")
+    parts = last(half, "start")["recompute"]
+    check("blocks run again", "layer1.0" in parts and "layer4.1" not in parts, f"{parts}")
+    check("plain has none", "recompute" not in last(plain, "start"))
+    more, _ = train(0, *NET, "--estimate", "--memory-limit", "70%", "--recompute", "auto")
+    check("as few as are needed", 0 < len(more[0]["recompute"]) < len(parts), f"{more}")
+    none, _ = train(0, *NET, "--estimate", "--memory-limit", "100%", "--recompute", "auto")
+    check("none if it fits", none[0]["recompute"] == [], f"{none}")
+    best, _ = train(0, *NET, "--estimate", "--recompute", "auto")
+    check("without a limit, the lowest peak", best[0]["training_peak_bytes"] <= done["peak_bytes"] and
+          best[0]["limit_bytes"] == 0, f"{best}")
+
+
+def limits():
+    """Sizes, and what is refused before anything is made."""
+    need = train(0, *SMALL, "--estimate")[0][0]["training_peak_bytes"]
+    for text, size in (("5000k", 5000000), ("7M", 7000000), ("1G", 10**9), ("1.5Gi", 3 * 2**29), ("8Mi", 2**23),
+                       (str(need), need), ("0", 0)):
+        events, _ = train(4 if size and size < need else 0, *SMALL, "--estimate", "--memory-limit", text)
+        check(f"{text} is {size}", events[0]["limit_bytes"] == size, f"{events}")
+    for text in ("", "x", "-1", "5%%", "0%", "1e9", "5KB", "0x10", "nan", "99999999999999999999", "1.2.3M"):
+        _, told = train(2, *SMALL, "--memory-limit", text)
+        check(f"{text!r} is refused", told.count("\n") == 1 and "--memory-limit" in told, told)
+    _, told = train(2, *SMALL, "--recompute", "maybe")
+    check("auto or off", "auto" in told, told)
+    events, _ = train(0, *SMALL, "--epochs", "1", "--memory-limit", str(need))
+    done = last(events, "done")
+    check("exactly enough", done["limit_bytes"] == need >= done["peak_bytes"], f"{done} {need}")
+
+
+def too_little():
+    """A report, nothing made, and what it says is true."""
+    events, told = train(4, *SMALL, "--epochs", "1", "--memory-limit", "70%", "--run", "none")
+    check("no event", not events and not os.path.exists("none"))
+    lines = told.splitlines()
+    check("the limit", "does not fit in --memory-limit 70%" in lines[0] and "bytes)" in lines[0], told)
+    check("the need", "training step with batch 64" in told and "at its peak" in told, told)
+    check("the origins", "haul_relu in relu1" in told, told)
+    batch = int(told.split("--batch ")[1].split(":")[0])
+    limit = int(lines[0].split("(")[1].split(" bytes")[0].replace(",", ""))
+    check("a smaller batch", 0 < batch < 64, told)
+    events, _ = train(0, *SMALL, "--batch", str(batch), "--epochs", "1", "--memory-limit", str(limit))
+    check("it fits", last(events, "done")["peak_bytes"] <= limit)
+    train(4, *SMALL, "--batch", str(batch + 1), "--epochs", "1", "--memory-limit", str(limit))
+    check("--recompute", "With --recompute auto, batch 64 needs" in told, told)
+    _, told = train(4, *SMALL, "--memory-limit", "1k", "--recompute", "auto")
+    check("nothing fits", "No smaller batch fits" in told and "With --recompute" not in told, told)
+
+
+def going_on():
+    """Limit and recomputation may change; a limit that is too low leaves the run as it was."""
+    whole, _ = train(0, *SMALL, "--epochs", "2", "--run", "whole")
+    train(0, *SMALL, "--epochs", "1", "--run", "parts", "--memory-limit", "100%")
+    before = {name: open("parts/" + name, "rb").read() for name in os.listdir("parts") if name != "lock"}
+    train(4, "--run", "parts", "--resume", "--epochs", "2", "--memory-limit", "10%")
+    check("nothing has changed", all(open("parts/" + name, "rb").read() == text for name, text in before.items()))
+    train(0, "--run", "parts", "--resume", "--epochs", "2", "--memory-limit", "85%", "--recompute", "auto")
+    check("the same weights", open("whole/weights.safetensors", "rb").read() ==
+          open("parts/weights.safetensors", "rb").read())
+    train(0, "--run", "parts", "--resume", "--epochs", "3", "--memory-limit", "0", "--recompute", "off")
+
+
+def run_out():
+    """Memory that is exhausted while training: the system allows less than the dry run can know."""
+    if os.environ.get("HAUL_SANITIZE"):
+        return
+    os.environ.update(MALLOC_ARENA_MAX="1", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere",
+                      HAUL_NUM_THREADS="2")
+    net = "--model resnet18 --data shapes:64 --batch 32 --workers 0 --device cpu --log-every 1 --run out".split()
+    train(0, *net, "--epochs", "1")
+    weights = open("out/weights.safetensors", "rb").read()
+    events, told = train(4, "--run", "out", "--resume", "--epochs", "2", limit=380 << 20)
+    check("the library's complaint", "out of memory on cpu" in told.splitlines()[0], told)
+    check("the report", "No --memory-limit was given" in told and "By the dry run, a training step" in told, told)
+    log = [json.loads(line) for line in open("out/log.jsonl")]
+    check("the log ends with it", log[-1]["event"] == "out_of_memory" and log[-1]["epoch"] == 2 and
+          log[-1]["limit_bytes"] == 0 and log[-1]["expected_bytes"] > 300e6 and events[-1] == log[-1], f"{log[-1]}")
+    check("the run is intact", weights == open("out/weights.safetensors", "rb").read())
+    train(0, "--run", "out", "--resume", "--epochs", "2")
+    check("it went on", weights != open("out/weights.safetensors", "rb").read())
+    check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())
+
+
+for test in (same_bits, limits, too_little, going_on, run_out):
+    test()
+sys.exit(bool(failures))
