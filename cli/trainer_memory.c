@@ -112,8 +112,8 @@ static void tell_batch(trainer *t, int64_t limit)
     int64_t need = 0, batch = find_batch(t, limit, &need);
 
     if (batch)
-        complain_more("The largest batch that fits is --batch %lld: it needs %s.", (long long)batch,
-                      size_of(need).text);
+        complain_more("The largest batch that fits is --batch %lld%s: it needs %s.", (long long)batch,
+                      t->options->resume ? ", in another run" : "", size_of(need).text);
     else
         complain_more("No smaller batch fits: a batch of one example needs more, too.");
 }

@@ -153,7 +153,7 @@ static haul_status sum_zeros(trainer *t, haul_tensor **sum)
 
 static haul_status check_finite(trainer *t, bool *finite)
 {
-    haul_tensor *sum;
+    haul_tensor *sum = NULL;
     haul_scope  *scope = haul_scope_push();
 
     if (!scope)
@@ -167,14 +167,26 @@ static haul_status check_finite(trainer *t, bool *finite)
     return status;
 }
 
+/* The largest tensor decides, and the optimizer has none that is larger than a parameter; its state may hold values
+ * that a dry run cannot read. */
 haul_status trainer_try_saving(trainer *t)
 {
-    haul_tensor *sum;
-    haul_scope  *scope = t->run.path ? haul_scope_push() : NULL;
-    haul_status  status = scope ? sum_zeros(t, &sum) : haul_error_status();
+    haul_scope *scope = t->run.path ? haul_scope_push() : NULL;
+    int         count = scope ? haul_module_tensors(t->net, NULL, 0) : 0;
+    haul_status status = haul_error_status();
 
-    if (scope)
-        haul_scope_pop(scope);
+    if (!scope)
+        return status;
+    haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
+    if (count >= 0 && !all)
+        status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    if (all)
+        haul_module_tensors(t->net, all, count);
+    haul_tensor *sum = haul_mul_scalar(t->window_loss, 0);
+    for (int i = 0; all && i < count && !status; i++)
+        status = add_zeros(sum, all[i].tensor);
+    free(all);
+    haul_scope_pop(scope);
     return status;
 }
 

@@ -1,6 +1,6 @@
 # The logs of trainings are as docs/log.md says: its tables are read, and held against logs of many kinds of runs.
 # ctest: labels=slow; timeout=300
-import json, os, re, signal, subprocess, sys, time
+import json, os, re, resource, signal, subprocess, sys, time
 
 HAUL = os.environ["HAUL"]
 PAGE = os.path.join(os.environ["HAUL_SOURCE"], "docs/log.md")
@@ -141,7 +141,7 @@ def run_all(seen):
         "plain": (0, SMALL + ["--epochs", "2"]),
         "rich": (0, "--model dense --data shapes:320 --batch 16 --log-every 5 --device cpu --epochs 2 --validation 0.1 "
                     "--augment crop,flip --schedule cosine:0.5 --patience 9 --optimizer adamw --weight-decay 0.1 "
-                    "--accumulate 2".split()),
+                    "--accumulate 2 --recompute auto".split()),
         "early": (0, SMALL + ["--epochs", "9", "--patience", "2", "--lr", "1e-12"]),
         "wild": (3, "--model mlp --data shapes:64 --batch 16 --log-every 1 --epochs 9 --lr 8 --device cpu".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
@@ -159,8 +159,22 @@ def run_all(seen):
         check_log(seen, open(run + "/log.jsonl"), run)
     check_log(seen, train(3, *kept["wild"][1], "--log-every", "1000"), "wild, without lines")
     check_log(seen, train(0, "--run", "plain", "--resume"), "plain, finished")
+    if not os.environ.get("HAUL_SANITIZE"):
+        run_out(seen)
     if "png" in subprocess.run([HAUL, "--version"], capture_output=True, text=True).stdout:
         no_test(seen)
+
+
+def run_out(seen):
+    """Memory that is exhausted while training: the system allows less than a step needs."""
+    limited = {**os.environ, "MALLOC_ARENA_MAX": "1", "HAUL_WITHOUT": "onednn", "OCL_ICD_VENDORS": "none",
+               "HAUL_CUDA_LIBRARIES": "/nowhere", "HAUL_NUM_THREADS": "2"}
+    done = subprocess.run([HAUL, "train", "--json", *"--model resnet18 --data shapes:64 --batch 64 --workers 0 --epochs 1 "
+                           "--device cpu".split()], capture_output=True, text=True, env=limited,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (380 << 20, 380 << 20)))
+    if done.returncode != 4:
+        fail(f"a training without memory ended with {done.returncode}, not 4: {done.stderr}")
+    check_log(seen, done.stdout.splitlines(keepends=True), "out of memory")
 
 
 def last_epoch(run):
@@ -194,6 +208,8 @@ def main():
                 fail(f"the example of {event} is of {json.loads(line)['event']}")
     seen = Seen(schema)
     run_all(seen)
+    if os.environ.get("HAUL_SANITIZE"):  # sanitizers need an address space of their own
+        seen.schema.pop("out_of_memory")
     seen.check()
     start = json.loads(open("plain/log.jsonl").readline())
     for field, value in {"lr": 0.01, "momentum": 0.9, "batch": 16, "epochs": 2, "data": "blobs:256", "schedule": "constant",

