@@ -14,6 +14,7 @@ static bool print_json(const trainer *t, const dry_run *d)
     cJSON *event = json_event("estimate");
 
     json_text(event, "device", haul_device_name(t->device));
+    json_number(event, "batch", (double)d->examples);
     json_number(event, "flops", d->step.flops);
     json_number(event, "bytes_touched", (double)d->step.bytes_touched);
     json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
@@ -140,7 +141,12 @@ static bool print_text(const trainer *t, const dry_run *d)
 
 int trainer_estimate(trainer *t)
 {
-    if (!trainer_open_data(t) || !dry_run_make(t, &t->expected))
+    if (!trainer_open_data(t))
+        return EXIT_FAILED;
+    int code = trainer_choose_batch(t);
+    if (code >= 0)
+        return code;
+    if (!dry_run_make(t, &t->expected))
         return EXIT_FAILED;
     const dry_run *d = &t->expected;
     if (!(t->options->json ? print_json(t, d) : print_text(t, d)))

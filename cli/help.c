@@ -49,6 +49,8 @@ static void add_facts(const option *row, char *out, size_t size)
         else
             snprintf(text, sizeof text, "at least %s", low);
         append(out, size, "; ", text);
+        if (row->word)
+            append(out, size, " or ", row->word);
     } else if (row->choices) {
         append(out, size, "; ", list_text(text, sizeof text, row->choices, "", "or"));
     }

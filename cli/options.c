@@ -74,7 +74,11 @@ const char *option_expected(const option *row, char *out, size_t size)
     switch (row->kind) {
     case OPTION_FLAG:
     case OPTION_ON_OFF: snprintf(out, size, "on or off"); break;
-    case OPTION_INTEGER: return range_text(row, "a whole number", out, size);
+    case OPTION_INTEGER:
+        range_text(row, "a whole number", out, size);
+        if (row->word)
+            snprintf(out + strlen(out), size - strlen(out), ", or %s", row->word);
+        break;
     case OPTION_NUMBER: return range_text(row, "a number", out, size);
     case OPTION_TEXT:
         if (row->choices)
@@ -102,6 +106,10 @@ static bool is_decimal(const char *text)
 static bool take_integer(const option *row, int64_t *value, const char *text)
 {
     char *end;
+    if (row->word && !strcmp(text, row->word)) {
+        *value = 0;
+        return true;
+    }
     errno = 0;
     long long integer = strtoll(text, &end, 10);
     if (!is_decimal(text) || *end || errno || integer < (int64_t)row->low || integer > (int64_t)row->high)

@@ -42,6 +42,7 @@ typedef struct option {
     const char *help;     /* begins with a capital letter; no period at the end */
     const char *initial;  /* the default, as one would type it; NULL: none (texts), off (flags) */
     double low, high; /* of integers and numbers, both included; at most 2^53 - 1, so that JSON's numbers hold them */
+    const char        *word;    /* of integers: a text that stands for 0, "auto"; NULL: there is none */
     const char *const *choices; /* of texts, ended by NULL; NULL: any */
     const char *const *offers;  /* of texts without choices: what a shell offers */
     option_completion  complete;

@@ -89,6 +89,8 @@ static bool take_json(const option *row, void *at, const cJSON *json)
     case OPTION_INTEGER:
     case OPTION_NUMBER: break;
     }
+    if (row->word && cJSON_IsString(json))
+        return option_take_text(row, at, json->valuestring);
     if (!cJSON_IsNumber(json) || !(number >= row->low && number <= row->high))
         return false;
     if (row->kind == OPTION_NUMBER)
@@ -175,7 +177,12 @@ static void option_line(const option *row, const void *at, char *out, size_t siz
     case OPTION_FLAG: snprintf(out, size, "%s--%s", *(const bool *)at ? "" : "no ", row->name); break;
     case OPTION_ON_OFF: snprintf(out, size, "--%s %s", row->name, *(const bool *)at ? "on" : "off"); break;
     case OPTION_TEXT: snprintf(out, size, "--%s %s", row->name, *(const char *const *)at); break;
-    case OPTION_INTEGER: snprintf(out, size, "--%s %lld", row->name, (long long)*(const int64_t *)at); break;
+    case OPTION_INTEGER:
+        if (row->word && *(const int64_t *)at == 0)
+            snprintf(out, size, "--%s %s", row->name, row->word);
+        else
+            snprintf(out, size, "--%s %lld", row->name, (long long)*(const int64_t *)at);
+        break;
     case OPTION_NUMBER: snprintf(out, size, "--%s %.15g", row->name, *(const double *)at); break;
     }
 }

@@ -100,6 +100,9 @@ static void print_plan(const report_start *s)
         append(text, sizeof text, ", patience %s", text_count(s->patience));
     append(text, sizeof text, ", seed %lld", (long long)s->seed);
     print_fact("train", START, "%s", text);
+    if (s->batch_room)
+        print_fact("batch", START, "%s %s", text_count(s->batch),
+                   s->batch < s->train_count ? "is the largest that fits" : "is all examples");
 }
 
 static void print_resumed(const report_start *s)

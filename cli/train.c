@@ -48,6 +48,10 @@ static int read_plans(const option_values *values, const train_options *o, train
                  "--momentum 0 to train without");
         return EXIT_USAGE;
     }
+    if (!o->batch && plans->limit.percent > 0) {
+        complain("--batch auto needs a --memory-limit in bytes, such as 2G: a share is of what one batch needs");
+        return EXIT_USAGE;
+    }
     return -1;
 }
 
@@ -232,10 +236,13 @@ static const option train_rows[] = {
      .name = "batch",
      OPTION_INTEGER_AT(train_options, batch),
      .argument = "N",
-     .help = "Examples in a mini-batch",
+     .help = "Examples in a mini-batch. auto takes as many as fit, by dry runs, in --memory-limit SIZE, or else in the "
+             "free memory of the device",
      .initial = "64",
      .low = 1,
-     .high = 1e6,
+     .high = MOST_BATCH,
+     .word = "auto",
+     .offers = OPTION_CHOICES("auto"),
      .flags = KEPT},
     {.group = "Training",
      .name = "accumulate",

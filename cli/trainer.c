@@ -177,6 +177,7 @@ static bool tell_start(trainer *t)
                               .epochs = o->epochs,
                               .batch = o->batch,
                               .accumulate = o->accumulate,
+                              .batch_room = t->batch_room,
                               .steps = trainer_epoch_steps(t),
                               .seed = o->seed,
                               .patience = o->patience,
@@ -256,9 +257,14 @@ int trainer_open(trainer *t)
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
     t->waits = t->device == haul_cpu();
+    if (!can_be_kept(t))
+        return EXIT_FAILED;
+    int code = trainer_choose_batch(t);
+    if (code >= 0)
+        return code;
     if (t->run.path && !(t->ledger = run_account_begin(t->device)))
         return EXIT_FAILED;
-    if (!can_be_kept(t) || !dry_run_make(t, &t->expected))
+    if (!dry_run_make(t, &t->expected))
         return EXIT_FAILED;
     if (t->expected.limit && t->expected.peak > t->expected.limit)
         return trainer_tell_memory(t, false);

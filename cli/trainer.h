@@ -13,11 +13,14 @@
 #include "schedule.h"
 #include "training_data.h"
 
+#define MOST_BATCH 1e6
+
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
-    int64_t     epochs, batch, seed, workers, threads, log_every;
+    int64_t     batch;                    /* 0: as large as memory allows, until trainer_choose_batch */
+    int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
@@ -57,6 +60,7 @@ typedef struct trainer {
     haul_ledger      *ledger; /* NULL: nothing is kept */
     training_data     data;
     dry_run           expected;   /* what the training takes */
+    int64_t           batch_room; /* bytes in which --batch auto had to fit; 0: the batch was given */
     bool              recomputes; /* parts of the network run again in the backward pass */
     haul_module      *net;
     haul_optimizer   *optimizer;
@@ -106,6 +110,9 @@ haul_status trainer_build(trainer *t);
 
 /* Set which parts of the network run again. */
 haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
+
+/* With --batch auto: choose the largest batch that fits. An exit code after a complaint, else -1. */
+int trainer_choose_batch(trainer *t);
 
 /* With --recompute auto? */
 bool trainer_recomputes(const trainer *t);

@@ -34,21 +34,87 @@ static haul_status find_need(trainer *t, int64_t batch, const char *recompute, i
     return HAUL_OK;
 }
 
-/* The largest batch below the one of the options that fits, and its need; 0: none does. */
-static int64_t find_batch(trainer *t, int64_t limit, int64_t *need)
+static bool fits_in(trainer *t, int64_t batch, int64_t limit, int64_t *need)
 {
-    int64_t fits = 0, fails = t->options->batch;
+    int64_t now;
 
-    while (fails - fits > 1) {
-        int64_t middle = fits + (fails - fits) / 2, now;
-        if (find_need(t, middle, t->options->recompute, limit, &now) || now > limit) {
-            fails = middle;
-        } else {
-            fits = middle;
-            *need = now;
+    if (find_need(t, batch, t->options->recompute, limit, &now) || now > limit)
+        return false;
+    *need = now;
+    return true;
+}
+
+/* The largest batch below `bound` that fits, and its need; 0: none does. A larger batch may need less, because the
+ * library computes in another way; so one a quarter larger is tried, too. */
+static int64_t find_batch(trainer *t, int64_t bound, int64_t limit, int64_t *need)
+{
+    int64_t fits = 0, fails = bound;
+
+    for (;;) {
+        while (fails - fits > 1) {
+            int64_t middle = fits + (fails - fits) / 2;
+            if (fits_in(t, middle, limit, need))
+                fits = middle;
+            else
+                fails = middle;
         }
+        int64_t further = fits + (fits + 3) / 4;
+        if (!fits || further >= bound || !fits_in(t, further, limit, need))
+            return fits;
+        fits = further;
+        fails = bound;
     }
-    return fits;
+}
+
+/* ---- --batch auto ---- */
+
+/* What Linux could give to programs without swapping; 0: not known. */
+static int64_t available_memory(void)
+{
+    FILE     *file = fopen("/proc/meminfo", "r");
+    char      line[128];
+    long long kib = 0;
+
+    while (file && !kib && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+            kib = 0;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+/* What a training may allocate without a limit: nine tenths of what is free, and what is allocated already. */
+static int64_t free_memory(const trainer *t)
+{
+    haul_device_properties p = {.memory_bytes = 0};
+
+    if (haul_device_describe(t->device, &p))
+        return 0;
+    int64_t available = t->device == haul_cpu() || p.shares_host_memory ? available_memory() : p.memory_bytes;
+    if (!available || (p.memory_bytes && p.memory_bytes < available))
+        available = p.memory_bytes;
+    return available ? t->expected.start + available / 10 * 9 : 0;
+}
+
+int trainer_choose_batch(trainer *t)
+{
+    const int64_t     examples = haul_dataset_count(t->data.train), limit = t->plans.limit.bytes;
+    haul_memory_stats memory = {0};
+    int64_t           need;
+
+    if (t->options->batch)
+        return -1;
+    if (haul_memory_stats_get(t->device, &memory))
+        return complain_error();
+    t->expected.start = memory.allocated;
+    t->batch_room = limit ? limit : free_memory(t);
+    if (!t->batch_room)
+        return complain("how much memory of %s is free is not known; give --batch auto a --memory-limit",
+                        haul_device_name(t->device));
+    const int64_t most = examples < (int64_t)MOST_BATCH ? examples : (int64_t)MOST_BATCH;
+    const int64_t batch = find_batch(t, most + 1, t->batch_room, &need);
+    t->options->batch = batch ? batch : 1; /* which is then found not to fit */
+    return -1;
 }
 
 /* ---- sentences ---- */
@@ -109,7 +175,11 @@ static void tell_need(const trainer *t)
 
 static void tell_batch(trainer *t, int64_t limit)
 {
-    int64_t need = 0, batch = find_batch(t, limit, &need);
+    if (t->options->batch == 1) {
+        complain_more("No batch is smaller.");
+        return;
+    }
+    int64_t need = 0, batch = find_batch(t, t->options->batch, limit, &need);
 
     if (batch)
         complain_more("The largest batch that fits is --batch %lld%s: it needs %s.", (long long)batch,

@@ -1,5 +1,5 @@
-"""haul train --memory-limit and --recompute: the same bits in less memory, limits that cannot work, and memory that runs
-out while training."""
+"""haul train --memory-limit, --recompute and --batch auto: the same bits in less memory, limits that cannot work, batches
+that fit, and memory that runs out while training."""
 # ctest: labels=slow; timeout=300
 import json
 import os
@@ -102,6 +102,32 @@ def too_little():
     check("nothing fits", "No smaller batch fits" in told and "With --recompute" not in told, told)
 
 
+def automatic():
+    """--batch auto: as many examples as fit, and not many more would."""
+    for limit, how in ((10**7, ()), (5 * 10**6, ("--recompute", "auto")), (10**6, ("--workers", "2"))):
+        limited = ["--memory-limit", str(limit), *how]
+        events, _ = train(0, *SMALL, "--batch", "auto", *limited, "--epochs", "1")
+        batch = last(events, "start")["batch"]
+        check(f"{batch} fit in {limit}", last(events, "done")["peak_bytes"] <= limit, f"{events[-1]}")
+        train(4, *SMALL, "--batch", str(-(-5 * batch // 4)), *limited, "--estimate")
+    events, _ = train(0, *SMALL, "--batch", "auto", "--epochs", "1", "--run", "chosen")
+    check("all examples", last(events, "start")["batch"] == 256, f"{events[0]}")
+    check("kept as a number", json.load(open("chosen/config.json"))["batch"] == 256)
+    train(0, "--run", "chosen", "--resume", "--epochs", "2")
+    _, told = train(1, "--run", "chosen", "--resume", "--epochs", "3", "--batch", "auto")
+    check("not another one", "--batch 256" in told and "--batch auto" in told, told)
+    _, told = train(2, *SMALL, "--batch", "auto", "--memory-limit", "50%")
+    check("a share of what", "in bytes" in told, told)
+    _, told = train(4, *SMALL, "--batch", "auto", "--memory-limit", "1k")
+    check("nothing fits", "with batch 1 needs" in told and "No batch is smaller" in told, told)
+    _, told = train(2, *SMALL, "--batch", "large")
+    check("a number or auto", "auto" in told, told)
+    with open("auto.json", "w") as file:
+        json.dump({"model": "dense", "data": "blobs:64", "device": "cpu", "epochs": 1, "batch": "auto"}, file)
+    events, _ = train(0, "--config", "auto.json")
+    check("from a file", last(events, "start")["batch"] == 64, f"{events[0]}")
+
+
 def going_on():
     """Limit and recomputation may change; a limit that is too low leaves the run as it was."""
     whole, _ = train(0, *SMALL, "--epochs", "2", "--run", "whole")
@@ -137,6 +163,6 @@ def run_out():
     check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())
 
 
-for test in (same_bits, limits, too_little, going_on, run_out):
+for test in (same_bits, limits, too_little, automatic, going_on, run_out):
     test()
 sys.exit(bool(failures))

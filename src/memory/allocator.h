@@ -36,8 +36,8 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin);
 
 /* Memory for one library call. Release it with haul__object_release once the call is submitted: the block remembers its
- * use. Returns NULL, without recording an error, for 0 bytes, on meta, and if there is no memory even without the cache:
- * the call must then work without it. */
+ * use. Returns NULL, without recording an error, for 0 bytes, on meta, and if there is no memory even without the
+ * cache: the call must then work without it. */
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes);
 
 /* Call this after a function that allocates outside the allocator (a library, or the driver for a kernel) returned
