@@ -157,12 +157,15 @@ static haul_status estimate_step(making *m)
 
 /* ---- what else a training does ---- */
 
-static haul_status measure_and_save(void *context)
+/* From the end of an epoch to the first step of the next one, which finds casts that measuring has left. */
+static haul_status pass_epoch(void *context)
 {
-    const making *m = context;
-    haul_status   status = trainer_try_measuring(m->trainer);
+    making     *m = context;
+    haul_status status = trainer_try_measuring(m->trainer);
 
-    return status ? status : trainer_try_saving(m->trainer);
+    if (!status)
+        status = trainer_try_saving(m->trainer);
+    return status ? status : make_step(m);
 }
 
 static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
@@ -173,14 +176,12 @@ static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
     return 0;
 }
 
-static haul_status estimate_rest(making *m)
+static haul_status estimate_epoch(making *m)
 {
-    const haul_device *device = m->trainer->device;
-    dry_run           *d = m->out;
-    haul_status        status = haul_estimate(measure_and_save, m, &d->rest);
-    int64_t            step = peak_in(&d->step, device), rest = peak_in(&d->rest, device);
+    dry_run    *d = m->out;
+    haul_status status = haul_estimate(pass_epoch, m, &d->epoch);
 
-    d->plain_peak = d->peak = rest > step ? rest : step;
+    d->plain_peak = d->peak = peak_in(&d->epoch, m->trainer->device);
     d->limit = memory_limit_bytes(&m->trainer->plans.limit, d->plain_peak);
     return status;
 }
@@ -194,12 +195,10 @@ static haul_status measure_parts(const network_parts *p, int64_t *peak, void *co
     haul_status          status = trainer_apply_parts(m->trainer, p);
 
     if (!status)
-        status = haul_estimate(make_step, m, &r);
+        status = haul_estimate(pass_epoch, m, &r);
     if (status)
         return status;
-    const int64_t rest = peak_in(&m->out->rest, m->trainer->device);
     *peak = peak_in(&r, m->trainer->device);
-    *peak = *peak > rest ? *peak : rest;
     haul_estimate_free(&r);
     return HAUL_OK;
 }
@@ -217,7 +216,9 @@ static haul_status choose_parts(making *m)
     if (status)
         return status;
     haul_estimate_free(&d->step);
-    return haul_estimate(make_step, m, &d->step);
+    haul_estimate_free(&d->epoch);
+    status = haul_estimate(make_step, m, &d->step);
+    return status ? status : haul_estimate(pass_epoch, m, &d->epoch);
 }
 
 /* ---- the whole ---- */
@@ -234,7 +235,7 @@ static haul_status run_training(void *context)
     if (!status)
         count_flops(m->out);
     if (!status)
-        status = estimate_rest(m);
+        status = estimate_epoch(m);
     return status || !trainer_recomputes(m->trainer) ? status : choose_parts(m);
 }
 
@@ -279,7 +280,7 @@ int64_t dry_run_room(const haul_device *device)
 void dry_run_free(dry_run *d)
 {
     haul_estimate_free(&d->step);
-    haul_estimate_free(&d->rest);
+    haul_estimate_free(&d->epoch);
     free(d->layers);
     *d = (dry_run){0};
 }

@@ -27,7 +27,7 @@ typedef struct dry_run {
     int64_t              start;      /* what was in use on the device before */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */
-    haul_estimate_result rest;       /* what is neither a step nor smaller than one: measuring or saving; else empty */
+    haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
     int64_t              parameters, parameter_bytes;
     layer               *layers; /* each before those it consists of */
     size_t               layer_count, layer_room;

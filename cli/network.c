@@ -98,7 +98,8 @@ static haul_status score_first(haul_module *net, const data_spec *spec, haul_loa
     haul_tensor      *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
     const haul_batch *batch = haul_loader_start(loader, 0) ? NULL : haul_loader_next(loader);
 
-    return batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
+    haul_status status = batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
+    return status ? status : score_batch(net, spec, batch, NULL, loss, hits); /* finds what the first has left */
 }
 
 haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader)

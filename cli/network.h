@@ -34,7 +34,7 @@ typedef struct network_watch {
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out);
 
-/* The same for the first mini-batch only, without reading a value: for dry runs. */
+/* The same for the first mini-batch only, twice, without reading a value: for dry runs. */
 haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader);
 
 #endif

@@ -159,18 +159,18 @@ static void tell_origins(const haul_estimate_device *d)
 static void tell_need(const trainer *t)
 {
     const dry_run              *d = &t->expected;
-    const haul_estimate_device *step = device_in(&d->step, t->device), *rest = device_in(&d->rest, t->device);
-    const bool                  is_rest = rest && (!step || rest->peak_bytes > step->peak_bytes);
+    const haul_estimate_device *step = device_in(&d->step, t->device), *epoch = device_in(&d->epoch, t->device);
+    const bool                  is_step = step && (!epoch || epoch->peak_bytes <= step->peak_bytes);
     const int                   on = parts_count_on(&d->parts);
     char                        parts[64] = "";
 
-    if (on && !is_rest)
+    if (on)
         snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
-                  is_rest ? "measuring or saving the network" : "a training step", text_count(t->options->batch), parts,
-                  size_of(d->peak).text);
-    if (is_rest ? rest : step)
-        tell_origins(is_rest ? rest : step);
+                  is_step ? "a training step" : "the change from one epoch to the next", text_count(t->options->batch),
+                  parts, size_of(d->peak).text);
+    if (is_step || epoch)
+        tell_origins(is_step ? step : epoch);
 }
 
 static void tell_batch(trainer *t, int64_t limit)

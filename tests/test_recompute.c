@@ -200,10 +200,11 @@ static int64_t estimated_peak(training *t, haul_device *device)
     return peak;
 }
 
-static void check_memory(haul_device *device)
+static void check_memory_of(haul_device *device, haul_dtype lower)
 {
     haul_set_device(device);
     training plain = training_on(device, 64), again = training_on(device, 64);
+    plain.lower = again.lower = lower;
     recompute_children(again.net, 1, 4);
     int64_t most = measured_peak(&plain, device), less = measured_peak(&again, device);
     if (less > most * 2 / 3)
@@ -211,6 +212,12 @@ static void check_memory(haul_device *device)
     int64_t estimate = estimated_peak(&again, device);
     if (estimate != less)
         fail_msg("the estimate is %lld bytes, the peak %lld", (long long)estimate, (long long)less);
+}
+
+static void check_memory(haul_device *device)
+{
+    check_memory_of(device, HAUL_DTYPE_NONE);
+    check_memory_of(device, HAUL_BF16);
 }
 
 static void test_recompute__peak_is_lower(void **state)
