@@ -63,7 +63,7 @@ static haul_tensor *around(shared *s, haul_tensor *x, haul_tensor *z, bool again
 {
     haul_tensor *before = haul_mul(haul_exp(haul_mul_scalar(x, 0.1)), s->v), *inputs[] = {before, z, HAUL_NONE};
     s->made = haul_cos(s->v);
-    haul_tensor *y = again ? haul_recompute(compute, inputs, 3, s, .release = count_release) : compute(inputs, 3, s);
+    haul_tensor *y = again ? haul_checkpoint(compute, inputs, 3, s, .release = count_release) : compute(inputs, 3, s);
     y = haul_add(haul_matmul(y, s->w), haul_mul(before, z));
     return haul_sum(haul_mul(y, haul_mul_scalar(s->v, 0.37)));
 }
@@ -132,7 +132,7 @@ static void check_intermediate(haul_device *device)
     for (int again = 0; again < 2; again++) {
         haul_manual_seed(5);
         haul_tensor *x = haul_exp(leaves[2]);
-        haul_tensor *y = again ? haul_recompute(compute, &x, 1, &s) : compute(&x, 1, &s), *wanted[] = {x, y};
+        haul_tensor *y = again ? haul_checkpoint(compute, &x, 1, &s) : compute(&x, 1, &s), *wanted[] = {x, y};
         assert_int_equal(haul_grad(haul_sum(haul_mul(y, y)), wanted, 2, results[again]), HAUL_OK);
     }
     assert_same_bits(results[0][0], results[1][0], "the input's gradient");
@@ -168,18 +168,18 @@ static void check_plain(haul_device *device)
     shared       s;
     haul_tensor *leaves[LEAVES], *x, *plain = sample_tensor(device, HAUL_F32, HAUL_SHAPE(SIDE, SIDE), 9, NULL);
     leaves_of(device, HAUL_F32, &s, leaves);
-    x = haul_recompute(first_of, &leaves[2], 1, NULL); /* the function returns its input, a leaf */
+    x = haul_checkpoint(first_of, &leaves[2], 1, NULL); /* the function returns its input, a leaf */
     assert_int_equal(haul_backward(haul_sum(x), HAUL_NONE), HAUL_OK);
     assert_true(haul_item(haul_sum(haul_tensor_grad(leaves[2]))) == SIDE * SIDE);
-    assert_true(haul_recompute(first_of, &plain, 1, NULL) == plain);
-    assert_false(haul_requires_grad(haul_recompute(detached, leaves, 1, &s, .release = count_release)));
+    assert_true(haul_checkpoint(first_of, &plain, 1, NULL) == plain);
+    assert_false(haul_requires_grad(haul_checkpoint(detached, leaves, 1, &s, .release = count_release)));
     assert_int_equal(s.released, 1);
     haul_scope *scope = haul_scope_push();
     haul_set_grad_enabled(false);
-    assert_false(haul_requires_grad(haul_recompute(compute, &plain, 1, &s, .release = count_release)));
+    assert_false(haul_requires_grad(haul_checkpoint(compute, &plain, 1, &s, .release = count_release)));
     assert_int_equal(s.released, 2);
     haul_scope_pop(scope);
-    x = haul_recompute(compute, &plain, 1, &s); /* only leaves that are not inputs require gradients */
+    x = haul_checkpoint(compute, &plain, 1, &s); /* only leaves that are not inputs require gradients */
     assert_int_equal(haul_backward(haul_sum(x), HAUL_NONE), HAUL_OK);
     assert_true(haul_tensor_grad(s.v) != HAUL_NONE);
 }
@@ -198,12 +198,12 @@ static void check_failures(haul_device *device)
     haul_tensor *leaves[LEAVES];
     leaves_of(device, HAUL_F32, &s, leaves);
     s.fails_at = 1;
-    assert_refused(haul_recompute(compute, &leaves[2], 1, &s, .release = count_release), HAUL_STATE, "fails now");
+    assert_refused(haul_checkpoint(compute, &leaves[2], 1, &s, .release = count_release), HAUL_STATE, "fails now");
     assert_int_equal(s.released, 1);
 
     haul_random_state random = haul_random_state_get();
     s.fails_at = 3;
-    haul_tensor *y = haul_recompute(compute, &leaves[2], 1, &s);
+    haul_tensor *y = haul_checkpoint(compute, &leaves[2], 1, &s);
     assert_true(haul_random_state_get().offset > random.offset);
     random = haul_random_state_get();
     assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_STATE);
@@ -215,7 +215,7 @@ static void check_failures(haul_device *device)
     assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK); /* it succeeds the next time */
 
     s.ends_at = s.calls + 2;
-    y = haul_recompute(compute, &leaves[2], 1, &s);
+    y = haul_checkpoint(compute, &leaves[2], 1, &s);
     assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "the same both times");
 }
 
@@ -233,19 +233,19 @@ static void check_changes(haul_device *device)
     shared       s;
     haul_tensor *leaves[LEAVES], *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(SIDE, SIDE), 9, NULL), *y, *late;
     leaves_of(device, HAUL_F32, &s, leaves);
-    y = haul_recompute(compute, &x, 1, &s);
+    y = haul_checkpoint(compute, &x, 1, &s);
     haul_add_scalar_into(x, x, 1);
     assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "an input of the function");
 
-    y = haul_recompute(compute, &x, 1, &s);
+    y = haul_checkpoint(compute, &x, 1, &s);
     haul_set_grad_enabled(false);
     haul_add_scalar_into(s.v, s.v, 1);
     haul_set_grad_enabled(true);
     assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "a parameter of the function");
 
-    assert_refused(haul_recompute(differentiating, &leaves[2], 1, NULL), HAUL_GRAPH, "haul_recompute");
+    assert_refused(haul_checkpoint(differentiating, &leaves[2], 1, NULL), HAUL_GRAPH, "haul_checkpoint");
 
-    y = haul_recompute(compute, &x, 1, &s);
+    y = haul_checkpoint(compute, &x, 1, &s);
     s.made = late = haul_exp(s.v); /* not what the first run used, and visited before it */
     assert_refused(haul_backward(haul_add(haul_sum(y), haul_sum(late)), HAUL_NONE) ? NULL : &s, HAUL_GRAPH,
                    "computed after its first run");
@@ -264,15 +264,15 @@ static void test_recompute__wrong_arguments(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2)), *none[] = {NULL};
     shared       s = {NULL};
-    assert_refused(haul_recompute(NULL, &x, 1, &s, .release = count_release), HAUL_INVALID_ARGUMENT, "f is NULL");
+    assert_refused(haul_checkpoint(NULL, &x, 1, &s, .release = count_release), HAUL_INVALID_ARGUMENT, "f is NULL");
     assert_int_equal(s.released, 1);
-    assert_refused(haul_recompute(compute, NULL, 1, NULL), HAUL_INVALID_ARGUMENT, "inputs is NULL");
-    assert_refused(haul_recompute(compute, &x, -1, NULL), HAUL_INVALID_ARGUMENT, "count is -1");
-    assert_refused(haul_recompute(compute, none, 1, NULL), HAUL_INVALID_ARGUMENT, "inputs is NULL");
-    assert_refused(haul_recompute_with(compute, &x, 1, NULL), HAUL_INVALID_ARGUMENT, "options is NULL");
+    assert_refused(haul_checkpoint(compute, NULL, 1, NULL), HAUL_INVALID_ARGUMENT, "inputs is NULL");
+    assert_refused(haul_checkpoint(compute, &x, -1, NULL), HAUL_INVALID_ARGUMENT, "count is -1");
+    assert_refused(haul_checkpoint(compute, none, 1, NULL), HAUL_INVALID_ARGUMENT, "inputs is NULL");
+    assert_refused(haul_checkpoint_with(compute, &x, 1, NULL), HAUL_INVALID_ARGUMENT, "options is NULL");
     assert_false(haul_recomputing());
     haul_scope_pop(scope);
-    assert_refused(haul_recompute(compute, NULL, 0, &s), HAUL_STATE, "no scope is open");
+    assert_refused(haul_checkpoint(compute, NULL, 0, &s), HAUL_STATE, "no scope is open");
 }
 
 /* ---- graphs that are used once ---- */

@@ -88,7 +88,7 @@ LINES = [
     ("haul_to(s->x, s->device, HAUL_F32)", "haul_to(s->x, s->device, .dtype = HAUL_F32)"),
     ("haul_grad(s->x, s->all, 1, s->all, s->w)", "haul_grad(s->x, s->all, 1, s->all, .seed = s->w)"),
     ("haul_grad_check(s->f, s->all, 1, NULL, 1e-6)", "haul_grad_check(s->f, s->all, 1, NULL, .step = 1e-6)"),
-    ("haul_recompute(s->f, s->all, 1, NULL, NULL)", "haul_recompute(s->f, s->all, 1, NULL, .release = NULL)"),
+    ("haul_checkpoint(s->f, s->all, 1, NULL, NULL)", "haul_checkpoint(s->f, s->all, 1, NULL, .release = NULL)"),
     ("haul_grad_check(s->f, s->all, 1, NULL, .atol = 0)",
      "haul_grad_check(s->f, s->all, 1, NULL, .tolerance = {HAUL_ZERO, 1e-3})"),
     ("haul_call(s->net, s->x, s->w, s->x, s->w, s->x, s->w, s->x, s->w, s->b)", "haul_call(s->net, s->x, s->w)"),

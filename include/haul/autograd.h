@@ -73,7 +73,8 @@ HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 HAUL_API bool haul_set_grad_enabled(bool on);
 HAUL_API bool haul_grad_enabled(void);
 
-/* A function of tensors, for haul_recompute and haul_grad_check: takes `count` tensors and returns one of any shape. */
+/* A function of tensors, for haul_checkpoint and haul_grad_check: takes `count` tensors and returns one of any shape.
+ */
 typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *context);
 
 typedef struct HAUL__DESIGNATED haul_recompute_options {
@@ -93,7 +94,7 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
  *         return haul_mul(haul_tanh(in[0]), haul_sigmoid(in[1]));
  *     }
  *
- *     haul_tensor *in[] = {a, b}, *y = haul_recompute(gate, in, 2, NULL);
+ *     haul_tensor *in[] = {a, b}, *y = haul_checkpoint(gate, in, 2, NULL);
  *
  * - Gradients have the same bits as those of f(inputs); gradients of gradients, up to rounding. Tensors that `f` reads
  *   besides its inputs, such as parameters, get their gradients, too.
@@ -108,10 +109,10 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
  *
  * - f: the function; if it fails, so does this call or the backward pass
  * - inputs, count: passed to `f`; HAUL_NONE is allowed. If count is 0, inputs may be NULL */
-#define haul_recompute(f, inputs, count, ...)                                                                          \
-    haul_recompute_with(f, inputs, count, HAUL__OPTIONS(haul_recompute_options, .context = __VA_ARGS__))
-HAUL_API haul_tensor *haul_recompute_with(haul_function *f, haul_tensor *const *inputs, int count,
-                                          const haul_recompute_options *options);
+#define haul_checkpoint(f, inputs, count, ...)                                                                         \
+    haul_checkpoint_with(f, inputs, count, HAUL__OPTIONS(haul_recompute_options, .context = __VA_ARGS__))
+HAUL_API haul_tensor *haul_checkpoint_with(haul_function *f, haul_tensor *const *inputs, int count,
+                                           const haul_recompute_options *options);
 
 /* Is a backward pass of the calling thread running a function again? Functions with side effects, such as counters,
  * skip them then. */

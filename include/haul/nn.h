@@ -129,7 +129,7 @@ HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 HAUL_API bool haul_module_is_training(const haul_module *module);
 
 /* Make the calls of a module keep its inputs and results only, and run forward again in the backward pass, as
- * haul_recompute does: less memory, more work, the same bits. Its children are part of that; they can have the setting
+ * haul_checkpoint does: less memory, more work, the same bits. Its children are part of that; they can have the setting
  * themselves. Hooks of the module itself run once, those of its children twice. Off unless set. */
 HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
 

@@ -42,7 +42,7 @@ typedef struct recompute {
 } recompute;
 
 /* Only its name is used: the gradient is the graph of the second run. */
-static const haul__operation operation = {.name = "haul_recompute", .results = {{"y"}}};
+static const haul__operation operation = {.name = "haul_checkpoint", .results = {{"y"}}};
 
 bool haul__is_recomputed(const haul__node *node)
 {
@@ -522,8 +522,8 @@ static call *new_call(haul_function *f, const haul_recompute_options *options)
     return c;
 }
 
-haul_tensor *haul_recompute_with(haul_function *f, haul_tensor *const *inputs, int count,
-                                 const haul_recompute_options *options)
+haul_tensor *haul_checkpoint_with(haul_function *f, haul_tensor *const *inputs, int count,
+                                  const haul_recompute_options *options)
 {
     haul_tensor *y;
     if (!options) {

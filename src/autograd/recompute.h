@@ -1,4 +1,4 @@
-/* Functions that run again in the backward pass, for haul_recompute and for modules.
+/* Functions that run again in the backward pass, for haul_checkpoint and for modules.
  *
  * The first run saves no tensors: its nodes have only edges (HAUL__BARE), which show where gradients must go. One node
  * takes the place of that graph. When the backward pass reaches this node, the function runs again and records its

@@ -43,7 +43,7 @@ bool haul__records(haul_tensor *const *inputs, int count)
 
 const char haul__bare_in_function[] =
     "the tensors that its gradient needs were not kept, because it was called in a function that runs again in the "
-    "backward pass; differentiate only the results of haul_recompute";
+    "backward pass; differentiate only the results of haul_checkpoint";
 const char haul__bare_used[] = "the tensors that its gradient needs are gone, because haul_backward_once has used the "
                                "graph; use haul_backward for "
                                "all passes but the last";
