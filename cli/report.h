@@ -97,6 +97,8 @@ typedef struct report_done {
     int64_t      epochs;                      /* trained in this run */
     int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to tell */
     int64_t      limit_bytes;                 /* 0: none */
+    int64_t      spilled_bytes;               /* moved to host memory for lack of room */
+    int64_t      waits;                       /* how often the training thread came to wait for a device */
     int64_t      best_epoch;
     double       best_loss;
     bool         validation;

@@ -234,6 +234,8 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_count(event, "transfers", moved->h2d_count + moved->d2h_count + moved->d2d_count);
     put_count(event, "peak_bytes", d->peak_bytes);
     put_count(event, "limit_bytes", d->limit_bytes);
+    put_count(event, "spilled_bytes", d->spilled_bytes);
+    put_count(event, "waits", d->waits);
     json_number(event, "step_peak_bytes", d->step_peak_bytes ? (double)d->step_peak_bytes : NAN);
     put_seconds(event, "seconds", d->seconds);
     return event;

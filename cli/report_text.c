@@ -327,6 +327,8 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
         print_fact("  step", END, "%s median; %s examples/s in the last epoch", text_seconds(d->step_seconds),
                    text_count((int64_t)r->last_speed));
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
+    if (d->spilled_bytes)
+        print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
     print_moved(moved, device);
     print_saved(r, d);
 }

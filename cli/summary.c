@@ -233,7 +233,8 @@ void summary_print_parts(const dry_run *d)
     size_t    used;
 
     if (d->limit) {
-        snprintf(text, sizeof text, "%s; the training needs %s of it", text_bytes(d->limit), text_bytes(d->peak));
+        snprintf(text, sizeof text, "%s; the training needs %s%s", text_bytes(d->limit), text_bytes(d->peak),
+                 d->peak <= d->limit ? " of it" : "");
         print_named("limit", text);
     }
     if (!d->parts.count)

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "config.h"
 #include "options.h"
+#include "run_account.h"
 #include "source.h"
 #include "trainer.h"
 
@@ -148,8 +149,13 @@ static int run_training(trainer *t)
         code = trainer_run(t);
     if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
+    bool saved = true;
+    if (t->run.log_fd >= 0) {
+        saved = run_account_save(t->ledger, t->device, &t->run);
+        t->ledger = NULL;
+    }
     haul_sync_report(false);
-    return code;
+    return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }
 
 static int train(option_values *values, train_options *o)
@@ -354,6 +360,15 @@ static const option train_rows[] = {
          "status 4",
      .flags = CHANGES},
     {.group = "Machine",
+     .name = "spill",
+     OPTION_ON_OFF_AT(train_options, spill),
+     .argument = "on|off",
+     .help =
+         "With on, tensors that do not fit on the device, or in --memory-limit, go to host memory and return when they "
+         "are used. The result has the same bits; steps take longer",
+     .initial = "off",
+     .flags = CHANGES},
+    {.group = "Machine",
      .name = "recompute",
      OPTION_TEXT_AT(train_options, recompute),
      .argument = "auto|off",
@@ -408,7 +423,8 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, resume),
      .help =
          "Continue the run in --run DIR with its options. --epochs may be raised, which stretches cosine and onecycle; "
-         "--patience, --device, --memory-limit, --recompute, --workers, --threads, --log-every and --save-every may "
+         "--patience, --device, --memory-limit, --spill, --recompute, --workers, --threads, --log-every and "
+         "--save-every may "
          "differ, and so may --data if its folder has moved. All other options must stay the same"},
     {.group = "Output",
      .name = "log-every",

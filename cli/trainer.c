@@ -232,7 +232,11 @@ static haul_status limit_memory(trainer *t)
 
     if (!status)
         status = haul_memory_reset_peak(t->device);
-    return status || !t->expected.limit ? status : haul_memory_set_limit(t->device, t->expected.limit);
+    if (!status && t->expected.limit)
+        status = haul_memory_set_limit(t->device, t->expected.limit);
+    if (!status && t->options->spill)
+        status = haul_memory_set_spill(t->device, true);
+    return status;
 }
 
 static bool open_training(trainer *t)
@@ -262,12 +266,12 @@ int trainer_open(trainer *t)
     int code = trainer_choose_batch(t);
     if (code >= 0)
         return code;
-    if (t->run.path && !(t->ledger = run_account_begin(t->device)))
-        return EXIT_FAILED;
     if (!dry_run_make(t, &t->expected))
         return EXIT_FAILED;
-    if (t->expected.limit && t->expected.peak > t->expected.limit)
+    if (t->expected.limit && t->expected.peak > t->expected.limit && !t->options->spill)
         return trainer_tell_memory(t, false);
+    if (t->run.path && !(t->ledger = run_account_begin(t->device)))
+        return EXIT_FAILED;
     return open_training(t) ? -1 : EXIT_FAILED;
 }
 
@@ -277,6 +281,8 @@ void trainer_close(trainer *t)
     run_account_end(t->ledger);
     if (t->device && t->expected.limit)
         haul_memory_set_limit(t->device, 0);
+    if (t->device && t->options->spill)
+        haul_memory_set_spill(t->device, false);
     dry_run_free(&t->expected);
     report_close(&t->report);
     run_close(&t->run);
@@ -336,6 +342,14 @@ static bool tell_early_stop(trainer *t)
     return report_tell_early_stop(&t->report, &s);
 }
 
+/* What was moved to host memory, each time counted. */
+static int64_t spilled_bytes(const trainer *t)
+{
+    haul_memory_stats stats = {.spilled_total = 0};
+
+    return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total;
+}
+
 static int finish(trainer *t, double began)
 {
     report_done d = {.device = t->device,
@@ -343,6 +357,8 @@ static int finish(trainer *t, double began)
                      .epochs = t->position.epoch - 1,
                      .peak_bytes = trainer_peak_bytes(t),
                      .limit_bytes = t->expected.limit,
+                     .spilled_bytes = spilled_bytes(t),
+                     .waits = haul_sync_count(),
                      .step_peak_bytes = t->step_peak_bytes,
                      .best_epoch = t->best.epoch,
                      .best_loss = t->best.loss,
@@ -356,8 +372,7 @@ static int finish(trainer *t, double began)
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }
 
-/* An exit code. */
-static int run_epochs(trainer *t)
+int trainer_run(trainer *t)
 {
     double began = clock_seconds();
     int    code;
@@ -371,13 +386,4 @@ static int run_epochs(trainer *t)
     if (trainer_is_out_of_patience(t) && !tell_early_stop(t))
         return EXIT_FAILED;
     return finish(t, began);
-}
-
-int trainer_run(trainer *t)
-{
-    int  code = run_epochs(t);
-    bool saved = run_account_save(t->ledger, t->device, &t->run);
-
-    t->ledger = NULL;
-    return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }

@@ -26,7 +26,7 @@ typedef struct train_options {
     int64_t     size;       /* of pictures; 0: their own */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
-    bool        shuffle, resume, json, quiet, sync_report, estimate;
+    bool        shuffle, spill, resume, json, quiet, sync_report, estimate;
 } train_options;
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */

@@ -198,6 +198,12 @@ static void tell_recompute(trainer *t, int64_t limit)
                   size_of(need).text, need <= limit ? "fits" : "does not fit either");
 }
 
+static void tell_spill(const trainer *t)
+{
+    if (!t->options->spill && t->device != haul_cpu())
+        complain_more("With --spill on, tensors that do not fit go to host memory, and steps take longer.");
+}
+
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
 {
     const int64_t limit = t->expected.limit;
@@ -225,5 +231,6 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     tell_need(t);
     tell_batch(t, bound);
     tell_recompute(t, bound);
+    tell_spill(t);
     return EXIT_MEMORY;
 }

@@ -37,7 +37,8 @@ def last(events, name):
 
 def values(events):
     """All that a training computes."""
-    skip = {"time", "elapsed", "seconds", "images_per_second", "step_ms", "limit_bytes", "peak_bytes", "step_peak_bytes"}
+    skip = {"time", "elapsed", "seconds", "images_per_second", "step_ms", "limit_bytes", "peak_bytes", "step_peak_bytes",
+            "spilled_bytes", "waits", "h2d_bytes", "d2h_bytes", "transfers"}
     return [{k: v for k, v in e.items() if k not in skip} for e in events if e["event"] in ("batch", "epoch", "done")]
 
 

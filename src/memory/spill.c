@@ -183,7 +183,9 @@ static haul_status move_back(haul__block *block)
         return status;
     }
     haul__free(rest);
+    haul__spin_lock(&block->owner->lock);
     block->host = NULL;
+    haul__spin_unlock(&block->owner->lock);
     haul__object_release(host); /* its block remembers the copy */
     return HAUL_OK;
 }

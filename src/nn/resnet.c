@@ -92,7 +92,7 @@ haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_
     if (!status)
         status = haul_module_add(m, "relu", haul_nn_relu());
     for (int i = 0; i < 4 && !status; i++) {
-        char    name[16];
+        char    name[24];
         int64_t out = (int64_t)64 << i, in = i ? out / 2 : out;
         snprintf(name, sizeof name, "layer%d", i + 1);
         status = haul_module_add(m, name, HAUL_SEQUENTIAL(new_block(in, out, i ? 2 : 1), new_block(out, out, 1)));
