@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "autograd/pass.h"
-#include "autograd/recompute.h"
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -213,9 +212,9 @@ static haul_status add_graph(pass *p, haul_tensor *const *results, int count, ui
 /* Runs a function again. Its graph takes the gradients, and is visited next. */
 static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *gradients)
 {
-    haul_tensor   *results[HAUL__RECOMPUTE_RESULTS];
+    haul_tensor   *results[HAUL__NODE_RESULTS];
     const uint64_t before = haul__node_newest();
-    haul_status    status = haul__recompute_again(node, results);
+    haul_status    status = node->operation->again(node, results);
     if (!status)
         status = add_graph(p, results, node->result_count, before);
     for (int k = 0; k < node->result_count && !status; k++) {
@@ -253,7 +252,7 @@ static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 /* The gradients at this node are complete, because newer nodes are done. */
 static haul_status visit(pass *p, haul__node *node)
 {
-    haul_tensor *arrived[HAUL__RECOMPUTE_RESULTS], *results[HAUL__RECOMPUTE_RESULTS];
+    haul_tensor *arrived[HAUL__NODE_RESULTS], *results[HAUL__NODE_RESULTS];
     bool         any = false;
     for (int k = 0; k < node->result_count; k++) {
         haul__map_entry *e = haul__map_find(&p->of_nodes, key_of(node, k));
@@ -269,7 +268,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_scope  scope;
     haul_status status = haul__scope_open(&scope, p->operation);
     if (!status) {
-        status = haul__is_recomputed(node) ? run_again(p, node, results) : run_node(p, node, results);
+        status = node->operation->again ? run_again(p, node, results) : run_node(p, node, results);
         haul__scope_close(&scope);
     }
     for (int k = 0; k < node->result_count; k++)

@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "engine/autocast.h"
 #include "events/call.h"
+#include "events/modes.h"
 #include "ops/generator.h"
 
 /* What a result was like. */
@@ -35,19 +36,13 @@ typedef struct recompute {
     haul_random_state  random;
     haul__call_frame  *frames; /* the module calls around the function, innermost first; with references */
     int                frame_count;
-    unsigned char     *modes; /* of the modules that the function calls, in the order of the calls */
-    size_t             mode_count, mode_capacity;
-    bool               modes_lost; /* there was no memory for one */
-    form               results[HAUL__RECOMPUTE_RESULTS];
+    haul__modes        modes;
+    form               results[HAUL__NODE_RESULTS];
 } recompute;
 
-/* Only its name is used: the gradient is the graph of the second run. */
-static const haul__operation operation = {.name = "haul_checkpoint", .results = {{"y"}}};
+static haul_status run_again(const haul__node *node, haul_tensor **results);
 
-bool haul__is_recomputed(const haul__node *node)
-{
-    return node->operation == &operation;
-}
+static const haul__operation operation = {.name = "haul_checkpoint", .results = {{.name = "y"}}, .again = run_again};
 
 static void destroy(void *object)
 {
@@ -66,7 +61,7 @@ static void destroy(void *object)
     haul__free(r->inputs);
     haul__free(r->saved);
     haul__free(r->frames);
-    haul__free(r->modes);
+    haul__free(r->modes.items);
     haul__free(r);
 }
 
@@ -160,39 +155,6 @@ static recompute *new_recompute(const haul__recompute_body *body, haul_tensor *c
     return NULL;
 }
 
-/* ---- the modes of modules ---- */
-
-typedef struct running running;
-struct running {
-    recompute *r;
-    bool       again;
-    size_t     next; /* mode, if it runs again */
-    running   *outer;
-};
-
-extern _Thread_local running *haul__recompute_innermost HAUL__TLS_MODEL;
-_Thread_local running                                  *haul__recompute_innermost;
-
-static void note_mode(recompute *r, bool training)
-{
-    if (haul__grow(&r->modes, &r->mode_capacity, r->mode_count + 1, sizeof *r->modes))
-        r->modes[r->mode_count++] = training;
-    else
-        r->modes_lost = true;
-}
-
-bool haul__recompute_mode(bool training)
-{
-    running *again = haul__recompute_innermost;
-    while (again && !again->again)
-        again = again->outer;
-    if (again && again->next < again->r->mode_count)
-        training = again->r->modes[again->next++];
-    for (running *f = haul__recompute_innermost; f != again; f = f->outer)
-        note_mode(f->r, training);
-    return training;
-}
-
 /* ---- running ---- */
 
 /* The function, with random numbers from a generator of its own, so that other threads cannot change them. The caller
@@ -202,16 +164,16 @@ static haul_status run(recompute *r, bool again, haul_tensor *const *inputs, hau
     haul_generator *g = haul_generator_new(r->random.seed);
     if (!g || haul_generator_state_set(g, r->random) || haul_set_generator(g))
         return haul_error_status();
-    running here = {.r = r, .again = again, .outer = haul__recompute_innermost};
-    for (int i = 0; i < HAUL__RECOMPUTE_RESULTS; i++)
+    haul__modes_run here;
+    for (int i = 0; i < HAUL__NODE_RESULTS; i++)
         results[i] = HAUL_NONE;
-    haul__recompute_innermost = &here;
+    haul__modes_begin(&here, &r->modes, again);
     haul_status status = r->body.run(r->body.context, inputs, r->count, results);
-    haul__recompute_innermost = here.outer;
+    haul__modes_end(&here);
     *drawn = (int64_t)(haul_generator_state_get(g).offset - r->random.offset);
     for (int i = 0; i < r->body.result_count && !status; i++)
         status = haul__check_optional(r->body.operation, "the result of the function", results[i]);
-    return status || !r->modes_lost ? status : haul__fail_memory(r->body.operation, r->mode_count);
+    return status || !r->modes.lost ? status : haul__fail_memory(r->body.operation, r->modes.count);
 }
 
 static void hand_over(haul_scope *scope, const recompute *r, haul_tensor *const *results)
@@ -262,7 +224,7 @@ static haul_status find_border(border *b, const recompute *r, haul_tensor *const
 {
     bool fine = true;
     for (int i = 0; i < r->body.result_count && fine; i++) {
-        haul__edge edge = r->results[i].tracked ? haul__edge_to(results[i]) : (haul__edge){NULL};
+        haul__edge edge = r->results[i].tracked ? haul__edge_to(results[i]) : (haul__edge){.node = NULL};
         fine = add_edge(b, &edge);
     }
     for (size_t i = 0; i < b->inside_count && fine; i++)
@@ -351,7 +313,7 @@ static haul_status run_once(const haul__recompute_body *body, haul_tensor *const
 haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const *inputs, int count,
                             haul_tensor **results)
 {
-    haul_tensor *made[HAUL__RECOMPUTE_RESULTS];
+    haul_tensor *made[HAUL__NODE_RESULTS];
     haul_scope   scope;
     int64_t      drawn = 0;
     if (haul__thread()->no_grad)
@@ -446,7 +408,7 @@ static void restore_settings(const recompute *r)
     state->words[HAUL__RECOMPUTE] = HAUL__AGAIN;
 }
 
-haul_status haul__recompute_again(const haul__node *node, haul_tensor **results)
+static haul_status run_again(const haul__node *node, haul_tensor **results)
 {
     recompute  *r = node->owned;
     haul_scope  scope;

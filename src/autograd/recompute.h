@@ -11,29 +11,17 @@
 
 #include "engine/node.h"
 
-/* The maximum number of results of a function; also the maximum number of results of a node. */
-enum { HAUL__RECOMPUTE_RESULTS = 8 };
-
 typedef struct haul__recompute_body {
     const char *operation; /* for messages */
     /* Computes `result_count` results, which may be HAUL_NONE. The innermost scope owns them, or somebody else. */
     haul_status (*run)(void *context, haul_tensor *const *inputs, int count, haul_tensor **results);
     void (*release)(void *context); /* called once, when the function cannot run any more; NULL: nothing to do */
     void *context;
-    int   result_count;
+    int   result_count; /* at most HAUL__NODE_RESULTS */
 } haul__recompute_body;
 
 /* Runs a function for the first time. The innermost scope gets the results. */
 haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const *inputs, int count,
                             haul_tensor **results);
-
-/* Was the node made by haul__recompute? */
-bool haul__is_recomputed(const haul__node *node);
-
-/* Runs the node's function again, while the graph is recorded. The innermost scope gets the results. */
-haul_status haul__recompute_again(const haul__node *node, haul_tensor **results);
-
-/* Returns `training`, the mode of a module that is called. In a function that runs again: the mode of the first run. */
-bool haul__recompute_mode(bool training);
 
 #endif

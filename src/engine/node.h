@@ -38,6 +38,9 @@ struct haul__node {
     void                  *attributes; /* a copy of the call's attributes */
 };
 
+/* The maximum number of results of a node that haul__node_over makes. */
+enum { HAUL__NODE_RESULTS = 8 };
+
 /* Is grad mode on, and does any of these require a gradient? */
 bool haul__records(haul_tensor *const *inputs, int count);
 

@@ -156,6 +156,9 @@ struct haul__operation {
      * sums, casts and moves it to match the operand. NULL: the results are not differentiable functions of the
      * operands. */
     void (*gradient)(haul__gradient *g);
+    /* In the place of `gradient`, for nodes that stand for a part of a program (autograd/recompute.h): computes the
+     * results again and records their graph, to which their gradients then go. The innermost scope gets the results. */
+    haul_status (*again)(const haul__node *node, haul_tensor **results);
     /* Computes the cost without reading data. NULL: `flops` for each element of the largest operand or result, and
      * every byte of operands and results once. */
     haul__cost (*cost)(const haul__call *c);

@@ -38,5 +38,5 @@ void haul__holdings_add(haul__holdings *h, size_t i, int64_t bytes, bool is_peak
 void haul__holdings_free(haul__holdings *h)
 {
     haul__free(h->items);
-    *h = (haul__holdings){NULL};
+    *h = (haul__holdings){.items = NULL};
 }

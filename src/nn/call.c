@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/recompute.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -13,6 +12,7 @@
 #include "events/call.h"
 #include "events/cargo.h"
 #include "events/events.h"
+#include "events/modes.h"
 #include "nn/module.h"
 
 /* A call in progress. */
@@ -167,7 +167,7 @@ static haul_status run(call *c)
 
     if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
         return haul_error_status();
-    haul_status status = m->recomputes ? haul__forward_twice(m, &c->args) : haul__forward(m, &c->args);
+    haul_status status = m->run(m, &c->args);
     if (!status && m->hook_count)
         status = haul__run_hooks(m, &c->args, true);
     int n = result_count(m);
@@ -269,7 +269,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
         return fail_all(options);
     if (!here.mode && outer)
         here.mode = outer->mode;
-    c.args.training = haul__recompute_mode(here.mode ? here.mode == HAUL_TRAIN : module->training);
+    c.args.training = haul__modes_next(here.mode ? here.mode == HAUL_TRAIN : module->training);
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
         c.args.y[i] = HAUL_NONE;
     haul__call_set(&here);
@@ -353,7 +353,7 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
 
     for (size_t i = 0; i < module->child_count;) {
         size_t       part = module->children[i].part;
-        haul_tensor *next = part ? haul__call_children_twice(module, i, i + part, now) : call_numbered(module, i, now);
+        haul_tensor *next = part ? module->run_part(module, i, i + part, now) : call_numbered(module, i, now);
         if (now != args->x[0])
             haul_drop(now);
         if (haul__failed(next))

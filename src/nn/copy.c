@@ -70,7 +70,8 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
     }
     m->destroy_state = from->destroy_state; /* not earlier, because it would free what belongs to the original */
     m->training = from->training;
-    m->recomputes = from->recomputes;
+    m->run = from->run;
+    m->run_part = from->run_part;
     m->place = from->place;
     for (size_t i = 0; i < from->tensor_count && !status; i++)
         status = clone_tensor(m, &from->tensors[i], done);

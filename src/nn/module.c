@@ -54,6 +54,7 @@ static haul_status fill(haul_module *m, const char *kind, const haul_module_opti
 {
     m->forward = o->forward;
     m->training = true;
+    m->run = haul__forward;
     m->state_bytes = o->state_bytes;
     m->clone_state = o->clone;
     m->kind = haul__strdup(kind);

@@ -35,6 +35,11 @@ typedef struct haul__module_hook {
     void      *context;
 } haul__module_hook;
 
+/* Runs forward: puts the results into args->y. */
+typedef haul_status haul__run(haul_module *m, haul_args *args);
+/* Calls the children `first` to `end` - 1 in order. */
+typedef haul_tensor *haul__run_children(haul_module *module, size_t first, size_t end, haul_tensor *x);
+
 struct haul_module {
     haul__object  object;
     char         *kind;
@@ -45,8 +50,9 @@ struct haul_module {
     void (*destroy_state)(void *state);
     haul_status (*clone_state)(void *to, const void *from);
     bool                 training;
-    bool                 recomputes; /* forward runs again in the backward pass */
-    haul_device         *place;      /* the device to which inputs are moved in a call; NULL: they are not moved */
+    haul__run           *run;      /* haul__forward, or a function that runs it twice */
+    haul__run_children  *run_part; /* of children that are a part; NULL: none are */
+    haul_device         *place;    /* the device to which inputs are moved in a call; NULL: they are not moved */
     haul__module_hook   *hooks;
     size_t               hook_count, hook_capacity;
     int64_t              hooks_added;
@@ -84,13 +90,8 @@ bool haul__module_holds(const haul_module *m, const haul_module *wanted);
  * it. */
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args);
 
-/* Calls the children `first` to `end` - 1 in order. haul__call_children_twice runs them again in the backward pass. */
-haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, haul_tensor *x);
-haul_tensor *haul__call_children_twice(haul_module *module, size_t first, size_t end, haul_tensor *x);
-
-/* Runs forward: puts the results into args->y. haul__forward_twice runs it again in the backward pass. */
-haul_status haul__forward(haul_module *m, haul_args *args);
-haul_status haul__forward_twice(haul_module *m, haul_args *args);
+haul__run_children haul__call_children;
+haul__run          haul__forward;
 
 /* Makes the f32 parameter `name`, uniform in +-1 / sqrt(fan_in): PyTorch's default for weights (kaiming_uniform with a
  * = sqrt(5)) and for biases. */

@@ -9,70 +9,7 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-_Static_assert((int)HAUL__RECOMPUTE_RESULTS == (int)HAUL_MAX_ARGUMENTS, "every result of a module can be recomputed");
-
-/* ---- settings ---- */
-
-haul_status haul_module_recompute(haul_module *module, bool on)
-{
-    if (haul__check_module(module, "haul_module_recompute"))
-        return haul_error_status();
-    module->recomputes = on;
-    return HAUL_OK;
-}
-
-bool haul_module_recomputes(const haul_module *module)
-{
-    return haul__check_module(module, "haul_module_recomputes") == HAUL_OK && module->recomputes;
-}
-
-/* The number of the child; child_count, with an error, if there is none. */
-static size_t number_of(haul_module *m, const char *name, const char *operation)
-{
-    size_t i = 0;
-
-    if (haul__module_walk(m, name, strlen(name), operation))
-        while (i < m->child_count && strcmp(m->children[i].name, name) != 0)
-            i++;
-    else
-        return m->child_count;
-    if (i == m->child_count)
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "first",
-                   "'%s' is not a child of the %s itself; call the function for the module that has it", name, m->kind);
-    return i;
-}
-
-/* Parts that have children from `first` to `last` are parts no more. */
-static void dissolve(haul_module *m, size_t first, size_t last)
-{
-    for (size_t i = 0; i <= last; i++)
-        if (i + m->children[i].part > first)
-            m->children[i].part = 0;
-}
-
-haul_status haul_module_recompute_children(haul_module *module, const char *first, const char *last, bool on)
-{
-    static const char operation[] = "haul_module_recompute_children";
-
-    if (haul__check_module(module, operation))
-        return haul_error_status();
-    if (!first || !last)
-        return haul__fail_null(operation, first ? "last" : "first");
-    if (module->forward != haul__call_in_order)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "module",
-                          "the %s does not just call its children in order; use haul_module_recompute for each of them",
-                          module->kind);
-    size_t from = number_of(module, first, operation);
-    size_t to = from < module->child_count ? number_of(module, last, operation) : module->child_count;
-    if (to == module->child_count)
-        return haul_error_status();
-    if (to < from)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "last", "'%s' comes before '%s' in the %s", last, first,
-                          module->kind);
-    dissolve(module, from, to);
-    module->children[from].part = on ? to - from + 1 : 0;
-    return HAUL_OK;
-}
+_Static_assert((int)HAUL__NODE_RESULTS == (int)HAUL_MAX_ARGUMENTS, "every result of a module can be recomputed");
 
 /* ---- running ---- */
 
@@ -129,14 +66,14 @@ static haul_status run_twice(const module_run *what, haul__recompute_body *body,
     return haul__recompute(body, inputs, count, results);
 }
 
-haul_status haul__forward_twice(haul_module *m, haul_args *args)
+static haul_status forward_twice(haul_module *m, haul_args *args)
 {
     return run_twice(&(module_run){.module = m, .training = args->training},
                      &(haul__recompute_body){.run = run_module, .result_count = HAUL_MAX_ARGUMENTS}, args->x,
                      args->count, args->y);
 }
 
-haul_tensor *haul__call_children_twice(haul_module *module, size_t first, size_t end, haul_tensor *x)
+static haul_tensor *call_children_twice(haul_module *module, size_t first, size_t end, haul_tensor *x)
 {
     haul_tensor *y;
 
@@ -144,4 +81,68 @@ haul_tensor *haul__call_children_twice(haul_module *module, size_t first, size_t
                      &(haul__recompute_body){.run = run_children, .result_count = 1}, &x, 1, &y)
                ? haul__failed_tensor()
                : y;
+}
+
+/* ---- settings ---- */
+
+haul_status haul_module_recompute(haul_module *module, bool on)
+{
+    if (haul__check_module(module, "haul_module_recompute"))
+        return haul_error_status();
+    module->run = on ? forward_twice : haul__forward;
+    return HAUL_OK;
+}
+
+bool haul_module_recomputes(const haul_module *module)
+{
+    return haul__check_module(module, "haul_module_recomputes") == HAUL_OK && module->run == forward_twice;
+}
+
+/* The number of the child; child_count, with an error, if there is none. */
+static size_t number_of(haul_module *m, const char *name, const char *operation)
+{
+    size_t i = 0;
+
+    if (haul__module_walk(m, name, strlen(name), operation))
+        while (i < m->child_count && strcmp(m->children[i].name, name) != 0)
+            i++;
+    else
+        return m->child_count;
+    if (i == m->child_count)
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "first",
+                   "'%s' is not a child of the %s itself; call the function for the module that has it", name, m->kind);
+    return i;
+}
+
+/* Parts that have children from `first` to `last` are parts no more. */
+static void dissolve(haul_module *m, size_t first, size_t last)
+{
+    for (size_t i = 0; i <= last; i++)
+        if (i + m->children[i].part > first)
+            m->children[i].part = 0;
+}
+
+haul_status haul_module_recompute_children(haul_module *module, const char *first, const char *last, bool on)
+{
+    static const char operation[] = "haul_module_recompute_children";
+
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    if (!first || !last)
+        return haul__fail_null(operation, first ? "last" : "first");
+    if (module->forward != haul__call_in_order)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "module",
+                          "the %s does not just call its children in order; use haul_module_recompute for each of them",
+                          module->kind);
+    size_t from = number_of(module, first, operation);
+    size_t to = from < module->child_count ? number_of(module, last, operation) : module->child_count;
+    if (to == module->child_count)
+        return haul_error_status();
+    if (to < from)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "last", "'%s' comes before '%s' in the %s", last, first,
+                          module->kind);
+    dissolve(module, from, to);
+    module->run_part = call_children_twice;
+    module->children[from].part = on ? to - from + 1 : 0;
+    return HAUL_OK;
 }
