@@ -151,5 +151,5 @@ int trainer_estimate(trainer *t)
     const dry_run *d = &t->expected;
     if (!(t->options->json ? print_json(t, d) : print_text(t, d)))
         return EXIT_FAILED;
-    return d->limit && d->peak > d->limit ? trainer_tell_memory(t, false) : EXIT_OK;
+    return d->limit && d->peak > d->limit && !t->options->spill ? trainer_tell_memory(t, false) : EXIT_OK;
 }

@@ -150,7 +150,7 @@ static int run_training(trainer *t)
     if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
     bool saved = true;
-    if (t->run.log_fd >= 0) {
+    if (t->run.log_fd >= 0 && code != EXIT_FAILED) { /* what failed was complained of, such as a full disk */
         saved = run_account_save(t->ledger, t->device, &t->run);
         t->ledger = NULL;
     }

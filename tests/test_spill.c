@@ -300,10 +300,12 @@ enum { THREADS = 4, OWN = 8, ROUNDS = 150 };
 
 typedef struct worker {
     pthread_t    thread;
-    haul_device *device;
+    haul_device *devices[2]; /* tensors are made on the first, and move between them */
     uint64_t     state;
-    int          wrong, refused;
+    int          rounds, wrong, refused;
     char         message[512]; /* of the first refusal */
+    haul_tensor *t[OWN];
+    float        values[OWN];
 } worker;
 
 static pthread_barrier_t barrier;
@@ -314,80 +316,105 @@ static unsigned draw(worker *w, unsigned n)
     return (unsigned)(w->state >> 33) % n;
 }
 
-static void refuse(worker *w)
+/* Keeps the tensor, or notes why there is none. */
+static void keep(worker *w, unsigned i, haul_tensor *t)
 {
-    if (w->refused++ == 0)
+    w->t[i] = haul_tensor_is_valid(t) ? t : NULL;
+    if (!w->t[i] && w->refused++ == 0)
         snprintf(w->message, sizeof w->message, "%s", haul_error_message());
     haul_error_clear();
 }
 
-static void check_last(worker *w, haul_tensor *t, float value)
+static void check_last(worker *w, unsigned i)
 {
-    float values[2] = {-1, -1};
-    if (haul_read(view_of(t, &HAUL_SHAPE(2), (int64_t[]){1}, SIDE * SIDE - 2), values, sizeof values)) {
-        refuse(w);
-    } else if (values[0] != value || values[1] != value) {
+    float       values[2] = {-1, -1};
+    haul_scope *part = haul_scope_push();
+    haul_status status =
+        haul_read(view_of(w->t[i], &HAUL_SHAPE(2), (int64_t[]){1}, SIDE * SIDE - 2), values, sizeof values);
+    haul_scope_pop(part);
+    if (status)
+        keep(w, i, NULL);
+    else if (values[0] != w->values[i] || values[1] != w->values[i])
         w->wrong++;
-    }
+}
+
+static void move_over(worker *w, unsigned i)
+{
+    haul_tensor *before = w->t[i];
+    keep(w, i, haul_to(before, w->devices[haul_tensor_device(before) == w->devices[0]]));
+    haul_drop(before); /* perhaps while it is being copied */
 }
 
 /* Makes, moves, reads and drops tensors at random. */
 static void *work(void *context)
 {
-    worker      *w = context;
-    haul_scope  *own = haul_scope_push();
-    haul_tensor *t[OWN] = {NULL};
-    float        values[OWN] = {0};
+    worker     *w = context;
+    haul_scope *own = haul_scope_push();
     pthread_barrier_wait(&barrier);
-    for (int round = 0; round < ROUNDS; round++) {
-        const unsigned i = draw(w, OWN);
-        if (!t[i]) {
-            values[i] = (float)draw(w, 1000);
-            t[i] = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), values[i]), w->device);
-            if (!haul_tensor_is_valid(t[i])) {
-                t[i] = NULL;
-                refuse(w);
-            }
-        } else if (draw(w, 3) == 0) {
-            haul_drop(t[i]);
-            t[i] = NULL;
-        } else {
+    for (int round = 0; round < w->rounds; round++) {
+        const unsigned i = draw(w, OWN), what = draw(w, 6);
+        if (!w->t[i]) {
             haul_scope *part = haul_scope_push();
-            check_last(w, t[i], values[i]);
-            haul_scope_pop(part);
+            w->values[i] = (float)draw(w, 1000);
+            keep(w, i, haul_to(haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), w->values[i]), w->devices[0]));
+            w->t[i] = w->t[i] ? haul_scope_return(part, w->t[i]) : NULL;
+            if (!w->t[i])
+                haul_scope_pop(part);
+        } else if (what < 2) {
+            haul_drop(w->t[i]);
+            w->t[i] = NULL;
+        } else if (what < 4) {
+            move_over(w, i);
+        } else {
+            check_last(w, i);
         }
     }
     haul_scope_pop(own);
     return NULL;
 }
 
+/* HAUL_TEST_ROUNDS=N makes N rounds. */
+static void attack(haul_device *first, haul_device *second, uint64_t seed)
+{
+    static worker           workers[THREADS];
+    const char             *rounds = getenv("HAUL_TEST_ROUNDS");
+    const haul_memory_stats before[] = {stats_of(first), stats_of(second)};
+    begin_limit(first, 8 * BYTES);
+    if (second != first)
+        begin_limit(second, 8 * BYTES);
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.devices = {first, second}, .state = seed + (uint64_t)i, .rounds = ROUNDS};
+        workers[i].rounds = rounds ? atoi(rounds) : ROUNDS;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    pthread_barrier_destroy(&barrier);
+    for (int i = 0; i < THREADS; i++) {
+        if (workers[i].refused)
+            fail_msg("%d refused: %s", workers[i].refused, workers[i].message);
+        assert_int_equal(workers[i].wrong, 0);
+    }
+    haul_device *both[] = {first, second};
+    for (int d = 0; d < 2; d++) {
+        const haul_memory_stats now = stats_of(both[d]);
+        assert_int_equal(now.spilled, 0);
+        assert_int_equal(now.live_blocks, before[d].live_blocks);
+        assert_true(now.peak_reserved <= now.limit);
+    }
+    assert_true(stats_of(first).spilled_total > before[0].spilled_total);
+    end_limit(first);
+    if (second != first)
+        end_limit(second);
+}
+
 static void test_spill__threads(void **state)
 {
-    haul_device *device;
     (void)state;
-    for (int d = 0; (device = spilling(d)); d++) {
-        static worker workers[THREADS];
-        begin_limit(device, 7 * BYTES);
-        assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
-        const haul_memory_stats before = stats_of(device);
-        for (int i = 0; i < THREADS; i++) {
-            workers[i] = (worker){.device = device, .state = (uint64_t)(100 * d + i)};
-            assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-        }
-        for (int i = 0; i < THREADS; i++) {
-            assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
-            assert_int_equal(workers[i].wrong, 0);
-            if (workers[i].refused)
-                fail_msg("%d refused: %s", workers[i].refused, workers[i].message);
-        }
-        pthread_barrier_destroy(&barrier);
-        const haul_memory_stats now = stats_of(device);
-        assert_true(now.spilled_total > before.spilled_total);
-        assert_int_equal(now.spilled, 0);
-        assert_int_equal(now.live_blocks, before.live_blocks);
-        assert_true(now.peak_reserved <= now.limit);
-        end_limit(device);
-    }
+    attack(late_device(0), late_device(1), 1);
+    for (int d = 1; d < device_count; d++)
+        attack(devices[d], devices[d + 1 < device_count ? d + 1 : 1], (uint64_t)(100 * d));
 }
 
 #define SPILL_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)

@@ -60,8 +60,10 @@ uint64_t haul__node_newest(void)
     return atomic_load_explicit(&newest, memory_order_relaxed);
 }
 
-/* One block: the node, its edges, its attributes. The caller fills in the edges. */
-static haul__node *new_node(const haul__operation *operation, const void *values, int count, int result_count)
+/* One block: the node, its edges, its attributes. The caller fills in the edges. Inlined, for the short call of
+ * haul__node_record. */
+__attribute__((always_inline)) static inline haul__node *new_node(const haul__operation *operation, const void *values,
+                                                                  int count, int result_count)
 {
     size_t edges = align_up(sizeof(haul__node)), size = operation->attributes_size,
            attributes = edges + align_up((size_t)count * sizeof(haul__edge));
