@@ -5,7 +5,7 @@
 #include <haul/haul.h>
 #include <stdio.h>
 
-enum { SIDE = 32, HOLE = 8 };
+enum { SIDE = 32, HOLE = 8, PICTURES = 500, BATCH = 64, BATCHES = 8, BYTES = 3 * SIDE * SIDE * 4 };
 
 /* x is f32 [3, SIDE, SIDE]. */
 static haul_status augment(void *context, haul_example *e)
@@ -25,14 +25,20 @@ static haul_status augment(void *context, haul_example *e)
 /* The FNV-1a hash of all batches of an epoch. */
 static uint64_t hash(haul_loader *loader, int64_t epoch)
 {
-    static uint8_t bytes[64 * 3 * SIDE * SIDE * sizeof(float)];
+    static uint8_t bytes[BATCH * BYTES];
     uint64_t       sum = UINT64_C(14695981039346656037);
+    haul_scope    *scope = haul_scope_push();
+    /* Each picture moves to the device with its label, and back. Reading a batch waits, and the loader may wait until
+     * the memory of its two tensors is free again. */
+    haul_budget(.h2d_bytes = PICTURES * (BYTES + 8), .d2h_bytes = PICTURES * BYTES, .waits = 3 * BATCHES,
+                .everywhere = true); /* the workers copy */
     haul_loader_start(loader, epoch);
     for (const haul_batch *b; (b = haul_loader_next(loader));) {
         haul_read(b->x, bytes, sizeof bytes);
         for (size_t i = 0; i < haul_tensor_bytes(b->x); i++)
             sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
     }
+    haul_scope_pop(scope);
     return sum;
 }
 
@@ -42,18 +48,17 @@ int main(int argc, char **argv)
     haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
     double          amount = 0.05;
     haul_transform *own = haul_transform_new(augment, .context = &amount);
-    haul_dataset   *pictures =
-        haul_dataset_map(haul_shapes(500), haul_random_crop("x", 4), haul_random_flip("x"), haul_normalise("x"), own);
-    for (int workers = 0; workers <= 4; workers += workers ? 3 : 1) {
-        haul_loader *loader = haul_loader_new(pictures, .batch = 64, .shuffle = true, .seed = 7, .workers = workers);
+    haul_dataset   *pictures = haul_dataset_map(haul_shapes(PICTURES), haul_random_crop("x", 4), haul_random_flip("x"),
+                                                haul_normalise("x"), own);
+    for (int workers = 0; workers <= 4 && !haul_error_status(); workers += workers ? 3 : 1) {
+        haul_loader *loader = haul_loader_new(pictures, .batch = BATCH, .shuffle = true, .seed = 7, .workers = workers);
         printf("%d workers:", workers);
-        for (int epoch = 1; epoch <= 2; epoch++)
+        for (int epoch = 1; epoch <= 2 && !haul_error_status(); epoch++)
             printf(" %016llx", (unsigned long long)hash(loader, epoch));
         printf("\n");
     }
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

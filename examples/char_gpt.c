@@ -75,8 +75,9 @@ static void sample(haul_module *net, char first)
 {
     char text[SAMPLE + 1] = {first};
     haul_set_grad_enabled(false);
-    for (int n = 1; n < SAMPLE; n++) {
-        haul_scope  *scope = haul_scope_push();
+    for (int n = 1; n < SAMPLE && !haul_error_status(); n++) {
+        haul_scope *scope = haul_scope_push();
+        haul_budget(.h2d_bytes = CONTEXT, .d2h_bytes = 8, .waits = 1); /* u8 there, an i64 back */
         int64_t      length = n < CONTEXT ? n : CONTEXT;
         haul_tensor *x = haul_from_host(HAUL_U8, HAUL_SHAPE(1, length), text + n - length);
         haul_tensor *logits = haul_select(haul_call(net, x, .mode = HAUL_EVALUATE), 1, -1);
@@ -111,6 +112,7 @@ int main(int argc, char **argv)
     for (int step = 0; step < steps && !haul_error_status(); step++) {
         haul_tensor *x, *y;
         haul_scope  *inner = haul_scope_push();
+        haul_budget(.h2d_bytes = 2 * BATCH * CONTEXT, .d2h_bytes = 4, .waits = 1); /* the batch there, the loss back */
         batch_of(text, length, step, &x, &y);
         haul_tensor *loss = haul_cross_entropy(haul_reshape(haul_call(net, x), HAUL_SHAPE(-1, CHARACTERS)), y);
         haul_optimizer_zero_grad(adamw);
@@ -120,9 +122,8 @@ int main(int argc, char **argv)
         haul_scope_pop(inner);
     }
     sample(net, text[0]);
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -18,7 +18,8 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 
 static haul_status train_step(haul_module *net, haul_optimizer *sgd, const haul_batch *b, haul_tensor *running)
 {
-    haul_scope  *step = haul_scope_push();
+    haul_scope *step = haul_scope_push();
+    haul_budget(.waits = 0); /* nothing is copied: the loader has put the batch on the device */
     haul_tensor *loss = haul_cross_entropy(haul_call(net, b->x), b->y);
     haul_optimizer_zero_grad(sgd);
     haul_backward(loss, HAUL_NONE);
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
     haul_loader    *loader = haul_loader_new(normalised, .batch = 64, .shuffle = true, .workers = 2);
     haul_tensor    *running = haul_scalar(0);
     int             epochs = argc > 2 ? atoi(argv[2]) : 3;
-    for (int epoch = 1; epoch <= epochs; epoch++) {
+    for (int epoch = 1; epoch <= epochs && !haul_error_status(); epoch++) {
         haul_loader_start(loader, epoch);
         for (const haul_batch *b; (b = haul_loader_next(loader));) {
             if (train_step(net, sgd, b, running) != HAUL_OK)
@@ -57,9 +58,8 @@ int main(int argc, char **argv)
         }
         haul_zero_into(running);
     }
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -7,7 +7,8 @@
 
 int main(int argc, char **argv)
 {
-    haul_scope  *scope = haul_scope_push();
+    haul_scope *scope = haul_scope_push();
+    haul_budget(.h2d_bytes = 24, .d2h_bytes = 24, .waits = 2); /* a and b there, both gradients back to be printed */
     haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
 
     haul_tensor *a = haul_set_requires_grad(haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3}), true);
@@ -23,9 +24,8 @@ int main(int argc, char **argv)
     printf("gradient of b, on %s:\n", haul_device_name(haul_tensor_device(grad_b)));
     haul_print(grad_b);
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

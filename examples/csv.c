@@ -49,6 +49,7 @@ int main(int argc, char **argv)
         haul_loader_start(train, epoch);
         for (const haul_batch *b; (b = haul_loader_next(train));) {
             haul_scope *step = haul_scope_push();
+            haul_budget(.waits = 0); /* nothing is copied: the loader has put the batch on the device */
             haul_optimizer_zero_grad(adam);
             haul_backward(haul_cross_entropy(haul_call(net, b->x), b->y), HAUL_NONE);
             haul_optimizer_step(adam);
@@ -57,13 +58,15 @@ int main(int argc, char **argv)
         if (haul_error_status())
             break; /* accuracy starts a loader, which clears the error */
         haul_scope *evaluation = haul_scope_push();
+        /* 120 rows of two f32 and an i64, and a count of each. Reading that waits, and the loader may wait until the
+         * memory of its two tensors is free again. */
+        haul_budget(.h2d_bytes = 120 * 16, .d2h_bytes = 120 * 8, .waits = 120 * 3);
         haul_set_grad_enabled(false);
         printf("epoch %d: accuracy %.3f\n", epoch, accuracy(net, test));
         haul_scope_pop(evaluation);
     }
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -12,7 +12,8 @@ static void show(const char *line, void *context)
 
 int main(int argc, char **argv)
 {
-    haul_scope  *program = haul_scope_push();
+    haul_scope *program = haul_scope_push();
+    haul_budget(.h2d_bytes = 1200 + 12); /* large, and small to add to it */
     haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
 
     haul_scope *outer = haul_scope_push();
@@ -34,10 +35,9 @@ int main(int argc, char **argv)
     haul_tensor *y = haul_add(small, large);
     printf("the sum is on %s\n", haul_device_name(haul_tensor_device(y)));
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_placement_log_to(NULL, NULL);
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -36,7 +36,8 @@ static void show(const haul_estimate_result *r, int64_t batch)
 int main(int argc, char **argv)
 {
     haul_scope *program = haul_scope_push();
-    plan        p = {.device = haul_device_get(argc > 1 ? argv[1] : "auto")};
+    haul_budget(.waits = 0); /* an estimate uses no device: nothing is copied, and nobody waits */
+    plan p = {.device = haul_device_get(argc > 1 ? argv[1] : "auto")};
     for (p.batch = 16; p.batch <= 1024; p.batch *= 4) {
         haul_estimate_result r;
         if (haul_estimate(step, &p, &r))
@@ -44,9 +45,8 @@ int main(int argc, char **argv)
         show(&r, p.batch);
         haul_estimate_free(&r);
     }
+    haul_scope_pop(program);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());
-    haul_status status = haul_error_status();
-    haul_scope_pop(program);
-    return status != HAUL_OK;
+    return haul_error_status() != HAUL_OK;
 }

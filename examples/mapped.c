@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { SHARDS = 16, ROWS = 2048, WIDTH = 255 };
+enum { SHARDS = 16, ROWS = 2048, WIDTH = 255, BATCH = 256, BATCHES = SHARDS * ROWS / BATCH };
 
 /* y = 3 * x[0] - x[1], with noise. */
 static void write_shard(int number)
@@ -33,11 +33,16 @@ int main(int argc, char **argv)
         write_shard(i);
 
     haul_set_device(device);
-    haul_loader    *loader = haul_loader_new(haul_shard_dataset("shards"), .batch = 256, .shuffle = true, .workers = 2);
-    haul_module    *net = haul_nn_linear(WIDTH, 1);
+    haul_loader *loader = haul_loader_new(haul_shard_dataset("shards"), .batch = BATCH, .shuffle = true, .workers = 2);
+    haul_module *net = haul_nn_linear(WIDTH, 1);
     haul_optimizer *sgd = haul_sgd(net, 0.05);
-    for (int epoch = 1; epoch <= 2; epoch++) {
-        double sum = 0;
+    for (int epoch = 1; epoch <= 2 && !haul_error_status(); epoch++) {
+        double      sum = 0;
+        haul_scope *scope = haul_scope_push();
+        /* The data move to the device once, the losses back. Reading a loss waits, and the loader may wait until the
+         * memory of its two tensors is free again. */
+        haul_budget(.h2d_bytes = SHARDS * ROWS * (WIDTH + 1) * 4, .d2h_bytes = BATCHES * 4, .waits = 3 * BATCHES,
+                    .everywhere = true); /* the workers copy */
         haul_loader_start(loader, epoch);
         for (const haul_batch *b; (b = haul_loader_next(loader));) {
             haul_scope  *step = haul_scope_push();
@@ -48,14 +53,14 @@ int main(int argc, char **argv)
             sum += haul_item(loss);
             haul_scope_pop(step);
         }
+        haul_scope_pop(scope);
         printf("epoch %d: loss %.3f\n", epoch, sum / (double)haul_loader_batches(loader));
     }
     haul_memory_stats stats;
     if (haul_memory_stats_get(haul_cpu(), &stats) == HAUL_OK)
         printf("32 MiB of data, at most %d MiB of memory\n", (int)((stats.peak_allocated + (1 << 20) - 1) >> 20));
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -6,7 +6,8 @@
 
 int main(int argc, char **argv)
 {
-    haul_scope  *scope = haul_scope_push();
+    haul_scope *scope = haul_scope_push();
+    haul_budget(.h2d_bytes = 40, .d2h_bytes = 80, .waits = 2); /* b there, and back twice */
     haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
     haul_tensor *a = haul_ones(HAUL_F32, HAUL_SHAPE(64, 10));
     haul_tensor *b = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(10)), device);
@@ -23,9 +24,8 @@ int main(int argc, char **argv)
     y = haul_add(a, b);
     printf("moved by policy: the sum is on %s\n", haul_device_name(haul_tensor_device(y)));
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -16,6 +16,7 @@ typedef struct training {
 static haul_status step(const training *t, const haul_batch *b, haul_tensor *sum)
 {
     haul_scope *scope = haul_scope_push();
+    haul_budget(.waits = 0); /* nor is anything copied */
 
     haul_autocast_state before = haul_autocast_begin("all", t->dtype);
     haul_tensor        *loss = haul_bce_with_logits(haul_call(t->net, b->x), b->y);
@@ -72,9 +73,8 @@ int main(int argc, char **argv)
     train(HAUL_DTYPE_NONE);
     train(HAUL_BF16);
     train(HAUL_F16);
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -80,7 +80,8 @@ static data some(const data *d, haul_tensor *index)
 static void step(const training *t, const data *train)
 {
     haul_scope *scope = haul_scope_push();
-    data        batch = some(train, haul_randint(HAUL_I64, HAUL_SHAPE(BATCH), 0, TRAIN));
+    haul_budget(.waits = 0); /* nothing is copied: the data are on the device */
+    data batch = some(train, haul_randint(HAUL_I64, HAUL_SHAPE(BATCH), 0, TRAIN));
     haul_optimizer_zero_grad(t->adamw);
     haul_backward(loss_of(t->net, &batch, HAUL_TRAIN), HAUL_NONE);
     haul_clip_grad_norm(t->net, 1);
@@ -93,6 +94,7 @@ static void step(const training *t, const data *train)
 static double evaluate(haul_module *net, const data *d)
 {
     haul_scope *scope = haul_scope_push();
+    haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss */
     haul_set_grad_enabled(false);
     double loss = haul_item(loss_of(net, d, HAUL_EVALUATE));
     haul_scope_pop(scope);
@@ -159,9 +161,8 @@ int main(int argc, char **argv)
     haul_average_swap(second.average);
     printf("averages are equal bit for bit: %s\n", are_equal(whole.net, second.net) ? "yes" : "no");
     printf("averaged weights: loss %.4f\n", evaluate(whole.net, &valid));
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -7,7 +7,8 @@
 
 static haul_status train_step(haul_module *net, haul_optimizer *adam, int64_t batch)
 {
-    haul_scope  *scope = haul_scope_push();
+    haul_scope *scope = haul_scope_push();
+    haul_budget(.waits = INT64_MAX); /* nothing is copied; where memory runs short, its last use is waited for */
     haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(batch, 3, 32, 32), -1, 1);
     haul_tensor *y = haul_randint(HAUL_I64, HAUL_SHAPE(batch), 0, 10);
     haul_status  status = haul_optimizer_zero_grad(adam);
@@ -15,8 +16,8 @@ static haul_status train_step(haul_module *net, haul_optimizer *adam, int64_t ba
         status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
     if (!status)
         status = haul_optimizer_step(adam);
-    haul_scope_pop(scope);
-    return status;
+    const haul_status exceeded = haul_scope_pop(scope);
+    return exceeded ? exceeded : status;
 }
 
 int main(int argc, char **argv)
@@ -54,9 +55,8 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "memory.%s.peak", haul_device_name(device));
     if (!haul_stat_get(name, &peak))
         printf("%s: %.0f MiB\n", name, (double)peak / 1048576);
+    haul_scope_pop(program);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());
-    haul_status status = haul_error_status();
-    haul_scope_pop(program);
-    return status != HAUL_OK;
+    return haul_error_status() != HAUL_OK;
 }

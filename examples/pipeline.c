@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
+enum { BATCH = 32 };
+
 static double now_us(void)
 {
     struct timespec t;
@@ -22,7 +24,8 @@ typedef struct totals {
 static haul_status train_batch(haul_module *net, haul_optimizer *sgd, const haul_batch *b, haul_device *device,
                                totals *sum)
 {
-    haul_scope  *step = haul_scope_push();
+    haul_scope *step = haul_scope_push();
+    haul_budget(.h2d_bytes = BATCH * 44, .d2h_bytes = BATCH * 4, .waits = 1); /* 11 f32 a row there, one back */
     haul_tensor *x = haul_to(b->x, device), *y = haul_to(b->y, device);
     haul_tensor *logits = haul_call(net, x);
     haul_optimizer_zero_grad(sgd);
@@ -66,13 +69,13 @@ int main(int argc, char **argv)
     haul_manual_seed(7);
 
     /* Stage 1: the loader works on the CPU, where the thread's current device is. */
-    haul_loader *loader = haul_loader_new(haul_blobs(1000, .seed = 7), .batch = 32, .shuffle = true, .workers = 1);
+    haul_loader *loader = haul_loader_new(haul_blobs(1000, .seed = 7), .batch = BATCH, .shuffle = true, .workers = 1);
     haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(10, 16), haul_nn_relu(), haul_nn_linear(16, 1));
     haul_module_to(net, device);
     haul_optimizer *sgd = haul_sgd(net, 0.1, .momentum = 0.9);
     haul_tensor    *row = NULL;
 
-    for (int epoch = 1; epoch <= 5; epoch++) {
+    for (int epoch = 1; epoch <= 5 && !haul_error_status(); epoch++) {
         totals sum = {0};
         haul_loader_start(loader, epoch);
         for (const haul_batch *b; (b = haul_loader_next(loader));) {
@@ -87,9 +90,8 @@ int main(int argc, char **argv)
     }
     trace_prediction(net, row, device);
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -4,6 +4,8 @@
 #include <haul/haul.h>
 #include <stdio.h>
 
+enum { BATCH = 64 };
+
 int main(int argc, char **argv)
 {
     haul_scope  *scope = haul_scope_push();
@@ -17,9 +19,11 @@ int main(int argc, char **argv)
     haul_optimizer *adam = haul_adam(net, 0.02);
 
     /* The network learns y = |x|^2 from random points. */
-    for (int step = 1; step <= 300; step++) {
-        haul_scope  *inner = haul_scope_push();
-        haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(64, 4), -1, 1);
+    for (int step = 1; step <= 300 && !haul_error_status(); step++) {
+        haul_scope *inner = haul_scope_push();
+        /* x and the gradients of the activations move there; the activations come back, for which the CPU waits. */
+        haul_budget(.h2d_bytes = BATCH * (4 + 32) * 4, .d2h_bytes = BATCH * 32 * 4, .waits = 1);
+        haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(BATCH, 4), -1, 1);
         haul_tensor *y = haul_sum(haul_square(x), HAUL_AXES(1), .keepdim = true);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
         haul_optimizer_zero_grad(adam);
@@ -35,9 +39,8 @@ int main(int argc, char **argv)
     printf("2.weight and its gradient are on %s and %s\n", haul_device_name(haul_tensor_device(w2)),
            haul_device_name(haul_tensor_device(haul_tensor_grad(w2))));
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

@@ -9,7 +9,8 @@ static double train(haul_module *net, haul_optimizer *adam, haul_loader *loader,
     double sum = 0;
     haul_loader_start(loader, epoch);
     for (const haul_batch *b; (b = haul_loader_next(loader));) {
-        haul_scope  *scope = haul_scope_push();
+        haul_scope *scope = haul_scope_push();
+        haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss */
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b->x), b->y);
         haul_optimizer_zero_grad(adam);
         haul_backward(loss, HAUL_NONE);
@@ -31,9 +32,8 @@ int main(void)
     for (int64_t epoch = 1; epoch <= 5 && haul_error_status() == HAUL_OK; epoch++)
         printf("epoch %d: loss %.6f\n", (int)epoch, train(net, adam, loader, epoch));
 
-    haul_status status = haul_error_status();
-    if (status != HAUL_OK)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

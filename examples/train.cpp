@@ -18,7 +18,8 @@ static double train(haul_module *net, haul_optimizer *adam, haul_loader *loader,
     double sum = 0;
     haul_loader_start(loader, epoch);
     while (const haul_batch *b = haul_loader_next(loader)) {
-        scope        step{haul_scope_push()};
+        scope step{haul_scope_push()};
+        haul_budget(.d2h_bytes = 4, .waits = 1); // the loss
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b->x), b->y);
         haul_optimizer_zero_grad(adam);
         haul_backward(loss, HAUL_NONE);

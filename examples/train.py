@@ -4,10 +4,7 @@ import ctypes as c
 import sys
 
 haul = c.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libhaul.so")
-
-
-class Object(c.c_void_p):  # a result of this type stays a pointer when it is passed on
-    pass
+Object = type("Object", (c.c_void_p,), {})  # a result of this type stays a pointer when it is passed on
 
 
 def struct(**members):
@@ -23,6 +20,7 @@ Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint
                 prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
+Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, waits=c.c_int64, everywhere=c.c_bool)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 
 for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "
@@ -37,6 +35,7 @@ def train(net, adam, loader, epoch):
     haul.haul_loader_start(loader, c.c_int64(epoch))
     while batch := haul.haul_loader_next(loader):
         scope = haul.haul_scope_push()
+        haul.haul_budget_with(c.byref(Budget(d2h_bytes=4, waits=1)))  # the loss
         logits = haul.haul_call_with(net, c.byref(Call((batch[0].x,))))
         loss = haul.haul_bce_with_logits_with(logits, c.byref(Loss(batch[0].y)))
         haul.haul_optimizer_zero_grad(adam)

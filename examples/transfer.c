@@ -6,7 +6,8 @@
 
 int main(int argc, char **argv)
 {
-    haul_scope  *scope = haul_scope_push();
+    haul_scope *scope = haul_scope_push();
+    haul_budget(.h2d_bytes = 24, .d2h_bytes = 24, .waits = 1); /* x there, the result back */
     haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
 
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(2, 3), (float[]){1, 2, 3, 4, 5, 6});
@@ -23,9 +24,8 @@ int main(int argc, char **argv)
     printf("on %s: %lld bytes there, %lld bytes back\n", haul_device_name(device), (long long)stats.h2d_bytes,
            (long long)stats.d2h_bytes);
 
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(scope);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }

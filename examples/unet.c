@@ -76,7 +76,8 @@ int main(int argc, char **argv)
     haul_module    *net = unet();
     haul_optimizer *adam = haul_adam(net, 0.005);
     for (int step = 1; step <= STEPS && !haul_error_status(); step++) {
-        haul_scope  *scope = haul_scope_push();
+        haul_scope *scope = haul_scope_push();
+        haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss; the batch is drawn on the device */
         batch        b = draw();
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b.picture, b.kind), b.mask);
         haul_optimizer_zero_grad(adam);
@@ -90,9 +91,8 @@ int main(int argc, char **argv)
     haul_tensor *marked = haul_gt_scalar(haul_call(net, b.picture, b.kind, .mode = HAUL_EVALUATE), 0);
     haul_tensor *right = haul_eq(haul_cast(marked, HAUL_F32), b.mask);
     printf("pixels right: %.1f %%\n", 100 * haul_item(haul_mean(haul_cast(right, HAUL_F32))));
-    haul_status status = haul_error_status();
-    if (status)
-        fprintf(stderr, "%s\n", haul_error_message());
     haul_scope_pop(program);
-    return status != HAUL_OK;
+    if (haul_error_status())
+        fprintf(stderr, "%s\n", haul_error_message());
+    return haul_error_status() != HAUL_OK;
 }
