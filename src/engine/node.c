@@ -81,7 +81,7 @@ __attribute__((always_inline)) static inline haul__node *new_node(const haul__op
     node->result_count = result_count;
     node->edges = (haul__edge *)(void *)((char *)node + edges);
     node->attributes = (char *)node + attributes;
-    if (size)
+    if (size && values)
         memcpy(node->attributes, values, size);
     return node;
 }
