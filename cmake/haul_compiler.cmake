@@ -25,10 +25,11 @@ target_link_libraries(haul_private INTERFACE haul_warnings)
 function(haul_is_library_code target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
     target_compile_definitions(${target} PRIVATE $<$<CONFIG:Release>:NDEBUG>)
-    # A static program takes only the functions that it uses, and no tables for debuggers.
+    # A static program takes only the functions that it uses, no tables for debuggers, and no bytes that only bring a jump's
+    # target to a round address.
     if(HAUL_SMALL)
-        target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
-            -fno-asynchronous-unwind-tables)
+        target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+            -fno-align-functions -fno-align-jumps -fno-align-loops -fno-align-labels)
     endif()
 endfunction()
 
