@@ -13,10 +13,10 @@ int main(int argc, char **argv)
 
     haul_set_device(haul_device_get(argc > 2 ? argv[2] : "auto"));
     haul_tensor *x = haul_load_npy(path); /* on the current device */
-    /* From here on, x and twice the means, which are not larger, come back. haul_print reads large tensors by their
-     * corners. */
-    haul_budget(.d2h_bytes = 3 * (int64_t)haul_tensor_bytes(x), .waits = 2 << HAUL_MAX_DIMS);
     haul_tensor *means = haul_mean(x, HAUL_AXES(0));
+    /* Both are printed, and the means saved, too. haul_print reads a large tensor by its corners, up to 2^8 of them. */
+    haul_budget(.d2h_bytes = (int64_t)(haul_tensor_bytes(x) + 2 * haul_tensor_bytes(means)),
+                .waits = 2 << HAUL_MAX_DIMS);
     haul_print(x);
     haul_print(means);
     haul_save_npy("means.npy", means);
