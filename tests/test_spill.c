@@ -360,10 +360,10 @@ static void *work(void *context)
             w->t[i] = w->t[i] ? haul_scope_return(part, w->t[i]) : NULL;
             if (!w->t[i])
                 haul_scope_pop(part);
-        } else if (what < 2) {
+        } else if (what < 1) {
             haul_drop(w->t[i]);
             w->t[i] = NULL;
-        } else if (what < 4) {
+        } else if (what < 3) {
             move_over(w, i);
         } else {
             check_last(w, i);
@@ -379,9 +379,9 @@ static void attack(haul_device *first, haul_device *second, uint64_t seed)
     static worker           workers[THREADS];
     const char             *rounds = getenv("HAUL_TEST_ROUNDS");
     const haul_memory_stats before[] = {stats_of(first), stats_of(second)};
-    begin_limit(first, 8 * BYTES);
+    begin_limit(first, 6 * BYTES);
     if (second != first)
-        begin_limit(second, 8 * BYTES);
+        begin_limit(second, 6 * BYTES);
     assert_int_equal(pthread_barrier_init(&barrier, NULL, THREADS), 0);
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.devices = {first, second}, .state = seed + (uint64_t)i, .rounds = ROUNDS};
