@@ -7,7 +7,8 @@
 
 #include "run_folder.h"
 
-/* Begin to count copies, on all threads, and to record where memory is allocated. NULL after a complaint. */
+/* Begin to count copies, on all threads, and, for devices other than the CPU, to record where memory is allocated. NULL
+ * after a complaint. */
 haul_ledger *run_account_begin(haul_device *device);
 
 /* End both, and release the ledger, which may be NULL: then nothing was begun. */
