@@ -11,7 +11,7 @@ found = json.loads(subprocess.run([HAUL, "devices", "--json"], capture_output=Tr
 if not any(d["name"] == DEVICE and d["usable"] for d in found):
     print(f"there is no {DEVICE} here")
     sys.exit(77)
-NET = "--data shapes:96 --epochs 1 --workers 1 --log-every 1 --lr 0.01 --device".split() + [DEVICE]
+NET = "--data shapes:96 --epochs 1 --log-every 1 --lr 0.01 --device".split() + [DEVICE]
 failures = []
 
 

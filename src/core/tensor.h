@@ -25,7 +25,7 @@ typedef struct haul__uses {
     atomic_bool any;   /* false: nothing is recorded, so no lock is needed */
     atomic_bool away;  /* the elements are in host memory (memory/spill.c); guarded by the lock of device/presence.h */
     atomic_bool fixed; /* a recording knows the address: the elements stay */
-    uint64_t    last;  /* when a command used it, by haul__presence_clock; 0: not yet by its present owner */
+    uint64_t    last;  /* when it was last allocated or used by a command, by haul__presence_clock */
     haul__use   write;
     int         read_count;
     haul__use   reads[HAUL__MAX_READS];

@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/fork.h"
+#include "device/presence.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
 #include "memory/block_events.h"
@@ -273,7 +274,7 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
     block->born = ++stats->allocations;
     stats->live_blocks++;
-    block->uses.last = 0;
+    block->uses.last = atomic_load_explicit(&haul__presence_clock, memory_order_relaxed);
     if (cached) {
         stats->cache_hits++;
     } else {

@@ -32,11 +32,9 @@ static bool is_current(const haul__storage *storage)
     return false;
 }
 
-/* A storage that no command has used may not be complete, and has nothing to keep. */
 static bool can_move(const haul__block *block)
 {
-    return block->uses.last > 0 && !atomic_load(&block->uses.away) && !atomic_load(&block->uses.fixed) &&
-           !is_current(&block->own);
+    return !atomic_load(&block->uses.away) && !atomic_load(&block->uses.fixed) && !is_current(&block->own);
 }
 
 /* What a search for memory finds. */
