@@ -27,8 +27,14 @@ static int wider(int width, const char *text)
 
 static void print_row(int name_width, int unit_width, const char *name, const char *unit, const char *description)
 {
+    enum { LEAST = 20, INDENT = 4 };
     const int indent = name_width + unit_width + 4;
 
+    if (output_room() < indent + LEAST) { /* a narrow terminal: two lines or more */
+        printf("%s, %s\n%*s", name, unit, INDENT, "");
+        print_wrapped(description, INDENT, INDENT);
+        return;
+    }
     printf("%-*s  %-*s  ", name_width, name, unit_width, unit);
     print_wrapped(description, indent, indent);
 }

@@ -10,8 +10,9 @@
  *     if (haul_scope_pop(step) != HAUL_OK)
  *         fprintf(stderr, "%s\n", haul_error_message());
  *
- * The counts are those of haul_transfer_stats_get and haul_sync_count. They do not depend on the speed of the machine.
- */
+ * The counts are those of haul_transfer_stats_get and haul_sync_count. Bytes do not depend on the speed of the machine.
+ * Waits count each time that a thread comes to a place where it has to wait; where another thread has waited for the
+ * same commands before, there is nothing left to wait for, and the count is lower. */
 #ifndef HAUL_BUDGET_H
 #define HAUL_BUDGET_H
 
