@@ -108,6 +108,7 @@ static void check_second_order(haul_device *device)
     shared       s;
     haul_tensor *leaves[LEAVES], *results[2][LEAVES];
     leaves_of(device, HAUL_F64, &s, leaves);
+    haul_scope *scope = haul_scope_push(); /* the graphs end before `s` */
     for (int again = 0; again < 2; again++) {
         haul_tensor *first[LEAVES], *sum = NULL;
         haul_manual_seed(5);
@@ -121,6 +122,7 @@ static void check_second_order(haul_device *device)
     }
     for (int i = 0; i < LEAVES; i++)
         assert_near(results[0][i], results[1][i], "a second gradient");
+    haul_scope_pop(scope);
 }
 
 /* The gradient of an intermediate result that is an input, and of the result itself. */
