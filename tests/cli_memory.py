@@ -165,5 +165,7 @@ def run_out():
 
 
 for test in (same_bits, limits, too_little, automatic, going_on, run_out):
+    if test is same_bits and os.environ.get("HAUL_SANITIZE"):
+        continue  # a large network; going_on compares a small one
     test()
 sys.exit(bool(failures))
