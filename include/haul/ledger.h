@@ -59,7 +59,8 @@ typedef enum haul_ledger_key {
     HAUL_LEDGER_ALL = 63
 } haul_ledger_key;
 
-/* A row. Devices by which it was not told apart are NULL, and texts are "". Texts are cut where their room ends. */
+/* A row. Devices by which it was not told apart are NULL, and texts are "". A text that is too long is cut between two
+ * characters. */
 typedef struct haul_ledger_row {
     const haul_device *from, *to;     /* from: where the bytes came from; to: where they went */
     char               operation[48]; /* the operation, "haul_to" */

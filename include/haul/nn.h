@@ -137,7 +137,7 @@ HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
 HAUL_API bool haul_module_recomputes(const haul_module *module);
 
 /* The same for a run of neighbouring children as one part, of which only the first one's input and the last one's
- * result are kept. Parts that overlap with the new one are no parts any more. Fails if the module is not sequential, or
+ * result are kept. Parts that overlap with the new one are dissolved. Fails if the module is not sequential, or
  * a model, which calls its children in order.
  *
  * - first, last: names of children; they may be the same */

@@ -314,7 +314,7 @@ static inline haul__block *take_free(struct haul__allocator *a, int bin)
     return block;
 }
 
-/* Derived copies are freed, and then other tensors spilled, if there is no memory for this block. */
+/* If there is no memory for the block, derived copies are freed, and then tensors are spilled. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     haul__error_record before;

@@ -17,7 +17,6 @@ struct haul__allocator {
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;
     atomic_bool             spills;
-    atomic_llong            spilled_total; /* bytes */
 };
 
 /* Takes a block out of the ring of live blocks. The caller holds the lock. */

@@ -102,6 +102,7 @@ static void part(haul__block *block, haul__block *rest, haul__storage *host)
     a->bins[rest->bin] = rest;
     a->stats.allocated -= (int64_t)block->bytes;
     a->stats.spilled += (int64_t)block->bytes;
+    a->stats.spilled_total += block->moving ? (int64_t)block->own.bytes : 0; /* not if it failed to return */
     block->host = host;
     block->moving = false;
     haul__spin_unlock(&a->lock);
@@ -120,7 +121,6 @@ static bool move_away(haul__block *block)
     if (!status)
         status = haul__host_before(host, false, origin);
     if (!status) {
-        atomic_fetch_add_explicit(&block->owner->spilled_total, (long long)storage->bytes, memory_order_relaxed);
         part(block, rest, host);
         return true;
     }

@@ -23,7 +23,6 @@ static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, 
     haul__spin_lock(&a->lock);
     *out = a->stats;
     haul__spin_unlock(&a->lock);
-    out->spilled_total = (int64_t)atomic_load(&a->spilled_total);
     out->derived_bytes = a->pinned ? 0 : haul__derived_bytes(a->device);
     return HAUL_OK;
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/place.h"
 #include "core/scope.h"
+#include "core/utf8.h"
 #include "events/events.h"
 
 /* What is limited, in the order of the options. */
@@ -38,17 +39,12 @@ typedef struct budget {
 
 /* ---- counting ---- */
 
-static void copy_text(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from);
-}
-
 static user user_of(const haul_event *e, resource what)
 {
     user u = {.what = what, .device = e->device, .other = e->other, .frame_count = e->frame_count};
-    copy_text(u.operation, sizeof u.operation, e->operation);
-    copy_text(u.module, sizeof u.module, e->origin);
-    copy_text(u.label, sizeof u.label, e->label);
+    haul__utf8_copy(u.operation, sizeof u.operation, e->operation);
+    haul__utf8_copy(u.module, sizeof u.module, e->origin);
+    haul__utf8_copy(u.label, sizeof u.label, e->label);
     u.frame_count = u.frame_count > FRAMES ? FRAMES : u.frame_count;
     if (u.frame_count > 0)
         memcpy(u.frames, e->frames, (size_t)u.frame_count * sizeof *u.frames);

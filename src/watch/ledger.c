@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
+#include "core/utf8.h"
 #include "events/events.h"
 #include "watch/overlap.h"
 
@@ -157,19 +158,14 @@ static int enter(book *b, const row *r)
 
 /* ---- counting ---- */
 
-static void set_text(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from);
-}
-
 static row row_of(const haul_event *e)
 {
     row r = {.of = {.from = e->other, .to = e->device, .count = 1, .bytes = e->bytes}, .times = {.wait = e->duration}};
-    set_text(r.of.operation, sizeof r.of.operation, e->operation);
-    set_text(r.of.module, sizeof r.of.module, e->origin);
-    set_text(r.of.label, sizeof r.of.label, e->label);
-    set_text(r.of.tensor, sizeof r.of.tensor, e->tensor);
-    set_text(r.of.conversion, sizeof r.of.conversion, e->problem);
+    haul__utf8_copy(r.of.operation, sizeof r.of.operation, e->operation);
+    haul__utf8_copy(r.of.module, sizeof r.of.module, e->origin);
+    haul__utf8_copy(r.of.label, sizeof r.of.label, e->label);
+    haul__utf8_copy(r.of.tensor, sizeof r.of.tensor, e->tensor);
+    haul__utf8_copy(r.of.conversion, sizeof r.of.conversion, e->problem);
     r.of.pinned_bytes = strcmp(e->text, "pinned") == 0 ? e->bytes : 0;
     r.of.pageable_bytes = strcmp(e->text, "pageable") == 0 ? e->bytes : 0;
     return r;
