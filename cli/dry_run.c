@@ -168,12 +168,19 @@ static haul_status pass_epoch(void *context)
     return status ? status : make_step(m);
 }
 
-static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
+const haul_estimate_device *dry_run_device(const haul_estimate_result *r, const haul_device *device)
 {
     for (int i = 0; i < r->device_count; i++)
         if (r->devices[i].device == device)
-            return r->devices[i].peak_bytes;
-    return 0;
+            return &r->devices[i];
+    return NULL;
+}
+
+static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
+{
+    const haul_estimate_device *d = dry_run_device(r, device);
+
+    return d ? d->peak_bytes : 0;
 }
 
 static haul_status estimate_epoch(making *m)
@@ -248,9 +255,8 @@ haul_status dry_run_try(trainer *t, dry_run *out)
     t->recomputes = false;
     haul_status status = haul_estimate(run_training, &m, &all);
     t->best_net = NULL;
-    for (int i = 0; i < all.device_count; i++)
-        if (all.devices[i].device == t->device)
-            out->start = all.devices[i].start_bytes;
+    const haul_estimate_device *d = dry_run_device(&all, t->device);
+    out->start = d ? d->start_bytes : 0;
     haul_estimate_free(&all);
     if (status)
         dry_run_free(out);

@@ -38,6 +38,9 @@ typedef struct dry_run {
 bool        dry_run_make(struct trainer *t, dry_run *out);
 haul_status dry_run_try(struct trainer *t, dry_run *out);
 
+/* What an estimate says of a device; NULL: nothing. */
+const haul_estimate_device *dry_run_device(const haul_estimate_result *r, const haul_device *device);
+
 int64_t dry_run_peak(const dry_run *d, const haul_device *device); /* bytes */
 int64_t dry_run_room(const haul_device *device);                   /* bytes of its memory; 0: not known */
 void    dry_run_free(dry_run *d);

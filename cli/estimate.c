@@ -143,13 +143,11 @@ int trainer_estimate(trainer *t)
 {
     if (!trainer_open_data(t))
         return EXIT_FAILED;
-    int code = trainer_choose_batch(t);
+    int code = trainer_expect(t);
     if (code >= 0)
         return code;
-    if (!dry_run_make(t, &t->expected))
-        return EXIT_FAILED;
     const dry_run *d = &t->expected;
     if (!(t->options->json ? print_json(t, d) : print_text(t, d)))
         return EXIT_FAILED;
-    return d->limit && d->peak > d->limit && !t->options->spill ? trainer_tell_memory(t, false) : EXIT_OK;
+    return trainer_fits(t) ? EXIT_OK : trainer_tell_memory(t, false);
 }

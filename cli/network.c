@@ -102,35 +102,42 @@ static haul_status score_first(haul_module *net, const data_spec *spec, haul_loa
     return status ? status : score_batch(net, spec, batch, NULL, loss, hits); /* finds what the first has left */
 }
 
-haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader)
+/* Opens a scope in which the network evaluates; NULL after a failure. */
+static haul_scope *begin_scoring(haul_module *net, bool *training)
 {
-    bool        training = haul_module_is_training(net);
     haul_scope *scope = haul_scope_push();
 
+    *training = haul_module_is_training(net);
     if (!scope)
-        return haul_error_status();
+        return NULL;
     haul_set_grad_enabled(false);
-    haul_status status = haul_module_train(net, false);
-    if (!status)
-        status = score_first(net, spec, loader);
+    if (!haul_module_train(net, false))
+        return scope;
+    haul_module_train(net, *training);
+    haul_scope_pop(scope);
+    return NULL;
+}
+
+static haul_status end_scoring(haul_module *net, bool training, haul_scope *scope, haul_status status)
+{
     haul_module_train(net, training);
     haul_scope_pop(scope);
     return status;
 }
 
+haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader)
+{
+    bool        training;
+    haul_scope *scope = begin_scoring(net, &training);
+
+    return scope ? end_scoring(net, training, scope, score_first(net, spec, loader)) : haul_error_status();
+}
+
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {
-    bool        training = haul_module_is_training(net);
-    haul_scope *scope = haul_scope_push();
+    bool        training;
+    haul_scope *scope = begin_scoring(net, &training);
 
-    if (!scope)
-        return haul_error_status();
-    haul_set_grad_enabled(false);
-    haul_status status = haul_module_train(net, false);
-    if (!status)
-        status = score_all(net, spec, loader, watch, out);
-    haul_module_train(net, training);
-    haul_scope_pop(scope);
-    return status;
+    return scope ? end_scoring(net, training, scope, score_all(net, spec, loader, watch, out)) : haul_error_status();
 }

@@ -1,7 +1,6 @@
 #include "run_account.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "json.h"
@@ -21,24 +20,16 @@ haul_ledger *run_account_begin(haul_device *device)
     return ledger;
 }
 
-/* Texts are cut in bytes, which may leave half a character at the end. */
-static void put_text(cJSON *object, const char *name, char *text)
-{
-    for (size_t end = strlen(text); end > 0 && !is_utf8(text);)
-        text[--end] = 0;
-    json_text(object, name, text);
-}
-
-static cJSON *form_row(haul_ledger_row *r)
+static cJSON *form_row(const haul_ledger_row *r)
 {
     cJSON *row = cJSON_CreateObject();
 
     json_text(row, "from", haul_device_name(r->from));
     json_text(row, "to", haul_device_name(r->to));
-    put_text(row, "operation", r->operation);
-    put_text(row, "module", r->module);
-    put_text(row, "label", r->label);
-    put_text(row, "tensor", r->tensor);
+    json_text(row, "operation", r->operation);
+    json_text(row, "module", r->module);
+    json_text(row, "label", r->label);
+    json_text(row, "tensor", r->tensor);
     json_text(row, "conversion", r->conversion);
     json_number(row, "count", (double)r->count);
     json_number(row, "bytes", (double)r->bytes);

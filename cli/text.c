@@ -107,29 +107,35 @@ void print_visible(const char *text, int width)
 
 /* ---- complaints ---- */
 
+/* One line, whatever is quoted in it. */
+__attribute__((format(printf, 2, 0))) static void print_complaint(const char *before, const char *format,
+                                                                  va_list arguments)
+{
+    char text[4096], shown[8192];
+    vsnprintf(text, sizeof text, format, arguments);
+    visible_text(shown, sizeof shown, text);
+    fprintf(stderr, "%s%s\n", before, shown);
+}
+
 int complain(const char *format, ...)
 {
-    char    text[4096], shown[8192];
+    char    before[64];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    visible_text(shown, sizeof shown, text); /* one line, whatever is quoted in it */
+    snprintf(before, sizeof before, *complainer ? "haul %s: " : "haul%s: ", complainer);
     progress_clear();
     fflush(stdout);
-    fprintf(stderr, *complainer ? "haul %s: %s\n" : "haul%s: %s\n", complainer, shown);
+    va_start(arguments, format);
+    print_complaint(before, format, arguments);
+    va_end(arguments);
     return EXIT_FAILED;
 }
 
 void complain_more(const char *format, ...)
 {
-    char    text[4096], shown[8192];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    print_complaint("  ", format, arguments);
     va_end(arguments);
-    visible_text(shown, sizeof shown, text);
-    fprintf(stderr, "  %s\n", shown);
 }
 
 const char *error_text(void)

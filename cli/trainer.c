@@ -263,12 +263,10 @@ int trainer_open(trainer *t)
     t->waits = t->device == haul_cpu();
     if (!can_be_kept(t))
         return EXIT_FAILED;
-    int code = trainer_choose_batch(t);
+    int code = trainer_expect(t);
     if (code >= 0)
         return code;
-    if (!dry_run_make(t, &t->expected))
-        return EXIT_FAILED;
-    if (t->expected.limit && t->expected.peak > t->expected.limit && !t->options->spill)
+    if (!trainer_fits(t))
         return trainer_tell_memory(t, false);
     if (t->run.path && !(t->ledger = run_account_begin(t->device)))
         return EXIT_FAILED;

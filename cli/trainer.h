@@ -19,7 +19,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
-    int64_t     batch;                    /* 0: as large as memory allows, until trainer_choose_batch */
+    int64_t     batch;                    /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
@@ -111,8 +111,12 @@ haul_status trainer_build(trainer *t);
 /* Set which parts of the network run again. */
 haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
 
-/* With --batch auto: choose the largest batch that fits. An exit code after a complaint, else -1. */
-int trainer_choose_batch(trainer *t);
+/* What the training will need, by a dry run; with --batch auto, of the largest batch that fits. An exit code after a
+ * complaint, else -1. */
+int trainer_expect(trainer *t);
+
+/* Does that fit in --memory-limit, or may the rest be spilled? */
+bool trainer_fits(const trainer *t);
 
 /* With --recompute auto? */
 bool trainer_recomputes(const trainer *t);

@@ -96,7 +96,8 @@ static int64_t free_memory(const trainer *t)
     return available ? t->expected.start + available / 10 * 9 : 0;
 }
 
-int trainer_choose_batch(trainer *t)
+/* --batch auto. -1, or an exit code. */
+static int choose_batch(trainer *t)
 {
     const int64_t     examples = haul_dataset_count(t->data.train), limit = t->plans.limit.bytes;
     haul_memory_stats memory = {0};
@@ -117,6 +118,20 @@ int trainer_choose_batch(trainer *t)
     return -1;
 }
 
+int trainer_expect(trainer *t)
+{
+    const int code = choose_batch(t);
+
+    if (code >= 0)
+        return code;
+    return dry_run_make(t, &t->expected) ? -1 : EXIT_FAILED;
+}
+
+bool trainer_fits(const trainer *t)
+{
+    return !t->expected.limit || t->expected.peak <= t->expected.limit || t->options->spill;
+}
+
 /* ---- sentences ---- */
 
 typedef struct size {
@@ -130,14 +145,6 @@ static size size_of(int64_t bytes)
 
     snprintf(s.text, sizeof s.text, "%s (%s bytes)", text_bytes(bytes), text_count(bytes));
     return s;
-}
-
-static const haul_estimate_device *device_in(const haul_estimate_result *r, const haul_device *device)
-{
-    for (int i = 0; i < r->device_count; i++)
-        if (r->devices[i].device == device)
-            return &r->devices[i];
-    return NULL;
 }
 
 /* "haul_conv2d in layer1.0.conv1 8.0 MiB, haul_add 4.0 MiB": the largest of what is in use at the peak. */
@@ -159,10 +166,11 @@ static void tell_origins(const haul_estimate_device *d)
 static void tell_need(const trainer *t)
 {
     const dry_run              *d = &t->expected;
-    const haul_estimate_device *step = device_in(&d->step, t->device), *epoch = device_in(&d->epoch, t->device);
-    const bool                  is_step = step && (!epoch || epoch->peak_bytes <= step->peak_bytes);
-    const int                   on = parts_count_on(&d->parts);
-    char                        parts[64] = "";
+    const haul_estimate_device *step = dry_run_device(&d->step, t->device),
+                               *epoch = dry_run_device(&d->epoch, t->device);
+    const bool is_step = step && (!epoch || epoch->peak_bytes <= step->peak_bytes);
+    const int  on = parts_count_on(&d->parts);
+    char       parts[64] = "";
 
     if (on)
         snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
