@@ -12,7 +12,7 @@ BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 
 # The rooms, lowest first (docs/architecture.md has the same list).
 ROOMS = """
-    core events kernels backends device memory transfer engine ops host autograd watch nn optim catalog io data cli
+    core events kernels backends device memory transfer engine ops host autograd watch nn optim catalog io data profile cli
 """.split()
 
 

@@ -52,7 +52,9 @@ HAUL_BEGIN
     X(CALL_BEGIN, 18, "call begun")                                                                                    \
     X(CALL_END, 19, "call ended")                                                                                      \
     X(LABEL_BEGIN, 20, "label begun")                                                                                  \
-    X(LABEL_END, 21, "label ended")
+    X(LABEL_END, 21, "label ended")                                                                                    \
+    X(WORK_BEGIN, 22, "work begun")                                                                                    \
+    X(WORK_END, 23, "work ended")
 
 /* The kinds of events, and the members of haul_event that each kind sets. Every event has `kind`, `thread`, `depth`,
  * `origin`, `label` and `time`. Members that are not listed are 0, "" or NULL. `operation` is the public function,
@@ -60,19 +62,25 @@ HAUL_BEGIN
  *
  * - HAUL_EVENT_NONE: no kind
  * - HAUL_EVENT_OPERATION_BEGIN: `operation`
- * - HAUL_EVENT_OPERATION_END: `operation`, `duration`
+ * - HAUL_EVENT_OPERATION_END: `operation`, `duration`, `x` (the operands as given, at most 16 of them), `y` (the
+ *   results; none of either if it failed), `device` (where it was computed), `flops` and `bytes` (the arithmetic, and
+ *   the bytes that it reads and writes; 0 for a view and for an operation that consists of others), `node` (if a
+ *   gradient may be taken)
  * - HAUL_EVENT_COMMAND_SUBMITTED: `operation`, `device`, `stream`, `command`, `bytes` (for a copy or fill those that it
  *   writes, otherwise those of its buffers), `copy` (if it is a part of one), `text` ("launch", "library call", "copy",
- *   "fill" or "callback")
- * - HAUL_EVENT_COMMAND_STARTED: as HAUL_EVENT_COMMAND_SUBMITTED
- * - HAUL_EVENT_COMMAND_DONE: as HAUL_EVENT_COMMAND_SUBMITTED; `time` and `duration` are the device's, and `duration` is
+ *   "fill" or "callback"), `kernel` (of a launch the kernel, "softmax_f32"; of a library call the implementation,
+ *   "onednn", if it has a name)
+ * - HAUL_EVENT_COMMAND_STARTED: as HAUL_EVENT_COMMAND_SUBMITTED, and `submitted`
+ * - HAUL_EVENT_COMMAND_DONE: as HAUL_EVENT_COMMAND_STARTED; `time` and `duration` are the device's, and `duration` is
  *   0 if it keeps none
  * - HAUL_EVENT_COPY_TO_DEVICE: a copy over a link was submitted: `operation`, `device` (the target), `other` (the
- *   source), `bytes`, `copy`, `tensor` (its name if it is known: that of a parameter, an input of a module, an operand,
- *   a field of a batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable", or "" if the
- *   device makes no difference), `problem` ("f32 to f16" if the elements are converted on their way), `duration` (how
- *   long the host waited in the call)
- * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory
+ *   source), `bytes`, `copy`, `storage` (the one at the device's end), `host` (where it is in host memory; NULL
+ *   if a device may still be writing it), `tensor` (its name if it is known: that of a parameter, an input of a module,
+ *   an operand, a field of a batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable",
+ * or
+ *   "" if the device makes no difference), `problem` ("f32 to f16" if the elements are converted on their way),
+ *   `duration` (how long the host waited in the call)
+ * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory, where it may not have arrived yet
  * - HAUL_EVENT_COPY_BETWEEN: the same, between two devices without a stop in host memory
  * - HAUL_EVENT_WAITED: the host waited for work: `operation`, `device`, `stream`, `bytes` (of the copy, if it waited
  *   for one), `duration`, `text` ("waited")
@@ -83,7 +91,7 @@ HAUL_BEGIN
  * - HAUL_EVENT_MEMORY_OBTAINED: the allocator got a block from the device: `operation` (which needed it), `device`,
  *   `block`, `bytes` of the block, `duration`, `text` ("pinned" for pinned host memory, else "")
  * - HAUL_EVENT_MEMORY_ALLOCATED: a storage got a block: `operation`, `device`, `storage`, `block`, `bytes` of the
- *   block, `requested`, `text` as above
+ *   block, `requested`, `host` (its memory if it is the host's), `text` as above
  * - HAUL_EVENT_MEMORY_FREED: a storage gave its block back to the allocator: the same, where `operation` is the one
  *   that allocated it
  * - HAUL_EVENT_MEMORY_RETURNED: the allocator gave a block back to the device: as HAUL_EVENT_MEMORY_OBTAINED
@@ -99,6 +107,10 @@ HAUL_BEGIN
  * - HAUL_EVENT_CALL_END: it ended: the same, `duration`, `y` (the results; none if it failed)
  * - HAUL_EVENT_LABEL_BEGIN: `text` (the label that begins, which is not yet `label`)
  * - HAUL_EVENT_LABEL_END: `text`, `duration`
+ * - HAUL_EVENT_WORK_BEGIN: work that consists of operations begins: `operation`, `text` ("backward pass", "gradient" of
+ *   the operation, "optimizer step", "next batch" that a loader is asked for, "batch made" by a loader), `node` (the
+ * node whose gradient is computed)
+ * - HAUL_EVENT_WORK_END: the same, `duration`
  * - HAUL_EVENT_END: one more than the last bit */
 typedef enum haul_event_kind {
     HAUL_EVENT_NONE = 0,
@@ -117,6 +129,7 @@ typedef enum haul_event_kind {
  * - HAUL_EVENT_MEMORY: memory obtained, allocated, freed and returned
  * - HAUL_EVENT_CALL: beginning and end of modules' forward functions
  * - HAUL_EVENT_LABEL: beginning and end of labels
+ * - HAUL_EVENT_WORK: beginning and end of work that consists of operations
  * - HAUL_EVENT_ALL: all kinds */
 enum {
     HAUL_EVENT_OPERATION = HAUL_EVENT_OPERATION_BEGIN | HAUL_EVENT_OPERATION_END,
@@ -127,13 +140,14 @@ enum {
         HAUL_EVENT_MEMORY_OBTAINED | HAUL_EVENT_MEMORY_ALLOCATED | HAUL_EVENT_MEMORY_FREED | HAUL_EVENT_MEMORY_RETURNED,
     HAUL_EVENT_CALL = HAUL_EVENT_CALL_BEGIN | HAUL_EVENT_CALL_END,
     HAUL_EVENT_LABEL = HAUL_EVENT_LABEL_BEGIN | HAUL_EVENT_LABEL_END,
+    HAUL_EVENT_WORK = HAUL_EVENT_WORK_BEGIN | HAUL_EVENT_WORK_END,
     HAUL_EVENT_ALL = 2 * (HAUL_EVENT_END - 1) - 1
 };
 
 /* The name of a kind of event: "operation begun"; "invalid" for anything that is not one kind. */
 HAUL_API const char *haul_event_kind_name(haul_event_kind kind);
 
-/* The inputs or the results of a module's call. */
+/* The inputs or the results of a module's call or of an operation. */
 typedef struct haul_call_values {
     int                 count;   /* how many there are */
     haul_tensor *const *tensors; /* the tensors */
@@ -147,24 +161,31 @@ typedef struct haul_event {
     /* the thread on which it happened; threads are numbered from 1 as their first events come */
     int thread;
     /* operations, calls and labels of the thread around it, counting those that were reported */
-    int                depth;
-    const char        *operation;      /* the operation, "haul_matmul" */
-    const char        *origin;         /* path of the module being called, "features.0"; "" outside of modules */
+    int         depth;
+    const char *operation; /* the operation, "haul_matmul" */
+    /* path of the module being called, "features.0", or whose gradient is being computed; "" outside of modules. A
+     * gradient has it if somebody subscribed to events when its operation was called */
+    const char        *origin;
     const char        *label;          /* the innermost label of the thread */
     const char        *text;           /* depends on the kind */
     const char        *stream;         /* the stream: "compute", "upload", "download" */
     const char        *tensor;         /* the name of the tensor that is copied; "" if none is known */
+    const char        *kernel;         /* the kernel of a launch, or the implementation; "" if there is none */
     const haul_device *device, *other; /* device: the device; other: the source of a copy or move */
     /* storage: number of a storage, never used again; block: number of a block of memory, never used again */
     uint64_t                storage, block;
     uint64_t                command;   /* number of a command, the same in all its events */
     uint64_t                copy;      /* number of a copy, the same in its event and in those of its commands */
+    uint64_t                node;      /* number of a node of the graph, the same in the events of its gradient */
+    const void             *host;      /* host memory of a copy or block, valid until the subscriber returns, or NULL */
+    double                  flops;     /* floating-point operations */
     int64_t                 bytes;     /* depends on the kind */
     int64_t                 requested; /* bytes that were asked for; blocks are rounded up */
     int64_t                 time;      /* nanoseconds of a monotonic clock: when it happened, or ended */
     int64_t                 duration;  /* nanoseconds: it began at time - duration */
+    int64_t                 submitted; /* nanoseconds of that clock: when the command was submitted */
     haul_module            *module;    /* the module that is called */
-    const haul_call_values *x, *y;     /* x: inputs of the call; y: results of the call */
+    const haul_call_values *x, *y;     /* x: inputs of the call or operation; y: its results */
     void *const *frames;      /* return addresses, innermost first, beginning in the library; NULL unless requested */
     int          frame_count; /* the number of `frames` */
     /* problem: dtype and shapes, or the conversion of a copy, in words; refused: the implementations that were not

@@ -28,6 +28,7 @@
 #include <haul/ops.h>
 #include <haul/optim.h>
 #include <haul/placement.h>
+#include <haul/profile.h>
 #include <haul/random.h>
 #include <haul/schedule.h>
 #include <haul/scope.h>

@@ -13,6 +13,8 @@
 #include "core/thread.h"
 #include "engine/autocast.h"
 #include "engine/node.h"
+#include "events/call.h"
+#include "events/events.h"
 #include "ops/reduce.h"
 
 /* ---- gradients of nodes and leaves, with references ---- */
@@ -249,6 +251,22 @@ static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
     }
 }
 
+/* The gradient of a node, in the module that called its operation. */
+static haul_status differentiate(pass *p, haul__node *node, haul_tensor *const *results)
+{
+    static const char       text[] = "gradient";
+    const haul__call_frame *outer = haul__call_now(), here = {.name = node->path};
+    const char             *operation = node->operation->name;
+    if (node->path)
+        haul__call_set(&here);
+    const int64_t began = haul__work_begin(operation, text, node->order);
+    haul_status   status = node->operation->again ? run_again(p, node, results) : run_node(p, node, results);
+    haul__work_end(operation, text, node->order, began);
+    if (node->path)
+        haul__call_set(outer);
+    return status;
+}
+
 /* The gradients at this node are complete, because newer nodes are done. */
 static haul_status visit(pass *p, haul__node *node)
 {
@@ -268,7 +286,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_scope  scope;
     haul_status status = haul__scope_open(&scope, p->operation);
     if (!status) {
-        status = node->operation->again ? run_again(p, node, results) : run_node(p, node, results);
+        status = differentiate(p, node, results);
         haul__scope_close(&scope);
     }
     for (int k = 0; k < node->result_count; k++)
@@ -337,12 +355,10 @@ static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int cou
     return HAUL_OK;
 }
 
-haul_status haul__gradient_pass(const haul__pass_request *request)
+static haul_status whole(const haul__pass_request *request)
 {
-    haul_status status = check_root(request->operation, request->y, request->seed);
     haul_scope  scope;
-    if (!status)
-        status = haul__scope_open(&scope, request->operation);
+    haul_status status = haul__scope_open(&scope, request->operation);
     if (status)
         return status;
     pass p = {.operation = request->operation,
@@ -368,6 +384,18 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
     release_nodes(&p);
     haul__free(p.leaves);
     haul__scope_close(&scope);
+    return status;
+}
+
+haul_status haul__gradient_pass(const haul__pass_request *request)
+{
+    static const char text[] = "backward pass";
+    haul_status       status = check_root(request->operation, request->y, request->seed);
+    if (status)
+        return status;
+    const int64_t began = haul__work_begin(request->operation, text, 0);
+    status = whole(request);
+    haul__work_end(request->operation, text, 0, began);
     return status;
 }
 

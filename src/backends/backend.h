@@ -19,6 +19,7 @@ typedef struct haul__kernel {
     void                 *extra;    /* the backend's own */
     haul_kernel_function *function; /* of a synchronous backend with host memory: computes a range of work items, from
                                      * the buffers' host addresses; NULL on other backends */
+    char name[64];                  /* for events: "softmax_f32" */
 } haul__kernel;
 
 /* The work that the backend is asked to do; backends/command.h. */

@@ -1,5 +1,6 @@
 #include "core/json_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +68,16 @@ void haul__json_integer(haul__json_text *t, const char *name, int64_t value)
     char digits[24];
     begin_value(t, name);
     put(t, digits, (size_t)snprintf(digits, sizeof digits, "%lld", (long long)value));
+}
+
+void haul__json_number(haul__json_text *t, const char *name, double value)
+{
+    char digits[32];
+    begin_value(t, name);
+    if (isfinite(value))
+        put(t, digits, (size_t)snprintf(digits, sizeof digits, "%.9g", value));
+    else
+        put(t, "null", 4);
 }
 
 void haul__json_bool(haul__json_text *t, const char *name, bool value)

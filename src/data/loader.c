@@ -12,6 +12,7 @@
 #include "data/batch.h"
 #include "data/order.h"
 #include "device/device.h"
+#include "events/events.h"
 
 #define NEW         "haul_loader_new"
 #define START       "haul_loader_start"
@@ -74,7 +75,7 @@ static haul_status check_dry(const haul_loader *l, const char *operation)
 
 /* ---- the workers ---- */
 
-static haul_status make_batch(haul_loader *l, place *p, int64_t number)
+static haul_status fill(haul_loader *l, place *p, int64_t number)
 {
     haul__portion portion = {.epoch = l->epoch, .number = number, .n = l->recipe.batch};
     if (l->order.indices) {
@@ -83,6 +84,15 @@ static haul_status make_batch(haul_loader *l, place *p, int64_t number)
         portion.n = left < portion.n ? left : portion.n;
     }
     return haul__batch_slot_fill(&p->slot, &l->recipe, &portion, &l->stream, &l->stop, &p->error);
+}
+
+static haul_status make_batch(haul_loader *l, place *p, int64_t number)
+{
+    static const char text[] = "batch made";
+    const int64_t     began = haul__work_begin(NEXT, text, 0);
+    const haul_status status = fill(l, p, number);
+    haul__work_end(NEXT, text, 0, began);
+    return status;
 }
 
 static place *place_of(const haul_loader *l, int64_t number)
@@ -476,9 +486,12 @@ static haul_status take_next(haul_loader *l)
 
 const haul_batch *haul_loader_next(haul_loader *l)
 {
+    static const char text[] = "next batch";
     if (check_loader(l, NEXT))
         return NULL;
+    const int64_t began = haul__work_begin(NEXT, text, 0);
     l->status = take_next(l);
+    haul__work_end(NEXT, text, 0, began);
     return l->status ? NULL : l->current;
 }
 

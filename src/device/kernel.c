@@ -1,4 +1,6 @@
 /* A device's kernels, compiled on first use and kept for the life of the process. */
+#include <stdio.h>
+
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "device/device.h"
@@ -48,6 +50,8 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         haul__free(kernel);
         return NULL;
     }
+    snprintf(kernel->name, sizeof kernel->name, "%s%s%s", info->kernel, info->dtypes ? "_" : "",
+             info->dtypes ? haul_dtype_name(dtype) : "");
     return kernel;
 }
 

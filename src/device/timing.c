@@ -43,6 +43,7 @@ static haul_event describe(const haul__stream *s, const haul__command *c)
                               .device = c->device,
                               .command = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1,
                               .copy = haul__cargo_now.copy,
+                              .kernel = c->kernel ? c->kernel->name : haul__cargo_now.way,
                               .bytes = (int64_t)c->bytes};
     for (int i = 0; i < c->buffer_count && c->bytes == 0; i++)
         e.bytes += (int64_t)c->buffers[i].storage->bytes;
@@ -72,6 +73,7 @@ static haul_status give_now(haul__stream *s, const haul__command *c,
     haul_event e = describe(s, c);
     haul__event_place(&e, path);
     emit(&e, HAUL_EVENT_COMMAND_SUBMITTED, began, 0);
+    e.submitted = began;
     emit(&e, HAUL_EVENT_COMMAND_STARTED, began, 0);
     emit(&e, HAUL_EVENT_COMMAND_DONE, ended, ended - began);
     return HAUL_OK;
@@ -207,8 +209,9 @@ static int64_t read_times(const haul__stream *s, timed *first)
     return behind;
 }
 
-static void report(const timed *t, int64_t behind)
+static void report(timed *t, int64_t behind)
 {
+    t->event.submitted = t->event.time;
     int64_t began = t->timing ? t->after + behind : haul__now_ns();
     int64_t duration = t->timing ? t->duration : 0;
     emit(&t->event, HAUL_EVENT_COMMAND_STARTED, began, 0);

@@ -263,26 +263,71 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 
 /* ---- whole calls ---- */
 
+/* ---- events ---- */
+
+enum { SHOWN = 16 };
+
+/* What the end of a call tells, as far as it is known before the results are handed over. */
+static haul_event describe(const haul__call *c, haul_status status)
+{
+    haul_event e = {.device = c->device};
+    if (status || !c->inferred)
+        return e;
+    const haul__cost cost = haul__cost_of(c);
+    e.flops = cost.flops;
+    e.bytes = cost.bytes;
+    for (int i = 0; i < c->result_count && c->records && !e.node; i++)
+        if (c->results[i] && c->results[i]->node)
+            e.node = c->results[i]->node->order;
+    return e;
+}
+
+/* results: NULL if the call failed */
+static void tell_end(haul_event *e, const haul__call *c, haul_tensor *const *operands, haul_tensor *const *results,
+                     int64_t began)
+{
+    const char      *names[2][SHOWN];
+    haul_tensor     *given[SHOWN];
+    haul_call_values x = {0, operands, names[0]}, y = {0, given, names[1]};
+    for (; results && x.count < c->count && x.count < SHOWN; x.count++)
+        names[0][x.count] = haul__operand_name(c, x.count);
+    for (int i = 0; results && i < c->result_count && y.count < SHOWN; i++) {
+        if (c->operation->results[i].hidden || haul__is_none(results[i]))
+            continue;
+        names[1][y.count] = c->operation->results[i].name;
+        given[y.count++] = results[i];
+    }
+    e->kind = HAUL_EVENT_OPERATION_END;
+    e->operation = c->operation->name;
+    e->x = &x;
+    e->y = &y;
+    haul__emit_end(e, began);
+}
+
 /* Results go to `outs` or, if that is NULL, to `results`. */
 static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                          int count, haul_tensor *const *outs, haul_tensor **results)
 {
     haul__call    c;
     haul_scope    scope;
+    haul_event    told;
     const int64_t began = haul__operation_begin(operation->name);
     haul_status   status = begin(&c, operation, attributes, count);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
         status = outs ? run_into(&c, operands, outs, &scope) : run(&c, operands, &scope);
+        if (__builtin_expect(began != 0, 0))
+            told = describe(&c, status);
         haul__scope_close(&scope);
         if (outs || status)
             release_results(&c);
         else
             status = deliver(&c, results);
     }
+    if (__builtin_expect(began != 0, 0))
+        tell_end(&told, &c, operands, status ? NULL : outs ? outs : results, began);
     end(&c);
-    haul__operation_end(operation->name, began);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/custom.h"
+#include "events/cargo.h"
 #include "events/events.h"
 
 enum { TEXT = 160, REFUSED = 640 };
@@ -64,6 +65,21 @@ static void report(const haul__call *c, const void *task, const haul__implementa
 
 /* ---- choosing ---- */
 
+static haul_status compute(const haul__call *c, void *task, const haul__implementation *entry)
+{
+    return entry->compute ? entry->compute(task) : c->operation->implementations->run(task, entry);
+}
+
+/* Its commands name it. */
+static haul_status compute_watched(const haul__call *c, void *task, const haul__implementation *entry)
+{
+    const char *before = haul__cargo_now.way;
+    haul__cargo_now.way = haul__implementation_name(entry->id);
+    haul_status status = compute(c, task, entry);
+    haul__cargo_now.way = before;
+    return status;
+}
+
 /* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form. *why is then the reason for the last
  * form. */
 static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, const char **why)
@@ -74,7 +90,8 @@ static haul_status try_forms(const haul__call *c, void *task, const haul__implem
         *why = entry->refuses(c->device, problem);
         if (*why)
             continue;
-        haul_status status = entry->compute ? entry->compute(task) : list->run(task, entry);
+        haul_status status =
+            haul__watched(HAUL_EVENT_COMMAND) ? compute_watched(c, task, entry) : compute(c, task, entry);
         if (status != HAUL_UNSUPPORTED)
             return status;
         *why = "it found out too late that it cannot";

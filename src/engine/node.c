@@ -5,6 +5,8 @@
 
 #include "core/alloc.h"
 #include "core/counter.h"
+#include "events/call.h"
+#include "events/events.h"
 
 static void release_saved(haul__node *node)
 {
@@ -24,6 +26,8 @@ static void destroy_node(void *object)
     }
     release_saved(node);
     haul__object_release(node->owned);
+    if (node->path)
+        haul__small_free(node->path, strlen(node->path) + 1);
     haul__small_free(node, node->bytes);
 }
 
@@ -73,6 +77,7 @@ __attribute__((always_inline)) static inline haul__node *new_node(const haul__op
     node->saves = node->saves_results = 0;
     node->bare = NULL;
     node->owned = NULL;
+    node->path = NULL;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = operation;
@@ -167,12 +172,25 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
     return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
 }
 
+/* Events of the gradient name the module too. Without memory they do not. */
+static void note_path(haul__node *node)
+{
+    char        path[HAUL__EVENT_PATH];
+    const char *text = haul__call_path(path, sizeof path);
+    size_t      size = strlen(text) + 1;
+    node->path = *text ? haul__small_alloc(size) : NULL;
+    if (node->path)
+        memcpy(node->path, text, size);
+}
+
 haul_status haul__node_record(haul__call *c)
 {
     int         holders = 0;
     haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
+    if (haul__watched(HAUL_EVENT_ALL))
+        note_path(node);
     for (int i = 0; i < c->count; i++)
         fill_edge(&node->edges[i], c->inputs[i]);
     if (!save_all(node, c)) {

@@ -1,5 +1,5 @@
-/* What the thread's copies carry, for their events. Callers of the copy function who know set it, and put back what was
- * there before; src/transfer reads it. */
+/* What the thread's copies carry, and who computes, for their events. Those who know set it, and put back what was
+ * there before; src/transfer and src/device read it. */
 #ifndef HAUL_EVENTS_CARGO_H
 #define HAUL_EVENTS_CARGO_H
 
@@ -10,6 +10,7 @@ typedef struct haul__cargo {
     const char *tensor;   /* the name of the tensor, "features.0.weight"; NULL: none is known */
     haul_dtype  from, to; /* the dtypes of a copy that converts; HAUL_DTYPE_NONE: it does not */
     uint64_t    copy;     /* the number of the copy whose commands are being submitted; 0: of none */
+    const char *way;      /* the implementation whose commands are being submitted, "onednn"; NULL: of none */
 } haul__cargo;
 
 extern _Thread_local haul__cargo haul__cargo_now;

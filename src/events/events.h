@@ -31,6 +31,9 @@ void haul__emit(haul_event *event);
 
 enum { HAUL__EVENT_PATH = 256 };
 
+/* The calling thread's number in events. */
+int haul__event_thread(void);
+
 /* The thread's present thread number, depth, origin and label. The texts are valid until the thread continues. */
 void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH]);
 
@@ -53,17 +56,25 @@ int64_t haul__emit_begin(haul_event *event);
 void    haul__emit_end(haul_event *event, int64_t began);
 
 int64_t haul__emit_operation_begin(const char *operation);
-void    haul__emit_operation_end(const char *operation, int64_t began);
 
 static inline int64_t haul__operation_begin(const char *operation)
 {
     return haul__watched(HAUL_EVENT_OPERATION) ? haul__emit_operation_begin(operation) : 0;
 }
 
-static inline void haul__operation_end(const char *operation, int64_t began)
+/* Work that consists of operations; texts as in HAUL_EVENT_WORK_BEGIN. */
+int64_t haul__emit_work_begin(const char *operation, const char *text, uint64_t node);
+void    haul__emit_work_end(const char *operation, const char *text, uint64_t node, int64_t began);
+
+static inline int64_t haul__work_begin(const char *operation, const char *text, uint64_t node)
+{
+    return haul__watched(HAUL_EVENT_WORK) ? haul__emit_work_begin(operation, text, node) : 0;
+}
+
+static inline void haul__work_end(const char *operation, const char *text, uint64_t node, int64_t began)
 {
     if (__builtin_expect(began != 0, 0))
-        haul__emit_operation_end(operation, began);
+        haul__emit_work_end(operation, text, node, began);
 }
 
 /* Between the two calls the thread's events are held back. Use them around locks of the library under which events may

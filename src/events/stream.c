@@ -365,10 +365,15 @@ static int number(void)
     return self.number;
 }
 
+int haul__event_thread(void)
+{
+    return number();
+}
+
 static void fill_texts(haul_event *event, char *path)
 {
-    const char **const texts[] = {&event->operation, &event->text,    &event->stream,
-                                  &event->tensor,    &event->problem, &event->refused};
+    const char **const texts[] = {&event->operation, &event->text,    &event->stream, &event->tensor,
+                                  &event->kernel,    &event->problem, &event->refused};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!*texts[i])
             *texts[i] = "";
@@ -416,6 +421,8 @@ static void hold_back(const haul_event *event)
         return;
     }
     h->event = *event;
+    if (h->event.kind & HAUL_EVENT_COPY)
+        h->event.host = NULL; /* the caller may free it before the event is emitted */
     h->next = NULL;
     const char **const kept[] = {&h->event.origin, &h->event.label, &h->event.tensor, &h->event.problem};
     char              *end = h->texts;
@@ -506,9 +513,16 @@ int64_t haul__emit_operation_begin(const char *operation)
     return haul__emit_begin(&(haul_event){.kind = HAUL_EVENT_OPERATION_BEGIN, .operation = operation});
 }
 
-void haul__emit_operation_end(const char *operation, int64_t began)
+int64_t haul__emit_work_begin(const char *operation, const char *text, uint64_t node)
 {
-    haul__emit_end(&(haul_event){.kind = HAUL_EVENT_OPERATION_END, .operation = operation}, began);
+    return haul__emit_begin(
+        &(haul_event){.kind = HAUL_EVENT_WORK_BEGIN, .operation = operation, .text = text, .node = node});
+}
+
+void haul__emit_work_end(const char *operation, const char *text, uint64_t node, int64_t began)
+{
+    haul__emit_end(&(haul_event){.kind = HAUL_EVENT_WORK_END, .operation = operation, .text = text, .node = node},
+                   began);
 }
 
 void haul__events_hold(void)

@@ -17,8 +17,11 @@ static uint64_t block_number(haul__block *block)
     return block->id;
 }
 
-static uint64_t storage_number(haul__block *block)
+uint64_t haul__storage_number(const haul__storage *storage)
 {
+    haul__block *block = storage->block;
+    if (!block)
+        return 0;
     uint64_t number = atomic_load_explicit(&block->storage, memory_order_relaxed);
     if (number == 0) {
         number = next_number();
@@ -48,8 +51,9 @@ void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, cons
                              .operation = block->origin,
                              .text = block->pinned ? "pinned" : "",
                              .device = device,
-                             .storage = storage_number(block),
+                             .storage = haul__storage_number(storage),
                              .block = block_number(block),
+                             .host = haul__device_is_host(device) || block->pinned ? block->buffer.host : NULL,
                              .bytes = (int64_t)block->bytes,
                              .requested = (int64_t)storage->bytes});
 }

@@ -10,6 +10,9 @@
 void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_device *device, const char *operation,
                       int64_t start);
 
+/* The number of a storage in events; 0 if it has no block. */
+uint64_t haul__storage_number(const haul__storage *storage);
+
 /* The storage received its block, or returns it. */
 void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, const haul_device *device);
 

@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "events/events.h"
 #include "memory/dry_run.h"
 #include "optim/optimizer.h"
 
@@ -251,11 +252,14 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found)
 {
-    haul_scope *scope = haul_scope_push();
+    static const char operation[] = "haul_optimizer_step", text[] = "optimizer step";
+    haul_scope       *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
-    haul_status status = step(optimizer, found);
+    const int64_t     began = haul__work_begin(operation, text, 0);
+    const haul_status status = step(optimizer, found);
+    haul__work_end(operation, text, 0, began);
     haul_scope_pop(scope);
     return status;
 }

@@ -12,10 +12,12 @@
 
 #include "core/object.h"
 #include "device/device.h"
+#include "device/launch_now.h"
 #include "device/recording.h"
 #include "events/cargo.h"
 #include "events/events.h"
 #include "memory/allocator.h"
+#include "memory/block_events.h"
 #include "memory/dry_run.h"
 #include "transfer/staging.h"
 
@@ -26,15 +28,19 @@ enum { COPIED_UP_TO = 256 << 10 };
 /* A call of the copy function. Its commands and its event have one number; the way from the host to the second device
  * has the next one. */
 typedef struct crossing {
-    haul__wait_group group;
-    uint64_t         number, outer; /* outer: of the call around it, of a program that a subscriber watches; or 0 */
-    const char      *host;          /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
+    haul__wait_group     group;
+    uint64_t             number, outer; /* outer: of the call around it, of a program that a subscriber watches; or 0 */
+    const char          *host;          /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
+    const void          *at;            /* its address, if the host may read it; else NULL */
+    const haul__storage *far;           /* the storage at the device's end; NULL: of a copy between devices */
 } crossing;
 
 static void crossing_begin(crossing *x, const char *origin, size_t bytes)
 {
     static atomic_ullong last;
     x->host = NULL;
+    x->at = NULL;
+    x->far = NULL;
     x->outer = haul__cargo_now.copy;
     haul__cargo_now.copy = x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
     haul__wait_group_begin(&x->group, origin, bytes);
@@ -56,16 +62,19 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
         return status;
     if (cargo->from != cargo->to)
         snprintf(conversion, sizeof conversion, "%s to %s", haul_dtype_name(cargo->from), haul_dtype_name(cargo->to));
-    haul__emit_counted(&(haul_event){.kind = kind,
-                                     .operation = x->group.operation,
-                                     .device = to,
-                                     .other = from,
-                                     .bytes = (int64_t)x->group.bytes,
-                                     .copy = x->number,
-                                     .tensor = cargo->tensor,
-                                     .text = x->host,
-                                     .problem = conversion,
-                                     .duration = x->group.ns});
+    haul__emit_counted(
+        &(haul_event){.kind = kind,
+                      .operation = x->group.operation,
+                      .device = to,
+                      .other = from,
+                      .bytes = (int64_t)x->group.bytes,
+                      .copy = x->number,
+                      .tensor = cargo->tensor,
+                      .text = x->host,
+                      .host = x->at,
+                      .storage = x->far && haul__watched(HAUL_EVENT_COPY) ? haul__storage_number(x->far) : 0,
+                      .problem = conversion,
+                      .duration = x->group.ns});
     return HAUL_OK;
 }
 
@@ -220,6 +229,8 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
         return write_from(to, offset, host, bytes, origin);
     crossing_begin(&x, origin, bytes);
     x.host = haul__device_pins(to->device) ? "pageable" : NULL;
+    x.at = host;
+    x.far = to;
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
         status = up_small(to, offset, host, bytes, origin);
     else
@@ -264,6 +275,8 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     status = HAUL_UNSUPPORTED;
     crossing_begin(&x, origin, bytes);
     x.host = haul__device_pins(from->device) ? "pageable" : NULL;
+    x.at = host;
+    x.far = from;
     if (haul__device_pins(from->device))
         status = haul__stage_down(host, from, offset, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
@@ -308,6 +321,8 @@ static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, ha
     haul_status  status;
     if (haul__device_is_host(from->device)) {
         x->host = host_memory(from, to->device);
+        x->far = to;
+        x->at = haul__storage_is_used(from) ? NULL : (const char *)from->buffer.host + from_offset;
         if (haul__storage_pinned(from) || !haul__device_pins(to->device))
             status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
@@ -316,6 +331,8 @@ static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, ha
     }
     if (haul__device_is_host(to->device)) {
         x->host = host_memory(to, from->device);
+        x->far = from;
+        x->at = (const char *)to->buffer.host + to_offset;
         if (haul__storage_pinned(to) || !haul__device_pins(from->device))
             status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
         else

@@ -242,18 +242,9 @@ static void destroy(void *object)
 
 static const haul__class ledger_class = {.name = "ledger", .destroy = destroy};
 
-/* The calling thread's number in events. */
-static int this_thread(void)
-{
-    char       path[HAUL__EVENT_PATH];
-    haul_event e = {.kind = HAUL_EVENT_NONE};
-    haul__event_place(&e, path);
-    return e.thread;
-}
-
 static haul_status prepare(haul_ledger *l, const haul_ledger_options *o, const char *operation)
 {
-    l->thread = o->everywhere ? 0 : this_thread();
+    l->thread = o->everywhere ? 0 : haul__event_thread();
     const size_t copies = COPIES * sizeof *l->copies;
     if (!book_open(&l->book) || (o->device_times && !(l->copies = haul__calloc(COPIES, sizeof *l->copies))))
         return haul__fail_memory(operation, copies);

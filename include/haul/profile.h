@@ -1,0 +1,185 @@
+/* Profiles: where time, memory and copies went in a stretch of a program, as tables, as a timeline, and as findings
+ * with a price and a fix.
+ *
+ *     haul_profile *profile = haul_profile_begin();
+ *     for (int i = 0; i < 20; i++) {
+ *         haul_drop(haul_softmax(x, -1));
+ *         haul_profile_step(profile);
+ *     }
+ *     haul_profile_end(profile);
+ *
+ *     haul_profile_row rows[8];
+ *     int count = haul_profile_rows(profile, rows, 8, .by = HAUL_PROFILE_OPERATION);
+ *     for (int i = 0; i < count && i < 8; i++)
+ *         printf("%-20s %8.3f ms\n", rows[i].name, rows[i].host_ms);
+ *     haul_profile_save(profile, "runs/first");
+ *
+ * A profile is a subscriber to events (events.h). It records, and the functions that read it compute. `haul train
+ * --profile STEPS` writes the same files as haul_profile_save, which `haul profile`, `haul audit` and `haul report`
+ * read. */
+#ifndef HAUL_PROFILE_H
+#define HAUL_PROFILE_H
+
+#include <haul/base.h>
+#include <haul/device.h>
+#include <haul/error.h>
+
+HAUL_BEGIN
+
+/* A recorded stretch. Belongs to a scope, whose end also ends the recording. */
+typedef struct haul_profile haul_profile;
+
+typedef struct HAUL__DESIGNATED haul_profile_options {
+    HAUL__GUARD
+    bool    own_thread;  /* record the calling thread alone; default: all threads */
+    bool    no_places;   /* do not walk the stack for copies and waits, which takes some microseconds for each */
+    int64_t most_events; /* stop recording after so many events, each of which takes 128 bytes; default 4 million */
+} haul_profile_options;
+
+/* Record from now on: haul_profile_begin(). The calling thread is the *main thread* of the profile, which divides the
+ * stretch into steps. Several profiles can record at once. Fails in a subscriber to events. NULL on failure. */
+#define haul_profile_begin(...) haul_profile_begin_with(HAUL__OPTIONS(haul_profile_options, __VA_ARGS__))
+HAUL_API haul_profile *haul_profile_begin_with(const haul_profile_options *options);
+
+/* A step ends, and the next one begins: call it at the end of each iteration. What comes after the last step belongs to
+ * no step. Without a call, the whole stretch is one step. */
+HAUL_API haul_status haul_profile_step(haul_profile *profile);
+
+/* Stop recording. Waits for the commands of all devices that computed, because the times of a device come when a thread
+ * waits for it; the wait is not part of the stretch. Call it on the main thread, after the last step. */
+HAUL_API haul_status haul_profile_end(haul_profile *profile);
+
+/* What a device can do at best, with which the tables compare: measure it, for instance with `haul bench compute`.
+ *
+ * - flops: floating-point operations a second of a large f32 product; 0 if it is unknown
+ * - bytes: bytes a second that a large elementwise operation reads and writes; 0 if it is unknown */
+HAUL_API haul_status haul_profile_set_peak(haul_profile *profile, haul_device *device, double flops, double bytes);
+
+/* The stretch as a whole. */
+typedef struct haul_profile_summary {
+    int64_t steps;   /* how many steps ended */
+    int64_t events;  /* how many events were recorded */
+    int64_t lost;    /* how many came after .most_events, or after memory was exhausted */
+    double  wall_ms; /* the time from the beginning to the end of the last step */
+    double  step_ms; /* the median time of a step */
+    /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next, `wait` that of waits for
+     * devices elsewhere, `other` that of the program itself; the rest is the library's, outside of waits */
+    double data_ms, forward_ms, backward_ms, optimizer_ms, wait_ms, other_ms;
+} haul_profile_summary;
+
+/* Fill *out. Fails with HAUL_STATE before haul_profile_end. */
+HAUL_API haul_status haul_profile_summary_get(haul_profile *profile, haul_profile_summary *out);
+
+/* What a row stands for.
+ *
+ * - HAUL_PROFILE_OPERATION: an operation on a device. The time that haul_call, haul_backward, haul_optimizer_step and
+ *   haul_loader_next take themselves has rows of these names, and the program's own time the row "(program)": the
+ *   `host_ms` of all rows are wall_ms
+ * - HAUL_PROFILE_MODULE: the operations called in a module, and their gradients
+ * - HAUL_PROFILE_KERNEL: a kernel, or a library's implementation, of an operation on a stream of a device */
+typedef enum haul_profile_key {
+    HAUL_PROFILE_OPERATION = 1,
+    HAUL_PROFILE_MODULE = 2,
+    HAUL_PROFILE_KERNEL = 3
+} haul_profile_key;
+
+/* What limits an operation: the roof of its device that is lower for it (S. Williams et al., "Roofline", 2009).
+ *
+ * - HAUL_BOUND_UNKNOWN: the peaks of the device are not known, or nothing was computed
+ * - HAUL_BOUND_COMPUTE: arithmetic
+ * - HAUL_BOUND_MEMORY: reading and writing memory
+ * - HAUL_BOUND_OVERHEAD: neither: it reached less than a tenth of its roof */
+typedef enum haul_bound {
+    HAUL_BOUND_UNKNOWN = 0,
+    HAUL_BOUND_COMPUTE = 1,
+    HAUL_BOUND_MEMORY = 2,
+    HAUL_BOUND_OVERHEAD = 3
+} haul_bound;
+
+/* A row of a table. Members that a table has not are 0, "" or NULL. */
+typedef struct haul_profile_row {
+    char               name[96];      /* operation "haul_conv2d"; path of a module "features.0"; kernel "softmax_f32" */
+    char               kind[24];      /* the kind of a module, "conv2d"; the stream of a kernel, "compute" */
+    char               operation[48]; /* the operation that a kernel was for */
+    const haul_device *device;        /* where it was computed; NULL for rows that are not about a device */
+    int64_t            calls;         /* how often it was called or run */
+    double             host_ms;       /* time of the main thread, without that of other rows: of operations */
+    double             device_ms;     /* time of its commands on the device */
+    double             forward_ms;    /* of modules: time of the forward passes, on the device that computed */
+    double             backward_ms;   /* the same of the backward passes */
+    double             share;         /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
+                                       * modules that of forward_ms and backward_ms together */
+    double     flops;                 /* floating-point operations, by the rules of haul_estimate */
+    double     bytes;                 /* bytes that it read and wrote */
+    haul_bound bound;                 /* what limits it */
+    int64_t    made_bytes;            /* memory that was allocated for it in the stretch */
+    int64_t    peak_bytes;            /* of it and of earlier memory: what was live at the device's peak */
+} haul_profile_row;
+
+typedef struct HAUL__DESIGNATED haul_profile_rows_options {
+    int capacity; /* rows that fit in `out`; positional */
+    HAUL__GUARD
+    haul_profile_key by; /* the table; default HAUL_PROFILE_OPERATION */
+} haul_profile_rows_options;
+
+/* A table, those with the largest share first: haul_profile_rows(profile, rows, 16, .by = HAUL_PROFILE_KERNEL). Fills
+ * at most `capacity` rows of `out`, which may be NULL for 0, and returns how many there are; -1 on failure. Fails with
+ * HAUL_STATE before haul_profile_end. */
+#define haul_profile_rows(profile, out, ...)                                                                           \
+    haul_profile_rows_with(profile, out, HAUL__OPTIONS(haul_profile_rows_options, .capacity = __VA_ARGS__))
+HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out,
+                                    const haul_profile_rows_options *options);
+
+/* What the audit looks for. The texts are those of haul_finding_name.
+ *
+ * - HAUL_FINDING_PING_PONG "ping-pong": a tensor goes to the host and comes back unchanged
+ * - HAUL_FINDING_WAIT_PER_STEP "wait-per-step": the host waits for a device in every step, as haul_item does
+ * - HAUL_FINDING_PAGEABLE "pageable": copies from or to ordinary memory, where pinned memory would not hold the host up
+ * - HAUL_FINDING_UNCHANGED "unchanged": the same data are sent to a device again
+ * - HAUL_FINDING_MANY_SMALL "many-small": many small copies where one would do
+ * - HAUL_FINDING_CPU_ISLAND "cpu-island": data leave a device, are computed with on the CPU, and go back
+ * - HAUL_FINDING_WRONG_SIDE "wrong-side": a conversion makes what crosses the link larger
+ * - HAUL_FINDING_LOADER_BOUND "loader-bound": the steps wait for the loader
+ * - HAUL_FINDING_HOST_BOUND "host-bound": a device has nothing to do because the host does not keep up */
+typedef enum haul_finding_kind {
+    HAUL_FINDING_PING_PONG = 0,
+    HAUL_FINDING_WAIT_PER_STEP = 1,
+    HAUL_FINDING_PAGEABLE = 2,
+    HAUL_FINDING_UNCHANGED = 3,
+    HAUL_FINDING_MANY_SMALL = 4,
+    HAUL_FINDING_CPU_ISLAND = 5,
+    HAUL_FINDING_WRONG_SIDE = 6,
+    HAUL_FINDING_LOADER_BOUND = 7,
+    HAUL_FINDING_HOST_BOUND = 8,
+    HAUL_FINDING_END = 9
+} haul_finding_kind;
+
+/* "ping-pong"; "invalid" for anything that is no kind. */
+HAUL_API const char *haul_finding_name(haul_finding_kind kind);
+
+/* A finding: what costs time, where, how much, and what to do. */
+typedef struct haul_finding {
+    haul_finding_kind kind; /* what was found */
+    /* "train.c:42" if the program has debug information and libdw is installed; else the function, "train_step+0x4f in
+     * train", or the operation */
+    char    place[160];
+    char    what[320];      /* one sentence */
+    char    fix[480];       /* code; may have several lines */
+    int64_t count_per_step; /* copies, waits or operations a step, rounded */
+    int64_t bytes_per_step; /* bytes that cross the link for it, in a step */
+    double  ms_per_step;    /* time that it costs in a step */
+} haul_finding;
+
+/* Find what costs time, the dearest first. Fills at most `capacity` of `out`, which may be NULL for 0, and returns how
+ * many there are; -1 on failure. What costs less than a hundredth of a step and happens in fewer than half of the steps
+ * is no finding. Fails with HAUL_STATE before haul_profile_end. */
+HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
+
+/* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the
+ * trace event format of Chrome, which Perfetto (ui.perfetto.dev) shows; the tables and the median step; the findings.
+ * docs/profile.md describes them. Each file is written whole or not at all. */
+HAUL_API haul_status haul_profile_save(haul_profile *profile, const char *folder);
+
+HAUL_END
+
+#endif

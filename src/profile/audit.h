@@ -1,0 +1,54 @@
+/* The audit: what a profile shows that costs time for nothing. */
+#ifndef HAUL_PROFILE_AUDIT_H
+#define HAUL_PROFILE_AUDIT_H
+
+#include "core/json_text.h"
+#include "profile/analysis.h"
+
+typedef struct haul__findings {
+    haul_finding *items; /* the dearest first */
+    int           count;
+} haul__findings;
+
+/* Made once; NULL, with the error recorded, without memory. The profile's analysis must have been made. */
+const haul__findings *haul__profile_findings(haul_profile *profile, const char *operation);
+void                  haul__findings_free(haul__findings *findings);
+
+/* audit.json: the findings, which have been made. */
+void haul__write_findings(haul__json_text *t, const haul_profile *p);
+
+/* ---- suspects: what is summed up by kind and place ---- */
+
+/* The place of a moment in the program, a text. */
+static inline uint32_t haul__place_of(const haul_profile *p, uint32_t stack)
+{
+    return p->analysis->places[stack];
+}
+
+typedef struct haul__suspect {
+    haul_finding_kind  kind;
+    uint32_t           place, second, operation;   /* texts; second: another place that the sentence names */
+    const haul_device *device;                     /* on the far side */
+    uint32_t           tensor, module, conversion; /* texts */
+    bool               down;                       /* of copies: to the host */
+    int64_t            count, bytes, ns;
+    int                steps, last_step; /* in how many steps it happened; the last one, from 1 */
+} haul__suspect;
+
+typedef struct haul__suspects {
+    haul__suspect *items;
+    size_t         count, room;
+    bool           failed;
+} haul__suspects;
+
+/* Adds to the suspect of this kind and place. */
+void haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step);
+
+/* The suspects among copies (audit_copies.c), and those of times (audit_times.c). */
+void haul__suspect_copies(const haul_profile *p, haul__suspects *all);
+void haul__suspect_times(const haul_profile *p, haul__suspects *all);
+
+/* The sentence and the fix of a finding (audit_words.c), whose other members are set. */
+void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_finding *out);
+
+#endif
