@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "free_memory.h"
 #include "trainer.h"
 
 /* ---- what is needed ---- */
@@ -67,21 +68,6 @@ static int64_t find_batch(trainer *t, int64_t bound, int64_t limit, int64_t *nee
 }
 
 /* ---- --batch auto ---- */
-
-/* What Linux could give to programs without swapping; 0: not known. */
-static int64_t available_memory(void)
-{
-    FILE     *file = fopen("/proc/meminfo", "r");
-    char      line[128];
-    long long kib = 0;
-
-    while (file && !kib && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
-            kib = 0;
-    if (file)
-        fclose(file);
-    return kib * 1024;
-}
 
 /* What a training may allocate without a limit: nine tenths of what is free, and what is allocated already. */
 static int64_t free_memory(const trainer *t)

@@ -8,7 +8,7 @@ for shell in bash zsh fish; do
     run 0 completion $shell
     cp out completion.$shell
     check "$shell: nothing on standard error" test ! -s err
-    for name in devices train predict ops inspect stats completion epochs optimizer adamw resnet18; do
+    for name in devices train predict bench ops inspect stats completion epochs optimizer adamw resnet18; do
         check "$shell: $name is there" grep -qw -- "$name" completion.$shell
     done
 done
@@ -35,7 +35,7 @@ offers() {
 }
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
-bash_offers "haul " "--help --version completion devices help inspect manual ops predict stats train "
+bash_offers "haul " "--help --version bench completion devices help inspect manual ops predict stats train "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adam adamw sgd "
 bash_offers "haul train --optimizer ad" "adam adamw "
@@ -53,13 +53,15 @@ bash_offers "haul train --config opt" "options.json "
 bash_offers "haul inspect opt" "options.json "
 bash_offers "haul predict --split t" "test train "
 bash_offers "haul completion " "bash fish zsh "
+bash_offers "haul bench " "compute transfer "
+bash_offers "haul bench transfer --se" "--seconds "
 check "bash: devices are offered" grep -qw cpu <<<"$(offers "haul train --device ")"
 check "bash: auto is offered" grep -qw auto <<<"$(offers "haul train --device au")"
 check "bash: operations are offered" grep -qw softmax <<<"$(offers "haul ops softm")"
 check "bash: numbers have no offers" test "$(offers "haul train --epochs ")" = " "
 
 # Every option of every command is offered.
-for command in devices train predict ops inspect stats; do
+for command in devices train predict bench ops inspect stats; do
     for option in $("$HAUL" $command --help | grep -o '^ *\(-., \)\?--[a-z-]*' | sed 's/.*--/--/'); do
         check "bash: $command $option" test "$(offers "haul $command $option" | tr ' ' '\n' | grep -cx -- "$option")" = 1
     done

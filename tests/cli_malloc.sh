@@ -57,6 +57,7 @@ survives "haul --help" same_output --help
 survives "haul ops" same_output ops
 survives "haul ops --json" same_output ops --json matmul
 survives "haul stats --json" same_output stats --json
+survives "haul bench transfer" anything bench transfer --device cpu --seconds 0.1 --json
 survives "haul devices" same_devices devices
 survives "haul devices --json" anything devices --json
 survives "haul inspect" same_output inspect trained/checkpoint

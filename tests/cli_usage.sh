@@ -8,7 +8,7 @@ check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
-for command in devices train predict ops inspect stats completion manual; do
+for command in devices train predict bench ops inspect stats completion manual; do
     run 0 $command --help
     check "$command: every option is below a heading" test "$(grep -c "^  -h, --help" out)" = 1 -a -z "$(grep -B1 "^  -" out | grep "^[^ ].*[^:]$" | grep -vx -- --)"
     check "$command: usage first" grep -q "^usage: haul $command" out
@@ -24,7 +24,7 @@ for option in model data device epochs batch lr momentum optimizer precision see
 done
 
 run 2 trian
-complains "did you mean 'train'? There are devices, train, predict, ops"
+complains "did you mean 'train'? There are devices, train, predict, bench, ops"
 run 2 frobnicate
 complains "there is no command 'frobnicate'"
 run 2 train --epoch 3
@@ -126,7 +126,7 @@ check "nothing was made" test ! -e closed
 check "closed input and messages do no harm" test $? -eq 0
 check "the log is a log" is_json_lines quiet/log.jsonl
 
-for command in --help devices "devices --json" ops "ops --json" stats "stats --json" "train --help" "train --estimate" "train --estimate --json"; do
+for command in --help devices "devices --json" ops "ops --json" stats "stats --json" "bench transfer --device cpu --seconds 0.1" "bench compute --device cpu --seconds 0.1 --json" "train --help" "train --estimate" "train --estimate --json"; do
     "$HAUL" $command >/dev/full 2>err
     check "haul $command: a full standard output is a failure" test $? -eq 1
     complains "standard output could not be written: No space left on device"
