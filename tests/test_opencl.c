@@ -234,7 +234,9 @@ static bool build_plain(haul_device *device)
     OK(table->stream_open(device, &s.queue));
     OK(table_write(table, &s, &x, 0, &value, sizeof value));
     assert_int_equal(haul__cl.SetKernelArg(kernel, 0, sizeof(cl_mem), &x.handle), CL_SUCCESS);
-    assert_int_equal(haul__cl.EnqueueNDRangeKernel(s.queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(
+        haul__cl.EnqueueNDRangeKernel(((haul__cl_queue *)s.queue)->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+        CL_SUCCESS);
     OK(table_read(table, &s, &value, &x, 0, sizeof value));
     OK(table->sync(&s, NULL));
     assert_int_equal(value, 42);

@@ -352,9 +352,44 @@ static void test_opencl_streams__events_order_random_schedules(void **state)
         run_schedule(seed);
 }
 
+/* A wait for a copy across the link needs no command of its own. The event of a copy must not stand for what comes
+ * after it. */
+static void test_opencl_streams__events_of_copies_stand_for_themselves(void **state)
+{
+    haul_device *device = device_at(0);
+    haul__stream s = {.device = device};
+    haul__buffer x;
+    int32_t      value = 7;
+    void        *copied, *again, *filled;
+
+    (void)state;
+    OK(table->alloc(device, sizeof value, &x));
+    OK(table->stream_open(device, &s.queue));
+    OK(table_write(table, &s, &x, 0, &value, sizeof value));
+    OK(table->event_record(&s, &copied));
+    OK(table->event_record(&s, &again));
+    assert_ptr_equal(copied, again);
+    OK(table_fill(table, &s, &x, 0, sizeof value, &(char){1}, 1));
+    OK(table->event_record(&s, &filled));
+    assert_ptr_not_equal(copied, filled);
+    OK(table->sync(&s, filled));
+    table->event_free(device, filled);
+    table->event_free(device, again);
+    OK(table_read(table, &s, &value, &x, 0, sizeof value));
+    OK(table->event_record(&s, &again));
+    assert_ptr_not_equal(copied, again);
+    OK(table->sync(&s, again));
+    assert_int_equal(value, 0x01010101);
+    table->event_free(device, again);
+    table->event_free(device, copied);
+    table->stream_close(device, s.queue);
+    table->free(device, &x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_opencl_streams__events_of_copies_stand_for_themselves),
         cmocka_unit_test(test_opencl_streams__launches_do_each_item_once),
         cmocka_unit_test(test_opencl_streams__threads_may_launch_one_kernel),
         cmocka_unit_test(test_opencl_streams__events_order_random_schedules),

@@ -43,6 +43,7 @@
     X(GetEventInfo)                                                                                                    \
     X(GetEventProfilingInfo)                                                                                           \
     X(WaitForEvents)                                                                                                   \
+    X(RetainEvent)                                                                                                     \
     X(ReleaseEvent)                                                                                                    \
     X(Flush)                                                                                                           \
     X(Finish)
@@ -87,6 +88,13 @@ typedef struct haul__cl_device {
     pthread_mutex_t   lock;        /* guards programs and their compilation */
     haul__cl_program *programs;
 } haul__cl_device;
+
+/* The target of haul__stream.queue, used under the stream's lock. The event of a copy across the link stands for
+ * everything up to that copy, so a wait for it needs no marker, which on PoCL takes as long as the copy. */
+typedef struct haul__cl_queue {
+    cl_command_queue queue;
+    cl_event         last; /* of the newest command, if that was such a copy; else NULL */
+} haul__cl_queue;
 
 /* The target of haul__kernel.handle. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the
  * only OpenCL object that threads may not share, and a kernel may be launched on several streams. */

@@ -13,7 +13,17 @@
 
 static cl_command_queue queue_of(const haul__stream *s)
 {
-    return s->queue;
+    return ((const haul__cl_queue *)s->queue)->queue;
+}
+
+/* The newest command has this event, or NULL. Takes the event over. */
+static void set_last(haul__stream *s, cl_event event)
+{
+    haul__cl_queue *q = s->queue;
+
+    if (q->last)
+        haul__cl.ReleaseEvent(q->last);
+    q->last = event;
 }
 static cl_mem memory_of(const haul__buffer *buffer)
 {
@@ -27,19 +37,31 @@ static _Thread_local cl_event *timed;
 haul_status haul__cl_stream_open(haul_device *device, void **queue)
 {
     haul__cl_device *d = haul__cl_of(device);
+    haul__cl_queue  *q = haul__calloc(1, sizeof *q);
     cl_int           code;
 
-    *queue = haul__cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (!q)
+        return haul__fail_memory(device->name, sizeof *q);
+    q->queue = haul__cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code == CL_INVALID_VALUE || code == CL_INVALID_QUEUE_PROPERTIES)
-        *queue = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
+        q->queue = haul__cl.CreateCommandQueue(d->context, d->id, 0, &code);
+    if (code == CL_SUCCESS)
+        *queue = q;
+    else
+        haul__free(q);
     return haul__cl_check(device, "clCreateCommandQueue", code);
 }
 
 void haul__cl_stream_close(haul_device *device, void *queue)
 {
+    haul__cl_queue *q = queue;
+
     (void)device;
-    haul__cl.Finish(queue);
-    haul__cl.ReleaseCommandQueue(queue);
+    haul__cl.Finish(q->queue);
+    if (q->last)
+        haul__cl.ReleaseEvent(q->last);
+    haul__cl.ReleaseCommandQueue(q->queue);
+    haul__free(q);
 }
 
 /* Copies across the link start at once, so that they overlap with the host's next work; other commands may accumulate
@@ -51,22 +73,33 @@ static haul_status started(haul__stream *s, const char *call, cl_int code)
     return haul__cl_check(s->device, "clFlush", haul__cl.Flush(queue_of(s)));
 }
 
+/* A copy across the link was enqueued with this event. */
+static haul_status copied(haul__stream *s, const char *call, cl_int code, cl_event event)
+{
+    set_last(s, code == CL_SUCCESS ? event : NULL);
+    if (code == CL_SUCCESS && timed && haul__cl.RetainEvent(event) == CL_SUCCESS)
+        *timed = event;
+    return started(s, call, code);
+}
+
 static haul_status write(haul__stream *s, const haul__command *c)
 {
     const haul__region *to = &c->buffers[0];
+    cl_event            event = NULL;
+    cl_int code = haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(&to->storage->buffer), CL_FALSE, to->offset,
+                                              c->bytes, haul__command_source(c), 0, NULL, &event);
 
-    return started(s, "clEnqueueWriteBuffer",
-                   haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(&to->storage->buffer), CL_FALSE, to->offset,
-                                               c->bytes, haul__command_source(c), 0, NULL, timed));
+    return copied(s, "clEnqueueWriteBuffer", code, event);
 }
 
 static haul_status read(haul__stream *s, const haul__command *c)
 {
     const haul__region *from = &c->buffers[c->buffer_count - 1];
+    cl_event            event = NULL;
+    cl_int code = haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(&from->storage->buffer), CL_FALSE, from->offset,
+                                             c->bytes, haul__command_target(c), 0, NULL, &event);
 
-    return started(s, "clEnqueueReadBuffer",
-                   haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(&from->storage->buffer), CL_FALSE, from->offset,
-                                              c->bytes, haul__command_target(c), 0, NULL, timed));
+    return copied(s, "clEnqueueReadBuffer", code, event);
 }
 
 static haul_status copy(haul__stream *s, const haul__command *c)
@@ -186,6 +219,7 @@ haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
         [HAUL__COMMAND_WRITE] = write,          [HAUL__COMMAND_READ] = read,
         [HAUL__COMMAND_PEER] = peer_copy,       [HAUL__COMMAND_FILL] = fill,
     };
+    set_last(s, NULL); /* copies across the link set it */
     return haul__command_run(functions, s, c);
 }
 
@@ -195,6 +229,12 @@ haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
 /* The flush lets other queues and the host wait; without it the commands might never start. */
 static haul_status mark(haul__stream *s, cl_event *event)
 {
+    const haul__cl_queue *q = s->queue;
+
+    if (q->last && haul__cl.RetainEvent(q->last) == CL_SUCCESS) {
+        *event = q->last;
+        return HAUL_OK;
+    }
     cl_int      code = haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event);
     haul_status status = started(s, "clEnqueueMarkerWithWaitList", code);
 
@@ -246,6 +286,7 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event)
     /* A queue cannot wait for another platform's event, but the host can. */
     if (context != haul__cl_of(s->device)->context)
         return HAUL_UNSUPPORTED;
+    set_last(s, NULL);
     code = haul__cl.EnqueueBarrierWithWaitList(queue_of(s), 1, &waited, NULL);
     return haul__cl_check(s->device, "clEnqueueBarrierWithWaitList", code);
 }
