@@ -69,6 +69,32 @@ static void draw(trainer *t)
     progress_draw(bar_of(t), &s);
 }
 
+/* ---- for haul top ---- */
+
+static int64_t examples_seen(const trainer *t)
+{
+    const int64_t all = haul_dataset_count(t->data.train), now = t->position.batch * t->options->batch;
+
+    return (t->position.epoch - 1) * all + (now < all ? now : all);
+}
+
+static void publish(const trainer *t, const progress_state *s)
+{
+    haul_publish_progress(.steps = (s->epoch - 1) * t->report.batches + t->position.batch, .examples = examples_seen(t),
+                          .epoch = s->epoch, .epochs = s->epochs,
+                          .seconds_left = isfinite(s->run_left) ? s->run_left : 0);
+}
+
+/* A training that cannot be shown goes on all the same. */
+static void begin_publishing(const trainer *t)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s on %s", t->options->model, t->options->data);
+    if (haul_publish_begin(.name = t->run.path ? t->options->run : name))
+        haul_error_clear();
+}
+
 /* ---- a training ---- */
 
 /* The device is busy with something that has no numbers; the next step draws over it. */
@@ -97,6 +123,7 @@ static void on_compiled(const haul_event *event, void *context)
 haul_status pace_begin(trainer *t)
 {
     t->pace = (pace){.began = clock_seconds(), .loss = NAN, .accuracy = NAN};
+    begin_publishing(t);
     if (!bar_of(t)->on)
         return HAUL_OK;
     t->pace.subscription = haul_events_subscribe(on_compiled, .kinds = HAUL_EVENT_KERNEL_COMPILED, .context = t);
@@ -105,6 +132,7 @@ haul_status pace_begin(trainer *t)
 
 void pace_end(trainer *t)
 {
+    haul_publish_end();
     haul_events_unsubscribe(t->pace.subscription);
     t->pace.subscription = 0;
 }
@@ -149,6 +177,9 @@ static void read_sums(trainer *t)
 
 void pace_step(trainer *t)
 {
+    progress_state s = training_state(t);
+
+    publish(t, &s);
     if (!progress_due(bar_of(t)))
         return;
     if (t->waits)
@@ -180,12 +211,12 @@ void pace_pass_begin(trainer *t, const char *name, int64_t batches)
 
 bool pace_pass_step(int64_t done, void *context)
 {
-    trainer *t = context;
+    trainer       *t = context;
+    progress_state s = pass_state(t, done);
 
-    if (progress_due(bar_of(t))) {
-        progress_state s = pass_state(t, done);
+    publish(t, &s);
+    if (progress_due(bar_of(t)))
         progress_draw(bar_of(t), &s);
-    }
     return !interrupted();
 }
 

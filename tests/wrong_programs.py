@@ -141,6 +141,8 @@ LINES = [
 # C++ fills these structs in by position without a warning.
 ONLY_C = [
     ("haul_ledger_begin(true)", "haul_ledger_begin(.everywhere = true)"),
+    ('haul_publish_begin("run")', 'haul_publish_begin(.name = "run")'),
+    ("haul_publish_progress(12)", "haul_publish_progress(.steps = 12)"),
     ("haul_budget(4096)", "haul_budget(.h2d_bytes = 4096, .waits = 1)"),
     ("haul_optimizer_add_group(s->optimizer, s->net)",
      "haul_optimizer_add_group(s->optimizer, .module = s->net, .lr = 0.1)"),

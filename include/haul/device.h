@@ -46,6 +46,7 @@ typedef struct haul_device_properties {
     const char      *model;     /* the vendor's name of the hardware */
     const char      *driver;    /* driver or runtime with its version */
     const char      *libraries; /* the vendor's libraries that are used, and which are missing; "" if there are none */
+    const char      *bus;       /* the PCI address of the hardware, "0000:01:00.0"; "" if it is unknown */
     haul_device_kind kind;      /* what the hardware is */
     int              compute_units; /* cores, multiprocessors or compute units, as the driver counts them */
     /* the device's memory; the machine's if the device has none of its own; 0 if it is unknown */

@@ -154,6 +154,7 @@ static haul_device *device_new(int b, int index)
     device->properties.model = device->model;
     device->properties.driver = device->driver;
     device->properties.libraries = device->libraries;
+    device->properties.bus = "";
     device->kernels =
         haul__calloc((size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END, sizeof *device->kernels);
     if (!device->kernels) {

@@ -106,6 +106,7 @@ static haul_status describe(haul_device *device, haul__cuda_device *d)
              driver / 1000, driver % 1000 / 10, major, minor, d->capability / 10, d->capability % 10);
     p->model = device->model;
     p->driver = device->driver;
+    p->bus = d->bus;
     p->kind = HAUL_KIND_GPU;
     p->compute_units = (int)d->units;
     p->memory_bytes = (int64_t)bytes;
