@@ -78,11 +78,22 @@ static int64_t examples_seen(const trainer *t)
     return (t->position.epoch - 1) * all + (now < all ? now : all);
 }
 
+/* Where nothing was read yet from which the bar would tell it: from the mini-batches that were begun. */
+static double seconds_left(const trainer *t, const progress_state *s, int64_t steps)
+{
+    const int64_t here = steps - t->pace.first;
+
+    if (isfinite(s->run_left))
+        return s->run_left;
+    return here > 0 ? s->elapsed / (double)here * (double)(s->epochs * t->report.batches - steps) : 0;
+}
+
 static void publish(const trainer *t, const progress_state *s)
 {
-    haul_publish_progress(.steps = (s->epoch - 1) * t->report.batches + t->position.batch, .examples = examples_seen(t),
-                          .epoch = s->epoch, .epochs = s->epochs,
-                          .seconds_left = isfinite(s->run_left) ? s->run_left : 0);
+    const int64_t steps = (s->epoch - 1) * t->report.batches + t->position.batch;
+
+    haul_publish_progress(.steps = steps, .examples = examples_seen(t), .epoch = s->epoch, .epochs = s->epochs,
+                          .seconds_left = seconds_left(t, s, steps));
 }
 
 /* A training that cannot be shown goes on all the same. */
@@ -123,6 +134,7 @@ static void on_compiled(const haul_event *event, void *context)
 haul_status pace_begin(trainer *t)
 {
     t->pace = (pace){.began = clock_seconds(), .loss = NAN, .accuracy = NAN};
+    t->pace.first = (t->position.epoch - 1) * t->report.batches + t->position.batch;
     begin_publishing(t);
     if (!bar_of(t)->on)
         return HAUL_OK;

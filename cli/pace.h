@@ -9,6 +9,7 @@ struct trainer;
 /* All times are seconds of clock_seconds(). */
 typedef struct pace {
     double      began;          /* when this process began to train */
+    int64_t     first;          /* mini-batches that were trained before */
     double      epoch_began;    /* when it began with this epoch, or when all kernels were compiled, */
     int64_t     epoch_first;    /* after so many mini-batches */
     double      known_at;       /* when the device was last known to have done ... */

@@ -19,6 +19,19 @@ if(HAUL_COMMAND OR HAUL_BENCH)
     set(HAUL_CJSON_LIBRARY ${HAUL_CJSON})
     target_include_directories(haul_private INTERFACE ${HAUL_CJSON_INCLUDE})
 endif()
+
+# Only the command's live screen needs it.
+set(HAUL_NCURSES_LIBRARIES "")
+if(HAUL_COMMAND AND HAUL_WITH_NCURSES)
+    set(CURSES_NEED_NCURSES TRUE)
+    set(CURSES_NEED_WIDE TRUE)
+    find_package(Curses QUIET)
+    if(CURSES_FOUND)
+        set(HAUL_HAVE_NCURSES 1)
+        set(HAUL_NCURSES_LIBRARIES ${CURSES_LIBRARIES})
+        target_include_directories(haul_private INTERFACE ${CURSES_INCLUDE_DIRS})
+    endif()
+endif()
 set(HAUL_LINK_LIBRARIES "")
 set(HAUL_PC_REQUIRES "")
 
@@ -88,10 +101,12 @@ endif()
 list(REMOVE_DUPLICATES HAUL_LINK_LIBRARIES)
 list(APPEND HAUL_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} m)
 
-foreach(package OPENCL CUDA ONEDNN JPEG PNG ZLIB)
+foreach(package OPENCL CUDA ONEDNN JPEG PNG ZLIB NCURSES)
     string(TOLOWER ${package} word)
     if(package STREQUAL "CUDA" AND HAUL_HAVE_CUDA)
         # in every build, unless it was switched off
+    elseif(package STREQUAL "NCURSES" AND NOT HAUL_COMMAND)
+        # a library has no screen
     elseif(HAUL_HAVE_${package})
         list(APPEND found ${word})
     else()
