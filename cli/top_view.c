@@ -240,25 +240,31 @@ static void put_keys(const top_view *v, top_canvas *c)
                               : "q quit  s sort  / filter  h hist  ? help");
 }
 
-static void put_others(const top_model *m, top_canvas *c)
+static bool is_haul(const top_model *m, int64_t pid)
+{
+    for (int i = 0; i < m->process_count; i++)
+        if (m->processes[i].page.pid == pid)
+            return true;
+    return false;
+}
+
+/* Processes that drivers tell of and that are not in the list; printed, or only counted. */
+static int put_others(const top_model *m, top_canvas *c, bool print)
 {
     char text[160];
+    int  count = 0;
 
     for (int i = 0; i < m->device_count; i++)
         for (int k = 0; k < m->devices[i].use_count; k++) {
             const top_use *u = &m->devices[i].uses[k];
+            if (is_haul(m, u->pid))
+                continue;
+            count++;
             snprintf(text, sizeof text, "%8lld %s uses %s (%s)", (long long)u->pid, u->name, m->devices[i].id,
                      top_bytes(u->bytes));
-            put_text(c, TOP_PLAIN, text);
+            if (print)
+                put_text(c, TOP_PLAIN, text);
         }
-}
-
-static int other_count(const top_model *m)
-{
-    int count = 0;
-
-    for (int i = 0; i < m->device_count; i++)
-        count += m->devices[i].use_count;
     return count;
 }
 
@@ -272,9 +278,9 @@ static void put_nothing(const top_view *v, const top_model *m, top_canvas *c)
         return;
     }
     put_text(c, TOP_PLAIN, "No Haul process is running.");
-    if (other_count(m)) {
-        snprintf(text, sizeof text, "%d other process%s on GPUs (key t).", other_count(m),
-                 other_count(m) == 1 ? "" : "es");
+    const int others = put_others(m, c, false);
+    if (others && !v->others) {
+        snprintf(text, sizeof text, "Others on GPUs: %d (key t).", others);
         put_text(c, TOP_PLAIN, text);
     }
     put_text(c, TOP_PLAIN, "Start one: haul train --data shapes");
@@ -411,7 +417,7 @@ static void draw_all(top_view *v, const top_model *m, top_canvas *c)
         canvas_line(c);
     put_processes(v, m, c, &l, places, count);
     if (v->others)
-        put_others(m, c);
+        put_others(m, c, true);
     put_foot(v, m, c, &l, count ? &m->processes[places[selected_of(v, m, places, count)]] : NULL);
 }
 

@@ -1,0 +1,205 @@
+# haul top in tmux at 40, 80 and 160 columns, its keys, and how little it sends over a slow link.
+# ctest: timeout=180; processors=2
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+from top import HAUL, SLOW, check, environment, finish, processes, train, wait_until  # noqa: E402
+
+version = subprocess.run([HAUL, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+if "ncurses" not in version:
+    print("skipped: this build has no screen")
+    sys.exit(77)
+if not shutil.which("tmux"):
+    print("skipped: tmux is not installed")
+    sys.exit(77)
+
+
+class Screen:
+    """A terminal with haul top in it."""
+
+    def __init__(self, width, height, **more):
+        self.width, self.height = width, height
+        self.folder = tempfile.mkdtemp(prefix="haul-top")
+        line = "; ".join([f"{HAUL} top", 'echo "left with $?"', "cat"])
+        self.tmux("new-session", "-d", "-x", str(width), "-y", str(height), line, env=environment(**more))
+
+    def tmux(self, *arguments, env=None):
+        done = subprocess.run(["tmux", "-S", self.folder + "/s", "-f", "/dev/null", "-u", *arguments], env=env,
+                              stdout=subprocess.PIPE, text=True)
+        return done.stdout
+
+    def press(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def lines(self, styles=False):
+        return self.tmux("capture-pane", "-p", *(["-e"] if styles else [])).split("\n")[:self.height]
+
+    def text(self):
+        return "\n".join(self.lines())
+
+    def shows(self, what, styles=False):
+        return wait_until(lambda: what in "\n".join(self.lines(styles)), seconds=8)
+
+    def resize(self, width, height):
+        self.width, self.height = width, height
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def close(self):
+        self.tmux("kill-server")
+        shutil.rmtree(self.folder)
+
+
+def row_of(screen, name):
+    return next((line for line in screen.lines() if name in line), "")
+
+
+jobs = [train("--run", "resnet-with-a-long-name-of-forty-characters"), train("--run", "wide"), train("--run", "tmp")]
+screens = []
+try:
+    wait_until(lambda: len([p for p in processes().values() if p["examples_per_second"]]) == 3)
+    jobs[2].send_signal(signal.SIGSTOP)
+    for width in (40, 80, 160):
+        s = Screen(width, 24)
+        screens.append(s)
+        check(f"{width} columns", s.shows("wide") and s.shows("stopped") and wait_until(lambda: " %" in row_of(s, "cpu")), s.text())
+        lines = s.lines()
+        check("no line is too wide", len(lines) == 24 and all(len(line) <= width for line in lines), s.text())
+        check("the head", lines[0].startswith("haul top") and re.search(r"\d\d:\d\d:\d\d$", lines[0]), lines[0])
+        check("the keys in the last line", lines[-1].startswith("q quit") and "? help" in lines[-1], lines[-1])
+        check("one line is selected", [line[0] for line in lines if line].count(">") == 1, s.text())
+        check("an epoch", re.search(r"\d+/1000000|\d+/10~", row_of(s, "wide")), row_of(s, "wide"))
+        check("the stopped one", "stopped" in row_of(s, "tmp"), row_of(s, "tmp"))
+        check("titles", ("COPY/S" in s.text()) == (width == 80) and ("COPIES/S" in s.text()) == (width == 160), s.text())
+        check("details of the selected one", (" waits/s" in s.text()) == (width == 40), s.text())
+        check("memory of the device", ("used/total" in s.text()) == (width >= 80), s.text())
+        print(s.text())
+
+    # ---- keys ----
+
+    s = screens[1]
+    s.press("s")
+    check("s sorts", s.shows("by MEMORY"), s.text())
+    s.press("s", "s", "s")
+    check("by name", s.shows("by NAME") and s.text().index("resnet") < s.text().index("wide"), s.text())
+    before = next(line for line in s.lines() if line.startswith(">"))
+    s.press("Up", "Up", "Up", "Down")
+    check("arrows select", wait_until(lambda: [l for l in s.lines() if l.startswith(">")] != [before]), s.text())
+    s.press("/")
+    check("/ asks for a text", s.shows("filter: _"), s.text())
+    s.press("w", "I", "x", "BSpace", "d")
+    check("it filters", wait_until(lambda: "wide" in s.text() and "resnet" not in s.text()), s.text())
+    s.press("Enter")
+    check("and goes on", s.shows("q quit") and "resnet" not in s.text(), s.text())
+    s.press("/", "z", "z", "z")
+    check("nothing matches", s.shows('No process matches "wIdzzz"'), s.text())
+    s.press("Escape")
+    check("esc ends the filter", s.shows("resnet"), s.text())
+    s.press("p")
+    check("p pauses", s.shows("paused"), s.text())
+    clock = s.lines()[0][-8:]
+    first = [line for line in s.lines() if "wide" in line]
+    time.sleep(1.5)
+    check("numbers stand still", [line for line in s.lines() if "wide" in line] == first, (clock, first, s.text()))
+    s.press("p", "h")
+    check("h shows history", s.shows("EX./S") and s.shows("WAITS/S") and s.shows("0 ... ") and s.shows("esc back"), s.text())
+    s.press("Escape", "?")
+    check("? helps", s.shows("haul top: keys"), s.text())
+    s.press("x", "+")
+    check("any key ends help; + waits longer", s.shows("2 s  by NAME"), s.text())
+    s.press("t")
+
+    # ---- sizes ----
+
+    s.resize(30, 5)
+    check("too small", s.shows("haul top needs 36 x 8"), s.text())
+    s.resize(36, 8)
+    check("just large enough", s.shows("q quit") and s.shows("cpu") and s.shows(">"), s.text())
+    s.resize(120, 30)
+    check("large again", s.shows("ALLOCATED") and len(s.lines()[0]) <= 120, s.text())
+
+    # ---- processes that go ----
+
+    jobs[1].kill()
+    jobs[1].wait()
+    check("ended", s.shows("ended"), s.text())
+
+    # ---- the end ----
+
+    s.press("q")
+    check("q quits", s.shows("left with 0"), s.text())
+    screens[0].press("C-c")
+    check("Ctrl-C quits", screens[0].shows("left with 130"), screens[0].text())
+
+    # ---- without UTF-8, without colours ----
+
+    os.makedirs("root/proc")
+    os.makedirs("root/sys/class/hwmon/hwmon0")
+    for name, value in [("name", "k10temp"), ("temp1_input", "99000"), ("temp1_max", "90000")]:
+        with open(f"root/sys/class/hwmon/hwmon0/{name}", "w") as file:
+            file.write(value + "\n")
+    hot = {"HAUL_TOP_ROOT": os.path.abspath("root"), "HAUL_CUDA_LIBRARIES": "/nowhere"}
+    s = Screen(80, 12, LC_ALL="C", **hot)
+    screens.append(s)
+    check("ASCII", s.shows("99!") and s.text().isascii() and "# allocated" in s.text(), s.text())
+    red = re.compile(r"\x1b\[[0-9;]*31m[ ]*99!")
+    check("a mark in colour", wait_until(lambda: red.search("\n".join(s.lines(styles=True)))), s.lines(styles=True))
+    s = Screen(80, 12, NO_COLOR="1", **hot)
+    screens.append(s)
+    check("the same without", s.shows("99!") and not re.search(r"\x1b\[[0-9;]*\b[34][0-9]\b", "\n".join(s.lines(styles=True))),
+          s.lines(styles=True))
+    check("bold all the same", re.search(r"\x1b\[[0-9;]*1m[ ]*99!", "\n".join(s.lines(styles=True))), s.lines(styles=True))
+finally:
+    for s in screens:
+        s.close()
+    for job in jobs:
+        job.kill()
+        job.wait()
+
+
+# ---- on a terminal of our own: what is sent ----
+
+def on_terminal(seconds, **more):
+    """(what came each second, exit code after a q)"""
+    parent, child = pty.openpty()
+    process = subprocess.Popen([HAUL, "top"], env=environment(**more), stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    parts, end = [b"" for _ in range(seconds)], time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and process.poll() is None:
+        if select.select([parent], [], [], left)[0]:
+            try:
+                parts[min(seconds - 1, seconds - 1 - int(end - time.monotonic()))] += os.read(parent, 65536)
+            except OSError:
+                break
+    try:
+        os.write(parent, b"q")
+        while process.poll() is None and select.select([parent], [], [], 5 * SLOW)[0]:
+            os.read(parent, 65536)
+    except OSError:
+        pass
+    code = process.wait(timeout=20)
+    try:
+        while got := os.read(parent, 65536):
+            parts[-1] += got
+    except OSError:
+        pass
+    os.close(parent)
+    return parts, code
+
+
+parts, code = on_terminal(5, TERM="xterm")
+sizes = [len(part) for part in parts]
+check("a screen, then only what changes", code == 0 and 200 < sizes[0] + sizes[1] and max(sizes[2:4]) < 400, sizes)
+parts, code = on_terminal(5 * SLOW, TERM="dumb")
+check("TERM=dumb", code == 1 and b"cannot move its cursor; use haul top --once" in b"".join(parts), parts)
+parts, code = on_terminal(5 * SLOW, TERM="no-such-terminal")
+check("an unknown terminal", code == 1 and b"use haul top --once" in b"".join(parts), parts)
+finish()
