@@ -217,6 +217,15 @@ static void choose_layout(progress_bar *p, line *l, const progress_state *s, int
         p->layout++;
 }
 
+void progress_say(progress_bar *p, const char *text)
+{
+    if (!p->on)
+        return;
+    p->shown = true;
+    on_screen = p;
+    fprintf(stderr, "\r%.*s\033[K", terminal_width(STDERR_FILENO) - MARGIN, text);
+}
+
 void progress_draw(progress_bar *p, const progress_state *s)
 {
     char out[2048] = "";

@@ -37,6 +37,9 @@ bool progress_due(const progress_bar *p);
  */
 void progress_draw(progress_bar *p, const progress_state *state);
 
+/* Show a text in place of the bar. */
+void progress_say(progress_bar *p, const char *text);
+
 /* Take the bar that is shown away, before a line is printed. */
 void progress_clear(void);
 

@@ -4,6 +4,7 @@
 
 #include <haul/haul.h>
 
+#include "batch_choice.h"
 #include "chart.h"
 #include "progress.h"
 #include "run_folder.h"
@@ -39,8 +40,8 @@ typedef struct report_start {
     const char           *model, *data, *train_name, *optimizer, *precision, *schedule;
     const char           *test_name, *augment, *init; /* NULL: none */
     int64_t               parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
-    int64_t               batch_room; /* bytes in which --batch auto fits; 0: the batch was given */
-    int64_t               patience;   /* 0: none */
+    const batch_choice   *choice;   /* of --batch auto */
+    int64_t               patience; /* 0: none */
     double                lr, weight_decay;
     double                momentum;   /* NaN: the optimizer has none */
     double                validation; /* the fraction; 0: none */

@@ -89,6 +89,20 @@ static void put_optimizer(cJSON *event, const report_start *s)
     json_text(event, "schedule", s->schedule);
 }
 
+static void put_choice(cJSON *event, const batch_choice *c)
+{
+    put_count(event, "batch_room_bytes", c->room_bytes);
+    put_count(event, "largest_batch", c->largest);
+    cJSON *trials = json_array(event, "batch_trials");
+    for (int i = 0; i < c->count; i++) {
+        cJSON *trial = cJSON_CreateObject();
+        put_count(trial, "batch", c->trials[i].batch);
+        put_count(trial, "peak_bytes", c->trials[i].peak_bytes);
+        json_number(trial, "images_per_second", c->trials[i].per_second);
+        json_push(trials, trial);
+    }
+}
+
 cJSON *form_start(double elapsed, const report_start *s)
 {
     cJSON *event = begin("start", elapsed);
@@ -112,6 +126,8 @@ cJSON *form_start(double elapsed, const report_start *s)
         put_count(event, "patience", s->patience);
     if (s->recomputes)
         json_parts(event, "recompute", &s->step->parts);
+    if (s->choice->room_bytes)
+        put_choice(event, s->choice);
     json_bool(event, "resumed", s->resumed);
     if (s->resumed) {
         put_count(event, "resumed_epoch", s->epoch);

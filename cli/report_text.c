@@ -77,6 +77,29 @@ static void print_data(const report_start *s)
                    s->size.mixed ? "; --size N chooses another size" : "");
 }
 
+/* "32 is the fastest that fits, with 5,120 examples/s; 128, the largest, has 4,800" */
+static void print_choice(const report_start *s)
+{
+    const batch_choice *c = s->choice;
+    const batch_trial  *chosen = batch_choice_find(c, s->batch), *most = batch_choice_find(c, c->largest);
+    char                text[256] = "";
+
+    append(text, sizeof text, "%s is ", text_count(s->batch));
+    if (s->batch == c->largest)
+        append(text, sizeof text, s->batch < s->train_count ? "the largest that fits" : "all examples");
+    else
+        append(text, sizeof text, "the fastest that fits");
+    if (chosen)
+        append(text, sizeof text, "%s %s examples/s", s->batch == c->largest ? ", as fast as any:" : ", with",
+               text_count((int64_t)chosen->per_second));
+    if (s->batch < c->largest)
+        append(text, sizeof text, "; %s, the largest, %s", text_count(c->largest),
+               most ? "has " : "takes too long to time");
+    if (s->batch < c->largest && most)
+        append(text, sizeof text, "%s", text_count((int64_t)most->per_second));
+    print_fact("batch", START, "%s", text);
+}
+
 static void print_plan(const report_start *s)
 {
     char text[1024] = "";
@@ -100,9 +123,8 @@ static void print_plan(const report_start *s)
         append(text, sizeof text, ", patience %s", text_count(s->patience));
     append(text, sizeof text, ", seed %lld", (long long)s->seed);
     print_fact("train", START, "%s", text);
-    if (s->batch_room)
-        print_fact("batch", START, "%s %s", text_count(s->batch),
-                   s->batch < s->train_count ? "is the largest that fits" : "is all examples");
+    if (s->choice->room_bytes)
+        print_choice(s);
 }
 
 static void print_resumed(const report_start *s)

@@ -242,8 +242,9 @@ static const option train_rows[] = {
      .name = "batch",
      OPTION_INTEGER_AT(train_options, batch),
      .argument = "N",
-     .help = "Examples in a mini-batch. auto takes as many as fit, by dry runs, in --memory-limit SIZE, or else in the "
-             "free memory of the device",
+     .help =
+         "Examples in a mini-batch. auto finds how many fit, by dry runs, in --memory-limit SIZE, or else in the free "
+         "memory of the device, and takes the fastest number of those that fit, by short runs",
      .initial = "64",
      .low = 1,
      .high = MOST_BATCH,

@@ -4,6 +4,7 @@
 
 #include <haul/haul.h>
 
+#include "batch_choice.h"
 #include "dry_run.h"
 #include "memory_limit.h"
 #include "options.h"
@@ -59,9 +60,10 @@ typedef struct trainer {
     haul_device      *device;
     haul_ledger      *ledger; /* NULL: nothing is kept */
     training_data     data;
-    dry_run           expected;   /* what the training takes */
-    int64_t           batch_room; /* bytes in which --batch auto had to fit; 0: the batch was given */
-    bool              recomputes; /* parts of the network run again in the backward pass */
+    dry_run           expected;     /* what the training takes */
+    batch_choice      choice;       /* of --batch auto */
+    int64_t           waits_before; /* haul_sync_count before the training */
+    bool              recomputes;   /* parts of the network run again in the backward pass */
     haul_module      *net;
     haul_optimizer   *optimizer;
     haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
@@ -111,8 +113,8 @@ haul_status trainer_build(trainer *t);
 /* Set which parts of the network run again. */
 haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
 
-/* What the training will need, by a dry run; with --batch auto, of the largest batch that fits. An exit code after a
- * complaint, else -1. */
+/* What the training will need, by a dry run; with --batch auto, of the fastest batch that fits, and with --estimate,
+ * which computes nothing, of the largest. An exit code after a complaint, else -1. */
 int trainer_expect(trainer *t);
 
 /* Does that fit in --memory-limit, or may the rest be spilled? */

@@ -2,70 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "batch_choice.h"
 #include "cli.h"
 #include "free_memory.h"
 #include "trainer.h"
-
-/* ---- what is needed ---- */
-
-/* What a training with this batch and way to recompute needs, if nothing of this one is allocated. */
-static haul_status find_need(trainer *t, int64_t batch, const char *recompute, int64_t limit, int64_t *need)
-{
-    train_options     *o = t->options;
-    const int64_t      kept_batch = o->batch;
-    const char        *kept_recompute = o->recompute;
-    const memory_limit kept_limit = t->plans.limit;
-    const trainer      kept = *t;
-    dry_run            d;
-
-    o->batch = batch;
-    o->recompute = recompute;
-    t->plans.limit = (memory_limit){.bytes = limit};
-    haul_status status = dry_run_try(t, &d);
-    *t = kept; /* the dry run has built a training of its own */
-    t->plans.limit = kept_limit;
-    o->batch = kept_batch;
-    o->recompute = kept_recompute;
-    if (status) {
-        haul_error_clear();
-        return status;
-    }
-    *need = d.peak - d.start + t->expected.start;
-    dry_run_free(&d);
-    return HAUL_OK;
-}
-
-static bool fits_in(trainer *t, int64_t batch, int64_t limit, int64_t *need)
-{
-    int64_t now;
-
-    if (find_need(t, batch, t->options->recompute, limit, &now) || now > limit)
-        return false;
-    *need = now;
-    return true;
-}
-
-/* The largest batch below `bound` that fits, and its need; 0: none does. A larger batch may need less, because the
- * library computes in another way; so one a quarter larger is tried, too. */
-static int64_t find_batch(trainer *t, int64_t bound, int64_t limit, int64_t *need)
-{
-    int64_t fits = 0, fails = bound;
-
-    for (;;) {
-        while (fails - fits > 1) {
-            int64_t middle = fits + (fails - fits) / 2;
-            if (fits_in(t, middle, limit, need))
-                fits = middle;
-            else
-                fails = middle;
-        }
-        int64_t further = fits + (fits + 3) / 4;
-        if (!fits || further >= bound || !fits_in(t, further, limit, need))
-            return fits;
-        fits = further;
-        fails = bound;
-    }
-}
 
 /* ---- --batch auto ---- */
 
@@ -82,10 +22,21 @@ static int64_t free_memory(const trainer *t)
     return available ? t->expected.start + available / 10 * 9 : 0;
 }
 
+/* What was counted while the batches ran is not of the training. */
+static void choose_fastest(trainer *t)
+{
+    batch_time(t, &t->choice);
+    if (t->choice.count)
+        t->options->batch = batch_choice_fastest(&t->choice);
+    haul_transfer_stats_reset();
+    t->waits_before = haul_sync_count();
+}
+
 /* --batch auto. -1, or an exit code. */
 static int choose_batch(trainer *t)
 {
     const int64_t     examples = haul_dataset_count(t->data.train), limit = t->plans.limit.bytes;
+    batch_choice     *c = &t->choice;
     haul_memory_stats memory = {0};
     int64_t           need;
 
@@ -94,13 +45,15 @@ static int choose_batch(trainer *t)
     if (haul_memory_stats_get(t->device, &memory))
         return complain_error();
     t->expected.start = memory.allocated;
-    t->batch_room = limit ? limit : free_memory(t);
-    if (!t->batch_room)
+    c->room_bytes = limit ? limit : free_memory(t);
+    if (!c->room_bytes)
         return complain("how much memory of %s is free is not known; give --batch auto a --memory-limit",
                         haul_device_name(t->device));
     const int64_t most = examples < (int64_t)MOST_BATCH ? examples : (int64_t)MOST_BATCH;
-    const int64_t batch = find_batch(t, most + 1, t->batch_room, &need);
-    t->options->batch = batch ? batch : 1; /* which is then found not to fit */
+    c->largest = batch_largest(t, most + 1, c->room_bytes, &need);
+    t->options->batch = c->largest ? c->largest : 1; /* which is then found not to fit */
+    if (c->largest && !t->options->estimate)
+        choose_fastest(t);
     return -1;
 }
 
@@ -173,7 +126,7 @@ static void tell_batch(trainer *t, int64_t limit)
         complain_more("No batch is smaller.");
         return;
     }
-    int64_t need = 0, batch = find_batch(t, t->options->batch, limit, &need);
+    int64_t need = 0, batch = batch_largest(t, t->options->batch, limit, &need);
 
     if (batch)
         complain_more("The largest batch that fits is --batch %lld%s: it needs %s.", (long long)batch,
@@ -186,7 +139,7 @@ static void tell_recompute(trainer *t, int64_t limit)
 {
     int64_t need;
 
-    if (trainer_recomputes(t) || find_need(t, t->options->batch, "auto", limit, &need))
+    if (trainer_recomputes(t) || batch_need(t, t->options->batch, "auto", limit, &need, NULL))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
                   size_of(need).text, need <= limit ? "fits" : "does not fit either");

@@ -143,6 +143,7 @@ def run_all(seen):
                     "--augment crop,flip --schedule cosine:0.5 --patience 9 --optimizer adamw --weight-decay 0.1 "
                     "--accumulate 2 --recompute auto".split()),
         "early": (0, SMALL + ["--epochs", "9", "--patience", "2", "--lr", "1e-12"]),
+        "auto": (0, "--model dense --data blobs:64 --batch auto --epochs 1 --device cpu".split()),
         "wild": (3, "--model mlp --data shapes:64 --batch 16 --log-every 1 --epochs 9 --lr 8 --device cpu".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
     }

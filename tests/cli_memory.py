@@ -103,20 +103,47 @@ def too_little():
     check("nothing fits", "No smaller batch fits" in told and "With --recompute" not in told, told)
 
 
+def fastest(start, room):
+    """The batch of a start, after checks of why it was chosen."""
+    trials = start["batch_trials"]
+    sizes = [t["batch"] for t in trials]
+    check("some powers of two and the largest were timed", trials and sizes == sorted(set(sizes)) and
+          sizes[-1] == start["largest_batch"] and all(n & (n - 1) == 0 for n in sizes[:-1]), f"{start}")
+    check("all fit", all(0 < t["peak_bytes"] <= room for t in trials), f"{start}")
+    best = max(t["images_per_second"] for t in trials)
+    good = [t["batch"] for t in trials if t["images_per_second"] >= 0.95 * best]
+    check("the largest of the fastest", start["batch"] == good[-1] and best > 0, f"{start}")
+    return start["batch"]
+
+
 def automatic():
-    """--batch auto: as many examples as fit, and not many more would."""
+    """--batch auto: one more quarter of the largest batch does not fit, and no batch that was timed is faster."""
+    most = {}
     for limit, how in ((10**7, ()), (5 * 10**6, ("--recompute", "auto")), (10**6, ("--workers", "2"))):
         limited = ["--memory-limit", str(limit), *how]
         events, _ = train(0, *SMALL, "--batch", "auto", *limited, "--epochs", "1")
-        batch = last(events, "start")["batch"]
-        check(f"{batch} fit in {limit}", last(events, "done")["peak_bytes"] <= limit, f"{events[-1]}")
-        train(4, *SMALL, "--batch", str(-(-5 * batch // 4)), *limited, "--estimate")
+        start = last(events, "start")
+        fastest(start, limit)
+        most[limit] = start["largest_batch"]
+        check(f"{start['batch']} fit in {limit}", last(events, "done")["peak_bytes"] <= limit, f"{events[-1]}")
+        fits, _ = train(0, *SMALL, "--batch", str(start["largest_batch"]), *limited, "--estimate")
+        check("the largest is known", fits[0]["training_peak_bytes"] == start["batch_trials"][-1]["peak_bytes"], f"{fits}")
+        train(4, *SMALL, "--batch", str(-(-5 * start["largest_batch"] // 4)), *limited, "--estimate")
     events, _ = train(0, *SMALL, "--batch", "auto", "--epochs", "1", "--run", "chosen")
-    check("all examples", last(events, "start")["batch"] == 256, f"{events[0]}")
-    check("kept as a number", json.load(open("chosen/config.json"))["batch"] == 256)
-    train(0, "--run", "chosen", "--resume", "--epochs", "2")
+    start = last(events, "start")
+    batch = fastest(start, start["batch_room_bytes"])
+    check("all examples", start["largest_batch"] == 256, f"{start}")
+    check("kept as a number", json.load(open("chosen/config.json"))["batch"] == batch)
+    plain, _ = train(0, *SMALL, "--batch", str(batch), "--epochs", "1")
+    check("timing leaves nothing", values(plain) == values(events) and
+          last(plain, "done")["waits"] == last(events, "done")["waits"], f"{plain[-1]} {events[-1]}")
+    resumed, _ = train(0, "--run", "chosen", "--resume", "--epochs", "2")
+    check("the same number, and none timed", resumed[0]["batch"] == batch and "batch_trials" not in resumed[0],
+          f"{resumed[0]}")
     _, told = train(1, "--run", "chosen", "--resume", "--epochs", "3", "--batch", "auto")
-    check("not another one", "--batch 256" in told and "--batch auto" in told, told)
+    check("not another one", f"--batch {batch}" in told and "--batch auto" in told, told)
+    estimate, _ = train(0, *SMALL, "--batch", "auto", "--memory-limit", "10M", "--estimate")
+    check("an estimate times nothing", estimate[0]["batch"] == most[10**7], f"{estimate} {most}")
     _, told = train(2, *SMALL, "--batch", "auto", "--memory-limit", "50%")
     check("a share of what", "in bytes" in told, told)
     _, told = train(4, *SMALL, "--batch", "auto", "--memory-limit", "1k")
@@ -126,7 +153,8 @@ def automatic():
     with open("auto.json", "w") as file:
         json.dump({"model": "dense", "data": "blobs:64", "device": "cpu", "epochs": 1, "batch": "auto"}, file)
     events, _ = train(0, "--config", "auto.json")
-    check("from a file", last(events, "start")["batch"] == 64, f"{events[0]}")
+    fastest(last(events, "start"), 2**60)
+    check("from a file", last(events, "start")["largest_batch"] == 64, f"{events[0]}")
 
 
 def going_on():
