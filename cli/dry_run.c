@@ -193,6 +193,24 @@ static haul_status estimate_epoch(making *m)
     return status;
 }
 
+/* ---- spilling ---- */
+
+/* Mini-batches take turns in the memory of the loader, which may be away. An epoch follows on the other. */
+static haul_status make_steps(void *context)
+{
+    making      *m = context;
+    haul_loader *loader = m->trainer->loader;
+    haul_status  status = haul_loader_start(loader, 1);
+
+    for (int i = 0; i < SPILLED_STEPS && !status; i++) {
+        m->batch = haul_loader_next(loader);
+        if (!m->batch && !haul_error_status() && !haul_loader_start(loader, 1))
+            m->batch = haul_loader_next(loader);
+        status = m->batch ? make_step(m) : haul_error_status();
+    }
+    return status;
+}
+
 /* ---- recomputation ---- */
 
 static haul_status measure_parts(const network_parts *p, int64_t *peak, void *context)
@@ -243,7 +261,9 @@ static haul_status run_training(void *context)
         count_flops(m->out);
     if (!status)
         status = estimate_epoch(m);
-    return status || !trainer_recomputes(m->trainer) ? status : choose_parts(m);
+    if (!status && trainer_recomputes(m->trainer))
+        status = choose_parts(m);
+    return status || !m->trainer->plans_spill ? status : haul_estimate(make_steps, m, &m->out->steps);
 }
 
 haul_status dry_run_try(trainer *t, dry_run *out)
@@ -287,6 +307,7 @@ void dry_run_free(dry_run *d)
 {
     haul_estimate_free(&d->step);
     haul_estimate_free(&d->epoch);
+    haul_estimate_free(&d->steps);
     free(d->layers);
     *d = (dry_run){0};
 }

@@ -19,6 +19,8 @@ typedef struct layer {
     double     flops; /* of forward, in all calls, without gradients */
 } layer;
 
+enum { SPILLED_STEPS = 12 };
+
 typedef struct dry_run {
     int64_t              examples;   /* in a batch */
     haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
@@ -28,6 +30,7 @@ typedef struct dry_run {
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
+    haul_estimate_result steps;      /* SPILLED_STEPS steps one after the other, if the trainer plans to spill */
     int64_t              parameters, parameter_bytes;
     layer               *layers; /* each before those it consists of */
     size_t               layer_count, layer_room;

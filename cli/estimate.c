@@ -5,13 +5,23 @@
 #include "cli.h"
 #include "dry_run.h"
 #include "json.h"
+#include "spill_cost.h"
 #include "summary.h"
 #include "terminal.h"
 #include "trainer.h"
 
-static bool print_json(const trainer *t, const dry_run *d)
+/* With --spill on, if it is needed. */
+static bool find_spill(trainer *t, spill_cost *out)
 {
-    cJSON *event = json_event("estimate");
+    const dry_run *d = &t->expected;
+
+    return t->options->spill && d->limit && d->peak > d->limit && spill_cost_find(t, d->limit, out);
+}
+
+static bool print_json(trainer *t, const dry_run *d)
+{
+    cJSON     *event = json_event("estimate");
+    spill_cost spill;
 
     json_text(event, "device", haul_device_name(t->device));
     json_number(event, "batch", (double)d->examples);
@@ -22,6 +32,12 @@ static bool print_json(const trainer *t, const dry_run *d)
     json_number(event, "limit_bytes", (double)d->limit);
     if (trainer_recomputes(t))
         json_parts(event, "recompute", &d->parts);
+    if (find_spill(t, &spill)) {
+        json_bool(event, "spill_fits", spill.fits);
+        json_number(event, "spilled_bytes", (double)spill.bytes);
+        json_number(event, "returned_bytes", (double)spill.back_bytes);
+        json_number(event, "spill_seconds", spill.seconds);
+    }
     json_number(event, "parameter_bytes", (double)d->parameter_bytes);
     json_number(event, "operations", (double)d->step.operation_count);
     return json_print(event);
@@ -118,7 +134,19 @@ static bool print_kinds(const haul_estimate_result *r)
 
 /* ---- the whole ---- */
 
-static bool print_text(const trainer *t, const dry_run *d)
+static void print_spill(trainer *t)
+{
+    spill_cost spill;
+    char       text[160];
+
+    if (!find_spill(t, &spill))
+        return;
+    printf("spill   ");
+    print_wrapped(spill.fits ? spill_cost_text(text, sizeof text, &spill) : "an operation of the step does not fit", 8,
+                  8);
+}
+
+static bool print_text(trainer *t, const dry_run *d)
 {
     const train_options *options = t->options;
     char                 text[256];
@@ -128,6 +156,7 @@ static bool print_text(const trainer *t, const dry_run *d)
     print_wrapped(text, 0, 2);
     summary_print(d, t->device);
     summary_print_parts(d);
+    print_spill(t);
     snprintf(text, sizeof text, "%s read and written by %s operations", text_bytes(d->step.bytes_touched),
              text_count(d->step.operation_count));
     printf("traffic ");

@@ -63,6 +63,7 @@ typedef struct trainer {
     dry_run           expected;     /* what the training takes */
     batch_choice      choice;       /* of --batch auto */
     int64_t           waits_before; /* haul_sync_count before the training */
+    bool              plans_spill;  /* a dry run finds out what spilling would move */
     bool              recomputes;   /* parts of the network run again in the backward pass */
     haul_module      *net;
     haul_optimizer   *optimizer;

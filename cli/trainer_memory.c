@@ -5,6 +5,7 @@
 #include "batch_choice.h"
 #include "cli.h"
 #include "free_memory.h"
+#include "spill_cost.h"
 #include "trainer.h"
 
 /* ---- --batch auto ---- */
@@ -145,10 +146,19 @@ static void tell_recompute(trainer *t, int64_t limit)
                   size_of(need).text, need <= limit ? "fits" : "does not fit either");
 }
 
-static void tell_spill(const trainer *t)
+static void tell_spill(trainer *t, int64_t limit)
 {
-    if (!t->options->spill && t->device != haul_cpu())
-        complain_more("With --spill on, tensors that do not fit go to host memory, and steps take longer.");
+    spill_cost c;
+    char       text[160];
+
+    if (t->options->spill || !spill_cost_find(t, limit, &c))
+        return;
+    if (c.fits)
+        complain_more("With --spill on, tensors that do not fit go to host memory: %s (estimates).",
+                      spill_cost_text(text, sizeof text, &c));
+    else
+        complain_more(
+            "With --spill on, a step does not fit either, by the estimate: one of its operations needs more.");
 }
 
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
@@ -178,6 +188,6 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     tell_need(t);
     tell_batch(t, bound);
     tell_recompute(t, bound);
-    tell_spill(t);
+    tell_spill(t, bound);
     return EXIT_MEMORY;
 }

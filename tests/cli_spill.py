@@ -2,6 +2,7 @@
 # ctest: labels=slow; timeout=300
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -38,13 +39,21 @@ def same_bits(shares, *net):
         check("the same losses", losses == plain and len(plain) > 2, f"{losses} {plain}")
         check("within the limit", 0 < limited["peak_bytes"] <= limited["limit_bytes"], f"{limited}")
         check("about that share", limited["limit_bytes"] <= share / 100 * done["peak_bytes"] * 1.1, f"{limited} {done}")
+        _, dry, _ = train(0, *NET, *net, "--memory-limit", f"{share}%", "--spill", "on", "--estimate")
+        steps = len(plain) + 1  # and the test
+        check("as estimated", dry["spill_fits"] and 0.7 < limited["spilled_bytes"] / steps / dry["spilled_bytes"] < 1.4 and
+              0 < dry["returned_bytes"] <= dry["spilled_bytes"] and dry["spill_seconds"] > 0, f"{limited} {dry}")
         check("spilled", limited["spilled_bytes"] > 0 and limited["h2d_bytes"] > done["h2d_bytes"], f"{limited}")
         check("waits are counted", limited["waits"] > done["waits"], f"{limited} {done}")
 
 
 def too_little():
     _, _, told = train(4, *NET, "--model", "simplecnn", "--memory-limit", "50%")
-    check("says what helps", "With --spill on" in told, told)
+    check("says what helps, and what it costs", re.search(
+        r"With --spill on, tensors that do not fit go to host memory: [\d.]+ MiB to host memory and [\d.]+ MiB back in each "
+        r"step, about [\d.]+ [mu]s \(estimates\)", told), told)
+    _, _, told = train(4, *NET, "--model", "simplecnn", "--memory-limit", "10%")
+    check("says what does not help", "With --spill on, a step does not fit either" in told, told)
     train(0, *NET, "--model", "simplecnn", "--memory-limit", "50%", "--spill", "on", "--run", "run")
     weights = open("run/weights.safetensors", "rb").read()
     _, last, told = train(4, "--run", "run", "--resume", "--epochs", "2", "--memory-limit", "4%", "--spill", "on")

@@ -16,6 +16,7 @@
 #include "memory/allocator.h"
 #include "support/failure.h"
 #include "support/late.h"
+#include "transfer/transfer.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 
@@ -89,6 +90,35 @@ static void test_memory_report__of_a_limit(void **state)
         haul__object_release(held[i]);
 }
 
+static void test_memory_report__what_spilling_would_cost(void **state)
+{
+    haul_device *device = late_device_new();
+    char        *values = calloc(2, MIB), text[1000];
+    (void)state;
+    assert_non_null(values);
+    haul_memory_set_limit(device, 4 * MIB);
+    haul__storage *held[] = {haul__storage_alloc(device, 2 * MIB, "first"), haul__storage_alloc(device, MIB, "second")};
+    assert_null(haul__storage_alloc(device, 3 * MIB, "haul_matmul"));
+    assert_int_equal(report_now().spill_bytes, 2 * MIB);  /* 3 are asked for, and 1 is left */
+    assert_int_equal(report_now().spill_nanoseconds, -1); /* no copy was timed */
+    haul_memory_report r = report_now();
+    haul_memory_report_text(&r, text, sizeof text);
+    assert_non_null(strstr(text, "\n  spilling   would move 2.0 MiB to host memory and back\n"));
+    assert_int_equal(haul__transfer_from_host(held[0], 0, values, 2 * MIB, true, "write"), HAUL_OK);
+    assert_null(haul__storage_alloc(device, 3 * MIB, "haul_matmul"));
+    assert_true(report_now().spill_nanoseconds > 0);
+    assert_null(haul__storage_alloc(device, 5 * MIB, "haul_matmul"));
+    assert_int_equal(report_now().spill_bytes, 0); /* more than all that is there */
+    haul_memory_set_spill(device, true);
+    assert_null(haul__storage_alloc(device, 5 * MIB, "haul_matmul"));
+    assert_int_equal(report_now().spill_bytes, 0);
+    haul_memory_set_spill(device, false);
+    haul_error_clear();
+    for (int i = 0; i < 2; i++)
+        haul__object_release(held[i]);
+    free(values);
+}
+
 static void test_memory_report__of_a_full_device(void **state)
 {
     (void)state;
@@ -102,6 +132,7 @@ static void test_memory_report__of_a_full_device(void **state)
     assert_failed(haul_zeros(HAUL_F32, HAUL_SHAPE(1 << 20, 1 << 20)));
     r = report_now();
     assert_int_equal(r.requested, (int64_t)1 << 42);
+    assert_int_equal(r.spill_bytes, 0); /* it has nowhere to spill */
     assert_true(r.free > MIB && r.free < (int64_t)1 << 42);
     assert_int_equal(r.room, r.free);
     haul_scope_pop(scope);
@@ -304,6 +335,8 @@ static const haul_memory_report *example(void)
                              .limit = 6 * MIB,
                              .free = -1,
                              .room = MIB,
+                             .spill_bytes = 2 * MIB,
+                             .spill_nanoseconds = 1250000,
                              .by_module = true,
                              .origin_count = 2,
                              .origins = {{"features.0", 4 * MIB, 2}, {"(no module)", MIB, 1}}};
@@ -320,6 +353,7 @@ static void test_memory_report__text(void **state)
                                  "  allocated  6.0 MiB\n"
                                  "  reserved   7.0 MiB\n"
                                  "  free       unknown\n"
+                                 "  spilling   would move 2.0 MiB to host memory and back: about 1.25 ms, an estimate\n"
                                  "memory by module:\n"
                                  "  4.0 MiB    features.0, 2 blocks\n"
                                  "  1.0 MiB    (no module), 1 block\n";
@@ -349,7 +383,8 @@ static void test_memory_report__json(void **state)
     static const char wanted[] =
         "{\"device\":\"cpu\",\"operation\":\"haul_conv2d\",\"module\":\"features.0\",\"of_scope\":true,"
         "\"scope\":\"request 7\",\"requested\":3145728,\"block\":3145728,\"allocated\":6291456,\"reserved\":7340032,"
-        "\"scope_allocated\":5242880,\"limit\":6291456,\"free\":-1,\"room\":1048576,\"by_module\":true,\"origins\":["
+        "\"scope_allocated\":5242880,\"limit\":6291456,\"free\":-1,\"room\":1048576,\"spill_bytes\":2097152,\"spill_"
+        "nanoseconds\":1250000,\"by_module\":true,\"origins\":["
         "{\"name\":\"features.0\",\"bytes\":4194304,\"blocks\":2},{\"name\":\"(no module)\",\"bytes\":1048576,"
         "\"blocks\":1}]}";
     char text[1000];
@@ -378,6 +413,7 @@ int main(void)
         TEST(test_memory_report__belongs_to_the_thread),
         TEST(test_memory_report__the_last_are_kept),
         TEST(test_memory_report__makes_no_allocation),
+        TEST(test_memory_report__what_spilling_would_cost),
         TEST(test_memory_report__text),
         TEST(test_memory_report__json),
     };

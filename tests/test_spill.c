@@ -2,6 +2,7 @@
  * ctest: cuda; timeout=300; env=POCL_DEVICES=pthread pthread */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "support/ledger.h"
 #include "support/moves.h"
@@ -242,17 +243,11 @@ typedef struct trained {
     int64_t peak, spilled;
 } trained;
 
-static void train(haul_device *device, int64_t limit, trained *out)
+/* Six steps; `out` is NULL in a dry run, which has no values. */
+static haul_status run_steps(void *context)
 {
-    haul_scope *part = haul_scope_push();
-    haul_set_device(device);
-    haul_manual_seed(3);
-    haul_memory_release_cached(device);
-    haul_memory_set_limit(device, limit);
-    haul_memory_set_spill(device, limit > 0);
-    haul_memory_reset_peak(device);
-    const int64_t spilled = stats_of(device).spilled_total;
-    haul_module  *net =
+    trained     *out = context;
+    haul_module *net =
         HAUL_SEQUENTIAL(haul_nn_linear(32, 64), haul_nn_relu(), haul_nn_dropout(0.2), haul_nn_linear(64, 64),
                         haul_nn_relu(), haul_nn_linear(64, 64), haul_nn_relu(), haul_nn_linear(64, 8));
     haul_optimizer *adam = haul_adam(net, 0.01);
@@ -264,11 +259,31 @@ static void train(haul_device *device, int64_t limit, trained *out)
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
         haul_backward(loss, HAUL_NONE);
         haul_optimizer_step(adam);
-        out->losses[i] = (float)haul_item(loss);
+        if (out)
+            out->losses[i] = (float)haul_item(loss);
         haul_scope_pop(step);
     }
-    haul_read(haul_module_parameter(net, "0.weight"), out->weights, sizeof out->weights);
-    if (haul_error_status())
+    if (out)
+        haul_read(haul_module_parameter(net, "0.weight"), out->weights, sizeof out->weights);
+    return haul_error_status();
+}
+
+static void train_begin(haul_device *device, int64_t limit)
+{
+    haul_set_device(device);
+    haul_manual_seed(3);
+    haul_memory_release_cached(device);
+    haul_memory_set_limit(device, limit);
+    haul_memory_set_spill(device, limit > 0);
+    haul_memory_reset_peak(device);
+}
+
+static void train(haul_device *device, int64_t limit, trained *out)
+{
+    haul_scope *part = haul_scope_push();
+    train_begin(device, limit);
+    const int64_t spilled = stats_of(device).spilled_total;
+    if (run_steps(out))
         fail_msg("with a limit of %lld: %s", (long long)limit, haul_error_message());
     out->peak = stats_of(device).peak_reserved;
     out->spilled = stats_of(device).spilled_total - spilled;
@@ -291,6 +306,45 @@ static void test_spill__training_has_the_same_bits(void **state)
             assert_true(limited.peak <= limit);
             assert_true(limited.spilled > 0);
         }
+    }
+}
+
+static void estimate_steps(haul_device *device, int64_t limit, haul_estimate_device *out)
+{
+    haul_estimate_result r;
+    haul_scope          *part = haul_scope_push();
+    train_begin(device, limit);
+    assert_int_equal(haul_estimate(run_steps, NULL, &r), HAUL_OK);
+    *out = (haul_estimate_device){NULL};
+    for (int i = 0; i < r.device_count; i++)
+        if (r.devices[i].device == device)
+            *out = r.devices[i];
+    haul_estimate_free(&r);
+    haul_scope_pop(part);
+    end_limit(device);
+}
+
+/* A dry run moves what a training moves, except for what differs in the free blocks that have other sizes. */
+static void test_spill__is_estimated(void **state)
+{
+    static trained       real;
+    haul_estimate_device dry;
+    (void)state;
+    for (int d = 1; d < device_count; d++) {
+        train(devices[d], 0, &real);
+        const int64_t peak = real.peak;
+        estimate_steps(devices[d], 0, &dry);
+        assert_true(dry.spilled_bytes == 0 && dry.returned_bytes == 0 && !dry.fits);
+        for (int percent = 100; percent >= 50; percent -= 25) {
+            train(devices[d], peak * percent / 100, &real);
+            estimate_steps(devices[d], peak * percent / 100, &dry);
+            assert_true(dry.fits);
+            assert_true(llabs(dry.spilled_bytes - real.spilled) <= real.spilled / 5);
+            assert_true(dry.returned_bytes <= dry.spilled_bytes);
+            assert_int_equal(dry.returned_bytes > 0, percent < 100);
+        }
+        estimate_steps(devices[d], peak / 20, &dry);
+        assert_false(dry.fits);
     }
 }
 
@@ -430,6 +484,7 @@ int main(void)
         SPILL_TEST(test_spill__survives_failures),
         SPILL_TEST(test_spill__wrong_uses),
         SPILL_TEST(test_spill__training_has_the_same_bits),
+        SPILL_TEST(test_spill__is_estimated),
         SPILL_TEST(test_spill__threads),
     };
     return run_moves("spill", tests, sizeof tests / sizeof tests[0]);

@@ -56,7 +56,12 @@ typedef struct haul_estimate_device {
     int64_t      start_bytes;       /* memory in use when the function began */
     int64_t      peak_bytes;        /* highest use, start_bytes included */
     int64_t      pinned_peak_bytes; /* highest use of host memory pinned for the device; not part of peak_bytes */
-    int          origin_count;      /* the number of `origins` */
+    /* If the device spills (haul_memory_set_spill) and has a limit: bytes that would be moved to host memory, and back.
+     * peak_bytes is what would be needed without that. Then `fits` tells whether the limit would be kept. These are
+     * estimates: what the process held before the outermost haul_estimate began is taken to stay on the device. */
+    int64_t spilled_bytes, returned_bytes;
+    bool    fits;         /* is there a limit and spilling, and do they suffice? */
+    int     origin_count; /* the number of `origins` */
     /* what was in use at the peak, largest first, without what was in use before the outermost haul_estimate began */
     haul_estimate_origin *origins;
 } haul_estimate_device;

@@ -170,7 +170,14 @@ typedef struct haul_memory_report {
     int64_t      limit;           /* the limit that was reached; 0: the device is full */
     int64_t      free;            /* bytes that the device has left; -1 if it cannot tell */
     /* bytes that could have been allocated: what is left of the limit, or of the device; -1 if it is unknown */
-    int64_t            room;
+    int64_t room;
+    /* What spilling (haul_memory_set_spill) would cost: bytes that this allocation would move to host memory, and
+     * probably back later; 0 if it would not help, because it is on already, or for a scope's limit, on the CPU, and if
+     * too little can be moved; -1 if the device is full and cannot tell how much is missing. */
+    int64_t spill_bytes;
+    /* an estimate of the time for both ways, from the speed of earlier copies of 1 MiB and more; -1 if there were none
+     */
+    int64_t            spill_nanoseconds;
     bool               by_module;    /* are the origins modules, because haul_memory_record is on, or operations? */
     int                origin_count; /* the number of `origins` */
     haul_memory_origin origins[HAUL_MEMORY_REPORT_ORIGINS]; /* what holds most of the memory, the largest first */

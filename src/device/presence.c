@@ -10,6 +10,7 @@ static pthread_mutex_t             lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int                  inside; /* threads that submit a command */
 static atomic_bool                 stopped;
 static _Atomic(haul__bring_back *) bring;
+static _Atomic(haul__bring_back *) planner;
 static _Thread_local bool          has_lock;
 
 atomic_ullong haul__presence_clock;
@@ -44,6 +45,17 @@ void haul__presence_stop(void)
 void haul__presence_use(haul__bring_back *bring_back)
 {
     atomic_store(&bring, bring_back);
+}
+
+void haul__presence_plan_with(haul__bring_back *plan)
+{
+    atomic_store(&planner, plan);
+}
+
+haul_status haul__presence_plan(const haul__command *c)
+{
+    haul__bring_back *plan = atomic_load_explicit(&planner, memory_order_acquire);
+    return plan ? plan(c) : HAUL_OK;
 }
 
 static bool all_present(const haul__command *c)

@@ -25,6 +25,10 @@ void haul__presence_give(void);
 /* Waits until no thread is submitting a command; none begins until the lock is given. The caller has the lock. */
 void haul__presence_stop(void);
 
+/* In a dry run, `plan` learns of each command that would be submitted. */
+void        haul__presence_plan_with(haul__bring_back *plan);
+haul_status haul__presence_plan(const haul__command *c);
+
 /* When memory was last used: grows with each command. */
 extern atomic_ullong haul__presence_clock;
 

@@ -206,6 +206,6 @@ haul_status haul__submit(const haul__command *c)
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;
     if (haul__is_dry())
-        return HAUL_OK;
+        return haul__presence_plan(c);
     return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
 }

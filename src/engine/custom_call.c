@@ -2,6 +2,7 @@
  * functions and check everything they return. */
 #include <string.h>
 
+#include "device/presence.h"
 #include "engine/copy.h"
 #include "engine/custom.h"
 #include "engine/driver.h"
@@ -342,7 +343,7 @@ static haul_status call_host(haul__call *c, const haul_custom_call *call)
                              .params = &p,
                              .params_size = sizeof p,
                              .run = run_host};
-    return haul__is_dry() ? HAUL_OK : haul__submit(&command);
+    return haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
 }
 
 static haul_status compute(haul__call *c)

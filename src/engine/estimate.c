@@ -68,6 +68,8 @@ typedef struct part {
     bool                touched[2][HAUL__MAX_DEVICES]; /* memory accounts before the part */
     int64_t             peaks[2][HAUL__MAX_DEVICES];
     int64_t             starts[2][HAUL__MAX_DEVICES];
+    int64_t             spilled[HAUL__MAX_DEVICES], returned[HAUL__MAX_DEVICES];
+    bool                over[HAUL__MAX_DEVICES];
     int64_t            *held[HAUL__MAX_DEVICES]; /* what made up the peaks */
     size_t              held_count[HAUL__MAX_DEVICES];
 } part;
@@ -111,6 +113,17 @@ static void restore_held(haul__holdings *h, const int64_t *held, size_t count)
         h->items[k].at_peak = k < count ? held[k] : 0;
 }
 
+static void begin_spills(estimate *e, part *p)
+{
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
+        haul__planned_spill *s = &e->run.accounts[i].spill;
+        p->spilled[i] = s->spilled;
+        p->returned[i] = s->returned;
+        p->over[i] = s->over;
+        s->over = false;
+    }
+}
+
 static haul_status begin_part(estimate *e, part *p)
 {
     *p = (part){.first = e->count, .moved = e->run.moved};
@@ -125,6 +138,7 @@ static haul_status begin_part(estimate *e, part *p)
             a[i].start = a[i].peak = (int64_t)atomic_load(&a[i].allocated);
         }
     }
+    begin_spills(e, p);
     return HAUL_OK;
 }
 
@@ -142,6 +156,8 @@ static void end_part(estimate *e, part *p)
             a[i].start = p->starts[pinned][i];
         }
     }
+    for (int i = 0; i < HAUL__MAX_DEVICES; i++)
+        e->run.accounts[i].spill.over = e->run.accounts[i].spill.over || p->over[i];
     end_held(p);
 }
 
@@ -210,7 +226,10 @@ static haul_status fill(haul_estimate_result *out, estimate *e, const part *p)
         *d = (haul_estimate_device){.device = a->device ? a->device : pinned->device,
                                     .start_bytes = a->start,
                                     .peak_bytes = a->peak,
-                                    .pinned_peak_bytes = pinned->peak};
+                                    .pinned_peak_bytes = pinned->peak,
+                                    .spilled_bytes = a->spill.spilled - p->spilled[i],
+                                    .returned_bytes = a->spill.returned - p->returned[i],
+                                    .fits = a->spill.limit > 0 && !a->spill.over};
         status = fill_origins(d, &a->held);
     }
     if (status)

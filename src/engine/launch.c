@@ -1,5 +1,6 @@
 /* Turns calls into commands, and computes what a call costs. */
 #include "device/launch_now.h"
+#include "device/presence.h"
 #include "engine/driver.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
@@ -61,6 +62,18 @@ __attribute__((noinline)) static haul_status submit(haul__command *command, int 
     return haul__launch_command(command, id, storages);
 }
 
+__attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, haul_tensor *const *outs, int out_count,
+                                                       haul_tensor *const *ins, int in_count)
+{
+    haul__region buffers[HAUL__MAX_BUFFERS];
+    for (int i = 0; i < out_count; i++)
+        buffers[i] = (haul__region){outs[i]->storage, 0};
+    for (int i = 0; i < in_count; i++)
+        buffers[out_count + i] = (haul__region){ins[i]->storage, 0};
+    return haul__presence_plan(&(haul__command){
+        .device = device, .buffers = buffers, .write_count = out_count, .buffer_count = out_count + in_count});
+}
+
 /* Takes the host addresses of the tensors' storages; returns false if a stream uses one of them. */
 static inline bool take_hosts(haul_tensor *const *tensors, int count, void **hosts)
 {
@@ -81,8 +94,10 @@ __attribute__((always_inline)) static inline haul_status launch(const haul__call
 {
     void               *hosts[HAUL__MAX_BUFFERS];
     const haul__buffer *record = NULL;
-    if (items == 0 || !haul__device_computes(c->device) || haul__is_dry())
+    if (items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
+    if (haul__is_dry())
+        return haul__launch_dry(c->device, outs, out_count, ins, in_count);
     const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
     if (!kernel || (checks && find_record(c, &record)))
         return haul_error_status();
@@ -154,7 +169,7 @@ static haul_status call_once(const haul__call *c, haul_status (*run)(haul__strea
                              .params = params,
                              .params_size = params_size,
                              .run = run};
-    haul_status   status = haul__is_dry() ? HAUL_OK : haul__submit(&command);
+    haul_status   status = haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
     haul__object_release(scratch);
     return status;
 }

@@ -3,9 +3,11 @@
 
 #include "core/alloc.h"
 #include "core/spin.h"
+#include "device/presence.h"
 #include "memory/allocator.h"
 #include "memory/budget.h"
 #include "memory/size_class.h"
+#include "memory/spill.h"
 
 /* ---- begin and end ---- */
 
@@ -27,6 +29,8 @@ haul__dry_run *haul__dry_run_now(void)
 
 /* ---- accounts ---- */
 
+static haul_status plan_spilling(const haul__command *c);
+
 /* Accounts begin with the memory that is already allocated. */
 static haul__account *account_of(haul__dry_run *run, haul_device *device, bool pinned)
 {
@@ -35,6 +39,10 @@ static haul__account *account_of(haul__dry_run *run, haul_device *device, bool p
         a->device = device;
         a->start = a->peak = haul__device_allocated(device, pinned);
         atomic_store_explicit(&a->allocated, a->start, memory_order_relaxed);
+        const int64_t limit = pinned ? 0 : haul__spill_limit(device);
+        haul__planned_spill_begin(&a->spill, limit, a->start);
+        if (limit)
+            haul__presence_plan_with(plan_spilling);
     }
     return a;
 }
@@ -56,12 +64,21 @@ void haul__dry_run_free(haul__dry_run *run)
     }
 }
 
+/* A block from before the run. */
+static void block_is_free(haul__dry_run *run, const haul__block *block)
+{
+    haul__account *a = account_of(run, haul__block_device(block), block->pinned);
+    account_add(a, -(int64_t)block->bytes);
+    haul__spin_lock(&run->lock);
+    a->spill.present -= (int64_t)block->bytes;
+    haul__spin_unlock(&run->lock);
+}
+
 void haul__dry_run_returned(const haul__storage *storage)
 {
     haul__dry_run *run = haul__dry_run_now();
     if (run)
-        account_add(account_of(run, haul__block_device(storage->block), storage->block->pinned),
-                    -(int64_t)storage->block->bytes);
+        block_is_free(run, storage->block);
 }
 
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes)
@@ -90,6 +107,7 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 
 typedef struct planned {
     haul__storage  storage;
+    haul__movable  movable;
     haul__dry_run *run; /* the run; a storage may outlive it, so it holds a reference */
     haul__account *account;
     haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
@@ -103,6 +121,7 @@ static void planned_release(haul__storage *storage)
     haul__spin_lock(&p->run->lock);
     atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
     haul__holdings_add(&p->account->held, p->held, -p->bytes, false);
+    haul__planned_spill_drop(&p->account->spill, &p->movable);
     haul__spin_unlock(&p->run->lock);
     if (p->budget)
         haul__budget_discharge(p->budget, p->account->device, p->bytes, true);
@@ -148,10 +167,36 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     p->account = account;
     p->held = held;
     p->bytes = (int64_t)haul__bin_bytes(bin);
+    p->movable = (haul__movable){.block = p->bytes, .bytes = (int64_t)bytes};
     haul__spin_lock(&run->lock);
+    haul__planned_spill_add(&account->spill, &p->movable);
     haul__holdings_add(&account->held, held, p->bytes, account_add(account, p->bytes));
     haul__spin_unlock(&run->lock);
     return &p->storage;
+}
+
+/* Only storages on devices that spill are in a list. All that the command uses stays until the next one. */
+static haul_status plan_spilling(const haul__command *c)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    haul__account *a = run ? &run->accounts[c->device->slot] : NULL;
+    if (!a || !a->spill.limit)
+        return HAUL_OK;
+    haul__spin_lock(&run->lock);
+    haul__planned_spill_next(&a->spill);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < c->buffer_count; i++) {
+            haul__storage *s = c->buffers[i].storage;
+            planned       *p = s->planned ? (planned *)s : NULL;
+            if (!p || p->account != a)
+                continue;
+            if (pass)
+                haul__planned_spill_use(&a->spill, &p->movable);
+            else
+                p->movable.last = a->spill.clock;
+        }
+    haul__spin_unlock(&run->lock);
+    return HAUL_OK;
 }
 
 bool haul__planned_is_pinned(const haul__storage *storage)
@@ -177,7 +222,7 @@ static void count_as_freed(haul__dry_run *run, haul_tensor *t)
 {
     haul__storage *s = t->storage;
     if (s->block && atomic_load(&t->object.refs) == 2 && atomic_load(&s->object.refs) == 1)
-        account_add(account_of(run, haul__block_device(s->block), s->block->pinned), -(int64_t)s->block->bytes);
+        block_is_free(run, s->block);
 }
 
 static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)

@@ -14,13 +14,15 @@
 #include "core/thread.h"
 #include "device/device.h"
 #include "memory/holdings.h"
+#include "memory/planned_spill.h"
 
 /* The numbers that the allocator of a device would report. */
 typedef struct haul__account {
-    haul_device   *device; /* NULL: not used yet */
-    atomic_llong   allocated;
-    int64_t        start, peak; /* since the innermost estimate began */
-    haul__holdings held;        /* of what the run allocated; guarded by the run's lock */
+    haul_device        *device; /* NULL: not used yet */
+    atomic_llong        allocated;
+    int64_t             start, peak; /* since the innermost estimate began */
+    haul__holdings      held;        /* of what the run allocated; guarded by the run's lock */
+    haul__planned_spill spill;       /* likewise */
 } haul__account;
 
 typedef struct haul__dry_run {

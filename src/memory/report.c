@@ -8,10 +8,12 @@
 #include "core/fork.h"
 #include "core/json_text.h"
 #include "core/utf8.h"
+#include "device/link.h"
 #include "events/call.h"
 #include "memory/allocator_state.h"
 #include "memory/origins.h"
 #include "memory/record.h"
+#include "memory/spill.h"
 
 enum { KEPT = 16 };
 
@@ -69,6 +71,24 @@ static void fill_scope(haul_memory_report *r, const haul__budget *over)
     r->room = at_least_0(figures.limit - figures.allocated);
 }
 
+/* What would have to move for the block, of what can; as haul_memory_report.spill_bytes. The caller has no lock. */
+static int64_t spill_bytes(struct haul__allocator *a, const haul_memory_report *r)
+{
+    if (r->of_scope || a->pinned || atomic_load(&a->spills) || !haul__device_is_apart(a->device))
+        return 0;
+    if (r->room < 0)
+        return -1;
+    const int64_t wanted = at_least_0(r->block - r->room);
+    return wanted <= haul__spillable(a) ? wanted : 0;
+}
+
+static void fill_spill(struct haul__allocator *a, haul_memory_report *r)
+{
+    r->spill_bytes = spill_bytes(a, r);
+    const int64_t ns = r->spill_bytes > 0 ? haul__link_ns(a->device, r->spill_bytes) : -1;
+    r->spill_nanoseconds = ns < 0 ? -1 : 2 * ns;
+}
+
 void haul__report_failure(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
 {
     char               path[sizeof((haul_memory_report *)0)->module];
@@ -92,6 +112,7 @@ void haul__report_failure(struct haul__allocator *a, const haul__budget *over, s
     r.room = r.limit ? at_least_0(r.limit - r.reserved) : r.free;
     if (over)
         fill_scope(&r, over);
+    fill_spill(a, &r);
     haul__error_set_report(keep(&r));
 }
 
@@ -153,6 +174,19 @@ static void append_size(char *out, size_t size, int64_t *used, const char *what,
     append(out, size, used, "  %-10s %s\n", what, bytes < 0 ? "unknown" : haul__size_text(bytes, text, sizeof text));
 }
 
+/* "  spilling   would move 1.5 MiB to host memory and back: about 0.4 ms, an estimate" */
+static void append_spill(char *out, size_t size, int64_t *used, const haul_memory_report *r)
+{
+    char text[32];
+    if (r->spill_bytes <= 0)
+        return;
+    append(out, size, used, "  %-10s would move %s to host memory and back", "spilling",
+           haul__size_text(r->spill_bytes, text, sizeof text));
+    if (r->spill_nanoseconds >= 0)
+        append(out, size, used, ": about %.3g ms, an estimate", (double)r->spill_nanoseconds / 1e6);
+    append(out, size, used, "\n");
+}
+
 int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t size)
 {
     static const char operation[] = "haul_memory_report_text";
@@ -176,6 +210,7 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
     append_size(out, size, &used, "allocated", r->allocated);
     append_size(out, size, &used, "reserved", r->reserved);
     append_size(out, size, &used, "free", r->free);
+    append_spill(out, size, &used, r);
     append(out, size, &used, "%s\n", r->by_module ? "memory by module:" : "memory by operation:");
     for (int i = 0; i < r->origin_count; i++)
         append(out, size, &used, "  %-10s %s, %lld block%s\n", haul__size_text(r->origins[i].bytes, text, sizeof text),
@@ -202,6 +237,8 @@ int64_t haul_memory_report_json(const haul_memory_report *r, char *out, size_t s
     haul__json_integer(&t, "limit", r->limit);
     haul__json_integer(&t, "free", r->free);
     haul__json_integer(&t, "room", r->room);
+    haul__json_integer(&t, "spill_bytes", r->spill_bytes);
+    haul__json_integer(&t, "spill_nanoseconds", r->spill_nanoseconds);
     haul__json_bool(&t, "by_module", r->by_module);
     haul__json_origins(&t, "origins", r->origins, r->origin_count);
     haul__json_end(&t, '}');

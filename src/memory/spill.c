@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "core/thread.h"
+#include "device/link.h"
 #include "device/presence.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
@@ -116,11 +117,13 @@ static bool move_away(haul__block *block)
     haul__storage *host = rest ? haul__host_alloc_for(storage->device, storage->bytes, origin) : NULL;
     haul_status    status = host ? HAUL_OK : HAUL_OUT_OF_MEMORY;
     haul__uses_finish(storage->uses, origin);
+    const int64_t start = haul__link_start(storage->bytes);
     if (!status)
         status = copy(HAUL__COMMAND_READ, host, storage);
     if (!status)
         status = haul__host_before(host, false, origin);
     if (!status) {
+        haul__link_end(storage->device, storage->bytes, start);
         part(block, rest, host);
         return true;
     }
@@ -241,6 +244,27 @@ bool haul__spill(struct haul__allocator *a, int64_t wanted)
     if (taken)
         haul__presence_give();
     return works || moved > 0;
+}
+
+int64_t haul__spillable(struct haul__allocator *a)
+{
+    int64_t bytes = 0;
+    haul__spin_lock(&a->lock);
+    for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
+        bytes += can_move(b) ? (int64_t)b->bytes : 0;
+    haul__spin_unlock(&a->lock);
+    return bytes;
+}
+
+int64_t haul__spill_limit(const haul_device *device)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    if (!a || !atomic_load(&a->spills))
+        return 0;
+    haul__spin_lock(&a->lock);
+    const int64_t limit = a->stats.limit;
+    haul__spin_unlock(&a->lock);
+    return limit;
 }
 
 void haul__spill_drop(haul__block *block)

@@ -9,6 +9,12 @@
  * not spill. */
 bool haul__spill(struct haul__allocator *a, int64_t wanted);
 
+/* Bytes in blocks that could be moved. */
+int64_t haul__spillable(struct haul__allocator *a);
+
+/* The limit of a device that spills; 0: it does not spill, or has no limit. */
+int64_t haul__spill_limit(const haul_device *device);
+
 /* The last reference to a block whose elements are in host memory is gone: frees both. */
 void haul__spill_drop(haul__block *block);
 

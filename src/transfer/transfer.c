@@ -13,6 +13,8 @@
 #include "core/object.h"
 #include "device/device.h"
 #include "device/launch_now.h"
+#include "device/link.h"
+#include "device/presence.h"
 #include "device/recording.h"
 #include "events/cargo.h"
 #include "events/events.h"
@@ -174,7 +176,8 @@ static haul_status plan(haul__storage *to, size_t offset, haul_device *from, siz
     if (staged && landing_begin(&l, to, offset, bytes, fresh, origin))
         landing_end(&l, to, offset, bytes, HAUL_OK, origin);
     haul__dry_run_copied(to->device, from, bytes);
-    return HAUL_OK;
+    return haul__presence_plan(&(haul__command){
+        .device = to->device, .buffers = &(haul__region){to, offset}, .write_count = 1, .buffer_count = 1});
 }
 
 /* ---- from the host ---- */
@@ -231,10 +234,13 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     x.host = haul__device_pins(to->device) ? "pageable" : NULL;
     x.at = host;
     x.far = to;
+    const int64_t start = haul__link_start(bytes);
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
         status = up_small(to, offset, host, bytes, origin);
     else
         status = up(to, offset, host, NULL, bytes, fresh, origin);
+    if (!status)
+        haul__link_end(to->device, bytes, start);
     status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu());
     crossing_end(&x);
     return status;
@@ -277,11 +283,14 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     x.host = haul__device_pins(from->device) ? "pageable" : NULL;
     x.at = host;
     x.far = from;
+    const int64_t start = haul__device_is_host(from->device) ? 0 : haul__link_start(bytes);
     if (haul__device_pins(from->device))
         status = haul__stage_down(host, from, offset, bytes, origin);
     if (status == HAUL_UNSUPPORTED)
         status = read_into(host, from, offset, bytes, origin);
     crossing_end(&x);
+    if (!status)
+        haul__link_end(from->device, bytes, start);
     if (!status)
         status = haul__index_faults_report(NULL);
     if (haul__device_is_host(from->device))
