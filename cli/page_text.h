@@ -1,0 +1,24 @@
+/* Numbers as the page writes them: one format for each quantity, a no-break space before the unit, and "-" for what is
+ * not known. The texts are in a ring of buffers: valid for the next few calls. */
+#ifndef CLI_PAGE_TEXT_H
+#define CLI_PAGE_TEXT_H
+
+#include <cjson/cJSON.h>
+
+const char *say_ms(double ms);           /* "5.55 ms" */
+const char *say_seconds(double seconds); /* "36.9 s", "3 min 5 s" */
+const char *say_bytes(double bytes);     /* "7.70 MiB": three digits */
+const char *say_rate(double giga);       /* "17.3": three digits; GB/s and GFLOP/s stand in the head of the table */
+const char *say_flop(double flop);       /* "1.20 GFLOP" */
+const char *say_share(double share);     /* "27.1 %" */
+const char *say_loss(double loss);       /* "1.016" */
+const char *say_count(double count);     /* "11,524" */
+const char *say_number(double number);   /* as short as it comes back */
+const char *say_join(const char *before, const char *after);
+
+/* Members of objects from files: NaN, "" or NULL where one is missing or is of another kind. */
+double       number_of(const cJSON *object, const char *name);
+const char  *text_of(const cJSON *object, const char *name);
+const cJSON *list_of(const cJSON *object, const char *name);
+
+#endif
