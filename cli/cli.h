@@ -17,6 +17,10 @@ void complain_more(const char *format, ...) HAUL_PRINTF(1, 2);
 /* The library's error without the name of a function, which says nothing to who typed a command. */
 const char *error_text(void);
 
+/* The next complaint becomes a text of `size` bytes, without "haul train:", and is not printed; those after it are
+ * dropped. NULL: complaints are printed again. */
+void complain_into(char *out, size_t size);
+
 /* Has everything reached standard output so far? Complains when it is found out that something did not. */
 bool output_works(void);
 

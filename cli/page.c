@@ -81,6 +81,9 @@ static void write_sections(page *p)
     page_head(p);
     page_curves(p);
     page_compare(p);
+    page_transfers(p);
+    page_network(p);
+    page_predictions(p);
     page_options(p);
 }
 

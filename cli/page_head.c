@@ -305,11 +305,49 @@ static void write_option(html *h, const page *p, const char *name)
     html_put(h, "</tr>\n");
 }
 
-void page_options(page *p)
+static bool is_option(const cJSON *item)
+{
+    return item->string && strcmp(item->string, "event") != 0 && strcmp(item->string, "elapsed") != 0;
+}
+
+static void write_list(html *h, const page_run *run)
+{
+    const cJSON *item;
+
+    html_put(h, "<dl class=\"options\">\n");
+    cJSON_ArrayForEach(item, run->start)
+    {
+        char text[1000];
+        if (!is_option(item))
+            continue;
+        value_text(item, text, sizeof text);
+        html_add(h, "<div><dt>%s</dt><dd>", item->string);
+        html_name(h, text);
+        html_put(h, "</dd></div>\n");
+    }
+    html_put(h, "</dl>\n");
+}
+
+static void write_table(html *h, const page *p)
 {
     char         heads[700] = "Option";
     const cJSON *item;
 
+    for (int i = 0; i < p->run_count && i < 8; i++) {
+        size_t used = strlen(heads);
+        snprintf(heads + used, sizeof heads - used, "|%.70s", p->runs[i].name);
+    }
+    page_table(h, "Options of the runs", heads);
+    cJSON_ArrayForEach(item, p->runs[0].start)
+    {
+        if (is_option(item))
+            write_option(h, p, item->string);
+    }
+    page_table_end(h);
+}
+
+void page_options(page *p)
+{
     if (!p->runs[0].start)
         return;
     html *h = page_begin(p, "run", "Run");
@@ -317,16 +355,9 @@ void page_options(page *p)
     if (p->run_count > 1)
         html_put(h, "<p class=\"note\">Lines in bold differ between the runs.</p>");
     page_body(p);
-    for (int i = 0; i < p->run_count && i < 8; i++) {
-        size_t used = strlen(heads);
-        snprintf(heads + used, sizeof heads - used, "|%.70s", p->run_count > 1 ? p->runs[i].name : "Value");
-    }
-    page_table(h, "Options of the run", heads);
-    cJSON_ArrayForEach(item, p->runs[0].start)
-    {
-        if (item->string && strcmp(item->string, "event") != 0 && strcmp(item->string, "elapsed") != 0)
-            write_option(h, p, item->string);
-    }
-    page_table_end(h);
+    if (p->run_count > 1)
+        write_table(h, p);
+    else
+        write_list(h, &p->runs[0]);
     page_end(p);
 }

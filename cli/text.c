@@ -10,10 +10,20 @@
 #include "progress.h"
 
 static const char *complainer = "";
+static char       *caught; /* NULL: complaints are printed */
+static size_t      caught_size;
 
 void complain_as(const char *subcommand)
 {
     complainer = subcommand;
+}
+
+void complain_into(char *out, size_t size)
+{
+    caught = out;
+    caught_size = size;
+    if (out)
+        *out = 0;
 }
 
 /* ---- what a terminal would obey ---- */
@@ -114,6 +124,11 @@ __attribute__((format(printf, 2, 0))) static void print_complaint(const char *be
     char text[4096], shown[8192];
     vsnprintf(text, sizeof text, format, arguments);
     visible_text(shown, sizeof shown, text);
+    if (caught) {
+        if (!*caught)
+            snprintf(caught, caught_size, "%s", shown);
+        return;
+    }
     fprintf(stderr, "%s%s\n", before, shown);
 }
 
