@@ -81,6 +81,10 @@ static void write_sections(page *p)
     page_head(p);
     page_curves(p);
     page_compare(p);
+    page_step(p);
+    page_audit(p);
+    page_operations(p);
+    page_memory(p);
     page_transfers(p);
     page_network(p);
     page_predictions(p);

@@ -1,0 +1,139 @@
+/* Findings of the audit on the page, with their cost and fix, and what was looked for and not found. */
+#include <math.h>
+#include <string.h>
+
+#include "page.h"
+#include "page_text.h"
+
+typedef struct kind {
+    const char *name, *title, *without;
+} kind;
+
+static const kind kinds[] = {
+    {"ping-pong", "A tensor goes back and forth", "a tensor that goes back and forth"},
+    {"wait-per-step", "A wait in every step", "a wait in every step"},
+    {"pageable", "Pageable copies that could be pinned", "pageable copies that could be pinned"},
+    {"unchanged", "Unchanged data is sent again", "unchanged data that is sent again"},
+    {"many-small", "Many small copies that could be one", "many small copies that could be one"},
+    {"cpu-island", "The CPU computes between two device operations", "the CPU between two device operations"},
+    {"wrong-side", "A conversion on the wrong side of the link", "a conversion on the wrong side of the link"},
+    {"loader-bound", "The loader starves the device", "a loader that starves the device"},
+    {"host-bound", "The device idles behind the host", "a device that idles behind the host"},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *title_of(const char *name)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (!strcmp(kinds[i].name, name))
+            return kinds[i].title;
+    return name;
+}
+
+static bool is_found(const cJSON *audit, const char *name)
+{
+    const cJSON *finding;
+
+    cJSON_ArrayForEach(finding, audit)
+    {
+        if (!strcmp(text_of(finding, "finding"), name))
+            return true;
+    }
+    return false;
+}
+
+static double cost_of(const cJSON *finding)
+{
+    double ms = number_of(finding, "ms_per_step");
+
+    return ms > 0 ? ms : 0;
+}
+
+/* "A", "B" ... "Z", and then numbers. */
+static void write_letter(html *h, int number)
+{
+    const char letter[] = {(char)('A' + number % 26), 0};
+
+    html_put(h, "<span class=\"letter\">");
+    if (number < 26)
+        html_put(h, letter);
+    else
+        html_add(h, "%d", number + 1);
+    html_put(h, "</span>");
+}
+
+static void write_finding(html *h, const cJSON *finding, int number, double step)
+{
+    double cost = cost_of(finding), bytes = number_of(finding, "bytes_per_step");
+
+    html_put(h, "<li>");
+    write_letter(h, number);
+    html_add(h, "<div><h3>%s</h3><p><code>", title_of(text_of(finding, "finding")));
+    html_name(h, text_of(finding, "place"));
+    html_put(h, "</code> ");
+    html_name(h, text_of(finding, "what"));
+    html_put(h, "</p>");
+    if (*text_of(finding, "fix"))
+        html_add(h, "<pre tabindex=\"0\"><code>%s</code></pre>", text_of(finding, "fix"));
+    html_add(h, "</div><p class=\"cost\"><b>%s</b> a step", say_ms(cost));
+    if (step > 0)
+        html_add(h, "<small>%s of the step</small>", say_share(cost / step));
+    if (bytes > 0)
+        html_add(h, "<small>%s a step</small>", say_bytes(bytes));
+    html_put(h, "</p></li>\n");
+}
+
+static void write_clean(html *h, const cJSON *audit)
+{
+    bool begun = false;
+
+    for (int i = 0; i < KINDS; i++) {
+        if (is_found(audit, kinds[i].name))
+            continue;
+        if (!begun)
+            html_put(h, "<h3>Looked for and not found</h3><ul class=\"clean\">");
+        begun = true;
+        html_add(h, "<li>%s</li>", kinds[i].without);
+    }
+    html_put(h, begun ? "</ul>\n" : "");
+}
+
+static void write_lead(html *h, const cJSON *audit, double step)
+{
+    const cJSON *finding;
+    double       cost = 0;
+    int          count = cJSON_GetArraySize(audit);
+
+    cJSON_ArrayForEach(finding, audit) cost += cost_of(finding);
+    if (!count) {
+        html_put(h, "<p>No findings.</p>");
+        return;
+    }
+    html_add(h, "<p>%s, which cost%s %s a step", page_plural(count, "finding"), count == 1 ? "s" : "", say_ms(cost));
+    if (step > 0)
+        html_add(h, ", %s of the median step", say_share(cost / step));
+    html_put(h, ".</p><p class=\"note\">Costs are measured. Mending one finding may hide a part of another.</p>");
+}
+
+void page_audit(page *p)
+{
+    const cJSON *audit = p->runs[0].audit, *finding;
+    double       step = number_of(p->runs[0].profile, "step_ms");
+    int          number = 0;
+
+    if (!audit) {
+        page_lacks_profile(p, "Audit");
+        return;
+    }
+    html *h = page_begin(p, "audit", "Audit");
+    write_lead(h, audit, step);
+    page_body(p);
+    if (cJSON_GetArraySize(audit))
+        html_put(h, "<ol class=\"findings\">\n");
+    cJSON_ArrayForEach(finding, audit) write_finding(h, finding, number++, step);
+    if (cJSON_GetArraySize(audit))
+        html_put(h, "</ol>\n");
+    write_clean(h, audit);
+    page_end(p);
+}

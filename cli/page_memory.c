@@ -1,0 +1,269 @@
+/* Memory on the page: live bytes over the median step, what was live at its peak, and the end of the run. */
+#include <math.h>
+#include <string.h>
+
+#include "page.h"
+#include "page_text.h"
+#include "plot.h"
+
+enum { MOST_POINTS = 3000, LISTED = 200 };
+
+/* ---- over a step ---- */
+
+typedef struct area {
+    const cJSON *points;
+    double       ms, low, high, step; /* axes; the low one is 0 */
+    double       peak, peak_ms;       /* as the points have it */
+} area;
+
+static bool point_of(const cJSON *point, double *ms, double *bytes)
+{
+    const cJSON *x = cJSON_GetArrayItem(point, 0), *y = cJSON_GetArrayItem(point, 1);
+
+    if (!cJSON_IsNumber(x) || !cJSON_IsNumber(y) || !(x->valuedouble >= 0) || !(y->valuedouble >= 0) ||
+        !(x->valuedouble < 1e9) || !(y->valuedouble < 1e18))
+        return false;
+    *ms = x->valuedouble;
+    *bytes = y->valuedouble;
+    return true;
+}
+
+/* Steps of 1, 2, 4 ... 512 of a unit, so that labels are whole. */
+static double binary_step(double least)
+{
+    return pow(2, ceil(log2(fmax(least, 1))));
+}
+
+static bool read_area(const cJSON *memory, double length, area *out)
+{
+    const cJSON *point;
+    double       ms, bytes;
+    int          count = 0;
+
+    *out = (area){.points = list_of(memory, "points"), .ms = length > 0 ? length : 0};
+    cJSON_ArrayForEach(point, out->points)
+    {
+        if (!point_of(point, &ms, &bytes))
+            continue;
+        count++;
+        out->ms = fmax(out->ms, ms);
+        if (bytes > out->peak) {
+            out->peak = bytes;
+            out->peak_ms = ms;
+        }
+    }
+    out->step = binary_step(out->peak / 4);
+    out->high = ceil(out->peak / out->step) * out->step;
+    return count > 1 && out->ms > 0 && out->peak > 0;
+}
+
+/* Steps: what is live stays so until the next point. */
+static void write_path(html *h, const area *a, bool closed)
+{
+    const cJSON *point;
+    double       ms, bytes;
+    int          count = 0, every = cJSON_GetArraySize(a->points) / MOST_POINTS + 1;
+
+    html_add(h, closed ? "<path class=\"live\" d=\"" : "<path class=\"edge\" data-line=\"live\" d=\"");
+    cJSON_ArrayForEach(point, a->points)
+    {
+        if (!point_of(point, &ms, &bytes) || (count++ % every && bytes < a->peak))
+            continue;
+        double x = 1000 * ms / a->ms, y = 1000 * (1 - bytes / a->high);
+        if (count == 1)
+            html_add(h, "M%.2f %.2f", x, y);
+        else
+            html_add(h, "H%.2fV%.2f", x, y);
+    }
+    html_put(h, closed ? "H1000V1000H0z\"/>" : "H1000\"/>");
+}
+
+static void write_area(html *h, const area *a, const char *device)
+{
+    double step = plot_step(a->ms / 6);
+
+    html_add(h,
+             "<figure><figcaption><b>Live on %s</b> <small>during the median step</small></figcaption><div "
+             "class=\"chart tall\" role=\"img\" aria-label=\"Live memory on %s over %s. The peak is %s, at %s.\"><div "
+             "class=\"plot\" data-x=\"0 %.17g\" data-y=\"0 %.17g\" data-scale=\"linear\"><svg viewBox=\"0 0 1000 "
+             "1000\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"grid\" d=\"",
+             device, device, say_ms(a->ms), say_bytes(a->peak), say_ms(a->peak_ms), a->ms, a->high);
+    for (double y = 0; y <= a->high; y += a->step)
+        html_add(h, "M0 %.2fH1000", 1000 * (1 - y / a->high));
+    html_put(h, "\"/>");
+    write_path(h, a, true);
+    write_path(h, a, false);
+    html_add(h, "<path class=\"dots bad-dot\" d=\"M%.2f %.2fh0\"/></svg>", 1000 * a->peak_ms / a->ms,
+             1000 * (1 - a->peak / a->high));
+    for (double y = 0; y <= a->high; y += a->step)
+        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%s</span>", 100 * (1 - y / a->high),
+                 y > 0 ? say_bytes(y) : "0");
+    for (int i = 0; i * step < a->ms * 1.0001; i++)
+        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g%s</span>", 100 * i * step / a->ms, i * step,
+                 i ? "" : "\xc2\xa0ms");
+    html_add(h, "<span class=\"peak%s\" style=\"left:%.2f%%;top:%.2f%%\">peak %s</span></div></div></figure>\n",
+             a->peak_ms > 0.6 * a->ms ? " left" : "", 100 * a->peak_ms / a->ms, 100 * (1 - a->peak / a->high),
+             say_bytes(a->peak));
+}
+
+/* ---- at the peak ---- */
+
+static double bytes_of(const cJSON *item)
+{
+    double bytes = number_of(item, "bytes");
+
+    return bytes > 0 ? bytes : 0;
+}
+
+static void write_holder(html *h, const cJSON *item, double peak)
+{
+    html_put(h, "<tr><th scope=\"row\">");
+    html_name(h, *text_of(item, "operation") ? text_of(item, "operation") : "(no operation)");
+    html_put(h, "</th><td>");
+    html_name(h, *text_of(item, "module") ? text_of(item, "module") : "-");
+    html_put(h, "</td><td>");
+    html_name(h, *text_of(item, "label") ? text_of(item, "label") : "-");
+    html_put(h, "</td>");
+    page_number(h, say_count(number_of(item, "count")));
+    page_bar(h, bytes_of(item) / peak, "a");
+    page_number(h, say_bytes(bytes_of(item)));
+    page_number(h, say_share(bytes_of(item) / peak));
+    html_put(h, "</tr>\n");
+}
+
+/* The rows add up to the peak: what none of them has is a row of its own. */
+static void write_peak(html *h, const cJSON *memory, double peak)
+{
+    const cJSON *item;
+    double       sum = 0, listed = 0;
+    int          count = 0;
+
+    page_table(h, "What was live at the peak", "Made by|In module|Label|#Tensors|Bytes|#|#Share");
+    cJSON_ArrayForEach(item, list_of(memory, "at_peak"))
+    {
+        sum += bytes_of(item);
+        if (count++ >= LISTED)
+            continue;
+        listed += bytes_of(item);
+        write_holder(h, item, peak);
+    }
+    if (peak - listed >= 1) {
+        html_put(h, "<tr><th scope=\"row\">all else</th><td>-</td><td>-</td><td class=\"n\">-</td>");
+        page_bar(h, (peak - listed) / peak, "g");
+        page_number(h, say_bytes(peak - listed));
+        page_number(h, say_share((peak - listed) / peak));
+        html_put(h, "</tr>\n");
+    }
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">the peak</th><td></td><td></td><td></td><td></td>");
+    page_number(h, say_bytes(fmax(peak, sum)));
+    page_number(h, say_share(fmax(peak, sum) / peak));
+    html_put(h, "</tr></tfoot><tbody>");
+    page_table_end(h);
+}
+
+static void write_points(html *h, const area *a)
+{
+    const cJSON *point;
+    double       ms, bytes;
+    int          count = 0;
+
+    page_folded_table(h, "memory over the step", "#Time|#Live");
+    cJSON_ArrayForEach(point, a->points)
+    {
+        if (count++ >= LISTED || !point_of(point, &ms, &bytes))
+            continue;
+        html_add(h, "<tr><td class=\"n\">%.3f ms</td>", ms);
+        page_number(h, say_bytes(bytes));
+        html_put(h, "</tr>\n");
+    }
+    page_table_end(h);
+    if (count > LISTED)
+        html_add(h, "<p class=\"note\">%s more are in profile.json.</p>", page_plural(count - LISTED, "point"));
+    html_put(h, "</details>\n");
+}
+
+static void write_device(html *h, const cJSON *memory, double length)
+{
+    area   a;
+    double peak = number_of(memory, "peak_bytes");
+
+    bool drawn = read_area(memory, length, &a);
+    peak = peak > 0 ? peak : a.peak;
+    if (drawn)
+        write_area(h, &a, text_of(memory, "device"));
+    if (peak > 0 && cJSON_GetArraySize(list_of(memory, "at_peak")))
+        write_peak(h, memory, peak);
+    if (drawn)
+        write_points(h, &a);
+}
+
+/* ---- the end of the run ---- */
+
+static void write_end(html *h, const cJSON *memory)
+{
+    const cJSON *item, *list = list_of(memory, "by_operation");
+    double       all = number_of(memory, "allocated");
+
+    if (!cJSON_GetArraySize(list))
+        return;
+    page_folded_table(h, "what the run still held at its end, by the operation that made it",
+                      "Made by|#Blocks|Bytes|#|#Share");
+    cJSON_ArrayForEach(item, list)
+    {
+        html_put(h, "<tr><th scope=\"row\">");
+        html_name(h, text_of(item, "name"));
+        html_put(h, "</th>");
+        page_number(h, say_count(number_of(item, "blocks")));
+        page_bar(h, bytes_of(item) / all, "a");
+        page_number(h, say_bytes(bytes_of(item)));
+        page_number(h, all > 0 ? say_share(bytes_of(item) / all) : "-");
+        html_put(h, "</tr>\n");
+    }
+    page_folded_end(h);
+}
+
+static void write_lead(html *h, const cJSON *list, const cJSON *end)
+{
+    const cJSON *memory;
+
+    cJSON_ArrayForEach(memory, list)
+    {
+        const cJSON *first = cJSON_GetArrayItem(list_of(memory, "at_peak"), 0);
+        double       peak = number_of(memory, "peak_bytes");
+        html_put(h, "<p>A step needs at most ");
+        html_add(h, "%s on %s.", say_bytes(peak), text_of(memory, "device"));
+        if (first && peak > 0) {
+            html_add(h, " %s of it is from ", say_share(bytes_of(first) / peak));
+            html_name(h, text_of(first, "operation"));
+            html_put(h, *text_of(first, "module") ? " in " : "");
+            html_name(h, text_of(first, "module"));
+            html_put(h, ".");
+        }
+        html_put(h, "</p>");
+    }
+    if (end)
+        html_add(h, "<p>The run allocated at most %s on %s, and reserved %s from the device%s%s.</p>",
+                 say_bytes(number_of(end, "peak_allocated")), text_of(end, "device"),
+                 say_bytes(number_of(end, "reserved")), number_of(end, "limit") > 0 ? "; its limit was " : "",
+                 number_of(end, "limit") > 0 ? say_bytes(number_of(end, "limit")) : "");
+}
+
+void page_memory(page *p)
+{
+    const cJSON *list = list_of(p->runs[0].profile, "memory"), *end = p->runs[0].memory, *memory;
+    double       length = number_of(cJSON_GetObjectItemCaseSensitive(p->runs[0].profile, "timeline"), "ms");
+
+    if (!cJSON_GetArraySize(list))
+        page_lacks_profile(p, "Memory over a step, and its peak");
+    if (!end)
+        page_lacks(p, "Memory of the run", "a training with --run writes memory.json at its end");
+    if (!cJSON_GetArraySize(list) && !end)
+        return;
+    html *h = page_begin(p, "memory", "Memory");
+    write_lead(h, list, end);
+    page_body(p);
+    cJSON_ArrayForEach(memory, list) write_device(h, memory, length);
+    if (end)
+        write_end(h, end);
+    page_end(p);
+}

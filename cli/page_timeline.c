@@ -1,0 +1,310 @@
+#include "page_timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "page.h"
+#include "page_text.h"
+#include "plot.h"
+
+enum { MOST_DRAWN = 700, MOST_LISTED = 300, MOST_DEPTH = 4, MOST_TRACKS = 24 };
+
+static const cJSON *tracks_of(const cJSON *profile)
+{
+    return list_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "tracks");
+}
+
+static double length_of(const cJSON *profile)
+{
+    return number_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "ms");
+}
+
+bool page_timeline_is_there(const cJSON *profile)
+{
+    return cJSON_GetArraySize(tracks_of(profile)) > 0 && length_of(profile) > 0;
+}
+
+/* ---- spans ---- */
+
+typedef struct span {
+    const cJSON *from;
+    double       begin, ms; /* within the step */
+    int          depth;
+} span;
+
+/* False if there is nothing to draw: a number is missing, or it is outside of the step. */
+static bool read_span(const cJSON *from, double length, span *out)
+{
+    double begin = number_of(from, "begin_ms"), ms = number_of(from, "ms"), depth = number_of(from, "depth");
+
+    if (!(begin < length) || !(ms >= 0) || begin + ms < 0)
+        return false;
+    *out = (span){.from = from, .begin = fmax(begin, 0)};
+    out->ms = fmin(begin + ms, length) - out->begin;
+    out->depth = depth >= 1 ? (int)fmin(depth, MOST_DEPTH - 1) : 0;
+    return true;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    double x = ((const span *)a)->begin, y = ((const span *)b)->begin;
+
+    return (x > y) - (x < y);
+}
+
+/* The track's spans in the order of time, for free; NULL if memory is exhausted. */
+static span *read_spans(const cJSON *track, double length, int *count)
+{
+    const cJSON *list = list_of(track, "spans"), *from;
+    span        *spans = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *spans);
+
+    *count = 0;
+    cJSON_ArrayForEach(from, list)
+    {
+        if (spans && read_span(from, length, &spans[*count]))
+            ++*count;
+    }
+    if (spans)
+        qsort(spans, (size_t)*count, sizeof *spans, by_begin);
+    return spans;
+}
+
+static bool is_wait(const span *s)
+{
+    return !strcmp(text_of(s->from, "kind"), "wait");
+}
+
+typedef struct idle {
+    double busy, gap, gap_begin; /* ms; the longest gap */
+} idle;
+
+/* The union of the spans that are no waits. */
+static idle idle_of(const span *spans, int count, double length)
+{
+    idle   out = {0};
+    double end = 0;
+
+    for (int i = 0; i <= count; i++) {
+        double begin = i < count ? spans[i].begin : length, to = i < count ? begin + spans[i].ms : length;
+        if (i < count && is_wait(&spans[i]))
+            continue;
+        if (begin - end > out.gap) {
+            out.gap = begin - end;
+            out.gap_begin = end;
+        }
+        out.busy += i < count && to > end ? to - fmax(begin, end) : 0;
+        end = fmax(end, to);
+    }
+    return out;
+}
+
+/* ---- words ---- */
+
+void page_timeline_lead(html *h, const cJSON *profile)
+{
+    const cJSON *track;
+    double       length = length_of(profile);
+
+    if (!page_timeline_is_there(profile))
+        return;
+    cJSON_ArrayForEach(track, tracks_of(profile))
+    {
+        int   count;
+        span *spans = read_spans(track, length, &count);
+        idle  i = idle_of(spans, spans ? count : 0, length);
+        bool  computes = strstr(text_of(track, "name"), "compute") != NULL;
+        free(spans);
+        if (!computes || !count)
+            continue;
+        html_put(h, "<p>");
+        html_name(h, text_of(track, "name"));
+        html_add(h, " is busy for %s of the step.", say_share(i.busy / length));
+        if (i.gap > 0.02 * length)
+            html_add(h, " Its longest gap is %s, from %s on.", say_ms(i.gap), say_ms(i.gap_begin));
+        html_put(h, "</p>");
+    }
+    html_add(h,
+             "<p class=\"note\">The timeline is step %s. trace.json has all measured steps; ui.perfetto.dev opens "
+             "it.</p>",
+             say_count(number_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "step")));
+}
+
+/* ---- drawing ---- */
+
+static const char *class_of(const cJSON *track, const span *s)
+{
+    const char *kind = text_of(s->from, "kind");
+
+    if (!strcmp(kind, "wait"))
+        return "wait";
+    if (!strcmp(kind, "copy"))
+        return "copy";
+    if (!strcmp(kind, "data"))
+        return "data";
+    if (!strcmp(kind, "call"))
+        return "call";
+    return !strcmp(text_of(track, "kind"), "device") ? page_device_class(text_of(track, "device")) : "host";
+}
+
+static int rows_of(const span *spans, int count)
+{
+    int rows = 1;
+
+    for (int i = 0; i < count; i++)
+        rows = spans[i].depth + 1 > rows ? spans[i].depth + 1 : rows;
+    return rows;
+}
+
+/* The module says more than the name of a kernel. */
+static const char *label_of(const span *s)
+{
+    const char *module = text_of(s->from, "module"), *name = text_of(s->from, "name");
+
+    return *module && strcmp(text_of(s->from, "kind"), "operation") != 0 ? module : name;
+}
+
+static void write_span(html *h, const cJSON *track, const span *s, double length)
+{
+    double share = s->ms / length;
+
+    html_add(h, "<i class=\"k-%s\" style=\"left:%.3f%%;width:%.3f%%", class_of(track, s), 100 * s->begin / length,
+             100 * share);
+    if (s->depth)
+        html_add(h, ";top:%dpx", 3 + 20 * s->depth);
+    html_put(h, "\">");
+    if (share > 0.04)
+        html_name(h, label_of(s));
+    html_put(h, "</i>");
+}
+
+/* Idle stretches of a device that take more than 2% of the step. */
+static void write_gaps(html *h, const span *spans, int count, double length)
+{
+    double end = 0;
+
+    for (int i = 0; i <= count; i++) {
+        double begin = i < count ? spans[i].begin : length;
+        if (begin - end > 0.02 * length)
+            html_add(h, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%\">%s</i>", 100 * end / length,
+                     100 * (begin - end) / length, begin - end > 0.06 * length ? "idle" : "");
+        end = i < count ? fmax(end, begin + spans[i].ms) : end;
+    }
+}
+
+static void write_track(html *h, const cJSON *track, double length, double least)
+{
+    int   count;
+    span *spans = read_spans(track, length, &count);
+    idle  i = idle_of(spans, spans ? count : 0, length);
+
+    h->failed = h->failed || !spans;
+    html_put(h, "<div class=\"lane\">");
+    html_name(h, text_of(track, "name"));
+    html_add(h, "<small>busy %s</small></div><div class=\"track\" style=\"height:%dpx\">", say_share(i.busy / length),
+             6 + 20 * rows_of(spans, spans ? count : 0));
+    if (spans && count && strstr(text_of(track, "name"), "compute"))
+        write_gaps(h, spans, count, length);
+    for (int j = 0; spans && j < count; j++)
+        if (spans[j].ms >= least)
+            write_span(h, track, &spans[j], length);
+    html_put(h, "</div>\n");
+    free(spans);
+}
+
+/* The shortest span that is drawn, so that there are not too many. */
+static double least_drawn(const cJSON *tracks, double length, int *left_out)
+{
+    double least = 0;
+
+    for (int times = 0; times < 40; times++) {
+        const cJSON *track, *from;
+        int          drawn = 0;
+        *left_out = 0;
+        cJSON_ArrayForEach(track, tracks)
+        {
+            cJSON_ArrayForEach(from, list_of(track, "spans"))
+            {
+                if (number_of(from, "ms") >= least)
+                    drawn++;
+                else
+                    ++*left_out;
+            }
+        }
+        if (drawn <= MOST_DRAWN)
+            break;
+        least = least > 0 ? 2 * least : length / 20000;
+    }
+    return least;
+}
+
+static void write_axis(html *h, double length)
+{
+    double step = plot_step(length / 6);
+
+    html_put(h, "<div class=\"lane\"></div><div class=\"ms\">");
+    for (int i = 0; i * step < length * 0.97; i++)
+        html_add(h, "<span style=\"left:%.2f%%\">%.4g%s</span>", 100 * i * step / length, i * step,
+                 i ? "" : "\xc2\xa0ms");
+    html_put(h, "</div>\n");
+}
+
+static void write_table(html *h, const cJSON *tracks)
+{
+    const cJSON *track, *from;
+    int          listed = 0;
+
+    page_folded_table(h, "the spans of the timeline", "Track|Span|Kind|Module|#Begins|#Takes|#Bytes");
+    cJSON_ArrayForEach(track, tracks)
+    {
+        cJSON_ArrayForEach(from, list_of(track, "spans"))
+        {
+            if (listed++ >= MOST_LISTED)
+                continue;
+            html_put(h, "<tr><td>");
+            html_name(h, text_of(track, "name"));
+            html_put(h, "</td><td>");
+            html_name(h, text_of(from, "name"));
+            html_add(h, "</td><td>%s</td><td>%s</td>", text_of(from, "kind"), text_of(from, "module"));
+            html_add(h, "<td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>", number_of(from, "begin_ms"),
+                     number_of(from, "ms"));
+            page_number(h, number_of(from, "bytes") > 0 ? say_bytes(number_of(from, "bytes")) : "-");
+            html_put(h, "</tr>\n");
+        }
+    }
+    page_table_end(h);
+    if (listed > MOST_LISTED)
+        html_add(h, "<p class=\"note\">%s more are in trace.json.</p>", page_plural(listed - MOST_LISTED, "span"));
+    html_put(h, "</details>\n");
+}
+
+void page_timeline(html *h, const cJSON *profile)
+{
+    const cJSON *tracks = tracks_of(profile), *track;
+    double       length = length_of(profile);
+    int          left_out, count = 0;
+
+    if (!page_timeline_is_there(profile))
+        return;
+    double least = least_drawn(tracks, length, &left_out);
+    html_add(h, "<h3>Timeline of the median step <small>%s</small></h3>\n", say_ms(length));
+    html_put(h, "<ul class=\"keys\"><li><i class=\"k-a\"></i>accelerator computes</li><li><i class=\"k-c\"></i>CPU "
+                "computes</li><li><i class=\"k-copy\"></i>copy</li><li><i class=\"k-host\"></i>host calls</li><li><i "
+                "class=\"k-data\"></i>data</li><li><i class=\"k-wait\"></i>host waits</li><li><i class=\"k-idle\"></i>"
+                "device idle</li></ul>\n");
+    html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of the median step\"><div "
+                "class=\"lanes\">\n");
+    cJSON_ArrayForEach(track, tracks)
+    {
+        if (count++ < MOST_TRACKS)
+            write_track(h, track, length, least);
+    }
+    write_axis(h, length);
+    html_put(h, "</div></div>\n");
+    if (left_out)
+        html_add(h, "<p class=\"note\">%s shorter than %.4f ms are not drawn.</p>", page_plural(left_out, "span"),
+                 least);
+    if (count > MOST_TRACKS)
+        html_add(h, "<p class=\"note\">%s more are in trace.json.</p>", page_plural(count - MOST_TRACKS, "track"));
+    write_table(h, tracks);
+}

@@ -1,0 +1,17 @@
+/* The timeline of the median step on the page: threads and streams as tracks. */
+#ifndef CLI_PAGE_TIMELINE_H
+#define CLI_PAGE_TIMELINE_H
+
+#include <cjson/cJSON.h>
+
+#include "html.h"
+
+bool page_timeline_is_there(const cJSON *profile);
+
+/* Sentences on how busy the devices are. */
+void page_timeline_lead(html *h, const cJSON *profile);
+
+/* The tracks, and their spans as a table. */
+void page_timeline(html *h, const cJSON *profile);
+
+#endif
