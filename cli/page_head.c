@@ -154,9 +154,9 @@ static void write_figure(html *h, const page *p, const char *name, const char *n
     if (*note)
         html_add(h, "<small>%s</small>", note);
     for (int i = 1; i < p->run_count && i < 4; i++) {
-        html_put(h, "<small class=\"other\">");
+        html_add(h, "<small>%s ", say(value(&p->runs[i])));
         html_name(h, p->runs[i].name);
-        html_add(h, " %s</small>", say(value(&p->runs[i])));
+        html_put(h, "</small>");
     }
     html_put(h, "</dd></div>");
 }
@@ -210,8 +210,12 @@ static void write_facts(html *h, const page_run *run)
     html_name(h, *text_of(run->start, "host") ? text_of(run->start, "host") : "an unnamed machine");
     html_add(h, " \xc2\xb7 %s of %.0f mini-batches", page_plural((double)run->epoch_count, "epoch"),
              run->epoch_batches);
-    if (*text_of(run->start, "time"))
-        html_add(h, " \xc2\xb7 started %s", text_of(run->start, "time"));
+    const char *time = text_of(run->start, "time");
+    char        minute[32];
+    if (strlen(time) > 16 && time[10] == 'T') {
+        snprintf(minute, sizeof minute, "%.10s %.5s UTC", time, time + 11);
+        html_add(h, " \xc2\xb7 started %s", minute);
+    }
     html_put(h, "</p>\n");
 }
 

@@ -222,13 +222,25 @@ static void write_end(html *h, const cJSON *memory)
     page_folded_end(h);
 }
 
+static const cJSON *largest_of(const cJSON *list)
+{
+    const cJSON *item, *largest = NULL;
+
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!largest || bytes_of(item) > bytes_of(largest))
+            largest = item;
+    }
+    return largest;
+}
+
 static void write_lead(html *h, const cJSON *list, const cJSON *end)
 {
     const cJSON *memory;
 
     cJSON_ArrayForEach(memory, list)
     {
-        const cJSON *first = cJSON_GetArrayItem(list_of(memory, "at_peak"), 0);
+        const cJSON *first = largest_of(list_of(memory, "at_peak"));
         double       peak = number_of(memory, "peak_bytes");
         html_put(h, "<p>A step needs at most ");
         html_add(h, "%s on %s.", say_bytes(peak), text_of(memory, "device"));

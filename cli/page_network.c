@@ -44,8 +44,8 @@ static void draw(html *h, const cJSON *output, bool learns)
     double deep = picture ? 0.4 * length_of(size_at(output, 3)) : 3;
     double x = 2, y = BASE - high;
 
-    html_add(h, "<svg viewBox=\"0 0 %.0f 62\" width=\"%.0f\" height=\"62\" aria-hidden=\"true\" class=\"%s\">",
-             ceil(wide + deep + 4), ceil(wide + deep + 4), learns ? "learns" : "fixed");
+    html_add(h, "<svg viewBox=\"0 0 %.0f 62\" width=\"%.0f\" height=\"87\" aria-hidden=\"true\" class=\"%s\">",
+             ceil(wide + deep + 4), 1.4 * ceil(wide + deep + 4), learns ? "learns" : "fixed");
     html_add(h, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fl%.1f %.1fz\" class=\"lit\"/>", x, y, deep, -deep / 2, wide, -deep,
              deep / 2);
     html_add(h, "<path d=\"M%.1f %.1fl%.1f %.1fv%.1fl%.1f %.1fz\" class=\"dim\"/>", x + wide, y, deep, -deep / 2, high,

@@ -236,6 +236,8 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
         html_add(h, " takes the most time: %s.</p>", say_share(number_of(first, "share")));
     }
     html_put(h, "<p class=\"note\">Host: the calling thread itself. Device: commands. ");
+    if (sum_of(list, "share") > 1.005)
+        html_put(h, "They overlap, so the shares add up to more than 100 %. ");
     cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
     {
         html_name(h, text_of(peak, "device"));

@@ -43,9 +43,11 @@ static void write_heads(html *h, const char *heads)
     while (*heads) {
         char   head[80];
         size_t length = strcspn(heads, "|");
-        bool   number = *heads == '#';
-        snprintf(head, sizeof head, "%.*s", (int)length - number, heads + number);
-        html_put(h, number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
+        bool   number = *heads == '#', words = *heads == '~';
+        snprintf(head, sizeof head, "%.*s", (int)length - number - words, heads + number + words);
+        html_put(h, number  ? "<th scope=\"col\" class=\"n\">"
+                    : words ? "<th scope=\"col\" class=\"words\">"
+                            : "<th scope=\"col\">");
         html_add(h, "%s</th>", head);
         heads += length + (heads[length] == '|');
     }

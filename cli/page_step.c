@@ -81,18 +81,18 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
     const cJSON *phase;
     int          number;
 
-    page_table(h, "The training thread, mean of a step", "Phase|The thread|#Time|#Share|#Calls");
+    page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share|#Calls");
     cJSON_ArrayForEach(phase, list)
     {
         const char *name = text_of(phase, "name"), *words = words_of(name, &number);
-        html_add(h, "<tr><th scope=\"row\"><i class=\"swatch f%d\"></i>%s</th><td class=\"w\">%s</td>", number, name,
-                 words);
+        html_add(h, "<tr><th scope=\"row\"><i class=\"swatch f%d\"></i>%s</th><td class=\"words\">%s</td>", number,
+                 name, words);
         page_number(h, say_ms(ms_of(phase) / steps));
         page_number(h, say_share(ms_of(phase) / wall));
         page_number(h, say_number(number_of(phase, "calls") / steps));
         html_put(h, "</tr>\n");
     }
-    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">one step</th><td></td>");
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">one step</th><td class=\"words\"></td>");
     page_number(h, say_ms(sum_of(list) / steps));
     page_number(h, say_share(sum_of(list) / wall));
     html_put(h, "<td></td></tr></tfoot><tbody>");

@@ -18,6 +18,7 @@ typedef struct matrix {
     int         count;
     cell        cells[MOST_DEVICES][MOST_DEVICES], all;
     double      wait_ms, device_ms, overlap_ms;
+    bool        kinds; /* host memory is known to be pinned or pageable */
 } matrix;
 
 /* -1: there are more devices than fit. */
@@ -48,6 +49,7 @@ static void add_row(matrix *m, const cJSON *row)
     }
     m->all.bytes += bytes;
     m->all.count += count;
+    m->kinds = m->kinds || number_of(row, "pinned_bytes") > 0 || number_of(row, "pageable_bytes") > 0;
     m->wait_ms += positive(number_of(row, "wait_ms"));
     m->device_ms += positive(number_of(row, "device_ms"));
     m->overlap_ms += positive(number_of(row, "overlap_ms"));
@@ -84,7 +86,7 @@ static void write_cell(html *h, const cell *c, double most)
 static void write_matrix(html *h, const matrix *m)
 {
     html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Bytes between devices\"><table "
-                "class=\"matrix\"><caption>Bytes from the device of the row to that of the column; areas show bytes"
+                "class=\"matrix\"><caption>Bytes from row to column; areas show bytes"
                 "</caption><thead><tr><th scope=\"col\">from \xe2\x86\x93 to \xe2\x86\x92</th>");
     for (int i = 0; i < m->count; i++) {
         html_put(h, "<th scope=\"col\">");
@@ -100,6 +102,78 @@ static void write_matrix(html *h, const matrix *m)
             write_cell(h, &m->cells[i][j], most_bytes(m));
         html_put(h, "</tr>\n");
     }
+    page_table_end(h);
+}
+
+/* ---- by operation ---- */
+
+enum { MOST_OPERATIONS = 64, LISTED_OPERATIONS = 7 };
+
+typedef struct group {
+    const char *operation;
+    double      bytes, count, wait_ms;
+} group;
+
+static int by_group(const void *a, const void *b)
+{
+    double x = ((const group *)a)->bytes, y = ((const group *)b)->bytes;
+
+    return (x < y) - (x > y);
+}
+
+/* Operations with what they moved; those that do not fit are one group. */
+static int group_rows(const cJSON *rows, group *out)
+{
+    const cJSON *row;
+    int          count = 0;
+
+    cJSON_ArrayForEach(row, rows)
+    {
+        const char *name = text_of(row, "operation");
+        int         at = 0;
+        while (at < count && strcmp(out[at].operation, name) != 0)
+            at++;
+        if (at == count && count < MOST_OPERATIONS)
+            out[count++] = (group){.operation = name};
+        at = at < count ? at : count - 1;
+        out[at].bytes += positive(number_of(row, "bytes"));
+        out[at].count += positive(number_of(row, "count"));
+        out[at].wait_ms += positive(number_of(row, "wait_ms"));
+    }
+    qsort(out, (size_t)count, sizeof *out, by_group);
+    return count;
+}
+
+static void write_group(html *h, const group *g, const char *name, double all)
+{
+    html_put(h, "<tr><th scope=\"row\">");
+    html_name(h, name);
+    html_put(h, "</th>");
+    page_number(h, say_count(g->count));
+    page_bar(h, g->bytes / all, "x");
+    page_number(h, say_bytes(g->bytes));
+    page_number(h, say_share(g->bytes / all));
+    page_number(h, say_ms(g->wait_ms));
+    html_put(h, "</tr>\n");
+}
+
+static void write_groups(html *h, const cJSON *rows, const matrix *m)
+{
+    group groups[MOST_OPERATIONS], rest = {0};
+    int   count = group_rows(rows, groups);
+
+    page_table(h, "By operation", "Operation|#Copies|Bytes|#|#Share|#Host waits");
+    for (int i = 0; i < count; i++) {
+        if (i < LISTED_OPERATIONS) {
+            write_group(h, &groups[i], groups[i].operation, m->all.bytes);
+            continue;
+        }
+        rest.bytes += groups[i].bytes;
+        rest.count += groups[i].count;
+        rest.wait_ms += groups[i].wait_ms;
+    }
+    if (rest.count > 0)
+        write_group(h, &rest, "all others", m->all.bytes);
     page_table_end(h);
 }
 
@@ -139,14 +213,15 @@ static const char *memory_kind(const cJSON *row)
     return pinned > 0 && pageable > 0 ? "both" : pinned > 0 ? "pinned" : pageable > 0 ? "pageable" : "-";
 }
 
-static void write_row(html *h, const cJSON *row)
+static void write_row(html *h, const cJSON *row, const matrix *m)
 {
     double device = number_of(row, "device_ms");
 
     write_what(h, row);
     page_number(h, say_count(number_of(row, "count")));
     page_number(h, say_bytes(number_of(row, "bytes")));
-    html_add(h, "<td>%s</td>", memory_kind(row));
+    if (m->kinds)
+        html_add(h, "<td>%s</td>", memory_kind(row));
     page_number(h, say_ms(number_of(row, "wait_ms")));
     page_number(h, say_ms(device));
     page_number(h, device > 0 ? say_share(number_of(row, "overlap_ms") / device) : "-");
@@ -158,7 +233,7 @@ static void write_total(html *h, const matrix *m)
     html_put(h, "</tbody><tfoot><tr><th scope=\"row\">all copies</th><td></td><td></td>");
     page_number(h, say_count(m->all.count));
     page_number(h, say_bytes(m->all.bytes));
-    html_put(h, "<td></td>");
+    html_put(h, m->kinds ? "<td></td>" : "");
     page_number(h, say_ms(m->wait_ms));
     page_number(h, say_ms(m->device_ms));
     page_number(h, m->device_ms > 0 ? say_share(m->overlap_ms / m->device_ms) : "-");
@@ -167,19 +242,20 @@ static void write_total(html *h, const matrix *m)
 
 static void write_list(html *h, const cJSON **sorted, int count, const matrix *m)
 {
-    static const char heads[] =
-        "Tensor|Direction|Operation|#Copies|#Bytes|Host memory|#Host waits|#On the link|#Hidden";
+    const char *heads = m->kinds
+                            ? "Tensor|Direction|Operation|#Copies|#Bytes|Host memory|#Host waits|#On the link|#Hidden"
+                            : "Tensor|Direction|Operation|#Copies|#Bytes|#Host waits|#On the link|#Hidden";
 
     page_table(h, count > LISTED ? "The largest of the run" : "Copies of the run", heads);
     for (int i = 0; i < count && i < LISTED; i++)
-        write_row(h, sorted[i]);
+        write_row(h, sorted[i], m);
     write_total(h, m);
     page_table_end(h);
     if (count <= LISTED)
         return;
     page_folded_table(h, "the other copies", heads);
     for (int i = LISTED; i < count; i++)
-        write_row(h, sorted[i]);
+        write_row(h, sorted[i], m);
     page_folded_end(h);
 }
 
@@ -221,7 +297,11 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
         html_put(h, "<p>The run moved nothing between devices.</p>");
     page_body(p);
     if (m->all.bytes > 0) {
+        html_put(h, m->count <= 4 ? "<div class=\"beside\">" : "<div>");
         write_matrix(h, m);
+        html_put(h, "<div>");
+        write_groups(h, rows, m);
+        html_put(h, "</div></div>\n");
         write_list(h, sorted, count, m);
     } else {
         html_put(h, "<p>No copies: all that the run computed with was on one device.</p>");

@@ -211,9 +211,10 @@ static void write_line(html *h, const plot *p, const axis *a, const plot_line *l
 /* A line from a point to itself with round ends: a dot of the same size however the SVG is stretched. */
 static void write_dots(html *h, const plot *p, const axis *a, const plot_line *line)
 {
-    enum { MOST_DOTS = 40 };
+    enum { MOST_DOTS = 50 };
+    bool dense = line->count > MOST_DOTS || p->x_max > MOST_DOTS || line->form == PLOT_SOFT;
 
-    if (line->form == PLOT_RAW || (line->count > MOST_DOTS) || (line->form == PLOT_SOFT && line->count > 1))
+    if (line->form == PLOT_RAW || (dense && line->count > 1))
         return;
     begin_path(h, line, "dots");
     for (size_t i = 0; i < line->count; i++)

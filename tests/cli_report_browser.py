@@ -1,0 +1,95 @@
+"""The page of haul report in Chromium, where it is installed: at seven widths, light and dark, nothing is wider than the
+window, no label covers another, and nothing is complained of."""
+# ctest: labels=slow; timeout=300
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+
+HAUL = os.environ["HAUL"]
+SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/report")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDTHS = (320, 360, 430, 560, 800, 1080, 1440)
+if not BROWSER:
+    print("skipped: there is no Chromium")
+    raise SystemExit(77)
+failures = []
+
+# What a page finds out about itself. Boxes of text are compared, without the padding of their elements. Names in labels
+# and below figures are cut where there is no room.
+SCRIPT = """<script>addEventListener('load', () => {
+const box = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect(); };
+const found = {width: innerWidth, scroll: document.documentElement.scrollWidth, wide: [], over: [],
+    paper: getComputedStyle(document.body).backgroundColor, loaded: performance.getEntriesByType('resource').length};
+for (const e of document.querySelectorAll('body *'))
+    if (e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, nav, pre, svg, .ends b, .figures small'))
+        found.wide.push(e.tagName + ' ' + e.textContent.slice(0, 40));
+for (const chart of document.querySelectorAll('.chart')) {
+    const labels = [...chart.querySelectorAll('span')].filter(e => e.textContent.trim() && !e.matches('.gap'));
+    labels.forEach((e, i) => labels.slice(0, i).forEach(f => {
+        const a = box(e), b = box(f);
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+            found.over.push(e.textContent + ' | ' + f.textContent);
+    }));
+}
+parent.postMessage(JSON.stringify(found), '*');
+});</script></body>"""
+OUTER = """<!doctype html><title>frames</title><body><pre id="out"></pre>%s<script>
+addEventListener('message', e => { out.textContent += e.data + '\\n'; });</script>"""
+
+
+def check(name, fine, what=""):
+    print("ok    " if fine else "FAILED", name, "" if fine else what)
+    if not fine:
+        failures.append(name)
+
+
+def look(page, theme):
+    text = open(page, encoding="utf-8").read()
+    open("inner.html", "w", encoding="utf-8").write(text.replace("</body>", SCRIPT))
+    frames = "".join(f'<iframe src="inner.html" style="width:{w}px;height:900px;border:0"></iframe>' for w in WIDTHS)
+    open("outer.html", "w").write(OUTER % frames)
+    done = subprocess.run(
+        [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+         f"--blink-settings=preferredColorScheme={0 if theme == 'dark' else 1}", "--user-data-dir=" + os.path.abspath("user"),
+         "--virtual-time-budget=5000", "--window-size=1600,1000", "--dump-dom", "file://" + os.path.abspath("outer.html")],
+        capture_output=True, text=True, timeout=120)
+    told = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    check(f"{page}, {theme}: the console is empty", not told, f"{told[:3]}")
+    out = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.S)
+    found = [json.loads(line) for line in html.unescape(out.group(1)).splitlines()] if out else []
+    check(f"{page}, {theme}: all widths", sorted(f["width"] for f in found) == sorted(WIDTHS), done.stderr[-500:])
+    for f in found:
+        name = f"{page}, {theme}, {f['width']} px"
+        check(f"{name}: no wider than the window", f["scroll"] == f["width"] and not f["wide"], f"{f['wide'][:4]}")
+        check(f"{name}: no label covers another", not f["over"], f"{f['over'][:4]}")
+        check(f"{name}: nothing is loaded", f["loaded"] == 0)
+        red = int(re.search(r"\d+", f["paper"]).group())
+        check(f"{name}: the paper is {theme}", (red < 60) == (theme == "dark"), f["paper"])
+
+
+def log(epochs, scale=1.0):
+    start = {"event": "start", "device": "cpu", "model": "m" * 60, "data": "images:" + "d" * 60, "host": "h" * 40,
+             "train_examples": 200, "batch": 10, "parameters": 10}
+    events = [{"event": "epoch", "epoch": e, "train_loss": 2 * scale / e, "train_accuracy": 0.5, "test_loss": 2 * scale / e,
+               "test_accuracy": 0.5, "lr": 1e-5, "seconds": 1, "images_per_second": 123456} for e in range(1, epochs + 1)]
+    return "".join(json.dumps(e) + "\n" for e in [start, *events])
+
+
+subprocess.run([HAUL, "train", "--data", "shapes:320", "--epochs", "2", "--batch", "32", "--quiet", "--device", "cpu",
+                "--run", "run"], check=True)
+for sample in ("profile.json", "audit.json"):
+    shutil.copy(os.path.join(SAMPLES, sample), "run")
+names = ["n" * 40, "a name with words", "\u05e9\u05dc\u05d5\u05dd", "two"]
+for i, name in enumerate(names):
+    os.mkdir(name)
+    open(name + "/log.jsonl", "w").write(log(200 if i == 0 else 2, 1 + 1e-4 * i))
+subprocess.run([HAUL, "report", "run"], check=True)
+subprocess.run([HAUL, "report", *names, "--output", "names.html"], check=True)
+for theme in ("light", "dark"):
+    look("run/report.html", theme)
+    look("names.html", theme)
+print(f"{len(failures)} failures: {failures}" if failures else "all fine")
+raise SystemExit(1 if failures else 0)
