@@ -105,6 +105,7 @@ typedef struct report_done {
     bool         validation;
     bool         tested; /* with validation: the best weights were measured on the test data */
     double       test_loss, test_accuracy;
+    char         audit[320]; /* what the audit of a profile found, in half a sentence; "": there is no profile */
 } report_done;
 
 /* Each tells one event. False after a complaint. */

@@ -352,6 +352,8 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     if (d->spilled_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
     print_moved(moved, device);
+    if (*d->audit)
+        print_fact("  audit", END, "%s", d->audit);
     print_saved(r, d);
 }
 

@@ -26,6 +26,10 @@ static int check(const train_options *o)
         complain("--validation 1 leaves nothing to train on; a fraction below 1 is expected, for example 0.1");
         return EXIT_USAGE;
     }
+    if (o->profile && !o->run) {
+        complain("--profile needs --run DIR, the folder for trace.json, profile.json and audit.json");
+        return EXIT_USAGE;
+    }
     if (o->quiet && o->sync_report) {
         complain("--sync-report prints what --quiet leaves out; give one of them");
         return EXIT_USAGE;
@@ -151,7 +155,9 @@ static int run_training(trainer *t)
         code = trainer_tell_memory(t, true);
     bool saved = true;
     if (t->run.log_fd >= 0 && code != EXIT_FAILED) { /* what failed was complained of, such as a full disk */
-        saved = run_account_save(t->ledger, t->device, &t->run);
+        char unheard[8];
+        saved = run_account_save(t->ledger, t->device, &t->run) &&
+                run_profile_save(&t->profile, t->device, t->run.path, unheard, sizeof unheard);
         t->ledger = NULL;
     }
     haul_sync_report(false);
@@ -442,6 +448,16 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, quiet),
      .help = "Print only errors; with --json, print the JSON lines as well"},
     {.group = "Output", .name = "json", OPTION_FLAG_AT(train_options, json), .help = JSON_HELP},
+    {.group = "Output",
+     .name = "profile",
+     OPTION_INTEGER_AT(train_options, profile),
+     .argument = "STEPS",
+     .help =
+         "Record so many steps of an epoch, after some others, and leave trace.json, profile.json and audit.json in "
+         "--run DIR, which haul profile, haul audit and haul report show; 0 for none",
+     .initial = "0",
+     .low = 0,
+     .high = 100000},
     {.group = "Output",
      .name = "estimate",
      OPTION_FLAG_AT(train_options, estimate),

@@ -277,6 +277,7 @@ void trainer_close(trainer *t)
 {
     pace_end(t);
     run_account_end(t->ledger);
+    run_profile_close(&t->profile);
     if (t->device && t->expected.limit)
         haul_memory_set_limit(t->device, 0);
     if (t->device && t->options->spill)
@@ -367,6 +368,8 @@ static int finish(trainer *t, double began)
     if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
         return tell_stopped(t, t->position.epoch - 1, t->report.batches);
     d.seconds = clock_seconds() - began;
+    if (!run_profile_save(&t->profile, t->device, t->run.path, d.audit, sizeof d.audit))
+        return EXIT_FAILED;
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -376,6 +379,8 @@ int trainer_run(trainer *t)
     int    code;
 
     t->saved_at = began;
+    run_profile_plan(&t->profile, t->options->profile, t->report.batches - t->position.batch, t->report.batches,
+                     t->options->epochs - t->position.epoch);
     if (pace_begin(t))
         return complain_error();
     while (t->position.epoch <= t->options->epochs && !trainer_is_out_of_patience(t))

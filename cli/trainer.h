@@ -11,6 +11,7 @@
 #include "pace.h"
 #include "report.h"
 #include "run_folder.h"
+#include "run_profile.h"
 #include "schedule.h"
 #include "training_data.h"
 
@@ -25,6 +26,7 @@ typedef struct train_options {
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
+    int64_t     profile;    /* steps to record; 0: none */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
     bool        shuffle, spill, resume, json, quiet, sync_report, estimate;
@@ -59,6 +61,7 @@ typedef struct trainer {
 
     haul_device      *device;
     haul_ledger      *ledger; /* NULL: nothing is kept */
+    run_profile       profile;
     training_data     data;
     dry_run           expected;     /* what the training takes */
     batch_choice      choice;       /* of --batch auto */

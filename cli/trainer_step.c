@@ -264,12 +264,14 @@ bool trainer_train_epoch(trainer *t)
         return false;
     }
     while (!t->diverged && !(interrupted() && is_between_groups(t))) {
+        if (!run_profile_before(&t->profile))
+            return false;
         const haul_batch *batch = haul_loader_next(t->loader);
         if (!batch)
             break;
         if (count_step(t, batch))
             break;
-        if (!after_step(t))
+        if (!after_step(t) || !run_profile_after(&t->profile))
             return false;
         pace_step(t);
     }
@@ -277,6 +279,8 @@ bool trainer_train_epoch(trainer *t)
         complain_error();
         return false;
     }
+    if (!run_profile_end(&t->profile))
+        return false;
     t->epoch_seconds = clock_seconds() - began;
     return true;
 }

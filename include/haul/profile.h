@@ -1,7 +1,7 @@
 /* Profiles: where time, memory and copies went in a stretch of a program, as tables, as a timeline, and as findings
  * with a price and a fix.
  *
- *     haul_profile *profile = haul_profile_begin();
+ *     haul_profile *profile = haul_profile_begin(.everywhere = true);
  *     for (int i = 0; i < 20; i++) {
  *         haul_drop(haul_softmax(x, -1));
  *         haul_profile_step(profile);
@@ -31,13 +31,14 @@ typedef struct haul_profile haul_profile;
 
 typedef struct HAUL__DESIGNATED haul_profile_options {
     HAUL__GUARD
-    bool    own_thread;  /* record the calling thread alone; default: all threads */
+    bool    everywhere;  /* record all threads, such as the workers of a loader; default: the calling thread */
     bool    no_places;   /* do not walk the stack for copies and waits, which takes some microseconds for each */
     int64_t most_events; /* stop recording after so many events, each of which takes 128 bytes; default 4 million */
 } haul_profile_options;
 
-/* Record from now on: haul_profile_begin(). The calling thread is the *main thread* of the profile, which divides the
- * stretch into steps. Several profiles can record at once. Fails in a subscriber to events. NULL on failure. */
+/* Record from now on: haul_profile_begin(.everywhere = true). The calling thread is the *main thread* of the profile,
+ * which divides the stretch into steps. Several profiles can record at once. Fails in a subscriber to events. NULL on
+ * failure. */
 #define haul_profile_begin(...) haul_profile_begin_with(HAUL__OPTIONS(haul_profile_options, __VA_ARGS__))
 HAUL_API haul_profile *haul_profile_begin_with(const haul_profile_options *options);
 
@@ -61,9 +62,10 @@ typedef struct haul_profile_summary {
     int64_t events;  /* how many events were recorded */
     int64_t lost;    /* how many came after .most_events, or after memory was exhausted */
     double  wall_ms; /* the time from the beginning to the end of the last step */
-    double  step_ms; /* the median time of a step */
-    /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next, `wait` that of waits for
-     * devices elsewhere, `other` that of the program itself; the rest is the library's, outside of waits */
+    double  step_ms; /* the mean time of a step. Where the host runs ahead of a device, single steps say little */
+    /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next in which no device had
+     * work, `wait` that of waits for devices, also of the loader, and `other` that of the program itself; the rest is
+     * the library's, outside of waits */
     double data_ms, forward_ms, backward_ms, optimizer_ms, wait_ms, other_ms;
 } haul_profile_summary;
 
@@ -176,7 +178,7 @@ typedef struct haul_finding {
 HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
 
 /* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the
- * trace event format of Chrome, which Perfetto (ui.perfetto.dev) shows; the tables and the median step; the findings.
+ * trace event format of Chrome, which Perfetto (ui.perfetto.dev) shows; the tables and a typical step; the findings.
  * docs/profile.md describes them. Each file is written whole or not at all. */
 HAUL_API haul_status haul_profile_save(haul_profile *profile, const char *folder);
 

@@ -30,6 +30,8 @@ struct haul__stream {
      * it. */
     _Atomic(struct haul__timed *) timed;
     struct haul__timed          **timed_end;
+    void                         *anchor;       /* the timing of the last reported command; NULL: none */
+    int64_t                       anchor_began; /* when it began, on the host's clock */
     atomic_int                    timed_count;
 };
 
@@ -51,7 +53,7 @@ struct haul_device {
     _Atomic(struct haul__allocator *)    pinned;    /* the allocator of host memory pinned for this device */
     _Atomic(struct haul__kernel *)      *kernels;   /* [by id][HAUL_DTYPE_END], filled on demand */
     pthread_mutex_t                      kernels_lock;
-    _Atomic(struct haul__index_faults *) index_faults; /* made with the first kernel that checks indices */
+    _Atomic(struct haul__index_faults *) index_faults;        /* made with the first kernel that checks indices */
     atomic_llong                         link_bytes, link_ns; /* copies that were timed (device/link.h) */
     atomic_int                           lost; /* 1: a fault is being recorded; 2: it is in why and why_status, and
                                                 * final */

@@ -2,7 +2,9 @@
  *
  * A device's times come from its own clock, which has an arbitrary zero: a backend reports how long after another
  * command a command began. They are mapped to the host's clock with the smallest offset that lets no command begin
- * before it was submitted. This is exact if one of the commands found the device idle. */
+ * before it was submitted. This is exact if one of the commands found the device idle. The last command that was
+ * reported is the anchor of those reported next: a device that is busy all the time keeps the offset that it once had.
+ */
 #include "device/timing.h"
 
 #include <string.h>
@@ -161,11 +163,21 @@ haul_status haul__timing_give(haul__stream *s, const haul__command *c,
 
 /* ---- reports ---- */
 
-/* Removes entries that are done and that no other thread's own subscribers wait for. */
-static timed *take_done(haul__stream *s)
+enum { LONG_AGO = 1000000000 }; /* ns */
+
+/* A command that was reported before. */
+typedef struct anchor {
+    void   *timing; /* NULL: there is none */
+    int64_t began;  /* on the host's clock */
+} anchor;
+
+/* Removes entries that are done and that no other thread's own subscribers wait for; and the anchor. */
+static timed *take_done(haul__stream *s, anchor *last)
 {
     timed *done = NULL, **end = &done, *kept = NULL, **kept_end = &kept, *t, *next;
     pthread_mutex_lock(&s->lock);
+    *last = (anchor){s->anchor, s->anchor_began};
+    s->anchor = NULL;
     uint64_t completed = atomic_load(&s->completed);
     for (t = atomic_load_explicit(&s->timed, memory_order_relaxed); t; t = next) {
         bool take = t->ticket <= completed && !haul__listener_elsewhere(t->listener, LATE_KINDS);
@@ -185,28 +197,51 @@ static timed *take_done(haul__stream *s)
     return done;
 }
 
-/* The device's times, and their offset to the host's clock. */
-static int64_t read_times(const haul__stream *s, timed *first)
+/* The device's times, and their offset to the host's clock: when the anchor began, or without one the first command. No
+ * command ends after now. An anchor of long ago says nothing, because clocks drift. 0 if no time could be read. */
+static int64_t read_times(const haul__stream *s, timed *first, const anchor *last)
 {
     const haul__backend *backend = s->device->backend;
-    timed               *origin = NULL;
-    int64_t              behind = INT64_MIN;
+    const int64_t        now = haul__now_ns();
+    void                *origin = last->timing && now - last->began < LONG_AGO ? last->timing : NULL;
+    int64_t              least = origin ? last->began : INT64_MIN, most = INT64_MAX;
     haul__error_record   before;
     haul__error_save(&before);
     for (timed *t = first; t; t = t->next) {
         if (!t->timing)
             continue;
-        origin = origin ? origin : t;
-        if (backend->timing_read(s->device, t->timing, origin->timing, &t->after, &t->duration)) {
+        void *from = origin ? origin : t->timing;
+        if (backend->timing_read(s->device, t->timing, from, &t->after, &t->duration)) {
             backend->timing_free(s->device, t->timing);
             t->timing = NULL;
-            origin = origin == t ? NULL : origin;
             haul__error_restore(&before);
-        } else if (t->event.time - t->after > behind) {
-            behind = t->event.time - t->after;
+            continue;
         }
+        origin = from;
+        least = t->event.time - t->after > least ? t->event.time - t->after : least;
+        most = now - t->after - t->duration < most ? now - t->after - t->duration : most;
     }
-    return behind;
+    return most == INT64_MAX ? 0 : least < most ? least : most;
+}
+
+/* The last command that was timed becomes the anchor. */
+static void drop_anchor(haul__stream *s, timed *done, anchor last, int64_t behind)
+{
+    for (timed *t = done; t; t = t->next) {
+        if (!t->timing)
+            continue;
+        if (last.timing)
+            s->device->backend->timing_free(s->device, last.timing);
+        last = (anchor){t->timing, t->after + behind};
+        t->timing = NULL;
+    }
+    pthread_mutex_lock(&s->lock);
+    void *other = s->anchor; /* of another thread that reported meanwhile */
+    s->anchor = last.timing;
+    s->anchor_began = last.began;
+    pthread_mutex_unlock(&s->lock);
+    if (other)
+        s->device->backend->timing_free(s->device, other);
 }
 
 static void report(timed *t, int64_t behind)
@@ -220,11 +255,17 @@ static void report(timed *t, int64_t behind)
 
 static void report_stream(haul__stream *s)
 {
-    timed  *next, *done = take_done(s);
-    int64_t behind = haul__watched(LATE_KINDS) ? read_times(s, done) : 0;
+    anchor        last;
+    timed        *next, *done = take_done(s, &last);
+    const int64_t behind = haul__watched(LATE_KINDS) ? read_times(s, done, &last) : 0;
+    for (timed *t = done; t; t = t->next)
+        report(t, behind);
+    if (behind)
+        drop_anchor(s, done, last, behind);
+    else if (last.timing)
+        s->device->backend->timing_free(s->device, last.timing);
     for (timed *t = done; t; t = next) {
         next = t->next;
-        report(t, behind);
         forget(s, t);
     }
 }
@@ -269,7 +310,11 @@ static void drop_stream(haul__stream *s)
     pthread_mutex_lock(&s->lock);
     timed *all = atomic_exchange_explicit(&s->timed, NULL, memory_order_relaxed);
     atomic_store_explicit(&s->timed_count, 0, memory_order_relaxed);
+    void *last = s->anchor;
+    s->anchor = NULL;
     pthread_mutex_unlock(&s->lock);
+    if (last)
+        s->device->backend->timing_free(s->device, last);
     for (timed *t = all; t; t = next) {
         next = t->next;
         forget(s, t);

@@ -1,5 +1,6 @@
 #include "profile/analysis.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,18 +29,15 @@ static int64_t step_time(const haul_profile *p, size_t i)
     return haul__step_end(p, i) - haul__step_begin(p, i);
 }
 
-/* The step that has as many shorter ones as longer ones; of few steps, so counting is fast enough. */
-size_t haul__median_step(const haul_profile *p)
+size_t haul__typical_step(const haul_profile *p)
 {
     const size_t count = haul__step_count(p);
-    for (size_t i = 0; i < count; i++) {
-        size_t shorter = 0;
-        for (size_t k = 0; k < count; k++)
-            shorter += step_time(p, k) < step_time(p, i) || (step_time(p, k) == step_time(p, i) && k < i);
-        if (shorter == (count - 1) / 2)
-            return i;
-    }
-    return 0;
+    const double mean = (double)haul__step_end(p, count - 1) / (double)count;
+    size_t       nearest = 0;
+    for (size_t i = 1; i < count; i++)
+        if (fabs((double)step_time(p, i) - mean) < fabs((double)step_time(p, nearest) - mean))
+            nearest = i;
+    return nearest;
 }
 
 /* ---- spans ---- */
@@ -122,7 +120,20 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
 
 /* ---- the summary ---- */
 
-/* Waits of the loader are a part of `data`. */
+/* Time in haul_loader_next while the device still has work: the loader waits for the device, not the step for its
+ * batch. */
+static int64_t held_back(const haul_profile *p, const haul__analysis *a)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const haul__moment *m = &p->moments[i];
+        if (m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && m->end <= a->wall &&
+            !strcmp(haul__moment_text(p, m->text), "next batch"))
+            ns += m->end - m->begin - haul__starved(a, m);
+    }
+    return ns;
+}
+
 static void summarize(const haul_profile *p, haul__analysis *a)
 {
     int64_t phases[HAUL__PHASES] = {0}, inside = 0;
@@ -131,12 +142,14 @@ static void summarize(const haul_profile *p, haul__analysis *a)
             phases[a->spans[i].phase] += a->spans[i].self;
     for (int i = 0; i < HAUL__PHASES; i++)
         inside += phases[i];
-    const size_t median = haul__median_step(p);
+    const int64_t held = held_back(p, a);
+    phases[HAUL__PHASE_DATA] -= held;
+    phases[HAUL__PHASE_WAIT] += held;
     a->summary = (haul_profile_summary){.steps = (int64_t)p->step_count,
                                         .events = (int64_t)p->count,
                                         .lost = p->lost,
                                         .wall_ms = (double)a->wall / 1e6,
-                                        .step_ms = (double)step_time(p, median) / 1e6,
+                                        .step_ms = (double)a->wall / 1e6 / (double)haul__step_count(p),
                                         .data_ms = (double)phases[HAUL__PHASE_DATA] / 1e6,
                                         .forward_ms = (double)phases[HAUL__PHASE_FORWARD] / 1e6,
                                         .backward_ms = (double)phases[HAUL__PHASE_BACKWARD] / 1e6,
@@ -154,6 +167,7 @@ void haul__analysis_free(haul__analysis *a)
     for (size_t i = 0; i < sizeof a->tables / sizeof *a->tables; i++)
         haul__free(a->tables[i].rows);
     haul__free(a->curves);
+    haul__free(a->idle.items);
     haul__free(a->places);
     haul__free(a->spans);
     haul__free(a);
@@ -166,7 +180,7 @@ const haul__analysis *haul__profile_analysis(haul_profile *p, const char *operat
     haul__analysis *a = haul__calloc(1, sizeof *a);
     if (a) {
         a->wall = haul__step_end(p, haul__step_count(p) - 1);
-        if (haul__find_spans(p, a) && haul__find_memory(p, a) && haul__find_places(p, a)) {
+        if (haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) && haul__find_places(p, a)) {
             summarize(p, a);
             if (haul__find_tables(p, a))
                 return p->analysis = a;

@@ -28,6 +28,17 @@ typedef struct haul__table {
     int               count;
 } haul__table;
 
+typedef struct haul__interval {
+    int64_t begin, end;
+} haul__interval;
+
+/* When the device that computes most behind the host has no work, in order; no device: none works behind the host. */
+typedef struct haul__idle {
+    const haul_device *device;
+    haul__interval    *items;
+    size_t             count, room;
+} haul__idle;
+
 /* The memory of a device. */
 typedef struct haul__curve {
     const haul_device   *device;
@@ -39,6 +50,7 @@ typedef struct haul__curve {
 typedef struct haul__analysis {
     int64_t              wall;  /* ns: the end of the last step */
     haul__span_info     *spans; /* of each moment */
+    haul__idle           idle;
     haul_profile_summary summary;
     haul__table          tables[4]; /* by haul_profile_key */
     uint32_t            *places;    /* of each stack, a text: "train.c:42", or its functions; 0 for stack 0 */
@@ -57,15 +69,19 @@ bool haul__is_span(const haul__moment *m);
 /* Fills in a->spans. False without memory, as with all of these. */
 bool haul__find_places(haul_profile *p, haul__analysis *a);
 bool haul__find_spans(const haul_profile *p, haul__analysis *a);
+bool haul__find_idle(const haul_profile *p, haul__analysis *a);
 bool haul__find_memory(const haul_profile *p, haul__analysis *a);
 bool haul__find_tables(haul_profile *p, haul__analysis *a);
+
+/* The part of a span in which that device had no work; all of it where none works behind the host. */
+int64_t haul__starved(const haul__analysis *a, const haul__moment *m);
 
 /* The steps: when step i, from 0, begins and ends, in ns. Without steps the whole stretch is one. */
 size_t  haul__step_count(const haul_profile *p);
 int64_t haul__step_begin(const haul_profile *p, size_t i);
 int64_t haul__step_end(const haul_profile *p, size_t i);
-/* The step whose time is the median. */
-size_t haul__median_step(const haul_profile *p);
+/* The step whose time is nearest to the mean. */
+size_t haul__typical_step(const haul_profile *p);
 
 /* What is live at a device's peak, one entry for each operation, module and label; the largest first. */
 typedef struct haul__holding {

@@ -1,4 +1,4 @@
-/* profile.json: the summary, the tables, the timeline of the median step, the memory over it. docs/profile.md describes
+/* profile.json: the summary, the tables, the timeline of a typical step, the memory over it. docs/profile.md describes
  * the members. */
 #include <stdio.h>
 #include <string.h>
@@ -142,7 +142,7 @@ static void write_table(haul__json_text *t, const char *name, const haul__table 
     haul__json_end(t, ']');
 }
 
-/* ---- the timeline of the median step ---- */
+/* ---- the timeline of a typical step ---- */
 
 typedef struct window {
     int64_t begin, end;
@@ -295,7 +295,7 @@ static void write_memory(haul__json_text *t, const haul_profile *p, window w)
 void haul__write_tables(haul__json_text *t, const haul_profile *p)
 {
     const haul__table *tables = p->analysis->tables;
-    const size_t       step = haul__median_step(p);
+    const size_t       step = haul__typical_step(p);
     const window       w = {haul__step_begin(p, step), haul__step_end(p, step)};
     haul__json_begin(t, NULL, '{');
     write_summary(t, p);

@@ -87,7 +87,7 @@ static void note_gap(haul_profile *p, haul__moment *m)
 static void take(const haul_event *e, void *context)
 {
     haul_profile *p = context;
-    if (p->own_thread && e->thread != p->thread)
+    if (!p->everywhere && e->thread != p->thread)
         return;
     if (p->count >= p->most || !haul__grow(&p->moments, &p->room, p->count + 1, sizeof *p->moments)) {
         p->lost++;
@@ -147,7 +147,7 @@ static const haul__class profile_class = {.name = "profile", .destroy = destroy}
 static haul_status prepare(haul_profile *p, const haul_profile_options *o, const char *operation)
 {
     p->thread = haul__event_thread();
-    p->own_thread = o->own_thread;
+    p->everywhere = o->everywhere;
     p->places = !o->no_places;
     p->most = o->most_events ? (size_t)o->most_events : USUAL_MOST;
     p->sent = haul__calloc(1, sizeof *p->sent);

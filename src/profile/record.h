@@ -58,7 +58,7 @@ struct haul__findings;
 struct haul_profile {
     haul__object           object;
     haul__subscriber       subscriber;
-    bool                   own_thread, places, ended;
+    bool                   everywhere, places, ended;
     int                    thread;         /* the main one */
     int64_t                began, stopped; /* ns */
     haul__moment          *moments;

@@ -1,0 +1,174 @@
+#include "profile_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "run_document.h"
+#include "terminal.h"
+
+const profile_table profile_tables[PROFILE_TABLES] = {
+    {.name = "operations",
+     .head = "operation",
+     .keys = {"name", "device"},
+     .times = {"host_ms", "device_ms"},
+     .longest = 1,
+     .rates = {"gflops", "gbps"},
+     .where = "device"},
+    {.name = "modules", .head = "module", .keys = {"name"}, .times = {"forward_ms", "backward_ms"}, .where = "kind"},
+    {.name = "kernels",
+     .head = "kernel",
+     .keys = {"name", "operation", "device", "stream"},
+     .times = {"ms"},
+     .rates = {NULL, "gbps"},
+     .where = "device"}};
+
+double profile_table_ms(const profile_table *table, const cJSON *profile, const cJSON *row)
+{
+    const double steps = document_number(profile, "steps");
+    double       ms = 0;
+
+    for (int i = 0; i < 3 && table->times[i]; i++) {
+        const double more = document_number(row, table->times[i]);
+        ms = table->longest ? fmax(ms, more) : ms + more;
+    }
+    return steps > 0 ? ms / steps : 0;
+}
+
+const cJSON *profile_table_find(const profile_table *table, const cJSON *profile, const cJSON *row)
+{
+    const cJSON *other;
+
+    cJSON_ArrayForEach(other, document_list(profile, table->name))
+    {
+        bool same = true;
+        for (int i = 0; i < 4 && table->keys[i]; i++)
+            same = same && !strcmp(document_text(row, table->keys[i]), document_text(other, table->keys[i]));
+        if (same)
+            return other;
+    }
+    return NULL;
+}
+
+/* ---- the layout: columns that leave when the terminal is narrow ---- */
+
+enum { NAME = 30, LEAST_NAME = 14, MS = 10, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, WHERE = 10, AGAINST = 18 };
+
+typedef struct layout {
+    const profile_table *table;
+    const cJSON         *profile, *against;
+    int                  name;
+    bool                 calls, rates, bound, where;
+} layout;
+
+static int columns_of(const layout *l)
+{
+    return l->name + MS + SHARE + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) + (l->rates ? 2 * RATE : 0) +
+           (l->bound ? BOUND : 0) + (l->where ? WHERE : 0);
+}
+
+static void lay_out(layout *l)
+{
+    const int room = output_room();
+
+    l->name = NAME;
+    l->where = l->calls = true;
+    l->rates = l->table->rates[1] != NULL;
+    l->bound = l->table->rates[0] != NULL;
+    bool *const leave[] = {&l->calls, &l->where, &l->bound, &l->rates};
+    for (int i = 0; i < 4 && columns_of(l) > room; i++)
+        *leave[i] = false;
+    if (columns_of(l) > room)
+        l->name = room - (columns_of(l) - l->name) > LEAST_NAME ? room - (columns_of(l) - l->name) : LEAST_NAME;
+}
+
+static void print_head(const layout *l)
+{
+    set_style(STYLE_DIM);
+    print_fitted(l->table->head, l->name);
+    printf("%*s%*s", MS, "ms/step", SHARE, "share");
+    if (l->against)
+        printf("%*s%*s", MS, "against", AGAINST - MS, "ratio");
+    if (l->calls)
+        printf("%*s", CALLS, "a step");
+    if (l->rates)
+        printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
+    if (l->bound)
+        printf("  %-*s", BOUND - 2, "limit");
+    if (l->where)
+        printf("  %s", l->table->where);
+    putchar('\n');
+    set_style(STYLE_PLAIN);
+}
+
+static void print_rate(const cJSON *row, const char *name)
+{
+    const double rate = name ? document_number(row, name) : 0;
+
+    if (rate > 0)
+        printf("%*.*f", RATE, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
+    else
+        printf("%*s", RATE, "");
+}
+
+static void print_against(const layout *l, const cJSON *row, double ms)
+{
+    const cJSON *other = l->against ? profile_table_find(l->table, l->against, row) : NULL;
+
+    if (!l->against)
+        return;
+    const double before = other ? profile_table_ms(l->table, l->against, other) : 0;
+    if (other && before > 0)
+        printf("%*.3f%*.2f", MS, before, AGAINST - MS, ms / before);
+    else
+        printf("%*s%*s", MS, "-", AGAINST - MS, "");
+}
+
+static void print_row(const layout *l, const cJSON *row)
+{
+    const double steps = document_number(l->profile, "steps"), ms = profile_table_ms(l->table, l->profile, row);
+
+    print_fitted(*document_text(row, "name") ? document_text(row, "name") : "(others)", l->name);
+    printf("%*.3f%*.1f %%", MS, ms, SHARE - 2, 100 * document_number(row, "share"));
+    print_against(l, row, ms);
+    if (l->calls)
+        printf("%*.4g", CALLS, steps > 0 ? document_number(row, "calls") / steps : 0);
+    if (l->rates) {
+        print_rate(row, l->table->rates[0]);
+        print_rate(row, l->table->rates[1]);
+    }
+    if (l->bound)
+        printf("  %-*s", BOUND - 2, document_text(row, "bound"));
+    if (l->where) {
+        printf("  ");
+        print_visible(document_text(row, l->table->where), 0);
+    }
+    putchar('\n');
+}
+
+void profile_table_print(const profile_table *table, const cJSON *profile, const cJSON *against)
+{
+    layout       l = {.table = table, .profile = profile, .against = against};
+    const cJSON *row;
+    int          rest = 0;
+    double       rest_ms = 0;
+
+    lay_out(&l);
+    print_head(&l);
+    cJSON_ArrayForEach(row, document_list(profile, table->name))
+    {
+        if (document_number(row, "share") >= 0.001) {
+            print_row(&l, row);
+            continue;
+        }
+        rest++;
+        rest_ms += profile_table_ms(table, profile, row);
+    }
+    if (!rest)
+        return;
+    char name[40];
+    snprintf(name, sizeof name, "%d others", rest);
+    print_fitted(name, l.name);
+    printf("%*.3f\n", MS, rest_ms);
+}
