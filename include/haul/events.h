@@ -74,12 +74,11 @@ HAUL_BEGIN
  * - HAUL_EVENT_COMMAND_DONE: as HAUL_EVENT_COMMAND_STARTED; `time` and `duration` are the device's, and `duration` is
  *   0 if it keeps none
  * - HAUL_EVENT_COPY_TO_DEVICE: a copy over a link was submitted: `operation`, `device` (the target), `other` (the
- *   source), `bytes`, `copy`, `storage` (the one at the device's end), `host` (where it is in host memory; NULL
- *   if a device may still be writing it), `tensor` (its name if it is known: that of a parameter, an input of a module,
- *   an operand, a field of a batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable",
- * or
- *   "" if the device makes no difference), `problem` ("f32 to f16" if the elements are converted on their way),
- *   `duration` (how long the host waited in the call)
+ *   source), `bytes`, `copy`, `storage` (the one at the device's end), `host` (where the bytes are in host memory),
+ *   `settled`, `tensor` (its name if it is known: that of a parameter, an input of a module, an operand, a field of a
+ *   batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable", or "" if the device makes
+ *   no difference), `problem` ("f32 to f16" if the elements are converted on their way), `duration` (how long the host
+ *   waited in the call)
  * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory, where it may not have arrived yet
  * - HAUL_EVENT_COPY_BETWEEN: the same, between two devices without a stop in host memory
  * - HAUL_EVENT_WAITED: the host waited for work: `operation`, `device`, `stream`, `bytes` (of the copy, if it waited
@@ -177,7 +176,8 @@ typedef struct haul_event {
     uint64_t                command;   /* number of a command, the same in all its events */
     uint64_t                copy;      /* number of a copy, the same in its event and in those of its commands */
     uint64_t                node;      /* number of a node of the graph, the same in the events of its gradient */
-    const void             *host;      /* host memory of a copy or block, valid until the subscriber returns, or NULL */
+    const void             *host;      /* the address of a copy or block in host memory, or NULL */
+    bool                    settled;   /* may `bytes` bytes at `host` be read until the subscriber returns? */
     double                  flops;     /* floating-point operations */
     int64_t                 bytes;     /* depends on the kind */
     int64_t                 requested; /* bytes that were asked for; blocks are rounded up */

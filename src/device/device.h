@@ -94,6 +94,8 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
 void        haul__uses_init(haul__uses *uses);
 /* Are all of `uses` reached, as far as can be told without waiting? Queries the device if possible. */
 bool haul__uses_reached(haul__uses *uses);
+/* Is the last write known to be done? */
+bool haul__uses_settled(haul__uses *uses);
 /* Makes the host wait for all of `uses`. Failures are not recorded, because the memory is about to be freed. */
 void haul__uses_finish(haul__uses *uses, const char *origin);
 

@@ -255,6 +255,12 @@ bool haul__uses_reached(haul__uses *uses)
     return true;
 }
 
+bool haul__uses_settled(haul__uses *uses)
+{
+    haul__use wanted[1 + HAUL__MAX_READS];
+    return pending(uses, false, wanted) == 0;
+}
+
 void haul__uses_finish(haul__uses *uses, const char *origin)
 {
     haul__use          wanted[1 + HAUL__MAX_READS];

@@ -422,7 +422,7 @@ static void hold_back(const haul_event *event)
     }
     h->event = *event;
     if (h->event.kind & HAUL_EVENT_COPY)
-        h->event.host = NULL; /* the caller may free it before the event is emitted */
+        h->event.settled = false; /* the caller may free the memory before the event is emitted */
     h->next = NULL;
     const char **const kept[] = {&h->event.origin, &h->event.label, &h->event.tensor, &h->event.problem};
     char              *end = h->texts;

@@ -83,13 +83,19 @@ static int64_t held_up(const haul_profile *p, int64_t loader)
     return ns;
 }
 
+/* haul_item, haul_device_sync: nothing is computed. */
+static bool is_wait(const haul_profile_row *row)
+{
+    return row->device && row->flops + row->bytes <= 0;
+}
+
 /* The number of the text of the operation that took the main thread longest. */
 static uint32_t slowest_operation(const haul_profile *p, double *ms)
 {
     const haul__table *table = &p->analysis->tables[HAUL_PROFILE_OPERATION];
     const char        *name = "";
     for (int i = 0; i < table->count; i++)
-        if (table->rows[i].host_ms > *ms && *table->rows[i].name != '(') {
+        if (table->rows[i].host_ms > *ms && *table->rows[i].name != '(' && !is_wait(&table->rows[i])) {
             *ms = table->rows[i].host_ms;
             name = table->rows[i].name;
         }

@@ -50,7 +50,7 @@ bool haul__sent_before(haul__sent *s, const haul_event *e)
 {
     const unsigned char *host = e->host;
     const size_t         bytes = (size_t)e->bytes;
-    if (!host || e->bytes <= 0)
+    if (!host || !e->settled || e->bytes <= 0)
         return false;
     const uint64_t sample = sample_of(host, bytes);
     haul__parcel  *p = find(s, e, sample);

@@ -12,7 +12,6 @@
 
 #include "core/object.h"
 #include "device/device.h"
-#include "device/launch_now.h"
 #include "device/link.h"
 #include "device/presence.h"
 #include "device/recording.h"
@@ -33,7 +32,8 @@ typedef struct crossing {
     haul__wait_group     group;
     uint64_t             number, outer; /* outer: of the call around it, of a program that a subscriber watches; or 0 */
     const char          *host;          /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
-    const void          *at;            /* its address, if the host may read it; else NULL */
+    const void          *at;            /* its address */
+    bool                 settled;       /* no device is still writing there */
     const haul__storage *far;           /* the storage at the device's end; NULL: of a copy between devices */
 } crossing;
 
@@ -42,6 +42,7 @@ static void crossing_begin(crossing *x, const char *origin, size_t bytes)
     static atomic_ullong last;
     x->host = NULL;
     x->at = NULL;
+    x->settled = false;
     x->far = NULL;
     x->outer = haul__cargo_now.copy;
     haul__cargo_now.copy = x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
@@ -74,6 +75,7 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
                       .tensor = cargo->tensor,
                       .text = x->host,
                       .host = x->at,
+                      .settled = x->settled,
                       .storage = x->far && haul__watched(HAUL_EVENT_COPY) ? haul__storage_number(x->far) : 0,
                       .problem = conversion,
                       .duration = x->group.ns});
@@ -233,6 +235,7 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
     crossing_begin(&x, origin, bytes);
     x.host = haul__device_pins(to->device) ? "pageable" : NULL;
     x.at = host;
+    x.settled = true;
     x.far = to;
     const int64_t start = haul__link_start(bytes);
     if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
@@ -331,7 +334,8 @@ static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, ha
     if (haul__device_is_host(from->device)) {
         x->host = host_memory(from, to->device);
         x->far = to;
-        x->at = haul__storage_is_used(from) ? NULL : (const char *)from->buffer.host + from_offset;
+        x->at = (const char *)from->buffer.host + from_offset;
+        x->settled = !from->uses || haul__uses_settled(from->uses);
         if (haul__storage_pinned(from) || !haul__device_pins(to->device))
             status = move(HAUL__COMMAND_WRITE, at, source, bytes, origin);
         else
