@@ -264,7 +264,7 @@ bool trainer_train_epoch(trainer *t)
         return false;
     }
     while (!t->diverged && !(interrupted() && is_between_groups(t))) {
-        if (!run_profile_before(&t->profile))
+        if (t->position.batch < t->report.batches && !run_profile_before(&t->profile))
             return false;
         const haul_batch *batch = haul_loader_next(t->loader);
         if (!batch)

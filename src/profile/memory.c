@@ -100,26 +100,26 @@ static bool add(holdings *h, haul__holding what)
     return true;
 }
 
-static bool add_earlier(holdings *h, const haul__earlier *e)
+/* Blocks from before the profile, without those that are gone. */
+static bool add_earlier(holdings *h, const haul__earlier *e, const bool *gone)
 {
     for (int i = 0; e && i < e->count; i++)
-        if (!e->blocks[i].spilled && !add(h, (haul__holding){.named = e->blocks[i].operation,
-                                                             .where = e->blocks[i].module,
-                                                             .bytes = e->blocks[i].bytes,
-                                                             .count = 1}))
+        if (!e->blocks[i].spilled && !gone[i] &&
+            !add(h, (haul__holding){.named = e->blocks[i].operation,
+                                    .where = e->blocks[i].module,
+                                    .bytes = e->blocks[i].bytes,
+                                    .count = 1}))
             return false;
     return true;
 }
 
-/* Memory from before that was freed since; its module is not known any more, so any entry of the operation will do. */
-static void take_away(holdings *h, const char *operation, int64_t bytes)
+/* A block from before was freed. Its number is not known; one of the same operation and size will do. */
+static void take_away(const haul__earlier *e, bool *gone, const char *operation, int64_t bytes)
 {
-    for (size_t i = 0; i < h->count; i++) {
-        haul__holding *at = &h->items[i];
-        if (!at->named || strcmp(at->named, operation) != 0 || at->bytes < bytes)
+    for (int i = 0; e && i < e->count; i++) {
+        if (gone[i] || e->blocks[i].bytes != bytes || strcmp(e->blocks[i].operation, operation) != 0)
             continue;
-        at->bytes -= bytes;
-        at->count--;
+        gone[i] = true;
         return;
     }
 }
@@ -144,9 +144,9 @@ static const haul__moment **allocations(const haul_profile *p, const haul__curve
     return all;
 }
 
-/* Removes what was freed before the peak from `all`, or from `h` if it was there before the profile. */
+/* Removes what was freed before the peak from `all`, or notes it in `gone` if it was there before the profile. */
 static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul__moment **all, size_t count,
-                         holdings *h)
+                         bool *gone)
 {
     bool *freed = haul__calloc(count + 1, 1);
     for (size_t i = 0; freed && i < c->peak_at; i++) {
@@ -157,7 +157,7 @@ static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul
         if (found)
             freed[found - all] = true;
         else
-            take_away(h, haul__moment_text(p, m->operation), m->bytes);
+            take_away(c->earlier, gone, haul__moment_text(p, m->operation), m->bytes);
     }
     for (size_t i = 0; freed && i < count; i++)
         if (freed[i])
@@ -173,34 +173,27 @@ static int by_bytes(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static void drop_empty(holdings *h)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < h->count; i++)
-        if (h->items[i].bytes > 0)
-            h->items[kept++] = h->items[i];
-    h->count = kept;
-}
-
 haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, int *count)
 {
     holdings             h = {.items = NULL};
     size_t               n;
     const haul__moment **all = allocations(p, c, &n);
-    bool                 fine = all && haul__grow(&h.items, &h.room, 1, sizeof *h.items) && add_earlier(&h, c->earlier);
-    fine = fine && remove_freed(p, c, all, n, &h);
+    bool                *gone = haul__calloc(c->earlier ? (size_t)c->earlier->count + 1 : 1, 1);
+    bool                 fine = all && gone && haul__grow(&h.items, &h.room, 1, sizeof *h.items);
+    fine = fine && remove_freed(p, c, all, n, gone) && add_earlier(&h, c->earlier, gone);
     for (size_t i = 0; fine && i < n; i++)
         if (all[i])
             fine = add(
                 &h, (haul__holding){
                         .operation = all[i]->operation, .module = all[i]->module, .bytes = all[i]->bytes, .count = 1});
     haul__free(all);
+    haul__free(gone);
     if (!fine) {
         haul__free(h.items);
         return NULL;
     }
-    drop_empty(&h);
-    qsort(h.items, h.count, sizeof *h.items, by_bytes);
+    if (h.count)
+        qsort(h.items, h.count, sizeof *h.items, by_bytes);
     *count = (int)h.count;
     return h.items;
 }

@@ -156,13 +156,15 @@ static void write_bars(haul__json_text *t, const haul_profile *p)
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
         if (haul__is_on_thread(m))
-            write_bar(t, p, m, m->begin > 0 ? m->begin : 0, m->end > 0 ? m->end : 0);
-        if (!haul__is_on_stream(m))
+            write_bar(t, p, m, m->begin > 0 ? m->begin : 0, m->end);
+        if (!haul__is_on_stream(m) || m->end <= 0)
             continue;
-        int64_t *free = end_of(&last, p, m), begin = m->begin > *free ? m->begin : *free;
+        int64_t      *free = end_of(&last, p, m);
+        const int64_t begin = m->begin > *free ? m->begin : *free;
         *free = m->end > begin ? m->end : begin;
         write_bar(t, p, m, begin, *free);
-        write_arrow(t, m, begin);
+        if (m->submitted >= 0)
+            write_arrow(t, m, begin);
     }
 }
 

@@ -8,13 +8,14 @@
 #include "events/events.h"
 #include "support/moves.h"
 
-enum { KEPT = 256 };
+enum { KEPT = 256, SHOWN = 16 };
 
 typedef struct kept {
     haul_event   e;
     char         operation[48], origin[48], label[32], text[48], stream[16];
     char         problem[96], refused[320];
-    haul_tensor *x[HAUL_MAX_ARGUMENTS], *y[HAUL_MAX_ARGUMENTS]; /* of a module's call */
+    char         kernel[64];
+    haul_tensor *x[SHOWN], *y[SHOWN]; /* of a module's call, or of an operation */
     int          x_count, y_count;
 } kept;
 
@@ -41,6 +42,7 @@ static inline void keep(const haul_event *e, void *context)
     for (int i = 0; i < k->y_count; i++)
         k->y[i] = e->y->tensors[i];
     snprintf(k->stream, sizeof k->stream, "%s", e->stream);
+    snprintf(k->kernel, sizeof k->kernel, "%s", e->kernel);
 }
 
 /* The next event of one of the kinds from *at on; fails where there is none. */
