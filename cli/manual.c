@@ -15,6 +15,7 @@ static const help_entry files[] = {
     {"DIR/best.safetensors", "The weights of the epoch with the lowest measured loss."},
     {"DIR/ledger.json", "What was copied between devices, by operation, module and tensor."},
     {"DIR/memory.json", "What the device's memory held at the end: every block with its operation, module and age."},
+    {"$XDG_RUNTIME_DIR/haul", "What running trainings publish for haul top; without that variable /dev/shm/haul-UID."},
     {"~/.cache/haul", "Compiled kernels; see HAUL_CACHE_DIR."},
     {NULL, NULL}};
 
@@ -23,6 +24,7 @@ static const help_entry environment[] = {
     {"HAUL_NUM_THREADS", "Threads that compute on the CPU, from 1 to 1024; by default one for each core. Any other "
                          "value is an error."},
     {"HAUL_CPU_LEVEL", "base, v3 or v4: use only instructions of that level. Any other value is an error."},
+    {"HAUL_PUBLISH", "off: haul train publishes nothing for haul top. Otherwise the folder for published pages."},
     {"HAUL_WITHOUT", "Implementations of matrix products and convolutions to disable, separated by commas: "
                      "winograd, onednn, direct, tiles, cublaslt, cudnn, kernel_teams, kernel_tiles. Haul uses the next "
                      "implementation that can compute the call. A wrong name is an error."},

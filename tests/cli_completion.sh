@@ -36,6 +36,7 @@ offers() {
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
 bash_offers "haul " "--help --version bench completion devices help inspect manual ops predict stats train "
+bash_offers "haul " "--help --version completion devices help inspect manual ops predict stats top train "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adam adamw sgd "
 bash_offers "haul train --optimizer ad" "adam adamw "

@@ -27,7 +27,7 @@ typedef struct HAUL__DESIGNATED haul_publish_options {
 } haul_publish_options;
 
 /* Publish from now on: haul_publish_begin(.name = "runs/first"). A process has one page, whatever thread begins it. The
- * child of a fork does not publish until it calls this itself. If HAUL_PUBLISH is off, succeeds and does nothing.
+ * child of a fork does not publish until it calls this itself. If `$HAUL_PUBLISH` is `off`, succeeds and does nothing.
  *
  * Fails with HAUL_STATE if the process publishes already, and with HAUL_IO if no page can be made; the message names
  * the folder and the reason. A training should go on then. */
