@@ -198,18 +198,26 @@ static const char *const zsh_kinds[] = {[COMPLETE_NOTHING] = " ",
                                         [COMPLETE_SOURCE] = "_haul_sources",
                                         [COMPLETE_OPERATION] = "_haul_operations"};
 
+/* A colon separates the parts of a row. */
+static void zsh_text(const char *text)
+{
+    for (; *text; text++)
+        printf(*text == ':' ? "\\%c" : "%c", *text);
+}
+
 /* ":NAME:(sgd adam)" */
 static void zsh_value(const char *name, const char *const *offers, option_completion kind)
 {
-    printf(":%s:", name);
+    putchar(':');
+    zsh_text(name);
+    putchar(':');
     if (!offers) {
         fputs(zsh_kinds[kind], stdout);
         return;
     }
     for (int i = 0; offers[i]; i++) {
         putchar(i ? ' ' : '(');
-        for (const char *at = offers[i]; *at; at++)
-            printf(*at == ':' ? "\\%c" : "%c", *at);
+        zsh_text(offers[i]);
     }
     putchar(')');
 }

@@ -104,6 +104,7 @@ if command -v zsh >/dev/null; then
     zsh_completes "haul train --data images:pict" "haul train --data images:pictures/"
     zsh_completes "haul train --device au" "haul train --device auto "
     zsh_completes "haul train --config opt" "haul train --config options.json "
+    zsh_completes "haul top --prometheus opt" "haul top --prometheus options.json "
     zsh_completes "haul train --est" "haul train --estimate "
     zsh_completes "haul predict --split te" "haul predict --split test "
     zsh_completes "haul ops softplu" "haul ops softplus "
