@@ -65,8 +65,8 @@ typedef struct top_card {
  * numbers if `with_nvidia`, which is for machines without NVIDIA's library. */
 int top_cards_read(top_card cards[TOP_CARDS], top_device *out, int room, double seconds, bool with_nvidia);
 
-/* NVIDIA's GPUs by its management library, opened with the first reading; returns how many, at most `room`. -1, with
- * the reason, if it is not there. */
+/* NVIDIA's GPUs by its management library, opened with the first reading; returns how many, at most `room`. -1 if that
+ * cannot be used; with the reason, or "" where there is no such library. */
 int  top_nvidia_read(top_device *out, int room, char *why, size_t size);
 void top_nvidia_close(void);
 
@@ -103,8 +103,7 @@ typedef struct top_model {
     top_cpu     cpu;
     top_card    cards[TOP_CARDS];
     char        host[64];
-    char        nvidia_why[160]; /* why there are no NVIDIA GPUs; "" if there are */
-    double      seconds;         /* of clock_seconds(), at the last reading */
+    double      seconds; /* of clock_seconds(), at the last reading */
     int         readings;
     top_device  devices[TOP_DEVICES];
     top_history busy[TOP_DEVICES]; /* utilisation of each, by its place */

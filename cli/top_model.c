@@ -43,11 +43,16 @@ void top_history_add(top_history *h, double value)
 /* The processor comes last, as it is the one that every machine has. */
 static void read_devices(top_model *m)
 {
-    int count = top_nvidia_read(m->devices, TOP_DEVICES - 1, m->nvidia_why, sizeof m->nvidia_why);
-
+    char       why[sizeof m->devices->why] = "";
+    int        count = top_nvidia_read(m->devices, TOP_DEVICES - 1, why, sizeof why);
     const bool nvidia = count >= 0;
+
     if (!nvidia)
         count = 0;
+    if (!nvidia && *why) {
+        top_device_init(&m->devices[count], "cuda", "NVIDIA GPUs");
+        snprintf(m->devices[count++].why, sizeof why, "%s", why);
+    }
     count += top_cards_read(m->cards, m->devices + count, TOP_DEVICES - 1 - count, m->seconds, !nvidia);
     top_cpu_read(&m->cpu, &m->devices[count++], m->seconds);
     m->device_count = count;

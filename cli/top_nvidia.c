@@ -34,10 +34,8 @@ static bool start(char *why, size_t size)
         snprintf(why, size, "HAUL_CUDA_WITHOUT names nvml");
         return false;
     }
-    if (!nvml.library && !(nvml.library = open_library())) {
-        snprintf(why, size, "NVIDIA's management library (libnvidia-ml.so.1) was not found");
+    if (!nvml.library && !(nvml.library = open_library()))
         return false;
-    }
 #define X(name, symbol, arguments) *(void **)&nvml.name = dlsym(nvml.library, #symbol);
 #include "nvml.def"
 #undef X

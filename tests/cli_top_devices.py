@@ -37,7 +37,9 @@ text = top("--once", **STANDIN).stdout
 line = next(line for line in text.splitlines() if line.startswith("cuda:1"))
 check("a dash for it, and marks on a full and hot device", " - " in line and "23.0!/24.0G" in line and "95!" in line, line)
 text = top("--once", **STANDIN, HAUL_CUDA_WITHOUT="nvml").stdout
-check("without NVIDIA's library", "cuda:" not in text and "cpu" in text, text)
+check("NVIDIA's library is switched off", "cuda    not read: HAUL_CUDA_WITHOUT names nvml" in text and "cpu" in text, text)
+check("and the object says so", devices(**STANDIN, HAUL_CUDA_WITHOUT="nvml")["cuda"]["reason"].startswith("HAUL_CUDA"))
+check("without the library nothing is said", list(devices(HAUL_CUDA_LIBRARIES="/nowhere"))[-1:] == ["cpu"])
 
 job = train("--device", "cuda:1", **STANDIN)
 try:
