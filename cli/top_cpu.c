@@ -140,7 +140,7 @@ static int cores(void)
 
 void top_cpu_read(top_cpu *c, top_device *out, double seconds)
 {
-    char model[80];
+    char model[64];
 
     top_device_init(out, "cpu", "");
     const int  count = cores();

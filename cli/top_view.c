@@ -234,7 +234,7 @@ static void put_keys(const top_view *v, top_canvas *c)
         return;
     }
     put_text(c, TOP_PLAIN,
-             c->width >= 100  ? "q quit   arrows select   s sort   / filter   p pause   h history   "
+             c->width >= 110  ? "q quit   arrows select   s sort   / filter   p pause   h history   "
                                 "t other processes   + - interval   ? help"
              : c->width >= 72 ? "q quit  arrows select  s sort  / filter  p pause  h history  t others  ? help"
                               : "q quit  s sort  / filter  h hist  ? help");
@@ -400,6 +400,8 @@ static void put_foot(const top_view *v, const top_model *m, top_canvas *c, const
         return;
     while (c->count + 1 < v->height && c->count + 1 < TOP_LINES)
         canvas_line(c);
+    if (c->count >= v->height)
+        c->count = v->height - 1; /* a long list of other processes */
     put_keys(v, c);
 }
 
