@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -93,7 +94,8 @@ static int print_objects(top_model *m)
     }
 }
 
-bool top_write_metrics(top_model *m, const char *path)
+/* Replaces the file as a whole. False after a complaint. */
+static bool write_metrics(const top_model *m, const char *path)
 {
     size_t        size = 0;
     char         *text = top_metrics(m, &size);
@@ -117,7 +119,7 @@ static int write_file(top_model *m, const char *path)
 {
     for (;;) {
         const double next = clock_seconds() + FILE_SECONDS;
-        if (!top_write_metrics(m, path))
+        if (!write_metrics(m, path))
             return EXIT_FAILED;
         if (!sleep_until(next))
             break;
@@ -164,7 +166,7 @@ static int show(top_model *m, const top_options *o)
     if (o->prometheus && !o->once)
         return write_file(m, target.file);
     if (o->prometheus)
-        return top_write_metrics(m, target.file) ? EXIT_OK : EXIT_FAILED;
+        return write_metrics(m, target.file) ? EXIT_OK : EXIT_FAILED;
     if (!o->once)
         return print_objects(m);
     return o->json ? top_print_json(m) ? EXIT_OK : EXIT_FAILED : print_once(m, utf8);
@@ -184,6 +186,7 @@ static int top_main(int argc, char **argv)
     }
     setlocale(LC_CTYPE, "");
     interrupt_catch();
+    signal(SIGPIPE, SIG_DFL); /* what nobody reads is not printed any more */
     top_model *m = top_model_new();
     if (!m)
         return EXIT_FAILED;

@@ -77,7 +77,8 @@ static void put_devices(metrics *x, const top_model *m)
 {
     begin(x, "haul_device_info", "gauge", "A device with its name and address; always 1.");
     for (int i = 0; i < m->device_count; i++)
-        SAMPLE(x, 1, "device", m->devices[i].id, "name", m->devices[i].name, "bus", m->devices[i].bus);
+        if (!*m->devices[i].why)
+            SAMPLE(x, 1, "device", m->devices[i].id, "name", m->devices[i].name, "bus", m->devices[i].bus);
     for (size_t k = 0; k < sizeof device_metrics / sizeof *device_metrics; k++) {
         const device_metric *metric = &device_metrics[k];
         begin(x, metric->name, "gauge", metric->help);

@@ -22,9 +22,6 @@ typedef struct top_target {
 /* False after a complaint. */
 bool top_target_parse(const char *text, top_target *out);
 
-/* Replace the file as a whole. False after a complaint. */
-bool top_write_metrics(top_model *m, const char *path);
-
 /* Answer requests until Ctrl-C. An exit code, after a complaint if it is not that of an interruption. */
 int top_serve(top_model *m, const top_target *target);
 

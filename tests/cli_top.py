@@ -1,12 +1,14 @@
 # haul top with three trainings: one is killed, one is stopped, one has a page of another version.
 # ctest: timeout=180; processors=2
+import json
 import os
 import signal
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
-from top import check, finish, page_of, processes, state, top, train, wait_until  # noqa: E402
+from top import HAUL, check, environment, finish, page_of, processes, state, top, train, wait_until  # noqa: E402
 
 # ---- nobody trains ----
 
@@ -105,6 +107,13 @@ check("and is not read", state()["processes"] == [])
 os.chmod("pages", 0o700)
 job = train("--epochs", "1", HAUL_PUBLISH="off")
 check("off", job.wait() == 0, job.stderr.read())
+
+# ---- a reader who goes away ----
+
+stream = subprocess.Popen([HAUL, "top", "--json"], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+check("an object a second", json.loads(stream.stdout.readline())["devices"] and json.loads(stream.stdout.readline())["devices"])
+stream.stdout.close()
+check("ends with its reader", stream.wait(timeout=20) == -signal.SIGPIPE and not stream.stderr.read(), stream.returncode)
 
 # ---- wrong uses ----
 

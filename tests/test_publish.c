@@ -415,6 +415,8 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     assert_int_equal(ftruncate(file, 0), 0);
     assert_unreadable("not a page");
     assert_int_equal(ftruncate(file, 1 << 22), 0);
+    assert_unreadable("not a page");
+    write_whole(file, &good, true);
     assert_unreadable("bytes");
     assert_int_equal(ftruncate(file, sizeof good), 0);
     write_whole(file, &good, true);

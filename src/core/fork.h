@@ -10,8 +10,8 @@
 /* The parts of the library, in the order in which they take their locks: a part may take the locks of a later one while
  * it holds its own. */
 typedef enum haul__fork_order {
-    HAUL__FORK_PUBLISHING,
     HAUL__FORK_EVENTS,
+    HAUL__FORK_PUBLISHING,
     HAUL__FORK_MAPPINGS,
     HAUL__FORK_OPTIMIZERS,
     HAUL__FORK_ONEDNN,

@@ -18,10 +18,10 @@ enum { MOST_PAGES = 4096 };
 
 /* ---- one page ---- */
 
-/* A file that is this user's alone, and as large as a page. */
-static bool is_page_file(int file, char *why, size_t size)
+/* A file that is this user's alone. A page may be of another version, so its size comes later. */
+static bool is_page_file(int file, int64_t *bytes, char *why, size_t size)
 {
-    struct stat s;
+    struct stat s = {.st_size = 0};
     if (fstat(file, &s))
         snprintf(why, size, "%s", strerror(errno));
     else if (!S_ISREG(s.st_mode))
@@ -29,8 +29,7 @@ static bool is_page_file(int file, char *why, size_t size)
     else if (s.st_uid != geteuid() || (s.st_mode & 077))
         snprintf(why, size, "not private to this user: owner %u, mode %03o; 600 is expected", (unsigned)s.st_uid,
                  (unsigned)s.st_mode & 0777);
-    else if (s.st_size > (off_t)sizeof(haul__page) && s.st_size > 1 << 20)
-        snprintf(why, size, "page of %lld bytes, %zu are expected", (long long)s.st_size, sizeof(haul__page));
+    *bytes = (int64_t)s.st_size;
     return !*why;
 }
 
@@ -88,14 +87,17 @@ static void clear(haul_published *out)
 static void read_row(int folder, const char *name, const haul__page_id *id, haul_published *out)
 {
     haul__page page;
+    int64_t    bytes = 0;
     int        file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
         snprintf(out->why, sizeof out->why, "%s", strerror(errno));
         return;
     }
-    if (is_page_file(file, out->why, sizeof out->why))
+    if (is_page_file(file, &bytes, out->why, sizeof out->why))
         haul__page_read(file, &page, out->why, sizeof out->why);
     close(file);
+    if (!*out->why && bytes != (int64_t)sizeof page)
+        snprintf(out->why, sizeof out->why, "page of %lld bytes, %zu are expected", (long long)bytes, sizeof page);
     if (!*out->why && (page.pid != id->pid || page.started != id->started))
         snprintf(out->why, sizeof out->why, "page of another process, %lld", (long long)page.pid);
     if (!*out->why)
