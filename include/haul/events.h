@@ -167,7 +167,7 @@ typedef struct haul_event {
     const char        *origin;
     const char        *label;          /* the innermost label of the thread */
     const char        *text;           /* depends on the kind */
-    const char        *stream;         /* the stream: "compute", "upload", "download" */
+    const char        *stream;         /* the stream: "compute", "upload", "download" or "ahead" */
     const char        *tensor;         /* the name of the tensor that is copied; "" if none is known */
     const char        *kernel;         /* the kernel of a launch, or the implementation; "" if there is none */
     const haul_device *device, *other; /* device: the device; other: the source of a copy or move */

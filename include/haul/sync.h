@@ -22,6 +22,7 @@ typedef enum haul_sync_kind {
 /* One synchronisation. A transfer in many chunks is one. Texts are valid during the call of the sink only.
  *
  * - kind: the kind of synchronisation
+ * - stream: "upload" and "download" copy; "ahead" copies the batches of loaders
  * - operation: the function that waited, "haul_item"; a kernel if `action` is "was compiled"
  * - action: "waited" or "found done"; for HAUL_SYNC_DRIVER "obtained memory", "gave memory back", "obtained pinned
  *   memory", "gave pinned memory back", "was compiled" or "planned a convolution"
@@ -32,7 +33,7 @@ typedef struct haul_sync_event {
     const char        *operation;
     const char        *action;
     const haul_device *device;       /* the device that was waited for */
-    const char        *stream;       /* the stream: "compute", "upload", "download"; "" for a driver's call */
+    const char        *stream;       /* "compute", "upload", "download" or "ahead"; "" for a driver's call */
     int64_t            bytes;        /* size of the copy or memory; 0 if there is none */
     double             microseconds; /* how long the host waited */
     const char        *module;       /* path of the module being called, "features.0"; "" outside of modules */

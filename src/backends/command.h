@@ -23,7 +23,8 @@ typedef enum haul__command_kind {
 typedef enum haul__stream_choice {
     HAUL__STREAM_COMPUTE,
     HAUL__STREAM_UPLOAD,
-    HAUL__STREAM_DOWNLOAD
+    HAUL__STREAM_DOWNLOAD,
+    HAUL__STREAM_AHEAD /* uploads for which nobody waits yet */
 } haul__stream_choice;
 
 /* A region of a storage that starts at a byte. */

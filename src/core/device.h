@@ -9,9 +9,10 @@
 
 typedef struct haul__stream haul__stream;
 
-#define HAUL__MAX_DEVICES 32
-#define HAUL__MAX_STREAMS (3 * HAUL__MAX_DEVICES)
-#define HAUL__MAX_POINTS  8
+#define HAUL__MAX_DEVICES    32
+#define HAUL__DEVICE_STREAMS 4
+#define HAUL__MAX_STREAMS    (HAUL__DEVICE_STREAMS * HAUL__MAX_DEVICES)
+#define HAUL__MAX_POINTS     8
 
 /* In-order queue of commands. Tickets count its commands. */
 struct haul__stream {
@@ -49,6 +50,7 @@ struct haul_device {
     char                                 model[128], driver[128], libraries[192];
     void                                *impl;                        /* owned by the backend */
     haul__stream                        *compute, *upload, *download; /* may be the same stream */
+    haul__stream                        *ahead;     /* for uploads that let others pass; may be the same, too */
     _Atomic(struct haul__allocator *)    allocator; /* owned by the memory layer, made with the first tensor */
     _Atomic(struct haul__allocator *)    pinned;    /* the allocator of host memory pinned for this device */
     _Atomic(struct haul__kernel *)      *kernels;   /* [by id][HAUL_DTYPE_END], filled on demand */
@@ -58,6 +60,15 @@ struct haul_device {
     atomic_int                           lost; /* 1: a fault is being recorded; 2: it is in why and why_status, and
                                                 * final */
 };
+
+/* All streams of a device; NULL before it is started. */
+static inline void haul__device_streams(const haul_device *device, haul__stream *out[HAUL__DEVICE_STREAMS])
+{
+    out[0] = device->upload;
+    out[1] = device->ahead;
+    out[2] = device->compute;
+    out[3] = device->download;
+}
 
 /* What haul_tensor_device returns on failure; every function refuses it. */
 haul_device *haul__device_invalid(void);

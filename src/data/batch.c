@@ -287,10 +287,12 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     if (!t || !there)
         return t;
     const char *before = haul__cargo_name(name);
+    haul__cargo_now.ahead = true;
     if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) != HAUL_OK) {
         haul__object_release(t);
         t = NULL;
     }
+    haul__cargo_now.ahead = false;
     haul__cargo_now.tensor = before;
     return t;
 }

@@ -380,19 +380,20 @@ static haul_status stream_open(haul_device *device, bool eager, haul__stream **o
 
 haul_status haul__streams_open(haul_device *device)
 {
-    haul__stream *made[3] = {NULL};
+    haul__stream *made[HAUL__DEVICE_STREAMS] = {NULL};
     bool          one = device->backend->synchronous;
     haul_status   status = stream_open(device, false, &made[0]);
-    for (int i = 1; i < 3 && !status && !one; i++)
+    for (int i = 1; i < HAUL__DEVICE_STREAMS && !status && !one; i++)
         status = stream_open(device, true, &made[i]);
     if (status) {
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < HAUL__DEVICE_STREAMS; i++)
             stream_close(device, made[i]);
         return status;
     }
     device->compute = made[0];
     device->upload = one ? made[0] : made[1];
     device->download = one ? made[0] : made[2];
+    device->ahead = one ? made[0] : made[3];
     return HAUL_OK;
 }
 
@@ -403,8 +404,9 @@ haul_status haul_device_sync(haul_device *device)
         status = haul__recording_refuse("haul_device_sync", "waiting for a device");
     if (status)
         return status;
-    haul__stream *streams[] = {device->upload, device->compute, device->download};
-    for (int i = 0; i < 3 && !status; i++)
+    haul__stream *streams[HAUL__DEVICE_STREAMS];
+    haul__device_streams(device, streams);
+    for (int i = 0; i < HAUL__DEVICE_STREAMS && !status; i++)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
     if (status)
         return status;

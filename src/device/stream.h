@@ -18,7 +18,7 @@ void haul__raise_to(atomic_ullong *value, uint64_t least);
  * done. */
 haul__use haul__stream_advance(haul__stream *s);
 
-/* The stream's name in events: "compute", "upload" or "download". */
+/* The stream's name in events: "compute", "upload", "download" or "ahead". */
 const char *haul__stream_name(const haul__stream *s);
 
 /* Asks the device, without waiting, how far it is from `ticket` on, and remembers the answer. Only copy streams, and

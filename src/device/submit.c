@@ -159,7 +159,12 @@ static haul_status call_back(haul__stream *s, const haul__command *c, const trai
 static haul__stream *stream_of(const haul__command *c)
 {
     const haul_device *d = c->device;
-    return c->stream == HAUL__STREAM_COMPUTE ? d->compute : c->stream == HAUL__STREAM_UPLOAD ? d->upload : d->download;
+    switch (c->stream) {
+    case HAUL__STREAM_UPLOAD: return d->upload;
+    case HAUL__STREAM_DOWNLOAD: return d->download;
+    case HAUL__STREAM_AHEAD: return d->ahead;
+    default: return d->compute;
+    }
 }
 
 static haul_status submit(const haul__command *c, const traits *kind)

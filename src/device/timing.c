@@ -294,8 +294,9 @@ static void ask_and_report(haul__stream *s, bool anew)
 
 void haul__timing_report(haul_device *device)
 {
-    haul__stream *streams[] = {device->upload, device->compute, device->download};
-    for (int i = 0; i < 3; i++)
+    haul__stream *streams[HAUL__DEVICE_STREAMS];
+    haul__device_streams(device, streams);
+    for (int i = 0; i < HAUL__DEVICE_STREAMS; i++)
         ask_and_report(streams[i], false);
 }
 
@@ -323,8 +324,9 @@ static void drop_stream(haul__stream *s)
 
 void haul__timing_drop(haul_device *device)
 {
-    haul__stream *streams[] = {device->upload, device->compute, device->download};
-    for (int i = 0; i < 3; i++)
+    haul__stream *streams[HAUL__DEVICE_STREAMS];
+    haul__device_streams(device, streams);
+    for (int i = 0; i < HAUL__DEVICE_STREAMS; i++)
         if (streams[i])
             drop_stream(streams[i]);
 }

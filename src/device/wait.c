@@ -27,7 +27,11 @@ static void note(haul_event_kind kind, const char *operation, const char *text, 
 const char *haul__stream_name(const haul__stream *s)
 {
     const haul_device *d = s->device;
-    return s == d->compute ? "compute" : s == d->upload ? "upload" : s == d->download ? "download" : "";
+    return s == d->compute    ? "compute"
+           : s == d->upload   ? "upload"
+           : s == d->download ? "download"
+           : s == d->ahead    ? "ahead"
+                              : "";
 }
 
 static void note_wait(const haul__stream *s, bool ready, const char *operation, size_t bytes, int64_t ns)

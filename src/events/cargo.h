@@ -4,11 +4,13 @@
 #define HAUL_EVENTS_CARGO_H
 
 #include <haul/dtype.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct haul__cargo {
     const char *tensor;   /* the name of the tensor, "features.0.weight"; NULL: none is known */
     haul_dtype  from, to; /* the dtypes of a copy that converts; HAUL_DTYPE_NONE: it does not */
+    bool        ahead;    /* nobody waits for the copy yet, so it lets others pass */
     uint64_t    copy;     /* the number of the copy whose commands are being submitted; 0: of none */
     const char *way;      /* the implementation whose commands are being submitted, "onednn"; NULL: of none */
 } haul__cargo;

@@ -125,7 +125,7 @@ static haul_status write_chunk(const ring *r, int64_t chunk, haul__storage *to, 
 {
     return haul__submit(
         &(haul__command){.kind = HAUL__COMMAND_WRITE,
-                         .stream = HAUL__STREAM_UPLOAD,
+                         .stream = haul__cargo_now.ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD,
                          .operation = origin,
                          .device = to->device,
                          .buffers = (haul__region[]){{to, offset + (size_t)chunk * r->chunk}, {slot_of(r, chunk), 0}},

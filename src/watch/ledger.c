@@ -213,6 +213,7 @@ static void take_command(haul_ledger *l, const haul_event *e)
         haul__overlap_add(&l->overlaps, e->device,
                           computes                             ? HAUL__COMPUTING
                           : strcmp(e->stream, "download") == 0 ? HAUL__DOWNLOADING
+                          : strcmp(e->stream, "ahead") == 0    ? HAUL__AHEAD
                                                                : HAUL__UPLOADING,
                           span, overlapped, l);
 }

@@ -71,6 +71,7 @@ void haul__overlap_add(haul__overlaps *o, const haul_device *device, haul__lane 
         return;
     if (where == HAUL__COMPUTING) {
         compare(&t->lanes[HAUL__UPLOADING], span, found, context);
+        compare(&t->lanes[HAUL__AHEAD], span, found, context);
         compare(&t->lanes[HAUL__DOWNLOADING], span, found, context);
     } else {
         compare(&t->lanes[HAUL__COMPUTING], span, found, context);

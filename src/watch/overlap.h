@@ -11,7 +11,7 @@ typedef struct haul__span {
 } haul__span;
 
 /* The lanes of a device. Spans of one lane come in the order of their ends, as those of a stream do. */
-typedef enum haul__lane { HAUL__COMPUTING, HAUL__UPLOADING, HAUL__DOWNLOADING, HAUL__LANES } haul__lane;
+typedef enum haul__lane { HAUL__COMPUTING, HAUL__UPLOADING, HAUL__AHEAD, HAUL__DOWNLOADING, HAUL__LANES } haul__lane;
 
 /* All zero is one without spans. */
 typedef struct haul__overlaps {

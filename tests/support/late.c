@@ -420,8 +420,9 @@ void late_run_all(void)
 {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < 2; i++) {
-        const haul__stream *streams[] = {devices[i]->upload, devices[i]->compute, devices[i]->download};
-        for (int k = 0; k < 3; k++) {
+        haul__stream *streams[HAUL__DEVICE_STREAMS];
+        haul__device_streams(devices[i], streams);
+        for (int k = 0; k < HAUL__DEVICE_STREAMS; k++) {
             late_queue *q = streams[k]->queue;
             run_until(q, q->count);
         }
