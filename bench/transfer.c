@@ -39,6 +39,40 @@ static bool run_back(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
+/* ---- other layouts and dtypes; the amount is the larger of what is read and what is written ---- */
+
+typedef struct change {
+    haul_dtype from, to;
+    bool       half_rows; /* every other row of 1024 elements, so that memory is read in pieces of whole cache lines */
+    bool       back;      /* from opencl:0 to the CPU */
+} change;
+
+static haul_tensor *source;
+
+static bool open_changed(const bench_case *c)
+{
+    const change *how = c->context;
+    const int64_t rows = c->size / 4096;
+
+    there = haul_device_get("opencl:0");
+    source = haul_full(how->from, HAUL_SHAPE(rows * (how->half_rows ? 2 : 1), 1024), 1);
+    source = how->back ? haul_to(source, there) : source;
+    source = how->half_rows ? haul_slice(source, 0, 0, 2 * rows, 2) : source;
+    return !haul_error_status() && !haul_device_sync(there);
+}
+
+static bool run_changed(const bench_case *c, int64_t times)
+{
+    const change *how = c->context;
+
+    for (int64_t i = 0; i < times; i++) {
+        haul_drop(haul_to(source, how->back ? haul_cpu() : there, .dtype = how->to));
+        if (haul_device_sync(there))
+            return false;
+    }
+    return !haul_error_status();
+}
+
 static bool open_memcpy(const bench_case *c)
 {
     from = malloc((size_t)c->size);
@@ -79,7 +113,35 @@ static void close_memcpy(void)
         .run = run_memcpy, .close = close_memcpy, .size = (int64_t)(mib) << 20                                         \
     }
 
-static const bench_case cases[] = {SIZES(1), SIZES(16), SIZES(256)};
+#define CHANGED(label, mib, ...)                                                                                       \
+    {                                                                                                                  \
+        .name = label ", " #mib " MiB", .unit = "GB/s", .amount = (mib)*1048576e-9, .peers = "memcpy " #mib " MiB",    \
+        .open = open_changed, .run = run_changed, .size = (int64_t)(mib) << 20, .context = &(const change)             \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+
+static const bench_case cases[] = {
+    SIZES(1),
+    SIZES(16),
+    SIZES(256),
+    CHANGED("rows up", 64, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true),
+    CHANGED("rows down", 64, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true, .back = true),
+    CHANGED("f32 to f16 up", 64, .from = HAUL_F32, .to = HAUL_F16),
+    CHANGED("f32 to f16 down", 64, .from = HAUL_F32, .to = HAUL_F16, .back = true),
+    CHANGED("f16 to f32 up", 64, .from = HAUL_F16, .to = HAUL_F32),
+    CHANGED("f16 to f32 down", 64, .from = HAUL_F16, .to = HAUL_F32, .back = true),
+    CHANGED("i32 to f32 up", 64, .from = HAUL_I32, .to = HAUL_F32),
+    {.name = "memcpy 64 MiB",
+     .unit = "GB/s",
+     .amount = 64 * 1048576e-9,
+     .peers = "",
+     .open = open_memcpy,
+     .run = run_memcpy,
+     .close = close_memcpy,
+     .size = 64 << 20},
+};
 
 int main(int argc, char **argv)
 {

@@ -1,73 +1,20 @@
 /* Operations that move, copy and convert. The elements keep their values, so the gradient of each is the incoming one,
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
 #include "engine/copy.h"
+#include "engine/cross.h"
 #include "engine/operation.h"
-#include "events/cargo.h"
 #include "memory/allocator.h"
 #include "memory/derived.h"
-#include "transfer/transfer.h"
 
-/* ---- copies between any two layouts and devices ---- */
-
-/* A dense temporary on any device, with its dimensions in the order of `like`, for a copy to or from `partner`. */
-static haul_tensor *temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,
-                              const haul_tensor *like)
-{
-    int64_t        strides[HAUL_MAX_DIMS];
-    const char    *origin = c->operation->name;
-    size_t         bytes = (size_t)like->count * haul__dtype_size(dtype);
-    haul__storage *storage = haul__device_is_host(device) ? haul__host_alloc_for(partner, bytes, origin)
-                                                          : haul__storage_alloc(device, bytes, origin);
-    haul__shape_strides_like(&like->shape, like->strides, strides);
-    haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
-    haul__object_release(storage);
-    return haul__own(t, origin);
-}
-
-/* Should the conversion happen before the move? It should if fewer bytes cross then, or if the target cannot
- * convert. */
-static bool convert_first(const haul_tensor *from, const haul_tensor *to)
-{
-    size_t before = haul__dtype_size(from->dtype), after = haul__dtype_size(to->dtype);
-    return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
-}
-
-/* Copies the elements of x, which may broadcast, to y on another device. The copy that crosses the link is dense, in
- * any order of dimensions. On failure a fresh y may be half written. */
-static haul_status cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
-{
-    const char  *origin = c->operation->name;
-    haul_tensor *from = x, *to = y;
-    haul_dtype   dtype = convert_first(x, y) ? y->dtype : x->dtype; /* the dtype that crosses the link */
-    if (x->dtype != dtype || !haul__tensor_is_gap_free(x)) {
-        from = temporary(c, x->storage->device, y->storage->device, dtype, x);
-        if (haul__failed(from) || haul__copy_elements(from, x, origin))
-            return haul_error_status();
-    }
-    if (y->dtype != dtype || !haul__shape_equal(&x->shape, &y->shape) || !haul__tensor_same_layout(from, y)) {
-        to = temporary(c, y->storage->device, x->storage->device, dtype, from);
-        if (haul__failed(to))
-            return haul_error_status();
-    }
-    const haul__cargo before = haul__cargo_now;
-    const size_t      size = haul__dtype_size(dtype);
-    haul__cargo_now.from = x->dtype;
-    haul__cargo_now.to = y->dtype;
-    haul_status status = haul__transfer(to->storage, (size_t)to->offset * size, from->storage,
-                                        (size_t)from->offset * size, (size_t)x->count * size, fresh || to != y, origin);
-    haul__cargo_now = before;
-    return status || to == y ? status : haul__copy_elements(y, to, origin);
-}
+/* ---- what the operations share ---- */
 
 /* Copies the elements of x to y, on any devices. */
 static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
 {
     if (x->storage->device == y->storage->device)
         return haul__copy_elements(y, x, c->operation->name);
-    return cross(c, y, x, fresh);
+    return haul__cross(c, y, x, fresh);
 }
-
-/* ---- what the operations share ---- */
 
 typedef struct move_attributes {
     haul_device *device; /* the target device */
@@ -322,7 +269,7 @@ static haul_status compute_copy_into(haul__call *c)
 {
     haul_tensor *out = c->operands[0], *x = c->operands[1];
     if (x->storage == out->storage) { /* they may overlap */
-        haul_tensor *apart = temporary(c, c->device, c->device, x->dtype, x);
+        haul_tensor *apart = haul__dense_temporary(c, c->device, c->device, x->dtype, x);
         if (!apart || haul__copy_elements(apart, x, c->operation->name))
             return haul_error_status();
         x = apart;

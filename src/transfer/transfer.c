@@ -324,28 +324,29 @@ static const char *host_memory(const haul__storage *host, haul_device *device)
     return haul__storage_pinned(host) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
 }
 
-static haul_status across(const crossing *x, haul__storage *to, size_t to_offset, haul__storage *from,
-                          size_t from_offset, size_t bytes, bool fresh, const char *origin)
+static haul_status across(haul_device *by, haul__region to, haul__region from, size_t bytes, bool fresh,
+                          const char *origin)
 {
     landing     l;
-    haul_status status = haul__device_check(haul_cpu(), origin, NULL);
+    haul_status status = haul__device_check(by, origin, NULL);
     if (status)
         return status;
-    if (!landing_begin(&l, to, to_offset, bytes, fresh, origin))
+    if (!landing_begin(&l, to.storage, to.offset, bytes, fresh, origin))
         return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
                           "%s has no room for %zu bytes more, in which they gather on their way from %s",
-                          to->device->name, bytes, from->device->name);
-    status = haul__stage_across(l.to, l.offset, from, from_offset, bytes, origin);
-    status = landing_end(&l, to, to_offset, bytes, status, origin);
-    const crossing on = {.group = {.operation = origin, .bytes = bytes}, .number = x->number + 1};
-    status = counted(x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device);
-    return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu());
+                          to.storage->device->name, bytes, from.storage->device->name);
+    status = haul__stage_across(l.to, l.offset, from.storage, from.offset, bytes, origin);
+    return landing_end(&l, to.storage, to.offset, bytes, status, origin);
 }
 
-static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                            size_t bytes, bool fresh, const char *origin)
+/* Which way a copy goes. */
+typedef enum direction { UP, DOWN, BETWEEN, ACROSS } direction;
+
+/* Copies without counting. All parts of a copy go in the direction that the first one finds. */
+static haul_status carry(crossing *x, direction *way, haul__region to, haul__region from, size_t bytes, bool fresh,
+                         const char *origin)
 {
-    haul__region at = {to, to_offset}, source = {from, from_offset};
+    haul_device *target = to.storage->device, *source = from.storage->device;
     haul_status  status;
     if (haul__device_is_host(from->device)) {
         x->host = host_memory(from, to->device);
@@ -367,28 +368,96 @@ static haul_status transfer(crossing *x, haul__storage *to, size_t to_offset, ha
         else
             status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
         return counted(x, status, HAUL_EVENT_COPY_TO_HOST, to->device, from->device);
+    if (haul__device_is_host(source)) {
+        *way = UP;
+        x->host = host_memory(from.storage, target);
+        if (haul__storage_pinned(from.storage) || !haul__device_pins(target))
+            return write_storage(to, from, bytes, fresh, origin);
+        return up(to.storage, to.offset, (const char *)from.storage->buffer.host + from.offset, from.storage, bytes,
+                  fresh, origin);
     }
-    status = move(HAUL__COMMAND_PEER, at, source, bytes, origin);
-    if (status == HAUL_UNSUPPORTED)
-        return across(x, to, to_offset, from, from_offset, bytes, fresh, origin);
-    return counted(x, status, HAUL_EVENT_COPY_BETWEEN, to->device, from->device);
+    if (haul__device_is_host(target)) {
+        *way = DOWN;
+        x->host = host_memory(to.storage, source);
+        if (haul__storage_pinned(to.storage) || !haul__device_pins(source))
+            return move(HAUL__COMMAND_READ, to, from, bytes, origin);
+        return down(to.storage, to.offset, from.storage, from.offset, bytes, fresh, origin);
+    }
+    *way = BETWEEN;
+    status = move(HAUL__COMMAND_PEER, to, from, bytes, origin);
+    if (status != HAUL_UNSUPPORTED)
+        return status;
+    *way = ACROSS;
+    return across(haul_cpu(), to, from, bytes, fresh, origin);
+}
+
+static haul_status count_copy(const crossing *x, direction way, haul_status status, const haul_device *to,
+                              const haul_device *from)
+{
+    static const haul_event_kind kinds[] = {
+        [UP] = HAUL_EVENT_COPY_TO_DEVICE, [DOWN] = HAUL_EVENT_COPY_TO_HOST, [BETWEEN] = HAUL_EVENT_COPY_BETWEEN};
+    if (way != ACROSS)
+        return counted(x, status, kinds[way], to, from);
+    const crossing on = {.group = {.operation = x->group.operation, .bytes = x->group.bytes}, .number = x->number + 1};
+    status = counted(x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from);
+    return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to, haul_cpu());
+}
+
+/* The commands of `ready` are no part of the copy. */
+static haul_status make_ready(const crossing *x, int part, haul_status (*ready)(void *context, int part), void *context)
+{
+    haul__cargo_now.copy = x->outer;
+    haul_status status = ready ? ready(context, part) : HAUL_OK;
+    haul__cargo_now.copy = x->number;
+    return status;
+}
+
+static haul_status carry_parts(const haul__transfer_part *parts, int count, size_t bytes,
+                               haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                               const char *origin)
+{
+    crossing    x;
+    direction   way = UP;
+    haul_status status = HAUL_OK;
+    crossing_begin(&x, origin, bytes);
+    for (int i = 0; i < count && !status; i++) {
+        status = make_ready(&x, i, ready, context);
+        if (!status)
+            status = carry(&x, &way, parts[i].to, parts[i].from, parts[i].bytes, fresh, origin);
+    }
+    status = count_copy(&x, way, status, parts[0].to.storage->device, parts[0].from.storage->device);
+    crossing_end(&x);
+    return status;
+}
+
+haul_status haul__transfer_parts(const haul__transfer_part *parts, int                count,
+                                 haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                                 const char *origin)
+{
+    haul__storage *to = parts[0].to.storage, *from = parts[0].from.storage;
+    size_t         bytes = 0;
+    haul_status    status = HAUL_OK;
+    for (int i = 0; i < count; i++)
+        bytes += parts[i].bytes;
+    const bool crosses = bytes > 0 && haul__device_computes(to->device) && to->device != from->device;
+    if (crosses && haul__device_computes(from->device) && !haul__is_dry())
+        return carry_parts(parts, count, bytes, ready, context, fresh, origin);
+    for (int i = 0; i < count && ready && !status; i++)
+        status = ready(context, i);
+    if (status || bytes == 0 || !haul__device_computes(to->device))
+        return status;
+    if (!haul__device_computes(from->device))
+        return refuse_meta(origin);
+    if (to->device != from->device)
+        return plan(to, parts[0].to.offset, from->device, bytes, fresh, origin);
+    for (int i = 0; i < count && !status; i++)
+        status = move(HAUL__COMMAND_COPY, parts[i].to, parts[i].from, parts[i].bytes, origin);
+    return status;
 }
 
 haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                            bool fresh, const char *origin)
 {
-    crossing x;
-    if (bytes == 0 || !haul__device_computes(to->device))
-        return HAUL_OK;
-    if (!haul__device_computes(from->device))
-        return refuse_meta(origin);
-    if (to->device == from->device)
-        return move(HAUL__COMMAND_COPY, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes,
-                    origin);
-    if (haul__is_dry())
-        return plan(to, to_offset, from->device, bytes, fresh, origin);
-    crossing_begin(&x, origin, bytes);
-    haul_status status = transfer(&x, to, to_offset, from, from_offset, bytes, fresh, origin);
-    crossing_end(&x);
-    return status;
+    const haul__transfer_part all = {{to, to_offset}, {from, from_offset}, bytes};
+    return haul__transfer_parts(&all, 1, NULL, NULL, fresh, origin);
 }

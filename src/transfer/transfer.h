@@ -10,6 +10,17 @@
  * cheaper. */
 haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
                            bool fresh, const char *origin);
+/* The same for ranges between the same two devices, which count as one copy. Before a part is copied, ready(context,
+ * its number) fills its source; NULL: nothing has to be done. Several parts need a fresh target: a failure may leave
+ * some of them written. */
+typedef struct haul__transfer_part {
+    haul__region to, from;
+    size_t       bytes;
+} haul__transfer_part;
+haul_status haul__transfer_parts(const haul__transfer_part *parts, int                count,
+                                 haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                                 const char *origin);
+
 /* Copies between a storage and the caller's memory, which may be changed or read when this returns. A failed copy to
  * the host may leave some of the bytes there. */
 haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, bool fresh,

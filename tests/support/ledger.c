@@ -117,6 +117,20 @@ haul_status __wrap_haul__transfer(haul__storage *to, size_t to_offset, haul__sto
     return end_copy(outer, __real_haul__transfer(to, to_offset, from, from_offset, bytes, fresh, origin));
 }
 
+haul_status __real_haul__transfer_parts(const haul__transfer_part *parts, int                count,
+                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                                        const char *origin);
+haul_status __wrap_haul__transfer_parts(const haul__transfer_part *parts, int                count,
+                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                                        const char *origin);
+haul_status __wrap_haul__transfer_parts(const haul__transfer_part *parts, int                count,
+                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
+                                        const char *origin)
+{
+    copying outer = begin_copy();
+    return end_copy(outer, __real_haul__transfer_parts(parts, count, ready, context, fresh, origin));
+}
+
 haul_status __real_haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
                                             bool fresh, const char *origin);
 haul_status __wrap_haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,

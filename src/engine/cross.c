@@ -1,0 +1,142 @@
+#include "engine/cross.h"
+
+#include "core/shape.h"
+#include "engine/copy.h"
+#include "events/cargo.h"
+#include "memory/allocator.h"
+#include "transfer/transfer.h"
+
+/* A large copy of elements that the CPU has to gather or convert first is done in parts: while one part crosses the
+ * link, the CPU makes the next one ready. Devices do that much faster than their link copies. */
+enum { MOST_PARTS = 8, LEAST_PART = 1 << 20, IN_PARTS_FROM = 4 << 20 };
+
+haul_tensor *haul__dense_temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,
+                                   const haul_tensor *like)
+{
+    int64_t        strides[HAUL_MAX_DIMS];
+    const char    *origin = c->operation->name;
+    size_t         bytes = (size_t)like->count * haul__dtype_size(dtype);
+    haul__storage *storage = haul__device_is_host(device) ? haul__host_alloc_for(partner, bytes, origin)
+                                                          : haul__storage_alloc(device, bytes, origin);
+    haul__shape_strides_like(&like->shape, like->strides, strides);
+    haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
+    haul__object_release(storage);
+    return haul__own(t, origin);
+}
+
+/* Should the conversion happen before the move? It should if fewer bytes cross then, or if the target cannot
+ * convert. */
+static bool convert_first(const haul_tensor *from, const haul_tensor *to)
+{
+    size_t before = haul__dtype_size(from->dtype), after = haul__dtype_size(to->dtype);
+    return after < before || (from->dtype == HAUL_F64 && !to->storage->device->properties.has_f64);
+}
+
+/* The way of x to y. What crosses the link has the dtype, and is dense in the order of x's dimensions. */
+typedef struct way {
+    const haul__call *call;
+    haul_tensor      *x, *y;
+    haul_dtype        dtype;
+    bool              gathers;  /* x has to be copied on its device first */
+    bool              scatters; /* y has to be copied from what arrives */
+    bool              fresh;
+    int64_t           strides[HAUL_MAX_DIMS]; /* of what crosses */
+    int               parts;
+    int64_t           rows; /* of a part, in the dimension that is outermost in memory */
+    int               axis; /* that dimension */
+} way;
+
+static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+{
+    way w = {.call = c, .x = x, .y = y, .fresh = fresh, .dtype = convert_first(x, y) ? y->dtype : x->dtype, .parts = 1};
+    w.gathers = x->dtype != w.dtype || !haul__tensor_is_gap_free(x);
+    haul__shape_strides_like(&x->shape, x->strides, w.strides);
+    w.scatters = y->dtype != w.dtype || !haul__shape_equal(&x->shape, &y->shape) ||
+                 !haul__shape_same_strides(&x->shape, w.strides, y->strides);
+    return w;
+}
+
+/* A target that is not fresh stays as it is if a copy fails, so it is written by one copy. What has to be copied again
+ * where it arrives is not cut either. */
+static void cut(way *w)
+{
+    const haul_shape *shape = &w->x->shape;
+    const int64_t     bytes = w->x->count * (int64_t)haul__dtype_size(w->dtype);
+    if (!w->fresh || !w->gathers || w->scatters || bytes < IN_PARTS_FROM ||
+        !haul__device_is_host(w->x->storage->device) || !haul__device_computes(w->y->storage->device))
+        return;
+    for (int d = 1; d < shape->ndim; d++)
+        if (shape->dims[d] > 1 && (shape->dims[w->axis] == 1 || w->strides[d] > w->strides[w->axis]))
+            w->axis = d;
+    const int64_t rows = shape->dims[w->axis], most = bytes / LEAST_PART < MOST_PARTS ? bytes / LEAST_PART : MOST_PARTS;
+    w->rows = (rows + most - 1) / most;
+    w->parts = (int)((rows + w->rows - 1) / w->rows);
+}
+
+/* ---- the parts ---- */
+
+typedef struct parts {
+    const way          *way;
+    haul_tensor        *x[MOST_PARTS], *from[MOST_PARTS], *to[MOST_PARTS], *y[MOST_PARTS];
+    haul__transfer_part copies[MOST_PARTS];
+} parts;
+
+/* The rows of a part of x or y; the tensor itself if there is one part. */
+static haul_tensor *part_of(const way *w, haul_tensor *t, int part)
+{
+    haul_shape shape = t->shape;
+    if (w->parts == 1)
+        return t;
+    const int64_t first = part * w->rows, left = shape.dims[w->axis] - first;
+    shape.dims[w->axis] = left < w->rows ? left : w->rows;
+    return haul__own(
+        haul__tensor_wrap(t->storage, t->dtype, &shape, t->strides, t->offset + first * t->strides[w->axis]),
+        w->call->operation->name);
+}
+
+static haul_status prepare(parts *p, int i)
+{
+    const way   *w = p->way;
+    haul_device *here = w->x->storage->device, *there = w->y->storage->device;
+    const size_t size = haul__dtype_size(w->dtype);
+    haul_tensor *x = p->x[i] = part_of(w, w->x, i), *y = p->y[i] = part_of(w, w->y, i);
+    if (haul__failed(x) || haul__failed(y))
+        return haul_error_status();
+    haul_tensor *from = p->from[i] = w->gathers ? haul__dense_temporary(w->call, here, there, w->dtype, x) : x;
+    if (haul__failed(from))
+        return haul_error_status();
+    haul_tensor *to = p->to[i] = w->scatters ? haul__dense_temporary(w->call, there, here, w->dtype, from) : y;
+    if (haul__failed(to))
+        return haul_error_status();
+    p->copies[i] = (haul__transfer_part){{to->storage, (size_t)to->offset * size},
+                                         {from->storage, (size_t)from->offset * size},
+                                         (size_t)from->count * size};
+    return HAUL_OK;
+}
+
+/* Before a part crosses. */
+static haul_status gather(void *context, int i)
+{
+    parts *p = context;
+    return p->way->gathers ? haul__copy_elements(p->from[i], p->x[i], p->way->call->operation->name) : HAUL_OK;
+}
+
+haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+{
+    way         w = way_of(c, y, x, fresh);
+    parts       p = {.way = &w};
+    haul_status status = HAUL_OK;
+    cut(&w);
+    for (int i = 0; i < w.parts && !status; i++)
+        status = prepare(&p, i);
+    if (status)
+        return status;
+    const haul__cargo before = haul__cargo_now;
+    haul__cargo_now.from = x->dtype;
+    haul__cargo_now.to = y->dtype;
+    status = haul__transfer_parts(p.copies, w.parts, gather, &p, fresh || w.scatters, c->operation->name);
+    haul__cargo_now = before;
+    for (int i = 0; i < w.parts && !status && w.scatters; i++)
+        status = haul__copy_elements(p.y[i], p.to[i], c->operation->name);
+    return status;
+}
