@@ -190,6 +190,7 @@ static haul_status estimate_epoch(making *m)
 
     d->plain_peak = d->peak = peak_in(&d->epoch, m->trainer->device);
     d->limit = memory_limit_bytes(&m->trainer->plans.limit, d->plain_peak);
+    d->overhead = m->trainer->plans.limit.overhead;
     return status;
 }
 

@@ -25,7 +25,8 @@ typedef struct dry_run {
     int64_t              examples;   /* in a batch */
     haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
     network_parts        parts;      /* with --recompute auto: those that run again in this step are on */
-    int64_t              limit;      /* what --memory-limit stands for, in bytes; 0: none */
+    int64_t              limit;      /* what --memory-limit leaves for tensors, in bytes; 0: none */
+    int64_t              overhead;   /* the rest of it: what the device takes for other things */
     int64_t              start;      /* what was in use on the device before */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */

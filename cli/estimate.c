@@ -29,7 +29,7 @@ static bool print_json(trainer *t, const dry_run *d)
     json_number(event, "bytes_touched", (double)d->step.bytes_touched);
     json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
     json_number(event, "training_peak_bytes", (double)d->peak);
-    json_number(event, "limit_bytes", (double)d->limit);
+    json_number(event, "limit_bytes", (double)(d->limit + d->overhead));
     if (trainer_recomputes(t))
         json_parts(event, "recompute", &d->parts);
     if (find_spill(t, &spill)) {

@@ -61,7 +61,7 @@ bool memory_limit_parse(const char *text, memory_limit *out)
 int64_t memory_limit_bytes(const memory_limit *limit, int64_t peak)
 {
     if (limit->percent == 0)
-        return limit->bytes;
+        return limit->bytes && limit->bytes <= limit->overhead ? 1 : limit->bytes - limit->overhead;
     double bytes = floor(limit->percent / 100 * (double)peak);
     return bytes < 1 ? 1 : (int64_t)bytes;
 }

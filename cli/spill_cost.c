@@ -55,11 +55,14 @@ static haul_status estimate(trainer *t, int64_t limit, spill_cost *out)
 
     t->plans_spill = true;
     if (!status)
-        status = haul_memory_set_limit(t->device, limit + now.allocated - t->expected.start);
+        status = haul_memory_set_tensor_limit(t->device, limit + now.allocated - t->expected.start);
     if (!status)
         status = dry_run_try(t, &d);
     *t = kept; /* the dry run has built a training of its own */
-    haul_memory_set_limit(t->device, now.limit);
+    if (now.limit)
+        trainer_set_limit(t);
+    else
+        haul_memory_set_limit(t->device, 0);
     if (status)
         return status;
     const haul_estimate_device *steps = dry_run_device(&d.steps, t->device),

@@ -362,9 +362,9 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, memory_limit),
      .argument = "SIZE|PERCENT%",
      .help =
-         "Let the training allocate no more than this on the device: bytes, or a number with k, M, G, Ki, Mi or Gi, "
-         "or a share of what it needs without --recompute, such as 50%. If that cannot work, say so and exit with "
-         "status 4",
+         "Let the training take no more than this of the device: bytes, or a number with k, M, G, Ki, Mi or Gi, both "
+         "with what the driver takes; or a share of what the training needs without --recompute, such as 50%. If that "
+         "cannot work, say so and exit with status 4",
      .flags = CHANGES},
     {.group = "Machine",
      .name = "spill",

@@ -60,6 +60,21 @@ static bool choose_size(const trainer *t, picture_size *size)
     return true;
 }
 
+/* What the device takes for its driver so far. */
+static int64_t overhead_of(const haul_device *device)
+{
+    haul_memory_stats memory = {.overhead = 0};
+
+    return haul_memory_stats_get(device, &memory) ? 0 : memory.overhead;
+}
+
+haul_status trainer_set_limit(const trainer *t)
+{
+    if (t->plans.limit.bytes)
+        return haul_memory_set_limit(t->device, t->plans.limit.bytes);
+    return haul_memory_set_tensor_limit(t->device, t->expected.limit);
+}
+
 bool trainer_open_data(trainer *t)
 {
     train_options *o = t->options;
@@ -71,6 +86,8 @@ bool trainer_open_data(trainer *t)
     t->device = device_use(o->device);
     if (!t->device)
         return false;
+    if (t->plans.limit.bytes)
+        t->plans.limit.overhead = overhead_of(t->device);
     training_data_plan plan = {
         .source = o->data, .validation = o->validation, .seed = (uint64_t)o->seed, .augment = t->plans.augment};
     if (!choose_size(t, &plan.size) || !training_data_open(&plan, &t->data))
@@ -233,7 +250,7 @@ static haul_status limit_memory(trainer *t)
     if (!status)
         status = haul_memory_reset_peak(t->device);
     if (!status && t->expected.limit)
-        status = haul_memory_set_limit(t->device, t->expected.limit);
+        status = trainer_set_limit(t);
     if (!status && t->options->spill)
         status = haul_memory_set_spill(t->device, true);
     return status;
@@ -355,7 +372,7 @@ static int finish(trainer *t, double began)
                      .step_seconds = samples_median(&t->steps),
                      .epochs = t->position.epoch - 1,
                      .peak_bytes = trainer_peak_bytes(t),
-                     .limit_bytes = t->expected.limit,
+                     .limit_bytes = t->expected.limit + t->expected.overhead,
                      .spilled_bytes = spilled_bytes(t),
                      .waits = haul_sync_count() - t->waits_before,
                      .step_peak_bytes = t->step_peak_bytes,

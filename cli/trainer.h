@@ -121,6 +121,9 @@ haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
  * which computes nothing, of the largest. An exit code after a complaint, else -1. */
 int trainer_expect(trainer *t);
 
+/* Limit the device's memory: a size counts everything, a share the tensors. */
+haul_status trainer_set_limit(const trainer *t);
+
 /* Does that fit in --memory-limit, or may the rest be spilled? */
 bool trainer_fits(const trainer *t);
 

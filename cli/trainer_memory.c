@@ -36,7 +36,7 @@ static void choose_fastest(trainer *t)
 /* --batch auto. -1, or an exit code. */
 static int choose_batch(trainer *t)
 {
-    const int64_t     examples = haul_dataset_count(t->data.train), limit = t->plans.limit.bytes;
+    const int64_t     examples = haul_dataset_count(t->data.train), limit = memory_limit_bytes(&t->plans.limit, 0);
     batch_choice     *c = &t->choice;
     haul_memory_stats memory = {0};
     int64_t           need;
@@ -163,16 +163,19 @@ static void tell_spill(trainer *t, int64_t limit)
 
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
 {
-    const int64_t limit = t->expected.limit;
+    const int64_t limit = t->expected.limit, overhead = t->expected.overhead;
     const char   *device = haul_device_name(t->device);
 
     if (!limit)
         complain_more("No --memory-limit was given; %s could be allocated on %s.", size_of(bound).text, device);
     else if (exhausted)
-        complain_more("--memory-limit %s is %s.", t->options->memory_limit, size_of(limit).text);
+        complain_more("--memory-limit %s is %s.", t->options->memory_limit, size_of(limit + overhead).text);
     else
         complain("the training does not fit in --memory-limit %s, which is %s on %s", t->options->memory_limit,
-                 size_of(limit).text, device);
+                 size_of(limit + overhead).text, device);
+    if (limit && overhead)
+        complain_more("Of these the driver took %s before, so %s are left.", size_of(overhead).text,
+                      size_of(limit).text);
 }
 
 int trainer_tell_memory(trainer *t, bool exhausted)
@@ -182,7 +185,7 @@ int trainer_tell_memory(trainer *t, bool exhausted)
 
     report_tell_memory(&t->report, &(report_memory){.epoch = t->position.epoch,
                                                     .batch = t->position.batch,
-                                                    .limit_bytes = d->limit,
+                                                    .limit_bytes = d->limit + d->overhead,
                                                     .expected_bytes = d->peak});
     tell_limit(t, exhausted, bound);
     tell_need(t);

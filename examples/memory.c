@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     show("cache given back", device);
 
     /* Exceeding a limit is an error like any other. */
-    haul_memory_set_limit(device, 8 << 20);
+    haul_memory_set_tensor_limit(device, 8 << 20);
     if (haul_tensor_check(haul_ones(HAUL_F32, HAUL_SHAPE(4, 1024, 1024))))
         printf("error: %s\n", haul_error_message());
     haul_error_clear();

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     haul_module    *net = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 32, 3, .padding = {1, 1}), haul_nn_relu(),
                                           haul_nn_max_pool2d(2), haul_nn_flatten(1), haul_nn_linear(32 * 16 * 16, 10));
     haul_optimizer *adam = haul_adam(net, 0.001);
-    haul_memory_set_limit(device, 48 << 20);
+    haul_memory_set_tensor_limit(device, 48 << 20);
     haul_memory_record(true); /* the report then names modules */
 
     int64_t batch = 512;

@@ -192,7 +192,30 @@ def run_out():
     check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())
 
 
-for test in (same_bits, limits, too_little, automatic, going_on, run_out):
+def overhead():
+    """What the driver takes counts against a size, but not against a share, which is of the training's own need."""
+    standin = os.path.join(os.path.dirname(HAUL), "tests", "standin")
+    if not os.path.exists(os.path.join(standin, "libcuda.so.1")):
+        return
+    before = dict(os.environ)
+    os.environ.update(HAUL_CUDA_LIBRARIES=standin, OCL_ICD_VENDORS="none", STANDIN_CONTEXT=str(30 << 20))
+    net = "--model dense --data blobs:64 --batch 16 --epochs 1 --workers 0 --device cuda:0".split()
+    _, told = train(4, *net, "--memory-limit", str((30 << 20) + 2000))
+    check("the driver's part", "Of these the driver took 30.0 MiB (31,457,280 bytes) before, so 2.0 KiB (2,000 bytes) are "
+          "left." in told, told)
+    _, told = train(4, *net, "--memory-limit", "1M")
+    check("nothing is left", "so 1 byte" in told or "(1 bytes) are left" in told, told)
+    events, _ = train(0, *net, "--memory-limit", "45M", "--run", "gpu")
+    done, memory = last(events, "done"), json.load(open("gpu/memory.json"))
+    check("a size counts everything", done["limit_bytes"] == 45000000 == memory["limit"] and
+          30 << 20 <= memory["overhead"] < 45000000, f"{done} {memory}")
+    events, _ = train(0, *net, "--memory-limit", "100%")
+    check("a share is of the tensors", 0 < last(events, "done")["limit_bytes"] < 1 << 20, f"{events[-1]}")
+    os.environ.clear()
+    os.environ.update(before)
+
+
+for test in (same_bits, limits, too_little, automatic, going_on, overhead, run_out):
     if test is same_bits and os.environ.get("HAUL_SANITIZE"):
         continue  # a large network; going_on compares a small one
     test()

@@ -372,6 +372,98 @@ static void test_cuda__every_call_fails_in_turn(void **state)
         }
 }
 
+/* ---- what the driver takes for itself ---- */
+
+enum { MIB = 1 << 20 };
+
+static int64_t stat_of(const char *name)
+{
+    int64_t value = -2;
+    haul_stat_get(name, &value);
+    return value;
+}
+
+static bool stats_are(int64_t overhead, const char *when)
+{
+    const int64_t now = stat_of("memory.cuda:0.overhead");
+    if (now != overhead)
+        printf("%s: the overhead is %lld, not %lld\n", when, (long long)now, (long long)overhead);
+    return now == overhead;
+}
+
+/* A new module is loaded for each dtype. */
+static bool computes_in(haul_dtype dtype)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_full(dtype, HAUL_SHAPE(4), 3);
+    const bool   right = haul_item(haul_sum(haul_mul(x, x))) == 36;
+    haul_scope_pop(scope);
+    return right;
+}
+
+/* The context, modules, and all that is reserved make up what is not free. */
+static bool counts_overhead(void)
+{
+    haul_memory_stats s;
+    if (haul_set_device(gpu()) || !stats_are(30 * MIB, "with a context"))
+        return false;
+    if (!computes_in(HAUL_F32) || haul_memory_stats_get(gpu(), &s))
+        return false;
+    const int64_t modules = (s.overhead - 30 * MIB) / MIB, left = stat_of("memory.cuda:0.free");
+    const bool    adds_up = 200 * MIB - 5 * MIB - left - s.overhead - s.reserved < MIB / 4;
+    if (modules < 2 || s.overhead % MIB || !adds_up) {
+        printf("overhead %lld, reserved %lld, free %lld\n", (long long)s.overhead, (long long)s.reserved,
+               (long long)left);
+        return false;
+    }
+    return computes_in(HAUL_F32) && stats_are(s.overhead, "without new modules");
+}
+
+static bool allocates(int64_t bytes)
+{
+    haul_scope *scope = haul_scope_push();
+    const bool  works = haul_tensor_is_valid(haul_empty(HAUL_U8, HAUL_SHAPE(bytes)));
+    haul_scope_pop(scope);
+    return works;
+}
+
+static bool limits_overhead(void)
+{
+    haul_memory_report r;
+    if (haul_set_device(gpu()) || haul_memory_set_limit(gpu(), 34 * MIB) || !allocates(4 * MIB) || allocates(5 * MIB))
+        return false;
+    if (haul_memory_report_get(&r) || r.overhead != 30 * MIB || r.limit != 34 * MIB || r.room != 4 * MIB)
+        return false;
+    haul_error_clear();
+    if (!allocates(4 * MIB) || !computes_in(HAUL_F32)) /* modules leave less, and what is cached makes room */
+        return false;
+    haul_memory_stats s;
+    haul_memory_stats_get(gpu(), &s);
+    if (s.overhead + s.reserved > s.limit || s.overhead < 32 * MIB || allocates(4 * MIB))
+        return false;
+    haul_error_clear();
+    if (haul_memory_set_tensor_limit(gpu(), 4 * MIB) || !allocates(4 * MIB) || allocates(5 * MIB))
+        return false;
+    return !haul_memory_report_get(&r) && r.overhead == 0 && r.room == 4 * MIB && r.limit == 4 * MIB;
+}
+
+static bool knows_no_context(void)
+{
+    return !haul_set_device(gpu()) && stats_are(0, "without NVML") && computes_in(HAUL_F32) &&
+           stat_of("memory.cuda:0.overhead") % MIB == 0 && stat_of("memory.cuda:0.overhead") > 0;
+}
+
+static void test_cuda__overhead(void **state)
+{
+    (void)state;
+    IN_CHILD(counts_overhead, "STANDIN_CONTEXT=31457280", "STANDIN_MODULE=1048576", "STANDIN_MEMORY=209715200",
+             "STANDIN_FOREIGN=5242880");
+    IN_CHILD(limits_overhead, "STANDIN_CONTEXT=31457280", "STANDIN_MODULE=1048576");
+    IN_CHILD(knows_no_context, "STANDIN_CONTEXT=31457280", "STANDIN_MODULE=1048576", "HAUL_CUDA_WITHOUT=nvml");
+    IN_CHILD(knows_no_context, "STANDIN_CONTEXT=31457280", "STANDIN_MODULE=1048576",
+             "STANDIN_FAIL=nvmlDeviceGetMemoryInfo:0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_cuda__cache_in_bad_states),
         cmocka_unit_test(test_cuda__a_kernel_that_does_not_compile),
         cmocka_unit_test(test_cuda__lost),
+        cmocka_unit_test(test_cuda__overhead),
         cmocka_unit_test(test_cuda__every_call_fails_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,7 @@ static void check_limit(haul_device *device)
     haul__object_release(held);
     assert_int_equal(derived_on(device), CAST_BYTES);
     haul_memory_stats s = stats_of(device);
-    assert_int_equal(haul_memory_set_limit(device, s.allocated + CAST_BYTES / 2), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(device, s.allocated + CAST_BYTES / 2), HAUL_OK);
     haul_tensor *t = haul_ones(HAUL_F32, HAUL_SHAPE(CAST_BYTES / 4));
     assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
     assert_int_equal(haul_tensor_check(t), HAUL_OK);

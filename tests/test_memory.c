@@ -180,6 +180,44 @@ static void test_memory__limit_is_absolute(void **state)
     haul__object_release(c);
 }
 
+/* What the driver takes counts, except for a limit of tensors. */
+static void test_memory__limit_counts_overhead(void **state)
+{
+    haul_device       *device = late_device_new();
+    haul_memory_report r;
+    char               text[1000];
+    (void)state;
+    atomic_store(&device->overhead, KIB);
+    assert_int_equal(stats_of(device).overhead, KIB);
+    assert_int_equal(haul_memory_set_limit(device, 4 * KIB), HAUL_OK);
+    haul__storage *a = haul__storage_alloc(device, 2 * KIB, "a"), *b = haul__storage_alloc(device, KIB, "b");
+    assert_non_null(a);
+    assert_non_null(b); /* exactly full */
+    assert_null(haul__storage_alloc(device, 1, "c"));
+    assert_int_equal(haul_memory_report_get(&r), HAUL_OK);
+    assert_int_equal(r.overhead, KIB);
+    assert_int_equal(r.room, 0);
+    haul_memory_report_text(&r, text, sizeof text);
+    assert_non_null(strstr(text, "\n  overhead   1.0 KiB\n"));
+    haul__object_release(b);
+    atomic_store(&device->overhead, 2 * KIB); /* b's block in the cache is too much now */
+    assert_null(haul__storage_alloc(device, 1, "c"));
+    assert_int_equal(stats_of(device).reserved, 2 * KIB);
+    haul_error_clear();
+    assert_int_equal(haul_memory_set_tensor_limit(device, 4 * KIB), HAUL_OK);
+    assert_int_equal(stats_of(device).limit, 4 * KIB);
+    b = haul__storage_alloc(device, 2 * KIB, "b");
+    assert_non_null(b);
+    haul__object_release(b);
+    assert_int_equal(stats_of(device).reserved, 4 * KIB);
+    assert_int_equal(haul_memory_set_limit(device, 4 * KIB), HAUL_OK); /* what is cached goes at once */
+    assert_int_equal(stats_of(device).reserved, 2 * KIB);
+    assert_int_equal(haul_memory_set_tensor_limit(device, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
+    haul_error_clear();
+    haul__object_release(a);
+}
+
 static void test_memory__report_says_what_is_live(void **state)
 {
     haul_device   *device = late_device_new();
@@ -435,6 +473,7 @@ int main(void)
         TEST(test_memory__views_share_and_empty_tensors_cost_nothing),
         TEST(test_memory__meta_holds_nothing),
         TEST(test_memory__limit_is_absolute),
+        TEST(test_memory__limit_counts_overhead),
         TEST(test_memory__report_says_what_is_live),
         TEST(test_memory__by_origin),
         TEST(test_memory__full_device_gives_the_cache_back_first),

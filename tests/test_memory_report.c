@@ -382,7 +382,8 @@ static void test_memory_report__json(void **state)
 {
     static const char wanted[] =
         "{\"device\":\"cpu\",\"operation\":\"haul_conv2d\",\"module\":\"features.0\",\"of_scope\":true,"
-        "\"scope\":\"request 7\",\"requested\":3145728,\"block\":3145728,\"allocated\":6291456,\"reserved\":7340032,"
+        "\"scope\":\"request "
+        "7\",\"requested\":3145728,\"block\":3145728,\"allocated\":6291456,\"reserved\":7340032,\"overhead\":0,"
         "\"scope_allocated\":5242880,\"limit\":6291456,\"free\":-1,\"room\":1048576,\"spill_bytes\":2097152,\"spill_"
         "nanoseconds\":1250000,\"by_module\":true,\"origins\":["
         "{\"name\":\"features.0\",\"bytes\":4194304,\"blocks\":2},{\"name\":\"(no module)\",\"bytes\":1048576,"

@@ -280,7 +280,7 @@ static void test_memory_snapshot__json(void **state)
     memmove(time, strchr(time, ',') + 1, strlen(strchr(time, ',') + 1) + 1); /* the only value that is not known */
     assert_string_equal(
         text, "{\"device\":\"late:0\",\"allocated\":112,\"reserved\":5232,\"peak_allocated\":5232,\"limit\":0,"
-              "\"spilled\":0,\"by_operation\":[{\"name\":\"haul_exp\",\"bytes\":112,\"blocks\":1}],"
+              "\"spilled\":0,\"overhead\":0,\"by_operation\":[{\"name\":\"haul_exp\",\"bytes\":112,\"blocks\":1}],"
               "\"by_module\":[{\"name\":\"(not recorded)\",\"bytes\":112,\"blocks\":1}],\"blocks\":["
               "{\"operation\":\"haul_exp\",\"bytes\":112,\"requested\":100,\"age\":1,\"live\":true,"
               "\"spilled\":false},"

@@ -171,6 +171,28 @@ static void test_opencl__kernels_of_a_unit_share_a_program(void **state)
     kernel_free(&second);
 }
 
+/* The code of a device that shares the host's memory is not in memory of its own. */
+static void test_opencl__counts_the_code_of_programs(void **state)
+{
+    haul_device    *device = device_at(0);
+    const bool      shares = device->properties.shares_host_memory;
+    const long long before = atomic_load(&device->overhead);
+
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        haul__unit unit = {
+            .name = apart ? "test_apart" : "test_shared", .text = axpy_text, .kernel = "axpy", .dtype = HAUL_I32};
+        haul__kernel kernel;
+        device->properties.shares_host_memory = !apart;
+        OK(table->compile(device, &unit, &kernel));
+        kernel_free(&kernel);
+        const long long now = atomic_load(&device->overhead);
+        assert_true(apart ? now > before + 100 && now < before + (1 << 20) : now == before);
+    }
+    device->properties.shares_host_memory = shares;
+    atomic_store(&device->overhead, before);
+}
+
 static void test_opencl__refuses_f64_where_there_is_none(void **state)
 {
     haul_device *device = device_at(0);
@@ -532,6 +554,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_opencl__names_the_kernel_that_does_not_compile),
         cmocka_unit_test(test_opencl__names_the_kernel_that_is_missing),
         cmocka_unit_test(test_opencl__kernels_of_a_unit_share_a_program),
+        cmocka_unit_test(test_opencl__counts_the_code_of_programs),
         cmocka_unit_test(test_opencl__refuses_f64_where_there_is_none),
         cmocka_unit_test(test_opencl__compiling_survives_each_failed_allocation),
         cmocka_unit_test(test_opencl__cached_programs_survive_damage),

@@ -285,7 +285,7 @@ static void test_out_of_memory__at_limits(void **state)
         t = prepare(s, &random);
         haul_memory_release_cached(device);
         const int64_t limit = before.allocated[0] + (stats.peak_allocated - before.allocated[0]) * i / LIMITS;
-        haul_memory_set_limit(device, limit);
+        haul_memory_set_tensor_limit(device, limit);
         snprintf(what, sizeof what, "a limit of %lld bytes", (long long)limit);
         const phase        reached = step(&t, BATCH);
         haul_memory_report report = {.limit = 0};

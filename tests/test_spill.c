@@ -27,7 +27,7 @@ static void begin_limit(haul_device *device, int64_t bytes)
 {
     assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
     assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
-    assert_int_equal(haul_memory_set_limit(device, stats_of(device).reserved + bytes), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(device, stats_of(device).reserved + bytes), HAUL_OK);
     assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
 }
 
@@ -122,7 +122,7 @@ static void test_spill__what_does_not_fit_at_once_fails(void **state)
         assert_false(haul_tensor_is_valid(c));
         assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
         haul_error_clear();
-        assert_int_equal(haul_memory_set_limit(devices[d], stats_of(devices[d]).limit + BYTES), HAUL_OK);
+        assert_int_equal(haul_memory_set_tensor_limit(devices[d], stats_of(devices[d]).limit + BYTES), HAUL_OK);
         assert_filled(haul_add(a, b), 3);
         assert_filled(a, 1);
         assert_filled(b, 2);
@@ -273,7 +273,7 @@ static void train_begin(haul_device *device, int64_t limit)
     haul_set_device(device);
     haul_manual_seed(3);
     haul_memory_release_cached(device);
-    haul_memory_set_limit(device, limit);
+    haul_memory_set_tensor_limit(device, limit);
     haul_memory_set_spill(device, limit > 0);
     haul_memory_reset_peak(device);
 }

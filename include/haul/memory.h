@@ -21,7 +21,7 @@ typedef struct haul_memory_stats {
     int64_t reserved;           /* bytes obtained from the device, in use or cached */
     int64_t peak_allocated;     /* highest value of `allocated` since start or reset */
     int64_t peak_reserved;      /* highest value of `reserved` since start or reset */
-    int64_t limit;              /* bytes `reserved` may not exceed; 0 for none */
+    int64_t limit;              /* bytes `reserved` and `overhead` may not exceed together; 0 for none */
     int64_t allocations;        /* blocks that tensors were given since the start */
     int64_t cache_hits;         /* of those, how many came from the cache */
     int64_t device_allocations; /* blocks obtained from the device itself */
@@ -31,6 +31,10 @@ typedef struct haul_memory_stats {
     int64_t derived_bytes;
     int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
     int64_t spilled_total; /* bytes moved to host memory since the start, each time counted */
+    /* bytes that the driver took for its context, streams, compiled kernels and libraries, as far as it is known: on
+     * NVIDIA GPUs from the free memory before and after, with OpenCL the size of the compiled kernels. 0 for the CPU
+     * and other devices whose memory is the host's. */
+    int64_t overhead;
 } haul_memory_stats;
 
 /* Fill *out with the use of a device's memory. */
@@ -39,12 +43,16 @@ HAUL_API haul_status haul_memory_stats_get(const haul_device *device, haul_memor
 /* Set the peaks of the device to what is used now, also those of the memory pinned for it. */
 HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
 
-/* Set an upper bound on `reserved`, in bytes; 0 removes it. A limit below what is in use is accepted: nothing more can
- * be obtained then.
+/* Set an upper bound on `reserved` and `overhead` together, in bytes; 0 removes it. A limit below what is in use is
+ * accepted: nothing more can be obtained then. What the driver takes is never refused, but leaves less for tensors.
  *
  * An allocation that would exceed the limit first gives back the cache, then derived copies, and then fails with
  * HAUL_OUT_OF_MEMORY. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
+
+/* The same for `reserved` alone: what the driver takes does not count. It replaces the limit of haul_memory_set_limit,
+ * and is replaced by it. */
+HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t bytes);
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
  * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change;
@@ -142,7 +150,7 @@ HAUL_API int haul_memory_snapshot(const haul_device *device, haul_memory_block *
  * all blocks. As haul_stats_json, it writes at most `size` bytes, the last of which is 0, and returns the length of the
  * whole text without the 0; -1 on failure.
  *
- *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,"spilled":0,
+ *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,"spilled":0,"overhead":0,
  *      "by_operation":[{"name":"haul_ones","bytes":5120,"blocks":1}],
  *      "by_module":[{"name":"(not recorded)","bytes":5120,"blocks":1}],
  *      "blocks":[{"operation":"haul_ones","bytes":5120,"requested":4100,"age":0,"live":true,
@@ -166,6 +174,7 @@ typedef struct haul_memory_report {
     int64_t      block;         /* the size of the block that they take */
     int64_t      allocated;     /* bytes in blocks that tensors hold */
     int64_t      reserved;      /* bytes obtained from the device, in use or cached */
+    int64_t      overhead;      /* bytes that the limit counts besides: haul_memory_stats.overhead */
     int64_t      scope_allocated; /* bytes that the scope counts; 0 unless of_scope */
     int64_t      limit;           /* the limit that was reached; 0: the device is full */
     int64_t      free;            /* bytes that the device has left; -1 if it cannot tell */

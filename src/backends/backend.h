@@ -3,7 +3,10 @@
  * A backend offers devices, memory on them, streams of commands, and kernels. Streams are in order: a command starts
  * when the commands before it on its stream are done. Functions return HAUL_OK, or record an error with haul__fail and
  * return its status. Any thread may call them; the device layer makes sure that calls for one stream do not overlap. A
- * function is required unless its comment says otherwise. */
+ * function is required unless its comment says otherwise.
+ *
+ * A backend adds the device memory that it takes besides `alloc` (contexts, code, libraries) to device->overhead, as
+ * far as it is known. */
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 

@@ -106,6 +106,8 @@ haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *
 {
     int64_t     start = haul__now_ns();
     haul_status status = device->backend->alloc(device, bytes, out);
+    if (!status)
+        atomic_fetch_add(&device->obtained, (long long)bytes);
     haul__driver_called(device, operation, "obtained memory", bytes, start);
     return status;
 }
@@ -114,6 +116,7 @@ void haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, 
 {
     int64_t start = haul__now_ns();
     device->backend->free(device, buffer);
+    atomic_fetch_sub(&device->obtained, (long long)bytes);
     haul__driver_called(device, operation, "gave memory back", bytes, start);
 }
 

@@ -188,9 +188,10 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
 {
     haul__block *taken = NULL;
     haul__spin_lock(&a->lock);
-    if (a->stats.limit > 0 && a->stats.reserved > a->stats.limit - bytes)
-        taken = haul__allocator_take(a, a->stats.reserved + bytes - a->stats.limit);
-    bool fits = a->stats.limit == 0 || a->stats.reserved <= a->stats.limit - bytes;
+    const int64_t room = a->stats.limit - haul__limited_overhead(a) - bytes; /* for what is reserved already */
+    if (a->stats.limit > 0 && a->stats.reserved > room)
+        taken = haul__allocator_take(a, a->stats.reserved - room);
+    bool fits = a->stats.limit == 0 || a->stats.reserved <= room;
     if (fits)
         a->stats.reserved += bytes;
     haul__spin_unlock(&a->lock);

@@ -17,7 +17,14 @@ struct haul__allocator {
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;
     atomic_bool             spills;
+    bool                    only_tensors; /* the limit does not count the device's overhead */
 };
+
+/* What the limit counts besides reserved bytes. */
+static inline int64_t haul__limited_overhead(const struct haul__allocator *a)
+{
+    return a->pinned || a->only_tensors ? 0 : (int64_t)atomic_load_explicit(&a->device->overhead, memory_order_relaxed);
+}
 
 /* Takes a block out of the ring of live blocks. The caller holds the lock. */
 static inline void haul__ring_remove(haul__block *block)

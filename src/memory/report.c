@@ -103,13 +103,14 @@ void haul__report_failure(struct haul__allocator *a, const haul__budget *over, s
     haul__spin_lock(&a->lock);
     r.allocated = a->stats.allocated;
     r.reserved = a->stats.reserved;
+    r.overhead = haul__limited_overhead(a);
     r.limit = a->stats.limit;
     r.by_module = is_recorded(&a->live);
     const int count = haul__sum_origins(&a->live, over, r.by_module ? haul__origin_module : haul__origin_operation,
                                         r.origins, HAUL_MEMORY_REPORT_ORIGINS);
     haul__spin_unlock(&a->lock);
     r.origin_count = count < HAUL_MEMORY_REPORT_ORIGINS ? count : HAUL_MEMORY_REPORT_ORIGINS;
-    r.room = r.limit ? at_least_0(r.limit - r.reserved) : r.free;
+    r.room = r.limit ? at_least_0(r.limit - r.reserved - r.overhead) : r.free;
     if (over)
         fill_scope(&r, over);
     fill_spill(a, &r);
@@ -209,6 +210,8 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
         append_size(out, size, &used, "in scope", r->scope_allocated);
     append_size(out, size, &used, "allocated", r->allocated);
     append_size(out, size, &used, "reserved", r->reserved);
+    if (r->overhead)
+        append_size(out, size, &used, "overhead", r->overhead);
     append_size(out, size, &used, "free", r->free);
     append_spill(out, size, &used, r);
     append(out, size, &used, "%s\n", r->by_module ? "memory by module:" : "memory by operation:");
@@ -233,6 +236,7 @@ int64_t haul_memory_report_json(const haul_memory_report *r, char *out, size_t s
     haul__json_integer(&t, "block", r->block);
     haul__json_integer(&t, "allocated", r->allocated);
     haul__json_integer(&t, "reserved", r->reserved);
+    haul__json_integer(&t, "overhead", r->overhead);
     haul__json_integer(&t, "scope_allocated", r->scope_allocated);
     haul__json_integer(&t, "limit", r->limit);
     haul__json_integer(&t, "free", r->free);

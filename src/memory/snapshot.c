@@ -77,6 +77,7 @@ static bool snapshot_take(struct haul__allocator *a, snapshot *s, int room)
 {
     haul__spin_lock(&a->lock);
     s->stats = a->stats;
+    s->stats.overhead = (int64_t)atomic_load(&a->device->overhead);
     s->count = take_rows(a, s->blocks, room);
     s->counts[0] = haul__sum_origins(&a->live, NULL, haul__origin_operation, s->origins[0], room);
     s->counts[1] = haul__sum_origins(&a->live, NULL, haul__origin_module, s->origins[1], room);
@@ -141,6 +142,7 @@ int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t s
     haul__json_integer(&t, "peak_allocated", s.stats.peak_allocated);
     haul__json_integer(&t, "limit", s.stats.limit);
     haul__json_integer(&t, "spilled", s.stats.spilled);
+    haul__json_integer(&t, "overhead", s.stats.overhead);
     haul__json_origins(&t, "by_operation", s.origins[0], s.counts[0]);
     haul__json_origins(&t, "by_module", s.origins[1], s.counts[1]);
     haul__json_begin(&t, "blocks", '[');

@@ -262,9 +262,9 @@ int64_t haul__spill_limit(const haul_device *device)
     if (!a || !atomic_load(&a->spills))
         return 0;
     haul__spin_lock(&a->lock);
-    const int64_t limit = a->stats.limit;
+    const int64_t limit = a->stats.limit, left = limit - haul__limited_overhead(a);
     haul__spin_unlock(&a->lock);
-    return limit;
+    return limit && left < 1 ? 1 : left;
 }
 
 void haul__spill_drop(haul__block *block)

@@ -12,7 +12,7 @@ bool haul__spill(struct haul__allocator *a, int64_t wanted);
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 
-/* The limit of a device that spills; 0: it does not spill, or has no limit. */
+/* What the limit of a device that spills leaves for tensors; 0: it does not spill, or has no limit. */
 int64_t haul__spill_limit(const haul_device *device);
 
 /* The last reference to a block whose elements are in host memory is gone: frees both. */

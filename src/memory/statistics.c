@@ -23,6 +23,7 @@ static haul_status get_stats(struct haul__allocator *a, haul_memory_stats *out, 
     haul__spin_lock(&a->lock);
     *out = a->stats;
     haul__spin_unlock(&a->lock);
+    out->overhead = a->pinned ? 0 : (int64_t)atomic_load(&a->device->overhead);
     out->derived_bytes = a->pinned ? 0 : haul__derived_bytes(a->device);
     return HAUL_OK;
 }
@@ -51,7 +52,7 @@ haul_status haul_memory_reset_peak(haul_device *device)
     return HAUL_OK;
 }
 
-static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const char *operation)
+static haul_status set_limit(struct haul__allocator *a, int64_t bytes, bool only_tensors, const char *operation)
 {
     if (!a)
         return haul_error_status();
@@ -60,7 +61,9 @@ static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const cha
                           "bytes is %lld; expected a size, or 0 for no limit", (long long)bytes);
     haul__spin_lock(&a->lock);
     a->stats.limit = bytes;
-    haul__block *taken = bytes > 0 ? haul__allocator_take(a, a->stats.reserved - bytes) : NULL;
+    a->only_tensors = only_tensors;
+    const int64_t over = a->stats.reserved + haul__limited_overhead(a) - bytes;
+    haul__block  *taken = bytes > 0 ? haul__allocator_take(a, over) : NULL;
     haul__spin_unlock(&a->lock);
     haul__blocks_free(taken, operation);
     return HAUL_OK;
@@ -68,12 +71,18 @@ static haul_status set_limit(struct haul__allocator *a, int64_t bytes, const cha
 
 haul_status haul_memory_set_limit(haul_device *device, int64_t bytes)
 {
-    return set_limit(checked(device, false, "haul_memory_set_limit"), bytes, "haul_memory_set_limit");
+    return set_limit(checked(device, false, "haul_memory_set_limit"), bytes, false, "haul_memory_set_limit");
+}
+
+haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t bytes)
+{
+    return set_limit(checked(device, false, "haul_memory_set_tensor_limit"), bytes, true,
+                     "haul_memory_set_tensor_limit");
 }
 
 haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)
 {
-    return set_limit(checked(device, true, "haul_pinned_set_limit"), bytes, "haul_pinned_set_limit");
+    return set_limit(checked(device, true, "haul_pinned_set_limit"), bytes, false, "haul_pinned_set_limit");
 }
 
 haul_status haul_memory_release_cached(haul_device *device)

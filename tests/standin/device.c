@@ -34,6 +34,8 @@ static __attribute__((constructor)) void read_environment(void)
     standin_set.memory = number("STANDIN_MEMORY", 1ull << 30);
     standin_set.seed = number("STANDIN_SEED", 1);
     standin_set.foreign = number("STANDIN_FOREIGN", 0);
+    standin_set.context = number("STANDIN_CONTEXT", 0);
+    standin_set.module = number("STANDIN_MODULE", 0);
     standin_set.driver = (int)number("STANDIN_DRIVER", STANDIN_VERSION);
     standin_set.peer = number("STANDIN_PEER", 1) != 0;
     standin_set.compute_mode = (int)number("STANDIN_COMPUTE_MODE", 0);
@@ -229,6 +231,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     if (code == CUDA_SUCCESS)
         code = contexts[device].lost;
     if (code == CUDA_SUCCESS) {
+        contexts[device].spent += contexts[device].retained ? 0 : standin_set.context;
         contexts[device].retained = true;
         *out = &contexts[device];
     }

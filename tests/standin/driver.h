@@ -20,6 +20,7 @@ struct CUctx_st {
     CUresult lost;  /* a fault in a kernel: every later call returns it */
     unsigned peers; /* a bit for each device whose memory may be followed */
     size_t   used;  /* bytes allocated */
+    size_t   spent; /* bytes that the driver took for itself */
 };
 
 typedef struct standin_settings {
@@ -27,6 +28,7 @@ typedef struct standin_settings {
     int      devices, capability, driver, init;
     bool     peer, keep;
     size_t   memory, foreign;
+    size_t   context, module; /* bytes that a context and a module take */
     int      compute_mode;
     uint64_t seed;
 } standin_settings;

@@ -144,7 +144,7 @@ void standin_forget_memory(void)
 
 static size_t room(CUcontext context)
 {
-    size_t taken = context->used + standin_set.foreign;
+    size_t taken = context->used + context->spent + standin_set.foreign;
 
     return taken < standin_set.memory ? standin_set.memory - taken : 0;
 }

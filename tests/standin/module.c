@@ -98,6 +98,7 @@ static CUresult load(const struct standin_image *image, CUmodule *out)
     bind(&standin_api, &m->shared, &m->shared_bytes);
     m->magic = MODULE;
     m->context = standin_context();
+    m->context->spent += standin_set.module;
     m->next = modules;
     modules = m;
     *out = m;

@@ -43,6 +43,21 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out)
     return 0;
 }
 
+/* Before anything was allocated. */
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
+{
+    nvmlReturn_t             code = standin_call(CALL_nvmlDeviceGetMemoryInfo);
+    const char              *foreign = getenv("STANDIN_FOREIGN"), *memory = getenv("STANDIN_MEMORY");
+    const unsigned long long all = memory ? strtoull(memory, NULL, 0) : 1ull << 30;
+    const unsigned long long used = foreign ? strtoull(foreign, NULL, 0) : 0;
+
+    if (code == 0 && !device)
+        code = INVALID_ARGUMENT;
+    if (code == 0)
+        *out = (nvmlMemory_t){.total = all, .free = used < all ? all - used : 0, .used = used < all ? used : all};
+    return code;
+}
+
 /* The memory of the own process is not told, as in containers. */
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *out)
 {

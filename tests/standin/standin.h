@@ -21,6 +21,8 @@
  *   STANDIN_DEVICES=n                default 1
  *   STANDIN_MEMORY=bytes             of each device, default 1 GiB
  *   STANDIN_FOREIGN=bytes            of them held by another process, 4242
+ *   STANDIN_CONTEXT=bytes            that a context takes of a device, and
+ *   STANDIN_MODULE=bytes             that a loaded module takes; default 0
  *   STANDIN_CAPABILITY=9.0           compute capability
  *   STANDIN_DRIVER=13000             the CUDA version of the driver
  *   STANDIN_COMPUTE_MODE=0|2|3       who may use the devices: all, nobody, one process at a time; default 0

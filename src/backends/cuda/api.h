@@ -39,6 +39,10 @@ typedef struct nvmlProcessInfo_st {
     unsigned           gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_t;
 
+typedef struct nvmlMemory_st {
+    unsigned long long total, free, used; /* bytes */
+} nvmlMemory_t;
+
 /* The libraries' functions, set when the libraries are opened. */
 typedef struct haul__cuda_driver {
 #define X(name, symbol, arguments) CUresult(*name) arguments;

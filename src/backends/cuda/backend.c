@@ -171,11 +171,13 @@ static haul_status start_gpu(haul_device *device)
 
     if (d->context) /* retried after memory was exhausted */
         return HAUL_OK;
+    const haul__cuda_spending spent = haul__cuda_spend_begin_context(device);
     code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
     if (code != CUDA_SUCCESS) {
         d->context = NULL;
         return haul__cuda_check(device, "cuDevicePrimaryCtxRetain", code);
     }
+    haul__cuda_spend_end(device, &spent);
     enable_peers(d);
     return HAUL_OK;
 }

@@ -108,7 +108,7 @@ static const char *version_words(char *out, size_t size)
 }
 
 /* The caller holds the lock, and the context is current. */
-static bool is_usable(gpu *g)
+static bool is_usable(const haul_device *device, gpu *g)
 {
     char          text[32];
     cudnnStatus_t status;
@@ -118,7 +118,9 @@ static bool is_usable(gpu *g)
     g->tried = true;
     if (!haul__cuda_load_cudnn(g->why, sizeof g->why))
         return false;
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
     status = haul__cudnn.Create(&g->target.handle);
+    haul__cuda_spend_end(device, &spent);
     if (status == CUDNN_STATUS_SUCCESS)
         return true;
     g->target.handle = NULL;
@@ -139,7 +141,7 @@ void haul__cudnn_words(haul_device *device, char *out, size_t size)
         return;
     }
     pthread_mutex_lock(&g->lock);
-    if (is_usable(g))
+    if (is_usable(device, g))
         snprintf(out, size, "cuDNN %s", version_words(version, sizeof version));
     else
         snprintf(out, size, "%s: own kernels serve", g->why);
@@ -302,7 +304,7 @@ static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem 
 {
     entry **at = &g->entries[bucket_of(problem)], *e;
 
-    if (!is_usable(g))
+    if (!is_usable(device, g))
         return NULL;
     for (e = *at; e; e = e->next)
         if (memcmp(&e->problem, problem, sizeof *problem) == 0)
@@ -439,7 +441,7 @@ static bool is_usable_on(haul_device *device)
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
         return false;
     pthread_mutex_lock(&g->lock);
-    usable = is_usable(g);
+    usable = is_usable(device, g);
     pthread_mutex_unlock(&g->lock);
     haul__cuda_leave(&scope);
     return usable;

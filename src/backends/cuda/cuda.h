@@ -109,7 +109,17 @@ void     haul__cuda_leave(const haul__cuda_scope *scope);
 haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code);
 const char *haul__cuda_error_name(CUresult code);
 
-/* memory.c */
+/* memory.c. What the driver takes for itself between begin and end counts as the device's overhead, without what
+ * src/device obtains meanwhile. Other processes can blur it. */
+typedef struct haul__cuda_spending {
+    size_t    left;     /* bytes that were free; 0: not known */
+    long long obtained; /* device->obtained */
+} haul__cuda_spending;
+haul__cuda_spending haul__cuda_spend_begin(const haul_device *device);
+void                haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s);
+/* The same before the device has a context. */
+haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device);
+
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out);
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
 void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);

@@ -110,7 +110,9 @@ static haul_status start(haul_device *device, haul__cuda_device *d)
     blas = haul__calloc(1, sizeof *blas);
     if (!blas)
         return haul__fail_memory(device->name, sizeof *blas);
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
     code = haul__lt.Create(&blas->handle);
+    haul__cuda_spend_end(device, &spent);
     if (code == CUBLAS_STATUS_ALLOC_FAILED) { /* the next attempt may succeed */
         haul__free(blas);
         return haul__cublaslt_check(device, "cublasLtCreate", code);

@@ -60,6 +60,56 @@ void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)
         snprintf(out, size, "%zu", left);
 }
 
+/* ---- what the driver takes for itself ---- */
+
+static bool memory_info(const haul_device *device, size_t *left, size_t *all)
+{
+    CUresult code;
+
+    HAUL__CU_CALL(code, haul__cuda_of(device), MemGetInfo(left, all));
+    return code == CUDA_SUCCESS;
+}
+
+haul__cuda_spending haul__cuda_spend_begin(const haul_device *device)
+{
+    haul__cuda_spending s = {.obtained = atomic_load(&device->obtained)};
+    size_t              all;
+
+    if (!memory_info(device, &s.left, &all))
+        s.left = 0;
+    return s;
+}
+
+/* Only NVML knows the memory of a GPU without a context. For a part of a GPU (MIG) it knows that of the whole GPU,
+ * which does not help. */
+haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
+{
+    const haul__cuda_device *d = haul__cuda_of(device);
+    haul__cuda_spending      s = {.obtained = atomic_load(&device->obtained)};
+    nvmlMemory_t             memory = {0};
+    nvmlDevice_t             handle;
+
+    if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
+        haul__nvml.DeviceGetMemoryInfo(handle, &memory) != 0)
+        return s;
+    if ((double)device->properties.memory_bytes >= 0.9 * (double)memory.total)
+        s.left = (size_t)memory.free;
+    return s;
+}
+
+void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s)
+{
+    size_t left, all;
+
+    if (!s->left || !memory_info(device, &left, &all))
+        return;
+    const long long taken = (long long)s->left - (long long)left - (atomic_load(&device->obtained) - s->obtained);
+    if (taken > 0)
+        atomic_fetch_add(&((haul_device *)device)->overhead, taken); /* a count, which `const` does not protect */
+}
+
+/* ---- memory for tensors ---- */
+
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out)
 {
     CUdeviceptr address = 0;

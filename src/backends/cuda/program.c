@@ -165,8 +165,10 @@ static haul_status make_module(haul_device *device, const haul__unit *unit, haul
 
     if (!module || !source)
         status = haul__fail_memory(device->name, size);
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
     if (status == HAUL_OK)
         status = build(device, unit->kernel, source, &module->module);
+    haul__cuda_spend_end(device, &spent);
     haul__free(source);
     if (status != HAUL_OK) {
         haul__free(module);
@@ -214,9 +216,11 @@ haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul
     if (!kernel)
         return haul__fail_memory(device->name, sizeof *kernel);
     snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
     HAUL__CU_CALL(code, d, ModuleGetFunction(&kernel->function, module, entry));
     if (code == CUDA_SUCCESS)
         HAUL__CU_CALL(code, d, FuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->function));
+    haul__cuda_spend_end(device, &spent);
     if (code != CUDA_SUCCESS) {
         haul__free(kernel);
         return haul__fail(HAUL_BACKEND, device->name, NULL, "unit %s has no kernel %s: %s", unit->name, entry,

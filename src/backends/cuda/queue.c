@@ -19,7 +19,9 @@ haul_status haul__cuda_stream_open(haul_device *device, void **queue)
     CUstream stream = NULL;
     CUresult code;
 
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
     HAUL__CU_CALL(code, haul__cuda_of(device), StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    haul__cuda_spend_end(device, &spent);
     *queue = stream;
     return haul__cuda_check(device, "cuStreamCreate", code);
 }

@@ -167,6 +167,17 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
 /* --- kernels
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* The code of a program is in the device's memory, as far as OpenCL tells. */
+static void count_code(haul_device *device, cl_program program)
+{
+    size_t    sizes[HAUL__MAX_DEVICES] = {0}, count = 0;
+    const int at = position_of(haul__cl_of(device), program, &count);
+
+    if (!device->properties.shares_host_memory && at >= 0 &&
+        haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) == CL_SUCCESS)
+        atomic_fetch_add(&device->overhead, (long long)sizes[at]);
+}
+
 /* The caller holds the device's lock: the kernels of a unit share a program, and drivers build one at a time anyway. */
 static haul_status make_program(haul_device *device, const haul__unit *unit, haul__cl_program **out)
 {
@@ -186,6 +197,7 @@ static haul_status make_program(haul_device *device, const haul__unit *unit, hau
         haul__free(program);
         return status;
     }
+    count_code(device, program->program);
     memcpy(program->unit, unit->name, size);
     program->dtype = unit->dtype;
     program->next = d->programs;
