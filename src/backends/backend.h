@@ -118,6 +118,7 @@ typedef struct haul__backend {
 
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
     bool host_memory;  /* buffers have a host address */
+    bool addresses;    /* a buffer's handle is an address, so a part of a buffer is one, too */
     bool no_data;      /* meta: only shapes; none of the command functions is ever called */
     bool only_one;     /* it has one device, whose name is the backend's without a number */
     bool precompiled;  /* compile needs no text */

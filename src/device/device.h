@@ -36,6 +36,19 @@ static inline bool haul__device_is_host(const haul_device *device)
     return device->backend->host_memory;
 }
 
+/* Is a part of a buffer a buffer? */
+static inline bool haul__device_divides(const haul_device *device)
+{
+    return device->backend->host_memory || device->backend->addresses;
+}
+
+/* A buffer that begins `bytes` behind the beginning of another one. Only for devices that divide. */
+static inline haul__buffer haul__device_part(const haul_device *device, haul__buffer buffer, size_t bytes)
+{
+    return (haul__buffer){.host = buffer.host ? (char *)buffer.host + bytes : NULL,
+                          .handle = device->backend->addresses ? (char *)buffer.handle + bytes : NULL};
+}
+
 /* Do both belong to one backend that copies directly between its devices? The two may still lack a link. */
 static inline bool haul__device_peers(const haul_device *a, const haul_device *b)
 {

@@ -21,6 +21,7 @@
 #include "memory/origins.h"
 #include "memory/report.h"
 #include "memory/spill.h"
+#include "memory/split.h"
 
 /* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
  * for one of them. */
@@ -119,9 +120,14 @@ static void block_free(haul__block *block, const char *origin)
 haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted)
 {
     haul__block *taken = NULL;
+    haul__split_free(haul__split_join(a)); /* rare, so the lock is kept meanwhile */
     for (int bin = HAUL__BINS - 1; bin >= 0 && wanted > 0; bin--) {
-        for (haul__block *block; wanted > 0 && (block = a->bins[bin]);) {
-            a->bins[bin] = block->next;
+        for (haul__block **place = &a->bins[bin], *block; wanted > 0 && (block = *place);) {
+            if (haul__is_piece(block)) {
+                place = &block->next;
+                continue;
+            }
+            *place = block->next;
             a->stats.reserved -= (int64_t)block->bytes;
             wanted -= (int64_t)block->bytes;
             block->next = taken;
@@ -310,8 +316,10 @@ static inline haul__block *take_free(struct haul__allocator *a, int bin)
         place = find_idle(place, most < MOST_BUSY ? most : MOST_BUSY);
         block = *place;
     }
-    if (block)
+    if (block) {
         *place = block->next;
+        block->prev = block; /* its neighbours must not take it for free (split.c) */
+    }
     return block;
 }
 
@@ -352,6 +360,7 @@ static bool charge(struct haul__allocator *a, haul__budget *budget, int bin, siz
 static inline void put(struct haul__allocator *a, haul__block *block)
 {
     haul__ring_remove(block);
+    block->prev = NULL;
     block->next = a->bins[block->bin];
     a->bins[block->bin] = block;
     a->stats.allocated -= (int64_t)block->bytes;
@@ -445,6 +454,11 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     }
     haul__spin_lock(&a->lock);
     haul__block *block = take_free(a, bin);
+    if (!block) {
+        haul__spin_unlock(&a->lock);
+        block = haul__split_get(a, bin);
+        haul__spin_lock(&a->lock);
+    }
     if (block) {
         block->budget = budget;
         go_live(a, block, true, bytes, origin);

@@ -23,8 +23,9 @@ struct haul__block {
     bool                    moving;  /* they are being moved there; both are guarded by the allocator's lock */
     struct haul__record    *record;  /* where its storage was allocated (memory/record.h); NULL: never recorded */
     haul__uses              uses;
-    haul__storage           own;         /* the storage that uses it, while it is in use */
-    haul__block            *next, *prev; /* in the bin's free list, or in the list of live blocks */
+    haul__storage           own;            /* the storage that uses it, while it is in use */
+    haul__block            *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
+    haul__block            *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
 };
 
 /* A storage of `bytes` on `device` with refs 1; for bytes == 0 and on meta it has no block. Returns NULL with

@@ -33,10 +33,15 @@ static int take_rows(const struct haul__allocator *a, haul_memory_block *out, in
     for (const haul__block *block = a->live.next; block != &a->live; block = block->next, count++)
         if (count < capacity)
             out[count] = row_of(a, block, true, now);
-    for (int bin = HAUL__BINS - 1; bin >= 0; bin--)
+    const haul__block *rest = a->rests;
+    for (int bin = HAUL__BINS - 1; bin >= 0; bin--) {
+        for (; rest && rest->bytes > haul__bin_bytes(bin); rest = rest->next, count++)
+            if (count < capacity)
+                out[count] = row_of(a, rest, false, now);
         for (const haul__block *block = a->bins[bin]; block; block = block->next, count++)
             if (count < capacity)
                 out[count] = row_of(a, block, false, now);
+    }
     return count;
 }
 

@@ -17,6 +17,7 @@
 #include "device/presence.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
+#include "memory/split.h"
 
 static const char origin[] = "spill";
 
@@ -99,6 +100,7 @@ static void part(haul__block *block, haul__block *rest, haul__storage *host)
     atomic_store(&block->uses.away, true);
     atomic_store(&block->uses.any, true);
     haul__spin_lock(&a->lock);
+    haul__split_replace(rest, block);
     rest->next = a->bins[rest->bin];
     a->bins[rest->bin] = rest;
     a->stats.allocated -= (int64_t)block->bytes;
@@ -160,6 +162,7 @@ static haul_status obtain(haul__block *block)
         return haul_error_status();
     haul__spin_lock(&a->lock);
     haul__ring_remove(fresh);
+    haul__split_replace(block, fresh);
     a->stats.live_blocks--;
     a->stats.spilled -= (int64_t)block->bytes;
     haul__spin_unlock(&a->lock);

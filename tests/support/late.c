@@ -315,6 +315,7 @@ static const haul__backend backend = {
     .event_query = late_event_query,
     .event_free = late_event_free,
     .precompiled = true,
+    .addresses = true,
 };
 
 /* ---- devices ---- */

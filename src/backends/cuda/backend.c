@@ -245,6 +245,7 @@ const haul__backend haul__backend_cuda = {
     .timing_free = haul__cuda_timing_free,
     .describe = haul__cuda_describe,
     .implementations = implementations,
+    .addresses = true,
     .shared_tiles = true,
     .peers = true,
 };

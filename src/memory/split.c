@@ -1,0 +1,248 @@
+#include "memory/split.h"
+
+#include "core/alloc.h"
+
+/* Smaller requests take little memory, and would cut large blocks into crumbs. */
+enum { LEAST = 32 << 10 };
+
+static bool is_free(const haul__block *block)
+{
+    return block && !block->prev;
+}
+
+void haul__split_replace(haul__block *to, haul__block *from)
+{
+    to->before = from->before;
+    to->after = from->after;
+    if (to->before)
+        to->before->after = to;
+    if (to->after)
+        to->after->before = to;
+    from->before = from->after = NULL;
+}
+
+/* ---- uses ---- */
+
+static haul__use later(haul__use a, haul__use b)
+{
+    return b.stream && (!a.stream || b.ticket > a.ticket) ? b : a;
+}
+
+/* Adds a use that is not over; false if it is on another stream than the last one. */
+static bool add_use(haul__use *last, haul__use use)
+{
+    if (haul__use_done(use))
+        return true;
+    if (last->stream && last->stream != use.stream)
+        return false;
+    *last = later(*last, use);
+    return true;
+}
+
+/* Are the uses that are not over on one stream? Then *out is the last of them; its stream is NULL if there are none.
+ * The block is free, so that nobody marks uses. Only for host memory is the device asked what is over: for others that
+ * needs the lock of a stream, which may be held by a thread that wants memory. */
+static bool last_use(const struct haul__allocator *a, haul__uses *uses, haul__use *out)
+{
+    bool one = true;
+    *out = (haul__use){NULL, 0};
+    if (!atomic_load_explicit(&uses->any, memory_order_acquire) ||
+        (haul__device_is_host(a->device) && haul__uses_reached(uses)))
+        return true;
+    one = add_use(out, uses->write);
+    for (int i = 0; i < uses->read_count; i++)
+        one = one && add_use(out, uses->reads[i]);
+    return one;
+}
+
+static void set_use(haul__uses *uses, haul__use last)
+{
+    uses->write = last;
+    uses->read_count = 0;
+    atomic_store_explicit(&uses->any, last.stream != NULL, memory_order_release);
+}
+
+/* ---- joining ---- */
+
+/* The place of a free block: the list of its class, or that of the rests, the largest first. */
+static haul__block **home_of(struct haul__allocator *a, haul__block *block)
+{
+    const int bin = haul__bin_of(block->bytes, false);
+    if (haul__bin_bytes(bin) == block->bytes) {
+        block->bin = bin;
+        return &a->bins[bin];
+    }
+    haul__block **place = &a->rests;
+    while (*place && (*place)->bytes > block->bytes)
+        place = &(*place)->next;
+    return place;
+}
+
+static void put_home(struct haul__allocator *a, haul__block *block)
+{
+    haul__block **home = home_of(a, block);
+    block->next = *home;
+    *home = block;
+}
+
+/* Moves the blocks of a list that have a free neighbour to another list. */
+static void take_neighbours(haul__block **list, haul__block **out)
+{
+    while (*list) {
+        haul__block *block = *list;
+        if (!is_free(block->before) && !is_free(block->after)) {
+            list = &block->next;
+            continue;
+        }
+        *list = block->next;
+        block->next = *out;
+        *out = block;
+    }
+}
+
+/* The block after it becomes part of it, if one use can stand for those of both. */
+static bool join(const struct haul__allocator *a, haul__block *block, haul__block **left_over)
+{
+    haul__block *after = block->after;
+    haul__use    mine, its;
+    if (!is_free(after) || !last_use(a, &block->uses, &mine) || !last_use(a, &after->uses, &its) ||
+        (mine.stream && its.stream && mine.stream != its.stream))
+        return false;
+    set_use(&block->uses, later(mine, its));
+    block->bytes += after->bytes;
+    block->after = after->after;
+    if (block->after)
+        block->after->before = block;
+    after->next = *left_over;
+    *left_over = after;
+    return true;
+}
+
+haul__block *haul__split_join(struct haul__allocator *a)
+{
+    haul__block *found = NULL, *first = NULL, *left_over = NULL;
+    if (!a->pieces)
+        return NULL;
+    for (int bin = 0; bin < HAUL__BINS; bin++)
+        take_neighbours(&a->bins[bin], &found);
+    take_neighbours(&a->rests, &found);
+    for (haul__block *block = found, *next; block; block = next) { /* those that begin a row of free blocks */
+        next = block->next;
+        if (!is_free(block->before)) {
+            block->next = first;
+            first = block;
+        }
+    }
+    for (haul__block *block = first, *next; block; block = next) {
+        next = block->next;
+        for (haul__block *piece = block; is_free(piece);) {
+            haul__block *after = piece->after;
+            if (join(a, piece, &left_over)) {
+                a->pieces--;
+                continue;
+            }
+            put_home(a, piece);
+            piece = after;
+        }
+    }
+    return left_over;
+}
+
+void haul__split_free(haul__block *left_over)
+{
+    while (left_over) {
+        haul__block *next = left_over->next;
+        haul__free(left_over->record);
+        haul__free(left_over);
+        left_over = next;
+    }
+}
+
+/* ---- splitting ---- */
+
+/* Host memory whose last uses are not over is not cut, because the host would wait for it. */
+static bool can_split(const struct haul__allocator *a, haul__block *block)
+{
+    haul__use last;
+    return last_use(a, &block->uses, &last) && (!last.stream || !haul__device_is_host(a->device));
+}
+
+/* The first of the list that can be cut. */
+static haul__block **find(struct haul__allocator *a, haul__block **place, bool only_pieces)
+{
+    while (*place && ((only_pieces && !haul__is_piece(*place)) || !can_split(a, *place)))
+        place = &(*place)->next;
+    return place;
+}
+
+/* Takes the smallest free block that is larger than the class out of its list. With a limit only pieces are cut: whole
+ * blocks must be able to go one by one, so that what fits by its size does fit. */
+static haul__block *take_larger(struct haul__allocator *a, int bin)
+{
+    haul__block **best = NULL;
+    for (haul__block **place = &a->rests; *place && (*place)->bytes > haul__bin_bytes(bin); place = &(*place)->next)
+        if (can_split(a, *place))
+            best = place;
+    for (int larger = bin + 1; larger < HAUL__BINS && (!best || haul__bin_bytes(larger) < (*best)->bytes); larger++) {
+        haul__block **place = find(a, &a->bins[larger], a->stats.limit > 0);
+        best = *place ? place : best;
+    }
+    haul__block *block = best ? *best : NULL;
+    if (block)
+        *best = block->next;
+    return block;
+}
+
+/* The block keeps its beginning; the rest becomes a free block with the same uses. */
+static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__block *rest)
+{
+    const size_t bytes = haul__bin_bytes(bin);
+    haul__use    last;
+    last_use(a, &block->uses, &last);
+    set_use(&block->uses, last);
+    *rest = (haul__block){.owner = a,
+                          .buffer = haul__device_part(a->device, block->buffer, bytes),
+                          .bytes = block->bytes - bytes,
+                          .origin = block->origin,
+                          .born = block->born,
+                          .before = block,
+                          .after = block->after};
+    haul__uses_init(&rest->uses);
+    set_use(&rest->uses, last);
+    rest->uses.last = block->uses.last;
+    haul__block_begin(rest, a->device);
+    if (rest->after)
+        rest->after->before = rest;
+    block->after = rest;
+    block->bytes = bytes;
+    block->bin = bin;
+    a->pieces++;
+    put_home(a, rest);
+}
+
+haul__block *haul__split_get(struct haul__allocator *a, int bin)
+{
+    const bool   can = !a->pinned && haul__device_divides(a->device) && haul__bin_bytes(bin) >= LEAST;
+    haul__block *rest = can ? haul__malloc(sizeof *rest) : NULL, *left_over = NULL;
+    if (!rest)
+        return NULL;
+    haul__spin_lock(&a->lock);
+    haul__block *block = take_larger(a, bin);
+    if (!block && (left_over = haul__split_join(a)) != NULL) {
+        block = a->bins[bin];
+        if (block && can_split(a, block))
+            a->bins[bin] = block->next;
+        else
+            block = take_larger(a, bin);
+    }
+    if (block && block->bytes > haul__bin_bytes(bin)) {
+        cut(a, block, bin, rest);
+        rest = NULL;
+    }
+    if (block)
+        block->prev = block; /* its neighbours must not take it for free */
+    haul__spin_unlock(&a->lock);
+    haul__split_free(left_over);
+    haul__free(rest);
+    return block;
+}

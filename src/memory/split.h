@@ -1,0 +1,27 @@
+/* Free blocks that are cut to size, and free neighbours that become one block again (docs/decisions/024-splitting.md).
+ *
+ * The pieces of what was obtained from the device are linked in the order of their addresses: `before` and `after` of a
+ * block. A free block whose size is not that of a class is in the allocator's list of rests. */
+#ifndef HAUL_MEMORY_SPLIT_H
+#define HAUL_MEMORY_SPLIT_H
+
+#include "memory/allocator_state.h"
+
+/* Is it part of what was obtained? Then the device cannot get it back alone. */
+static inline bool haul__is_piece(const haul__block *block)
+{
+    return block->before || block->after;
+}
+
+/* A block of the class, cut from a larger free one, in no list; NULL if there is none. Does not record an error. */
+haul__block *haul__split_get(struct haul__allocator *a, int bin);
+
+/* Joins free neighbours. The caller holds the lock, and afterwards frees the chain of structures that are left over
+ * with haul__split_free. */
+haul__block *haul__split_join(struct haul__allocator *a);
+void         haul__split_free(haul__block *left_over);
+
+/* `to` takes the place of `from` among the pieces. The caller holds the lock. */
+void haul__split_replace(haul__block *to, haul__block *from);
+
+#endif
