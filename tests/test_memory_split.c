@@ -14,7 +14,7 @@
 
 #include "core/alloc.h"
 #include "device/stream.h"
-#include "memory/allocator.h"
+#include "memory/split.h"
 #include "support/failure.h"
 #include "support/late.h"
 
@@ -190,6 +190,24 @@ static void test_split__does_not_mix_streams(void **state)
     haul__object_release(whole);
 }
 
+/* Between its lists a block belongs to the thread that took it, even if its neighbours are free. */
+static void test_split__what_is_taken_does_not_join(void **state)
+{
+    char                   *begin;
+    haul_device            *device = device_with_a_block(&begin);
+    struct haul__allocator *a = haul__allocator_of(device, false);
+    haul__block            *block = haul__split_get(a, haul__bin_of(MIB, false));
+    (void)state;
+    assert_non_null(block);
+    assert_ptr_equal(block->buffer.handle, begin);
+    haul__spin_lock(&a->lock);
+    haul__block *left_over = haul__split_join(a);
+    haul__spin_unlock(&a->lock);
+    assert_null(left_over);
+    assert_int_equal(block->bytes, MIB);
+    assert_int_equal(block->after->bytes, 3 * MIB);
+}
+
 static void test_split__without_host_memory(void **state)
 {
     char        *begin;
@@ -332,6 +350,7 @@ int main(void)
         TEST(test_split__with_a_limit),
         TEST(test_split__keeps_uses),
         TEST(test_split__does_not_mix_streams),
+        TEST(test_split__what_is_taken_does_not_join),
         TEST(test_split__without_host_memory),
         TEST(test_split__parts_spill_and_return),
         TEST(test_split__threads),
