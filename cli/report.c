@@ -24,6 +24,7 @@ void report_close(report *r)
 {
     progress_clear();
     chart_free(&r->losses);
+    tensorboard_close(&r->events);
 }
 
 double report_elapsed(const report *r)
@@ -48,11 +49,46 @@ static bool tell(report *r, cJSON *event)
     return told;
 }
 
+/* ---- for TensorBoard ---- */
+
+/* Mini-batches since the training began. */
+static int64_t step_of(const report *r, int64_t epoch, int64_t batch)
+{
+    return (epoch - 1) * r->batches + batch;
+}
+
+static bool open_events(report *r, const report_start *s)
+{
+    return !r->writes_events ||
+           tensorboard_open(&r->events, r->run->path, s->resumed ? step_of(r, s->epoch, s->done) : 0);
+}
+
+static bool add_line(report *r, const report_line *l)
+{
+    const tensorboard_value values[] = {{"loss/train", l->loss}, {"learning_rate", l->lr}};
+
+    /* The learning rate of an epoch's last mini-batch comes with the epoch. */
+    return tensorboard_add(&r->events, step_of(r, l->epoch, l->batch), values, l->batch < r->batches ? 2 : 1);
+}
+
+/* An epoch that was trained by the process before has no speed. */
+static bool add_epoch(report *r, const report_epoch *e)
+{
+    const tensorboard_value values[] = {{"loss/train_epoch", e->train_loss},
+                                        {"accuracy/train", e->train_accuracy},
+                                        {e->validation ? "loss/validation" : "loss/test", e->measured_loss},
+                                        {e->validation ? "accuracy/validation" : "accuracy/test", e->measured_accuracy},
+                                        {"learning_rate", e->lr},
+                                        {"examples_per_second", e->images_per_second}};
+
+    return tensorboard_add(&r->events, step_of(r, e->epoch, r->batches), values, e->images_per_second > 0 ? 6 : 5);
+}
+
 /* ---- events ---- */
 
 bool report_tell_start(report *r, const report_start *s)
 {
-    if (!tell(r, form_start(report_elapsed(r), s)))
+    if (!open_events(r, s) || !tell(r, form_start(report_elapsed(r), s)))
         return false;
     r->started = true;
     if (!s->resumed && !tell(r, form_network(report_elapsed(r), s)))
@@ -69,7 +105,7 @@ static double position(const report *r, int64_t epoch, int64_t batch)
 
 bool report_tell_line(report *r, const report_line *l)
 {
-    if (!tell(r, form_line(report_elapsed(r), l)))
+    if (!tell(r, form_line(report_elapsed(r), l)) || !add_line(r, l))
         return false;
     if (r->text)
         print_line(l);
@@ -81,7 +117,7 @@ bool report_tell_line(report *r, const report_line *l)
 
 bool report_tell_epoch(report *r, const report_epoch *e)
 {
-    if (!tell(r, form_epoch(report_elapsed(r), e)))
+    if (!tell(r, form_epoch(report_elapsed(r), e)) || !add_epoch(r, e))
         return false;
     if (r->text)
         print_epoch(r, e);

@@ -9,6 +9,7 @@
 #include "progress.h"
 #include "run_folder.h"
 #include "source.h"
+#include "tensorboard.h"
 
 typedef struct report {
     bool         json, text; /* what is printed: JSON lines, lines for people, or nothing */
@@ -21,7 +22,9 @@ typedef struct report {
     int64_t      batches;       /* in an epoch */
     bool         started;       /* the start was told */
     bool         head_told;     /* the table of epochs has its head */
-    double       began;         /* seconds; clock_seconds() less what the run had trained before */
+    bool         writes_events; /* the start opens a file for TensorBoard in the run's folder */
+    tensorboard  events;
+    double       began; /* seconds; clock_seconds() less what the run had trained before */
 } report;
 
 void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batches);

@@ -30,6 +30,10 @@ static int check(const train_options *o)
         complain("--profile needs --run DIR, the folder for trace.json, profile.json and audit.json");
         return EXIT_USAGE;
     }
+    if (o->tensorboard && !o->run) {
+        complain("--tensorboard writes into the folder of a run; name one with --run DIR");
+        return EXIT_USAGE;
+    }
     if (o->quiet && o->sync_report) {
         complain("--sync-report prints what --quiet leaves out; give one of them");
         return EXIT_USAGE;
@@ -462,6 +466,10 @@ static const option train_rows[] = {
      .name = "estimate",
      OPTION_FLAG_AT(train_options, estimate),
      .help = "Print the memory and the floating-point operations of one step, without training"},
+    {.group = "Output",
+     .name = "tensorboard",
+     OPTION_FLAG_AT(train_options, tensorboard),
+     .help = "Write event files for TensorBoard into the folder of --run; with --resume, give it again"},
     {.group = "Output",
      .name = "sync-report",
      OPTION_FLAG_AT(train_options, sync_report),

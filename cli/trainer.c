@@ -265,6 +265,7 @@ static bool open_training(trainer *t)
     if (!open_network(t))
         return false;
     report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
+    t->report.writes_events = t->options->tensorboard;
     if (t->options->sync_report)
         t->report.bar.on = false; /* the report is on standard error, too */
     if (!(t->options->resume ? trainer_load(t) && keep_options(t) : begin_run(t)))

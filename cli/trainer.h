@@ -29,7 +29,7 @@ typedef struct train_options {
     int64_t     profile;    /* steps to record; 0: none */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
-    bool        shuffle, spill, resume, json, quiet, sync_report, estimate;
+    bool        shuffle, spill, resume, json, quiet, sync_report, estimate, tensorboard;
 } train_options;
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */
