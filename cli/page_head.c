@@ -266,7 +266,8 @@ void page_compare(page *p)
 
 /* ---- options ---- */
 
-static void value_text(const cJSON *value, char *out, size_t size)
+/* False if memory is exhausted. */
+static bool value_text(const cJSON *value, char *out, size_t size)
 {
     snprintf(out, size, "-");
     if (cJSON_IsString(value))
@@ -277,9 +278,12 @@ static void value_text(const cJSON *value, char *out, size_t size)
         snprintf(out, size, "%s", cJSON_IsTrue(value) ? "on" : "off");
     else if (cJSON_IsArray(value)) {
         char *text = cJSON_PrintUnformatted(value);
+        bool  done = text != NULL;
         snprintf(out, size, "%s", text ? text : "-");
         cJSON_free(text);
+        return done;
     }
+    return true;
 }
 
 /* Do the runs differ in it? */
@@ -301,7 +305,8 @@ static void write_option(html *h, const page *p, const char *name)
     html_add(h, "<th scope=\"row\">%s</th>", name);
     for (int i = 0; i < p->run_count && i < MOST_COLUMNS; i++) {
         char text[1000];
-        value_text(cJSON_GetObjectItemCaseSensitive(p->runs[i].start, name), text, sizeof text);
+        bool done = value_text(cJSON_GetObjectItemCaseSensitive(p->runs[i].start, name), text, sizeof text);
+        h->failed = h->failed || !done;
         html_put(h, "<td class=\"w\">");
         html_name(h, text);
         html_put(h, "</td>");
@@ -324,7 +329,7 @@ static void write_list(html *h, const page_run *run)
         char text[1000];
         if (!is_option(item))
             continue;
-        value_text(item, text, sizeof text);
+        h->failed = !value_text(item, text, sizeof text) || h->failed;
         html_add(h, "<div><dt>%s</dt><dd>", item->string);
         html_name(h, text);
         html_put(h, "</dd></div>\n");

@@ -74,7 +74,6 @@ static bool ask(page_answers *a)
     if (loader && !network_evaluate(a->network.net, &a->network.spec, loader, &watch, &a->score))
         return true;
     complain_error();
-    haul_error_clear();
     return false;
 }
 
@@ -86,8 +85,8 @@ static void close_answers(page_answers *a)
     *a = (page_answers){0};
 }
 
-/* On the run's device if it is there, else on any. `why` tells a failure. */
-static bool open_answers(page_answers *a, const page_run *run, char *why, size_t size)
+/* On the run's device if it is there, else on any. `why` tells a failure; *exhausted: it is that of memory. */
+static bool open_answers(page_answers *a, const page_run *run, char *why, size_t size, bool *exhausted)
 {
     const char *devices[] = {text_of(run->start, "device"), "auto"};
 
@@ -100,6 +99,7 @@ static bool open_answers(page_answers *a, const page_run *run, char *why, size_t
         complain_into(NULL, 0);
         if (done)
             return true;
+        *exhausted = haul_error_status() == HAUL_OUT_OF_MEMORY || !strcmp(why, "memory is exhausted");
         haul_error_clear();
         close_answers(a);
     }
@@ -171,7 +171,9 @@ static void write_pictures(html *h, const page_answers *a)
         html_add(h, "<h3>The surest mistakes <small>%d of %s</small></h3>", count, say_count((double)count_wrong(a)));
         done = page_pictures(h, a, chosen, count);
     }
-    if (!done)
+    if (!done && (!haul_error_status() || haul_error_status() == HAUL_OUT_OF_MEMORY))
+        h->failed = true;
+    else if (!done)
         html_add(h, "<p class=\"note\">Pictures could not be read: %s.</p>", error_text());
     haul_error_clear();
 }
@@ -179,11 +181,13 @@ static void write_pictures(html *h, const page_answers *a)
 void page_predictions(page *p)
 {
     page_answers a;
-    char         why[900] = "";
+    char         why[900] = "memory is exhausted";
+    bool         exhausted = true;
     haul_scope  *scope = haul_scope_push();
 
-    if (!scope || !open_answers(&a, &p->runs[0], why, sizeof why)) {
-        page_lacks(p, "Predictions and confusion matrix", *why ? why : "memory is exhausted");
+    if (!scope || !open_answers(&a, &p->runs[0], why, sizeof why, &exhausted)) {
+        page_lacks(p, "Predictions and confusion matrix", why);
+        p->sections.failed = p->sections.failed || exhausted;
         haul_scope_pop(scope);
         return;
     }

@@ -88,8 +88,11 @@ static cJSON *read_json(page_run *run, const char *name, cJSON_bool (*wanted)(co
     const char *end = NULL;
 
     if (read_text(&f, run->path, name, &run->damaged)) {
+        errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
         value = cJSON_ParseWithLengthOpts(f.text, f.size + 1, &end, true);
-        if (!value)
+        if (!value && errno == ENOMEM)
+            complain("memory is exhausted");
+        else if (!value)
             complain("%s, line %d: this is not JSON; the report leaves out %s", f.path, line_of(&f, end), sections);
         else if (!wanted(value))
             complain("%s, line 1: this is not %s; the report leaves out %s", f.path, form, sections);
@@ -208,8 +211,11 @@ static void take_lines(page_run *run, const file_text *f)
         const char *end = memchr(line, '\n', (size_t)(f->text + f->size - line));
         size_t      length = end ? (size_t)(end - line) : (size_t)(f->text + f->size - line);
         number++;
+        errno = 0;
         cJSON      *event = cJSON_ParseWithLengthOpts(line, length, NULL, false);
-        const char *wrong = event ? take_event(run, &event) : "this is not JSON";
+        const char *wrong = event             ? take_event(run, &event)
+                            : errno == ENOMEM ? "memory is exhausted"
+                                              : "this is not JSON";
         cJSON_Delete(event);
         if (wrong && complaints++ < MOST_COMPLAINTS)
             complain("%s, line %d: %s; the report leaves the line out", f->path, number, wrong);

@@ -35,8 +35,7 @@ offers() {
 }
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
-bash_offers "haul " "--help --version bench completion devices help inspect manual ops predict stats train "
-bash_offers "haul " "--help --version completion devices help inspect manual ops predict stats top train "
+bash_offers "haul " "--help --version audit bench completion devices help inspect manual ops predict profile report stats top train "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adam adamw sgd "
 bash_offers "haul train --optimizer ad" "adam adamw "
@@ -62,7 +61,7 @@ check "bash: operations are offered" grep -qw softmax <<<"$(offers "haul ops sof
 check "bash: numbers have no offers" test "$(offers "haul train --epochs ")" = " "
 
 # Every option of every command is offered.
-for command in devices train predict bench ops inspect stats; do
+for command in devices train predict bench report ops inspect stats; do
     for option in $("$HAUL" $command --help | grep -o '^ *\(-., \)\?--[a-z-]*' | sed 's/.*--/--/'); do
         check "bash: $command $option" test "$(offers "haul $command $option" | tr ' ' '\n' | grep -cx -- "$option")" = 1
     done

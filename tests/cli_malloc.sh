@@ -94,5 +94,8 @@ unset -f rm
 survives "haul train --estimate" same_output train --model dense --data blobs:32 --batch 16 --device cpu --estimate
 survives "haul train --estimate --json" same_output train --model dense --data blobs:32 --batch 16 --device cpu --estimate --json
 survives "haul predict" same_output predict --run trained --device cpu --count 2
+"$HAUL" report trained --output good.html >/dev/null
+same_page() { cmp -s good.html r.html; }
+survives "haul report" same_page report trained --output r.html
 survives "haul predict --trace" anything predict --run trained --device cpu --trace --json
 finish

@@ -8,7 +8,7 @@ check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
-for command in devices train predict bench ops inspect stats completion manual; do
+for command in devices train predict bench report ops inspect stats completion manual; do
     run 0 $command --help
     check "$command: every option is below a heading" test "$(grep -c "^  -h, --help" out)" = 1 -a -z "$(grep -B1 "^  -" out | grep "^[^ ].*[^:]$" | grep -vx -- --)"
     check "$command: usage first" grep -q "^usage: haul $command" out
@@ -63,6 +63,10 @@ run 2 train --resume
 complains "--resume needs --run"
 run 2 train --run r --resume --config options.json
 complains "--resume continues with the options of the run itself; leave --config out"
+run 2 train --tensorboard
+complains "--run DIR"
+run 2 report
+complains "RUN is missing"
 run 2 train --quiet --sync-report
 complains "give one of them"
 run 2 train --quiet --estimate
