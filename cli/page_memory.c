@@ -121,10 +121,9 @@ static void write_holder(html *h, const cJSON *item, double peak)
     html_name(h, *text_of(item, "operation") ? text_of(item, "operation") : "(no operation)");
     html_put(h, "</th><td>");
     html_name(h, *text_of(item, "module") ? text_of(item, "module") : "-");
-    html_put(h, "</td><td>");
+    html_put(h, "</td><td class=\"words\">");
     html_name(h, *text_of(item, "label") ? text_of(item, "label") : "-");
-    html_put(h, "</td>");
-    page_number(h, say_count(number_of(item, "count")));
+    html_add(h, "</td><td class=\"words\">%s</td>", say_count(number_of(item, "count")));
     page_bar(h, bytes_of(item) / peak, "a");
     page_number(h, say_bytes(bytes_of(item)));
     page_number(h, say_share(bytes_of(item) / peak));
@@ -138,7 +137,7 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     double       sum = 0, listed = 0;
     int          count = 0;
 
-    page_table(h, "What was live at the peak", "Made by|In module|Label|#Tensors|Bytes|#|#Share");
+    page_table(h, "What was live at the peak", "Made by|In module|~Label|~Tensors|Bytes|#|#Share");
     cJSON_ArrayForEach(item, list_of(memory, "at_peak"))
     {
         sum += bytes_of(item);
@@ -148,13 +147,15 @@ static void write_peak(html *h, const cJSON *memory, double peak)
         write_holder(h, item, peak);
     }
     if (peak - listed >= 1) {
-        html_put(h, "<tr><th scope=\"row\">all else</th><td>-</td><td>-</td><td class=\"n\">-</td>");
+        html_put(h,
+                 "<tr><th scope=\"row\">all else</th><td>-</td><td class=\"words\">-</td><td class=\"words\">-</td>");
         page_bar(h, (peak - listed) / peak, "g");
         page_number(h, say_bytes(peak - listed));
         page_number(h, say_share((peak - listed) / peak));
         html_put(h, "</tr>\n");
     }
-    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">the peak</th><td></td><td></td><td></td><td></td>");
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">the peak</th><td></td><td class=\"words\"></td><td "
+                "class=\"words\"></td><td></td>");
     page_number(h, say_bytes(fmax(peak, sum)));
     page_number(h, say_share(fmax(peak, sum) / peak));
     html_put(h, "</tr></tfoot><tbody>");

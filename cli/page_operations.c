@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "page.h"
+#include "page_roofline.h"
 #include "page_text.h"
 
 enum { LISTED = 12, MOST = 300 };
@@ -69,7 +70,7 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
 
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, text_of(o, "name"));
-    html_put(h, "</th><td>");
+    html_put(h, "</th><td class=\"words\">");
     page_device(h, device);
     html_put(h, "</td>");
     page_number(h, say_number(number_of(o, "calls") / steps));
@@ -84,7 +85,7 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
 }
 
 static const char operation_heads[] =
-    "Operation|Device|#Calls|Share of the time|#|#Host|#Device|#GFLOP/s|#GB/s|#Of the "
+    "Operation|~Device|#Calls|Share of the time|#|#Host|#Device|#GFLOP/s|#GB/s|#Of the "
     "roof|Bound by";
 
 static void write_operations(html *h, const cJSON *profile, const cJSON *list)
@@ -99,7 +100,8 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
         if (count++ < LISTED)
             write_operation(h, profile, o, most);
     }
-    html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td></td>", page_plural(count, "operation"));
+    html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td>",
+             page_plural(count, "operation"));
     page_number(h, say_number(sum_of(list, "calls") / steps));
     html_put(h, "<td></td>");
     page_number(h, say_share(sum_of(list, "share")));
@@ -137,7 +139,7 @@ static void write_module(html *h, const cJSON *m, double steps, double most)
 {
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, *text_of(m, "name") ? text_of(m, "name") : "(no module)");
-    html_add(h, "</th><td>%s</td>", text_of(m, "kind"));
+    html_add(h, "</th><td class=\"words\">%s</td>", text_of(m, "kind"));
     page_number(h, say_number(number_of(m, "calls") / steps));
     write_halves(h, m, most);
     page_number(h, say_ms(number_of(m, "forward_ms") / steps));
@@ -167,13 +169,13 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     if (!cJSON_GetArraySize(list))
         return;
     page_table(h, "Time by module, mean of a step; full colour: forward, pale: backward",
-               "Module|Kind|#Calls|Time|#Forward|#Backward|#Share|#Made|#Live at the peak");
+               "Module|~Kind|#Calls|Time|#Forward|#Backward|#Share|#Made|#Live at the peak");
     cJSON_ArrayForEach(m, list)
     {
         if (count++ < MOST)
             write_module(h, m, steps, most);
     }
-    html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td></td><td></td><td></td>",
+    html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td><td></td><td></td>",
              page_plural(count, "module"));
     page_number(h, say_ms(sum_of(list, "forward_ms") / steps));
     page_number(h, say_ms(sum_of(list, "backward_ms") / steps));
@@ -259,6 +261,7 @@ void page_operations(page *p)
     write_lead(h, profile, list);
     page_body(p);
     write_operations(h, profile, list);
+    page_rooflines(h, profile);
     write_modules(h, profile, list_of(profile, "modules"));
     write_kernels(h, profile, list_of(profile, "kernels"));
     page_end(p);

@@ -201,6 +201,7 @@ def real_runs():
     check("all sections", page.sections() == ["learning", "step", "audit", "operations", "memory", "transfers", "network",
                                               "predictions", "run"], f"{page.sections()}")
     sums(page)
+    timeline(page)
     predictions(page)
     haul("report", "cl", "cpu", "--output", "both.html")
     page = read("both.html")
@@ -249,6 +250,27 @@ def sums(page):
     check("copies by operation", parts + all_of == ledger["copies"], f"{parts} {all_of}")
     findings = [e for e in page.find("li") if any(p.get("class") == "findings" for p in e["in"])]
     check("the findings", len(findings) == len(json.load(open("cl/audit.json"))))
+
+
+def timeline(page):
+    """Each span is where the profile has it, and each operation is under the roof where it has been measured."""
+    profile = json.load(open("cl/profile.json"))
+    step = profile["timeline"]["ms"]
+    wanted = sorted((s["begin_ms"] / step * 100, s["ms"] / step * 100) for t in profile["timeline"]["tracks"]
+                    for s in t["spans"])
+    tracks = [t for t in page.find("div") if t.get("class") == "track"]
+    spans = [e for t in tracks for e in page.inside(t, "i") if e["class"] != "k-idle"]
+    drawn = sorted(tuple(map(float, re.match(r"left:([\d.]+)%;width:([\d.]+)%", e["style"]).groups())) for e in spans)
+    check("the timeline", len(tracks) == len(profile["timeline"]["tracks"]) and len(drawn) == len(wanted) and
+          all(abs(a - b) < 2e-3 for one, other in zip(drawn, wanted) for a, b in zip(one, other)), f"{drawn[:3]} {wanted[:3]}")
+    for path in [e for e in page.find("path") if "data-operation" in e]:
+        plot = [e for e in path["in"] if "data-scale" in e][-1]
+        (x0, x1), (y0, y1) = (map(float, plot[k].split()) for k in ("data-x", "data-y"))
+        x, y = map(float, re.match(r"M(\S+) ([\d.]+)", path["d"]).groups())
+        o = [o for o in profile["operations"] if o["name"] == path["data-operation"]][0]
+        check(f"{o['name']} in the roofline", abs(x0 + x / 1000 * (x1 - x0) - math.log10(o["flop"] / o["bytes"])) < 1e-3 and
+              abs(y0 + (1 - y / 1000) * (y1 - y0) - math.log10(o["gflops"])) < 1e-3)
+    check("a roofline", len([e for e in page.find("path") if e.get("class") == "roof"]) == 1)
 
 
 def area(page):
@@ -401,8 +423,8 @@ def contrast():
     """Text on what is behind it, light and dark, by the formula of WCAG 2.1: at least 4.5."""
     css = open("cl/report.html", encoding="utf-8").read().split("<style>")[1].split("</style>")[0]
     roots = re.findall(r":root \{(.*?)\}", css, re.S)
-    check("a light and a dark palette", len(roots) == 2)
-    for theme in roots:
+    check("palettes for light, dark and paper", len(roots) == 3)
+    for theme in roots[:2]:
         colours = dict(re.findall(r"--([\w-]+): (#\w{6})", theme))
         for text, behind in [(t, "paper") for t in ("ink", "soft", "a", "c", "x", "p", "bad")] + \
                 [("ink", b) for b in ("a-fill", "c-fill", "x-fill", "p-fill", "panel", "rule", "mid")] + \

@@ -1,0 +1,184 @@
+#include "page_roofline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "page_text.h"
+
+enum { MOST_MARKS = 10 };
+
+typedef struct mark {
+    const char *name;
+    double      intensity, gflops, share;
+} mark;
+
+typedef struct roofline {
+    const char *device;
+    double      gflops, gbps;   /* the roof */
+    double      x0, x1, y0, y1; /* decades */
+    mark        marks[MOST_MARKS];
+    int         count;
+} roofline;
+
+static int by_share(const void *a, const void *b)
+{
+    double x = ((const mark *)a)->share, y = ((const mark *)b)->share;
+
+    return (x < y) - (x > y);
+}
+
+/* Keeps those that take most time. */
+static void add_mark(roofline *r, const mark *m)
+{
+    if (r->count < MOST_MARKS)
+        r->marks[r->count++] = *m;
+    else if (m->share > r->marks[MOST_MARKS - 1].share)
+        r->marks[MOST_MARKS - 1] = *m;
+    qsort(r->marks, (size_t)r->count, sizeof *r->marks, by_share);
+}
+
+static void read_marks(roofline *r, const cJSON *operations)
+{
+    const cJSON *o;
+
+    cJSON_ArrayForEach(o, operations)
+    {
+        mark m = {.name = text_of(o, "name"),
+                  .intensity = number_of(o, "flop") / number_of(o, "bytes"),
+                  .gflops = number_of(o, "gflops"),
+                  .share = number_of(o, "share")};
+        if (!strcmp(text_of(o, "device"), r->device) && m.intensity > 1e-6 && m.intensity < 1e9 && m.gflops > 1e-6 &&
+            m.gflops < 1e9 && m.share > 0)
+            add_mark(r, &m);
+    }
+}
+
+/* Whole decades around the marks and the point where the roof bends. */
+static void set_axes(roofline *r)
+{
+    double bend = r->gflops / r->gbps;
+
+    r->x0 = r->x1 = log10(bend);
+    r->y0 = r->y1 = log10(r->gflops);
+    for (int i = 0; i < r->count; i++) {
+        r->x0 = fmin(r->x0, log10(r->marks[i].intensity));
+        r->x1 = fmax(r->x1, log10(r->marks[i].intensity));
+        r->y0 = fmin(r->y0, log10(r->marks[i].gflops));
+        r->y1 = fmax(r->y1, log10(r->marks[i].gflops));
+    }
+    r->x0 = floor(r->x0 - 0.1);
+    r->x1 = ceil(r->x1 + 0.1);
+    r->y0 = floor(r->y0 - 0.1);
+    r->y1 = ceil(r->y1 + 0.05);
+}
+
+static double across(const roofline *r, double intensity)
+{
+    return 100 * (log10(intensity) - r->x0) / (r->x1 - r->x0);
+}
+
+static double down(const roofline *r, double gflops)
+{
+    return 100 * (1 - (log10(gflops) - r->y0) / (r->y1 - r->y0));
+}
+
+/* From where it enters the chart, by the slope of memory to the bend, and on level. */
+static void write_roof(html *h, const roofline *r)
+{
+    double left = pow(10, fmax(r->x0, r->y0 - log10(r->gbps))), bend = r->gflops / r->gbps;
+
+    html_put(h, "<path class=\"grid\" d=\"");
+    for (double y = r->y0; y <= r->y1; y++)
+        html_add(h, "M0 %.2fH1000", 10 * down(r, pow(10, y)));
+    html_add(h, "\"/><path class=\"axis\" d=\"M0 1000H1000\"/><path class=\"roof\" d=\"M%.2f %.2fL%.2f %.2fH1000\"/>",
+             10 * across(r, left), 10 * down(r, left * r->gbps), 10 * across(r, bend), 10 * down(r, r->gflops));
+}
+
+static void write_axes(html *h, const roofline *r)
+{
+    for (double y = r->y0; y <= r->y1; y++)
+        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%.4g</span>", down(r, pow(10, y)), pow(10, y));
+    for (double x = r->x0; x <= r->x1; x++)
+        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g</span>", across(r, pow(10, x)), pow(10, x));
+}
+
+static bool is_near(const roofline *r, int i, int j)
+{
+    const mark *a = &r->marks[i], *b = &r->marks[j];
+
+    return fabs(across(r, a->intensity) - across(r, b->intensity)) < 4 &&
+           fabs(down(r, a->gflops) - down(r, b->gflops)) < 9;
+}
+
+/* Dots that are near each other share a label, which is that of the first. */
+static void write_number(html *h, const roofline *r, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (is_near(r, i, j))
+            return;
+    html_add(h, "<span class=\"number\" style=\"left:%.2f%%;top:%.2f%%\">", across(r, r->marks[i].intensity),
+             down(r, r->marks[i].gflops));
+    for (int j = i; j < r->count; j++)
+        if (is_near(r, i, j))
+            html_add(h, j == i ? "%d" : ", %d", j + 1);
+    html_put(h, "</span>");
+}
+
+static void write_dots(html *h, const roofline *r)
+{
+    for (int i = 0; i < r->count; i++)
+        html_add(h, "<path class=\"dots r0\" data-operation=\"%s\" d=\"M%.2f %.2fh0\"/>", r->marks[i].name,
+                 10 * across(r, r->marks[i].intensity), 10 * down(r, r->marks[i].gflops));
+}
+
+static void write_names(html *h, const roofline *r)
+{
+    html_put(h, "<div class=\"ends\">");
+    for (int i = 0; i < r->count; i++) {
+        html_add(h, "<span class=\"r0\" style=\"top:%.1f%%\"><em>%d</em><b>", 3 + 9.8 * i, i + 1);
+        html_name(h, r->marks[i].name);
+        html_put(h, "</b></span>");
+    }
+    html_put(h, "</div></div></figure>\n");
+}
+
+static void write_roofline(html *h, const roofline *r)
+{
+    html_add(h,
+             "<figure class=\"rooflines\"><figcaption><b>Roofline of %s</b> <small>GFLOP/s by FLOP for each byte, both "
+             "logarithmic; %s GFLOP/s and %s GB/s are the roof</small></figcaption><div class=\"chart\" role=\"img\" "
+             "aria-label=\"Roofline of %s: %d operations, whose figures are in the table of operations. The roof is %s "
+             "GFLOP/s and %s GB/s.\"><div class=\"plot\" data-x=\"%.17g "
+             "%.17g\" data-y=\"%.17g %.17g\" data-scale=\"log10 both\"><svg viewBox=\"0 0 1000 1000\" "
+             "preserveAspectRatio=\"none\" "
+             "aria-hidden=\"true\">",
+             r->device, say_rate(r->gflops), say_rate(r->gbps), r->device, r->count, say_rate(r->gflops),
+             say_rate(r->gbps), r->x0, r->x1, r->y0, r->y1);
+    write_roof(h, r);
+    write_dots(h, r);
+    html_put(h, "</svg>");
+    write_axes(h, r);
+    for (int i = 0; i < r->count; i++)
+        write_number(h, r, i);
+    html_put(h, "</div>");
+    write_names(h, r);
+}
+
+void page_rooflines(html *h, const cJSON *profile)
+{
+    const cJSON *peak;
+
+    cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
+    {
+        roofline r = {
+            .device = text_of(peak, "device"), .gflops = number_of(peak, "gflops"), .gbps = number_of(peak, "gbps")};
+        if (!(r.gflops > 1e-3 && r.gflops < 1e9 && r.gbps > 1e-3 && r.gbps < 1e9))
+            continue;
+        read_marks(&r, list_of(profile, "operations"));
+        if (!r.count)
+            continue;
+        set_axes(&r);
+        write_roofline(h, &r);
+    }
+}
