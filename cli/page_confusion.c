@@ -80,10 +80,13 @@ static void write_matrix(html *h, const page_answers *a)
         page_number(h, part_text(count_at(c, i, i), examples_of(c, i)));
         html_put(h, "</tr>\n");
     }
-    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">Precision</th>");
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">Precision, %</th>");
     for (int i = 0; i < c->classes; i++) {
         double predictions = predictions_of(c, i);
-        html_add(h, "<td>%s</td>", predictions > 0 ? answer_percent(count_at(c, i, i) / predictions) : "-");
+        if (predictions > 0)
+            html_add(h, "<td>%.0f</td>", floor(100 * count_at(c, i, i) / predictions + 0.5));
+        else
+            html_put(h, "<td>-</td>");
     }
     html_put(h, "<td></td></tr></tfoot><tbody>");
     page_table_end(h);

@@ -106,14 +106,14 @@ static double measured_accuracy(const page_epoch *e)
     return 100 * e->accuracy;
 }
 
-static const char *say_percent(double y)
+static const char *say_hundredths(double y)
 {
     return say_share(y / 100);
 }
 
 static void write_accuracy(const page *p, html *h)
 {
-    plot figure = plot_of(p, "Accuracy", "per cent, by epoch", say_percent);
+    plot figure = plot_of(p, "Accuracy", "per cent, by epoch", say_hundredths);
     char sentence[1200];
 
     figure.per_cent = true;
@@ -126,7 +126,7 @@ static void write_accuracy(const page *p, html *h)
         add_epochs(&figure, plot_line_new(&figure, i, PLOT_MAIN, "measured", name_of(p, i, page_measured(run))), run,
                    measured_accuracy);
     }
-    describe(p, sentence, sizeof sentence, "accuracy", train_accuracy, measured_accuracy, say_percent);
+    describe(p, sentence, sizeof sentence, "accuracy", train_accuracy, measured_accuracy, say_hundredths);
     plot_write(h, &figure, sentence);
 }
 

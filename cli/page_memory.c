@@ -200,15 +200,16 @@ static void write_device(html *h, const cJSON *memory, double length)
 
 /* ---- the end of the run ---- */
 
-static void write_end(html *h, const cJSON *memory)
+static void write_end(html *h, const cJSON *memory, bool folded)
 {
     const cJSON *item, *list = list_of(memory, "by_operation");
     double       all = number_of(memory, "allocated");
 
     if (!cJSON_GetArraySize(list))
         return;
-    page_folded_table(h, "what the run still held at its end, by the operation that made it",
-                      "Made by|#Blocks|Bytes|#|#Share");
+    if (folded)
+        html_put(h, "<details><summary>Table: what the run still held at its end</summary>");
+    page_table(h, "What the run still held at its end", "Made by|#Blocks|Bytes|#|#Share");
     cJSON_ArrayForEach(item, list)
     {
         html_put(h, "<tr><th scope=\"row\">");
@@ -220,7 +221,8 @@ static void write_end(html *h, const cJSON *memory)
         page_number(h, all > 0 ? say_share(bytes_of(item) / all) : "-");
         html_put(h, "</tr>\n");
     }
-    page_folded_end(h);
+    page_table_end(h);
+    html_put(h, folded ? "</details>\n" : "");
 }
 
 static const cJSON *largest_of(const cJSON *list)
@@ -277,6 +279,6 @@ void page_memory(page *p)
     page_body(p);
     cJSON_ArrayForEach(memory, list) write_device(h, memory, length);
     if (end)
-        write_end(h, end);
+        write_end(h, end, cJSON_GetArraySize(list) > 0);
     page_end(p);
 }

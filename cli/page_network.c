@@ -6,7 +6,7 @@
 #include "page.h"
 #include "page_text.h"
 
-enum { MOST_DRAWN = 120, BASE = 58 };
+enum { ROOMY = 20, MOST_DRAWN = 120, BASE = 58 };
 
 /* "6 x 28 x 28": without the mini-batch, which comes first. */
 static const char *shape_text(const cJSON *output, char *out, size_t size)
@@ -152,7 +152,7 @@ void page_network(page *p)
     write_lead(h, network, layers);
     html_put(h, "<p class=\"note\">Sizes of the boxes are logarithmic. Filled: layers with parameters.</p>");
     page_body(p);
-    html_put(h, "<ol class=\"net\">\n");
+    html_put(h, cJSON_GetArraySize(layers) > ROOMY ? "<ol class=\"net dense\">\n" : "<ol class=\"net\">\n");
     cJSON_ArrayForEach(layer, layers)
     {
         if (drawn++ < MOST_DRAWN)

@@ -5,6 +5,7 @@
 #include "answer.h"
 #include "page.h"
 #include "page_answers.h"
+#include "page_text.h"
 #include "png.h"
 
 enum { SIDE = 40 }; /* larger pictures are reduced to it */
@@ -70,9 +71,9 @@ static void write_answer(html *h, const page_answers *a, const page_answer *give
 
     html_add(h, " alt=\"%s%s, taken for %s\">", right ? "" : "wrong: ", wanted, predicted);
     html_add(h, "<span class=\"sure\"><i style=\"width:%.0f%%\"></i></span>", 100 * (double)given->probability);
-    html_put(h, right ? "<span>\xe2\x9c\x93 " : "<b class=\"bad\">\xe2\x9c\x97 ");
+    html_put(h, right ? "<span>\xe2\x9c\x93\xc2\xa0" : "<b class=\"bad\">\xe2\x9c\x97\xc2\xa0");
     html_name(h, predicted);
-    html_add(h, " %s", answer_percent((double)given->probability));
+    html_add(h, " %s", say_percent((double)given->probability));
     if (right) {
         html_put(h, "</span>");
         return;

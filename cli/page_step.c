@@ -104,7 +104,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
     const cJSON *longest = longest_of(list);
 
     html_add(h, "<p>The median step takes %s; %.0f steps from step %s took %s.</p>",
-             say_ms(number_of(profile, "step_ms")), steps, say_count(number_of(profile, "first_step")), say_ms(wall));
+             say_ms(number_of(profile, "step_ms")), steps, say_count(number_of(profile, "first_step")), say_time(wall));
     if (longest)
         html_add(h, "<p>The training thread spends most of the time, %s, in the phase %s.</p>",
                  say_share(ms_of(longest) / wall), text_of(longest, "name"));

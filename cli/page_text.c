@@ -50,6 +50,11 @@ const char *say_seconds(double seconds)
     return out;
 }
 
+const char *say_time(double ms)
+{
+    return fabs(ms) < 1000 ? say_ms(ms) : say_seconds(ms / 1000);
+}
+
 static const char *scaled(double value, double factor, const char *const *units, int count)
 {
     char *out = next();
@@ -94,6 +99,17 @@ const char *say_share(double share)
 
     if (isfinite(share) && fabs(share) < 1e12)
         snprintf(out, SIZE, "%.1f" SPACE "%%", 100 * share);
+    return out;
+}
+
+const char *say_percent(double share)
+{
+    char  *out = next();
+    double whole = floor(100 * share + 0.5);
+
+    if (isfinite(share) && fabs(share) <= 1)
+        snprintf(out, SIZE, whole > 0 || share <= 0 ? "%.0f" SPACE "%%" : "<1" SPACE "%%",
+                 share < 1 ? fmin(whole, 99) : whole);
     return out;
 }
 

@@ -6,11 +6,13 @@
 #include <cjson/cJSON.h>
 
 const char *say_ms(double ms);           /* "5.55 ms" */
+const char *say_time(double ms);         /* in sentences: "5.55 ms", "36.9 s" */
 const char *say_seconds(double seconds); /* "36.9 s", "3 min 5 s" */
 const char *say_bytes(double bytes);     /* "7.70 MiB": three digits */
 const char *say_rate(double giga);       /* "17.3": three digits; GB/s and GFLOP/s stand in the head of the table */
 const char *say_flop(double flop);       /* "1.20 GFLOP" */
 const char *say_share(double share);     /* "27.1 %" */
+const char *say_percent(double share);   /* "27 %": 100 only for certainty, "<1 %" for what is not nothing */
 const char *say_loss(double loss);       /* "1.016" */
 const char *say_count(double count);     /* "11,524" */
 const char *say_number(double number);   /* as short as it comes back */

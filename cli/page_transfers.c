@@ -268,7 +268,7 @@ static void write_lead(html *h, const cJSON *ledger, const matrix *m, const cJSO
     html_add(h, " %s of the bytes are ", say_share(number_of(largest, "bytes") / m->all.bytes));
     html_name(h, *text_of(largest, "tensor") ? text_of(largest, "tensor") : text_of(largest, "operation"));
     html_add(h, ", from %s to %s.", text_of(largest, "from"), text_of(largest, "to"));
-    html_add(h, " The host waited %s for copies.</p>", say_ms(m->wait_ms));
+    html_add(h, " The host waited %s for copies.</p>", say_time(m->wait_ms));
     if (m->device_ms > 0)
         html_add(h, "<p>%s of their time on the link was hidden behind computing.</p>",
                  say_share(m->overlap_ms / m->device_ms));
