@@ -21,7 +21,7 @@ static const kind kinds[] = {
     {"host-bound", "The device idles behind the host", "a device that idles behind the host"},
 };
 
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { MOST = 50, KINDS = sizeof kinds / sizeof *kinds };
 
 static const char *title_of(const char *name)
 {
@@ -105,7 +105,10 @@ static void write_lead(html *h, const cJSON *audit, double step)
     double       cost = 0;
     int          count = cJSON_GetArraySize(audit);
 
-    cJSON_ArrayForEach(finding, audit) cost += cost_of(finding);
+    cJSON_ArrayForEach(finding, audit)
+    {
+        cost += cost_of(finding);
+    }
     if (!count) {
         html_put(h, "<p>No findings.</p>");
         return;
@@ -131,9 +134,15 @@ void page_audit(page *p)
     page_body(p);
     if (cJSON_GetArraySize(audit))
         html_put(h, "<ol class=\"findings\">\n");
-    cJSON_ArrayForEach(finding, audit) write_finding(h, finding, number++, step);
-    if (cJSON_GetArraySize(audit))
+    cJSON_ArrayForEach(finding, audit)
+    {
+        if (number++ < MOST)
+            write_finding(h, finding, number - 1, step);
+    }
+    if (number)
         html_put(h, "</ol>\n");
+    if (number > MOST)
+        html_add(h, "<p class=\"note\">%s more are in audit.json.</p>", page_plural(number - MOST, "finding"));
     write_clean(h, audit);
     page_end(p);
 }

@@ -191,7 +191,9 @@ static void write_speed(const page *p, html *h)
 
 static void write_epochs(html *h, const page *p, const page_run *run)
 {
-    char caption[400];
+    enum { MOST = 250 };
+    size_t every = run->epoch_count / MOST + 1;
+    char   caption[400];
 
     if (!run->epoch_count)
         return;
@@ -204,6 +206,8 @@ static void write_epochs(html *h, const page *p, const page_run *run)
     for (size_t i = 0; i < run->epoch_count; i++) {
         const page_epoch *e = &run->epochs[i];
         bool              best = e == page_run_best(run);
+        if (i % every && !best && i + 1 < run->epoch_count)
+            continue;
         html_put(h, best ? "<tr class=\"best\">" : "<tr>");
         html_add(h, "<th scope=\"row\" class=\"n\">%.0f%s</th>", e->epoch, best ? " (best)" : "");
         page_number(h, isfinite(e->train_loss) ? say_loss(e->train_loss) : "not finite");
@@ -215,7 +219,11 @@ static void write_epochs(html *h, const page *p, const page_run *run)
         page_number(h, say_number(round(100 * e->seconds) / 100));
         html_put(h, "</tr>\n");
     }
-    page_folded_end(h);
+    page_table_end(h);
+    if (every > 1)
+        html_add(h, "<p class=\"note\">One of %lld epochs is listed, with the best and the last one.</p>",
+                 (long long)every);
+    html_put(h, "</details>\n");
 }
 
 static void write_batches(html *h, const page_run *run)
@@ -227,7 +235,7 @@ static void write_batches(html *h, const page_run *run)
     if (run->batch_count > MOST) {
         html_add(h,
                  "<p class=\"note\">The thin line has %s values of mini-batches; log.jsonl has them as a list. Where "
-                 "more than a thousand are drawn, each stretch shows its least and its greatest.</p>",
+                 "more than 800 are drawn, each stretch shows its least and its greatest.</p>",
                  say_count((double)run->batch_count));
         return;
     }

@@ -277,7 +277,10 @@ void page_memory(page *p)
     html *h = page_begin(p, "memory", "Memory");
     write_lead(h, list, end);
     page_body(p);
-    cJSON_ArrayForEach(memory, list) write_device(h, memory, length);
+    cJSON_ArrayForEach(memory, list)
+    {
+        write_device(h, memory, length);
+    }
     if (end)
         write_end(h, end, cJSON_GetArraySize(list) > 0);
     page_end(p);

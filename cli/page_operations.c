@@ -25,7 +25,10 @@ static double sum_of(const cJSON *list, const char *name)
     const cJSON *item;
     double       sum = 0;
 
-    cJSON_ArrayForEach(item, list) sum += positive(number_of(item, name));
+    cJSON_ArrayForEach(item, list)
+    {
+        sum += positive(number_of(item, name));
+    }
     return sum;
 }
 
@@ -34,7 +37,10 @@ static double most_of(const cJSON *list, const char *name)
     const cJSON *item;
     double       most = 0;
 
-    cJSON_ArrayForEach(item, list) most = fmax(most, positive(number_of(item, name)));
+    cJSON_ArrayForEach(item, list)
+    {
+        most = fmax(most, positive(number_of(item, name)));
+    }
     return most > 0 ? most : 1;
 }
 
@@ -155,8 +161,10 @@ static double slowest(const cJSON *list)
     const cJSON *m;
     double       most = 0;
 
-    cJSON_ArrayForEach(m, list) most =
-        fmax(most, positive(number_of(m, "forward_ms")) + positive(number_of(m, "backward_ms")));
+    cJSON_ArrayForEach(m, list)
+    {
+        most = fmax(most, positive(number_of(m, "forward_ms")) + positive(number_of(m, "backward_ms")));
+    }
     return most > 0 ? most : 1;
 }
 

@@ -38,7 +38,10 @@ static double sum_of(const cJSON *list)
     const cJSON *phase;
     double       sum = 0;
 
-    cJSON_ArrayForEach(phase, list) sum += ms_of(phase);
+    cJSON_ArrayForEach(phase, list)
+    {
+        sum += ms_of(phase);
+    }
     return sum;
 }
 
@@ -60,7 +63,10 @@ static void write_bar(html *h, const cJSON *list, double wall)
     int          number;
 
     html_put(h, "<div class=\"whole\" role=\"img\" aria-label=\"One bar, which is a step:");
-    cJSON_ArrayForEach(phase, list) html_add(h, " %s %s,", text_of(phase, "name"), say_share(ms_of(phase) / wall));
+    cJSON_ArrayForEach(phase, list)
+    {
+        html_add(h, " %s %s,", text_of(phase, "name"), say_share(ms_of(phase) / wall));
+    }
     html_put(h, " as in the table below\">");
     cJSON_ArrayForEach(phase, list)
     {

@@ -7,7 +7,7 @@
 #include "page.h"
 #include "page_text.h"
 
-enum { MOST_DEVICES = 16, LISTED = 12 };
+enum { MOST_DEVICES = 16, LISTED = 12, MOST_LISTED = 300 };
 
 typedef struct cell {
     double bytes, count;
@@ -254,9 +254,12 @@ static void write_list(html *h, const cJSON **sorted, int count, const matrix *m
     if (count <= LISTED)
         return;
     page_folded_table(h, "the other copies", heads);
-    for (int i = LISTED; i < count; i++)
+    for (int i = LISTED; i < count && i < MOST_LISTED; i++)
         write_row(h, sorted[i], m);
-    page_folded_end(h);
+    page_table_end(h);
+    if (count > MOST_LISTED)
+        html_add(h, "<p class=\"note\">%s more are in ledger.json.</p>", page_plural(count - MOST_LISTED, "row"));
+    html_put(h, "</details>\n");
 }
 
 /* ---- the section ---- */

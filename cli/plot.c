@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNITS = 1000, MOST_POINTS = 1200 };
+enum { UNITS = 1000, MOST_POINTS = 800 };
 
 /* ---- lines ---- */
 
