@@ -22,7 +22,9 @@ static void write_document_head(html *h, const page *p)
 {
     html_put(h, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                "<meta name=\"color-scheme\" content=\"light dark\">\n");
+                "<meta name=\"color-scheme\" content=\"light dark\">\n"
+                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+                "img-src data:\">\n");
     html_add(h, "<meta name=\"generator\" content=\"haul %s\">\n<title>%s: Haul report</title>\n<style>\n",
              haul_version(), p->runs[0].name);
     for (size_t i = 0; i < sizeof style / sizeof *style; i++) {

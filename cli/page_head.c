@@ -136,7 +136,8 @@ static void write_sentence(html *h, const page *p)
         html_add(h, "The network of epoch %.0f reaches %s on %s data.", best->epoch, say_share(accuracy_of(run)),
                  accuracy_data(run));
     else
-        html_put(h, "No epoch has been measured with a loss that is finite.");
+        html_put(h, run->epoch_count ? "No epoch has been measured with a loss that is finite."
+                                     : "No epoch has ended yet.");
     write_others(h, p);
     write_findings(h, run);
     html_put(h, "</p>\n");

@@ -81,6 +81,8 @@ def read(path, most=500000):
     outside = [e for e in page.elements for k in ("src", "href", "xlink:href", "action")
                if not (e.get(k) or "#").startswith(("#", "data:image/png;"))]
     check(f"{path} loads nothing", not outside and "@import" not in text and "url(" not in text, f"{outside[:2]}")
+    policy = [e["content"] for e in page.find("meta") if e.get("http-equiv") == "Content-Security-Policy"]
+    check(f"{path} forbids itself to load", policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"])
     scripts = [e for e in page.elements if e["tag"] == "script" or any(k.startswith("on") for k in e)]
     check(f"{path} has no script", not scripts, f"{scripts[:2]}")
     images = [e for e in page.elements if e.get("role") == "img"]

@@ -48,8 +48,10 @@ def check(name, fine, what=""):
 
 def look(page, theme):
     text = open(page, encoding="utf-8").read()
-    open("inner.html", "w", encoding="utf-8").write(text.replace("</body>", SCRIPT))
-    frames = "".join(f'<iframe src="inner.html" style="width:{w}px;height:900px;border:0"></iframe>' for w in WIDTHS)
+    policy = re.search(r"<meta http-equiv=.Content-Security-Policy[^>]*>\n", text).group()  # it would stop the script
+    open("inner.html", "w", encoding="utf-8").write(text.replace(policy, "").replace("</body>", SCRIPT))
+    open("as_it_is.html", "w", encoding="utf-8").write(text)
+    frames = '<iframe src="as_it_is.html"></iframe>' + "".join(f'<iframe src="inner.html" style="width:{w}px;height:900px;border:0"></iframe>' for w in WIDTHS)
     open("outer.html", "w").write(OUTER % frames)
     done = subprocess.run(
         [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
