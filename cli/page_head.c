@@ -122,7 +122,7 @@ static void write_findings(html *h, const page_run *run)
         return;
     html_add(h, " <a href=\"#audit\">%s</a> of the audit cost%s %s", page_plural(count, "finding"),
              count == 1 ? "s" : "", say_ms(cost));
-    html_add(h, isfinite(step) ? " of the median step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
+    html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
 }
 
 static void write_sentence(html *h, const page *p)

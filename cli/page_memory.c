@@ -1,4 +1,4 @@
-/* Memory on the page: live bytes over the median step, what was live at its peak, and the end of the run. */
+/* Memory on the page: live bytes over a typical step, what was live at its peak, and the end of the run. */
 #include <math.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static void write_area(html *h, const area *a, const char *device)
     double step = plot_step(a->ms / 6);
 
     html_add(h,
-             "<figure><figcaption><b>Live on %s</b> <small>during the median step</small></figcaption><div "
+             "<figure><figcaption><b>Live on %s</b> <small>during a typical step</small></figcaption><div "
              "class=\"chart tall\" role=\"img\" aria-label=\"Live memory on %s over %s. The peak is %s, at %s.\"><div "
              "class=\"plot\" data-x=\"0 %.17g\" data-y=\"0 %.17g\" data-scale=\"linear\"><svg viewBox=\"0 0 1000 "
              "1000\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"grid\" d=\"",
@@ -122,7 +122,7 @@ static void write_holder(html *h, const cJSON *item, double peak)
     html_put(h, "</th><td>");
     html_name(h, *text_of(item, "module") ? text_of(item, "module") : "-");
     html_put(h, "</td><td class=\"words\">");
-    html_name(h, *text_of(item, "label") ? text_of(item, "label") : "-");
+    html_put(h, cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "before")) ? "before the step" : "the step");
     html_add(h, "</td><td class=\"words\">%s</td>", say_count(number_of(item, "count")));
     page_bar(h, bytes_of(item) / peak, "a");
     page_number(h, say_bytes(bytes_of(item)));
@@ -137,7 +137,7 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     double       sum = 0, listed = 0;
     int          count = 0;
 
-    page_table(h, "What was live at the peak", "Made by|In module|~Label|~Tensors|Bytes|#|#Share");
+    page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|Bytes|#|#Share");
     cJSON_ArrayForEach(item, list_of(memory, "at_peak"))
     {
         sum += bytes_of(item);

@@ -69,6 +69,18 @@ static double of_roof(const cJSON *profile, const cJSON *operation)
     return isfinite(compute) && isfinite(memory) ? fmax(compute, memory) : isfinite(compute) ? compute : memory;
 }
 
+static bool is_above_roof(const cJSON *profile, const cJSON *list)
+{
+    const cJSON *o;
+
+    cJSON_ArrayForEach(o, list)
+    {
+        if (of_roof(profile, o) > 1.05)
+            return true;
+    }
+    return false;
+}
+
 static void write_operation(html *h, const cJSON *profile, const cJSON *o, double most)
 {
     const char *device = text_of(o, "device"), *bound = text_of(o, "bound");
@@ -80,7 +92,7 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
     page_device(h, device);
     html_put(h, "</td>");
     page_number(h, say_number(number_of(o, "calls") / steps));
-    page_bar(h, number_of(o, "share") / most, page_device_class(device));
+    page_bar(h, number_of(o, "share") / most, *device ? page_device_class(device) : "g");
     page_number(h, say_share(number_of(o, "share")));
     page_number(h, say_ms(number_of(o, "host_ms") / steps));
     page_number(h, say_ms(number_of(o, "device_ms") / steps));
@@ -254,6 +266,8 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
         html_add(h, " reaches %s GFLOP/s and %s GB/s, as measured: its roof. ", say_rate(number_of(peak, "gflops")),
                  say_rate(number_of(peak, "gbps")));
     }
+    if (is_above_roof(profile, list))
+        html_put(h, "More than 100 % of the roof: the data was in caches.");
     html_put(h, "</p>");
 }
 

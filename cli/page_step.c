@@ -10,9 +10,12 @@ typedef struct phase_words {
     const char *name, *words;
 } phase_words;
 
-static const phase_words phases[] = {{"data", "gets the next mini-batch"}, {"forward", "runs the network and the loss"},
-                                     {"backward", "computes gradients"},   {"optimizer", "updates the parameters"},
-                                     {"wait", "waits for a device"},       {"other", "all else between two steps"}};
+static const phase_words phases[] = {{"data", "gets a mini-batch while no device works"},
+                                     {"forward", "runs the network and the loss"},
+                                     {"backward", "computes gradients"},
+                                     {"optimizer", "updates the parameters"},
+                                     {"wait", "waits for devices, also while it gets a mini-batch"},
+                                     {"other", "is in the program itself"}};
 
 /* What the phase is about; "" if it is not known. The number is its colour. */
 static const char *words_of(const char *name, int *number)
@@ -87,7 +90,7 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
     const cJSON *phase;
     int          number;
 
-    page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share|#Calls");
+    page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share");
     cJSON_ArrayForEach(phase, list)
     {
         const char *name = text_of(phase, "name"), *words = words_of(name, &number);
@@ -95,13 +98,12 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
                  name, words);
         page_number(h, say_ms(ms_of(phase) / steps));
         page_number(h, say_share(ms_of(phase) / wall));
-        page_number(h, say_number(number_of(phase, "calls") / steps));
         html_put(h, "</tr>\n");
     }
     html_put(h, "</tbody><tfoot><tr><th scope=\"row\">one step</th><td class=\"words\"></td>");
     page_number(h, say_ms(sum_of(list) / steps));
     page_number(h, say_share(sum_of(list) / wall));
-    html_put(h, "<td></td></tr></tfoot><tbody>");
+    html_put(h, "</tr></tfoot><tbody>");
     page_table_end(h);
 }
 
@@ -109,11 +111,14 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
 {
     const cJSON *longest = longest_of(list);
 
-    html_add(h, "<p>The median step takes %s; %.0f steps from step %s took %s.</p>",
-             say_ms(number_of(profile, "step_ms")), steps, say_count(number_of(profile, "first_step")), say_time(wall));
+    html_add(h, "<p>A step takes %s, in the mean of %s that took %s.</p>", say_ms(wall / steps),
+             page_plural(steps, "step"), say_time(wall));
     if (longest)
         html_add(h, "<p>The training thread spends most of the time, %s, in the phase %s.</p>",
                  say_share(ms_of(longest) / wall), text_of(longest, "name"));
+    if (number_of(profile, "lost") > 0)
+        html_add(h, "<p class=\"bad\">%s of %s were not recorded: the figures are incomplete.</p>",
+                 say_count(number_of(profile, "lost")), page_plural(number_of(profile, "events"), "event"));
     if (fabs(sum_of(list) - wall) > 0.01 * wall)
         html_add(h, "<p class=\"bad\">The phases add up to %s, not to %s.</p>", say_ms(sum_of(list)), say_ms(wall));
 }

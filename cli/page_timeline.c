@@ -79,22 +79,34 @@ typedef struct idle {
     double busy, gap, gap_begin; /* ms; the longest gap */
 } idle;
 
-/* The union of the spans that are no waits. */
+/* How much of the step spans cover: all, or only those that are waits. */
+static double covered(const span *spans, int count, bool waits)
+{
+    double sum = 0, end = 0;
+
+    for (int i = 0; i < count; i++) {
+        double to = spans[i].begin + spans[i].ms;
+        if (waits && !is_wait(&spans[i]))
+            continue;
+        sum += to > end ? to - fmax(spans[i].begin, end) : 0;
+        end = fmax(end, to);
+    }
+    return sum;
+}
+
+/* A wait may be within another span, which then is not busy. */
 static idle idle_of(const span *spans, int count, double length)
 {
-    idle   out = {0};
+    idle   out = {.busy = covered(spans, count, false) - covered(spans, count, true)};
     double end = 0;
 
     for (int i = 0; i <= count; i++) {
-        double begin = i < count ? spans[i].begin : length, to = i < count ? begin + spans[i].ms : length;
-        if (i < count && is_wait(&spans[i]))
-            continue;
+        double begin = i < count ? spans[i].begin : length;
         if (begin - end > out.gap) {
             out.gap = begin - end;
             out.gap_begin = end;
         }
-        out.busy += i < count && to > end ? to - fmax(begin, end) : 0;
-        end = fmax(end, to);
+        end = i < count ? fmax(end, begin + spans[i].ms) : end;
     }
     return out;
 }
@@ -238,6 +250,41 @@ static double least_drawn(const cJSON *tracks, double length, int *left_out)
     return least;
 }
 
+/* Host threads, workers, and then streams of devices; each by name. */
+static int rank_of(const cJSON *track)
+{
+    const char *kind = text_of(track, "kind");
+
+    return !strcmp(kind, "host") ? 0 : !strcmp(kind, "worker") ? 1 : 2;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
+
+    return rank_of(x) != rank_of(y) ? rank_of(x) - rank_of(y) : strcmp(text_of(x, "name"), text_of(y, "name"));
+}
+
+/* Draws MOST_TRACKS of them at most; returns how many there are. */
+static int write_sorted(html *h, const cJSON *tracks, double length, double least)
+{
+    const cJSON **sorted = calloc((size_t)cJSON_GetArraySize(tracks) + 1, sizeof *sorted), *track;
+    int           count = 0;
+
+    h->failed = h->failed || !sorted;
+    cJSON_ArrayForEach(track, tracks)
+    {
+        if (sorted)
+            sorted[count++] = track;
+    }
+    if (sorted)
+        qsort(sorted, (size_t)count, sizeof *sorted, by_rank);
+    for (int i = 0; i < count && i < MOST_TRACKS; i++)
+        write_track(h, sorted[i], length, least);
+    free(sorted);
+    return count;
+}
+
 static void write_axis(html *h, double length)
 {
     double step = plot_step(length / 6);
@@ -280,25 +327,21 @@ static void write_table(html *h, const cJSON *tracks)
 
 void page_timeline(html *h, const cJSON *profile)
 {
-    const cJSON *tracks = tracks_of(profile), *track;
+    const cJSON *tracks = tracks_of(profile);
     double       length = length_of(profile);
-    int          left_out, count = 0;
+    int          left_out;
 
     if (!page_timeline_is_there(profile))
         return;
     double least = least_drawn(tracks, length, &left_out);
-    html_add(h, "<h3>Timeline of the median step <small>%s</small></h3>\n", say_ms(length));
+    html_add(h, "<h3>Timeline of a typical step <small>%s</small></h3>\n", say_ms(length));
     html_put(h, "<ul class=\"keys\"><li><i class=\"k-a\"></i>accelerator computes</li><li><i class=\"k-c\"></i>CPU "
                 "computes</li><li><i class=\"k-copy\"></i>copy</li><li><i class=\"k-host\"></i>host calls</li><li><i "
                 "class=\"k-data\"></i>data</li><li><i class=\"k-wait\"></i>host waits</li><li><i class=\"k-idle\"></i>"
                 "device idle</li></ul>\n");
-    html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of the median step\"><div "
+    html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of a typical step\"><div "
                 "class=\"lanes\">\n");
-    cJSON_ArrayForEach(track, tracks)
-    {
-        if (count++ < MOST_TRACKS)
-            write_track(h, track, length, least);
-    }
+    int count = write_sorted(h, tracks, length, least);
     write_axis(h, length);
     html_put(h, "</div></div>\n");
     if (left_out)

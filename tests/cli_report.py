@@ -192,7 +192,7 @@ def run_of(name, text):
 # ---- what is checked ----
 
 def real_runs():
-    train("cpu", "--device", "cpu", "--validation", "0.2", "--schedule", "cosine")
+    train("cpu", "--device", "cpu", "--validation", "0.2", "--schedule", "cosine", "--profile", "4")
     train("cl", "--device", "opencl:0", "--lr", "0.02")
     for name in ("profile.json", "audit.json"):
         shutil.copy(os.path.join(SAMPLES, name), "cl")
@@ -205,6 +205,11 @@ def real_runs():
     sums(page)
     timeline(page)
     predictions(page)
+    haul("report", "cpu")
+    page = read("cpu/report.html")
+    check("all sections of a run with --profile", {"step", "audit", "operations", "memory"} < set(page.sections()),
+          f"{page.sections()}")
+    phases(page, "cpu")
     haul("report", "cl", "cpu", "--output", "both.html")
     page = read("both.html")
     compare_curves(page, 0, "cl")
@@ -223,12 +228,18 @@ def cell_sum(page, caption, column):
     return sum(values[:-1]), values[-1]
 
 
+def phases(page, run):
+    profile = json.load(open(run + "/profile.json"))
+    drawn = {e["data-phase"]: float(e["data-ms"]) for e in page.elements if "data-phase" in e}
+    check(f"{run}: the phases are drawn", len(drawn) == len(profile["phases"]) and
+          all(math.isclose(drawn[p["name"]], p["ms"], rel_tol=1e-5, abs_tol=1e-9) for p in profile["phases"]), f"{drawn}")
+    check(f"{run}: the phases are the time", abs(sum(drawn.values()) - profile["wall_ms"]) < 1e-2, f"{drawn}")
+
+
 def sums(page):
     """Segments are the step, the matrix is the ledger, the rows are the peak."""
     profile = json.load(open("cl/profile.json"))
-    drawn = {e["data-phase"]: float(e["data-ms"]) for e in page.elements if "data-phase" in e}
-    check("the phases are drawn", drawn == {p["name"]: p["ms"] for p in profile["phases"]}, f"{drawn}")
-    check("the phases are the time", abs(sum(drawn.values()) - profile["wall_ms"]) < 1e-3)
+    phases(page, "cl")
     widths = [float(e["style"][6:].rstrip("%")) for e in page.elements if "data-phase" in e]
     check("the bar is full", abs(sum(widths) - 100) < 0.02, f"{widths}")
     parts, all_of = cell_sum(page, "The training thread", 2)
