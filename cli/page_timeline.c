@@ -180,8 +180,8 @@ static void write_span(html *h, const cJSON *track, const span *s, double length
 {
     double share = s->ms / length;
 
-    html_add(h, "<i class=\"k-%s\" style=\"left:%.3f%%;width:%.3f%%", class_of(track, s), 100 * s->begin / length,
-             100 * share);
+    html_add(h, "<i class=\"k-%s%s\" style=\"left:%.3f%%;width:%.3f%%", class_of(track, s),
+             share < 0.004 ? " thin" : "", 100 * s->begin / length, 100 * share);
     if (s->depth)
         html_add(h, ";top:%dpx", 3 + 20 * s->depth);
     html_put(h, "\">");
