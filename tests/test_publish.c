@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -229,6 +230,26 @@ static void test_publish__refuses_wrong_calls(void **state)
     haul_published one;
     assert_int_equal(haul_published_list(&one, -1), -1);
     assert_int_equal(haul_published_list(&one, 1), 1);
+}
+
+/* Where files may not grow, nothing is published, and no signal ends the process. */
+static void test_publish__respects_the_limit_on_file_sizes(void **state)
+{
+    (void)state;
+    const struct rlimit small = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
+    struct rlimit       before;
+    char                name[300];
+    getrlimit(RLIMIT_FSIZE, &before);
+    begin();
+    setrlimit(RLIMIT_FSIZE, &small);
+    progress(1);
+    const int left = files_in_folder(name);
+    const int status = haul_publish_begin(.name = "again");
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(left, 0);
+    assert_int_equal(status, HAUL_IO);
+    assert_non_null(strstr(haul_error_message(), "File too large"));
+    assert_int_equal(files_in_folder(name), 0);
 }
 
 /* ---- when it goes ---- */
@@ -587,6 +608,7 @@ int main(void)
         cmocka_unit_test_teardown(test_publish__refuses_a_link_as_folder, teardown),
         cmocka_unit_test_teardown(test_publish__off_publishes_nothing, teardown),
         cmocka_unit_test_teardown(test_publish__refuses_wrong_calls, teardown),
+        cmocka_unit_test_teardown(test_publish__respects_the_limit_on_file_sizes, teardown),
         cmocka_unit_test_teardown(test_publish__the_page_goes_with_its_process, teardown),
         cmocka_unit_test_teardown(test_publish__a_killed_process_is_cleaned_up_by_readers, teardown),
         cmocka_unit_test_teardown(test_publish__a_stopped_process_is_shown_as_stopped, teardown),

@@ -1,7 +1,9 @@
 #include "watch/page.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/utf8.h"
@@ -144,13 +146,23 @@ static bool write_at(int file, const void *from, size_t size, size_t offset)
     return pwrite(file, from, size, (off_t)offset) == (ssize_t)size;
 }
 
+bool haul__page_may_be_written(void)
+{
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(haul__page)) {
+        errno = EFBIG;
+        return false;
+    }
+    return true;
+}
+
 /* A reader that sees an odd sequence number, or another one afterwards than before, reads again. */
 bool haul__page_write(int file, haul__page *page)
 {
     const size_t at = offsetof(haul__page, sequence), after = offsetof(haul__page, checksum);
     page->checksum = haul__page_checksum(page);
     page->sequence++;
-    if (!write_at(file, &page->sequence, sizeof page->sequence, at) ||
+    if (!haul__page_may_be_written() || !write_at(file, &page->sequence, sizeof page->sequence, at) ||
         !write_at(file, (const char *)page + after, sizeof *page - after, after))
         return false;
     page->sequence++;

@@ -74,8 +74,8 @@ static int make_file(int folder, const char *name, const haul__page *page)
     int file = openat(folder, other, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0)
         return -1;
-    if (!fchmod(file, 0600) && pwrite(file, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
-        !renameat(folder, other, folder, name))
+    if (!fchmod(file, 0600) && haul__page_may_be_written() &&
+        pwrite(file, page, sizeof *page, 0) == (ssize_t)sizeof *page && !renameat(folder, other, folder, name))
         return file;
     int why = errno;
     unlinkat(folder, other, 0);
