@@ -98,7 +98,7 @@ static void tell_audit(const haul_finding *findings, int count, double step_ms, 
                  text_seconds(ms / 1e3), 100 * ms / step_ms, shell_text(name, sizeof name, folder));
 }
 
-bool run_profile_save(run_profile *r, haul_device *device, const char *folder, char *audit, size_t size)
+bool run_profile_audit(run_profile *r, const char *folder, char *out, size_t size)
 {
     haul_finding         findings[MOST_FINDINGS];
     haul_profile_summary summary;
@@ -107,17 +107,25 @@ bool run_profile_save(run_profile *r, haul_device *device, const char *folder, c
         return true;
     if (!run_profile_end(r))
         return false;
-    set_peaks(r->profile, device);
-    if (device != haul_cpu())
-        set_peaks(r->profile, haul_cpu());
     int count = haul_profile_audit(r->profile, findings, MOST_FINDINGS);
-    if (count < 0 || haul_profile_summary_get(r->profile, &summary) || haul_profile_save(r->profile, folder)) {
+    if (count < 0 || haul_profile_summary_get(r->profile, &summary)) {
         complain_error();
         return false;
     }
-    tell_audit(findings, count, summary.step_ms, folder, audit, size);
-    run_profile_close(r);
+    tell_audit(findings, count, summary.step_ms, folder, out, size);
     return true;
+}
+
+bool run_profile_save(run_profile *r, haul_device *device, const char *folder)
+{
+    if (!r->profile)
+        return true;
+    if (!run_profile_end(r))
+        return false;
+    set_peaks(r->profile, device);
+    if (device != haul_cpu())
+        set_peaks(r->profile, haul_cpu());
+    return !haul_profile_save(r->profile, folder) || !complain_error();
 }
 
 void run_profile_close(run_profile *r)

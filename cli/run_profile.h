@@ -21,10 +21,12 @@ bool run_profile_before(run_profile *r);
 bool run_profile_after(run_profile *r);
 bool run_profile_end(run_profile *r);
 
-/* Write trace.json, profile.json and audit.json into the folder, with the measured peaks of the devices, and tell in
- * `audit` what the audit found, in half a sentence. False after a complaint. If no step was recorded, or it was saved
- * before, it does nothing. */
-bool run_profile_save(run_profile *r, haul_device *device, const char *folder, char *audit, size_t size);
+/* What the audit found, in half a sentence; unchanged if no step was recorded. False after a complaint. */
+bool run_profile_audit(run_profile *r, const char *folder, char *out, size_t size);
+
+/* Write trace.json, profile.json and audit.json into the folder, with the peaks of the devices, which are measured now.
+ * False after a complaint. Does nothing if no step was recorded. */
+bool run_profile_save(run_profile *r, haul_device *device, const char *folder);
 void run_profile_close(run_profile *r);
 
 #endif

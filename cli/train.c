@@ -159,9 +159,8 @@ static int run_training(trainer *t)
         code = trainer_tell_memory(t, true);
     bool saved = true;
     if (t->run.log_fd >= 0 && code != EXIT_FAILED) { /* what failed was complained of, such as a full disk */
-        char unheard[8];
-        saved = run_account_save(t->ledger, t->device, &t->run) &&
-                run_profile_save(&t->profile, t->device, t->run.path, unheard, sizeof unheard);
+        saved =
+            run_account_save(t->ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
         t->ledger = NULL;
     }
     haul_sync_report(false);

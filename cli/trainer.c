@@ -386,7 +386,7 @@ static int finish(trainer *t, double began)
     if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
         return tell_stopped(t, t->position.epoch - 1, t->report.batches);
     d.seconds = clock_seconds() - began;
-    if (!run_profile_save(&t->profile, t->device, t->run.path, d.audit, sizeof d.audit))
+    if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit))
         return EXIT_FAILED;
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }

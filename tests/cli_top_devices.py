@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
 from top import check, finish, state, top, train, wait_until  # noqa: E402
 
-STANDIN = {"HAUL_CUDA_LIBRARIES": os.environ["HAUL_BUILD"] + "/tests/standin", "STANDIN_DEVICES": "2",
+STANDIN = {"HAUL_CUDA_LIBRARIES": os.environ["HAUL_BUILD"] + "/tests/standin", "STANDIN_DEVICES": "2", "STANDIN_SENSORS": "1",
            "OCL_ICD_VENDORS": "none"}
 
 

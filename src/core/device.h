@@ -55,7 +55,6 @@ struct haul_device {
     _Atomic(struct haul__allocator *)    pinned;    /* the allocator of host memory pinned for this device */
     _Atomic(struct haul__kernel *)      *kernels;   /* [by id][HAUL_DTYPE_END], filled on demand */
     pthread_mutex_t                      kernels_lock;
-    _Atomic(struct haul__index_faults *) index_faults;        /* made with the first kernel that checks indices */
     _Atomic(struct haul__index_faults *) index_faults; /* made with the first kernel that checks indices */
     atomic_llong                         obtained;     /* bytes of memory that src/device obtained and has not freed */
     atomic_llong                         overhead; /* bytes that the backend's driver and libraries took, as known */

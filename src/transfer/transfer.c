@@ -348,29 +348,12 @@ static haul_status carry(crossing *x, direction *way, haul__region to, haul__reg
 {
     haul_device *target = to.storage->device, *source = from.storage->device;
     haul_status  status;
-    if (haul__device_is_host(from->device)) {
-        x->host = host_memory(from, to->device);
-        x->far = to;
-        x->at = (const char *)from->buffer.host + from_offset;
-        x->settled = !from->uses || haul__uses_settled(from->uses);
-        if (haul__storage_pinned(from) || !haul__device_pins(to->device))
-            status = write_storage(at, source, bytes, fresh, origin);
-        else
-            status = up(to, to_offset, (const char *)from->buffer.host + from_offset, from, bytes, fresh, origin);
-        return counted(x, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, from->device);
-    }
-    if (haul__device_is_host(to->device)) {
-        x->host = host_memory(to, from->device);
-        x->far = from;
-        x->at = (const char *)to->buffer.host + to_offset;
-        if (haul__storage_pinned(to) || !haul__device_pins(from->device))
-            status = move(HAUL__COMMAND_READ, at, source, bytes, origin);
-        else
-            status = down(to, to_offset, from, from_offset, bytes, fresh, origin);
-        return counted(x, status, HAUL_EVENT_COPY_TO_HOST, to->device, from->device);
     if (haul__device_is_host(source)) {
         *way = UP;
         x->host = host_memory(from.storage, target);
+        x->far = to.storage;
+        x->at = (const char *)from.storage->buffer.host + from.offset;
+        x->settled = !from.storage->uses || haul__uses_settled(from.storage->uses);
         if (haul__storage_pinned(from.storage) || !haul__device_pins(target))
             return write_storage(to, from, bytes, fresh, origin);
         return up(to.storage, to.offset, (const char *)from.storage->buffer.host + from.offset, from.storage, bytes,
@@ -379,6 +362,8 @@ static haul_status carry(crossing *x, direction *way, haul__region to, haul__reg
     if (haul__device_is_host(target)) {
         *way = DOWN;
         x->host = host_memory(to.storage, source);
+        x->far = from.storage;
+        x->at = (const char *)to.storage->buffer.host + to.offset;
         if (haul__storage_pinned(to.storage) || !haul__device_pins(source))
             return move(HAUL__COMMAND_READ, to, from, bytes, origin);
         return down(to.storage, to.offset, from.storage, from.offset, bytes, fresh, origin);
@@ -424,6 +409,10 @@ static haul_status carry_parts(const haul__transfer_part *parts, int count, size
         status = make_ready(&x, i, ready, context);
         if (!status)
             status = carry(&x, &way, parts[i].to, parts[i].from, parts[i].bytes, fresh, origin);
+    }
+    if (count > 1) { /* the host's end is a buffer on the way */
+        x.at = NULL;
+        x.settled = false;
     }
     status = count_copy(&x, way, status, parts[0].to.storage->device, parts[0].from.storage->device);
     crossing_end(&x);

@@ -1,6 +1,7 @@
 /* A stand-in for the part of NVML that says who uses a device: this process, and another if STANDIN_FOREIGN says so. */
 #include "calls.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -43,13 +44,20 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out)
     return 0;
 }
 
-/* Before anything was allocated. */
+static unsigned long long bytes_in(const char *variable, unsigned long long otherwise)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+/* Before this process allocated anything. STANDIN_SENSORS=1: of GPUs that others use (nvml_sensors.c). */
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
 {
     nvmlReturn_t             code = standin_call(CALL_nvmlDeviceGetMemoryInfo);
-    const char              *foreign = getenv("STANDIN_FOREIGN"), *memory = getenv("STANDIN_MEMORY");
-    const unsigned long long all = memory ? strtoull(memory, NULL, 0) : 1ull << 30;
-    const unsigned long long used = foreign ? strtoull(foreign, NULL, 0) : 0;
+    const bool               shared = getenv("STANDIN_SENSORS") && device;
+    const unsigned long long all = shared ? 24ull << 30 : bytes_in("STANDIN_MEMORY", 1ull << 30);
+    const unsigned long long used =
+        shared ? (device->number % 2 ? 23ull << 30 : 6ull << 30) : bytes_in("STANDIN_FOREIGN", 0);
 
     if (code == 0 && !device)
         code = INVALID_ARGUMENT;
@@ -62,8 +70,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *out)
 {
     nvmlReturn_t             code = standin_call(CALL_nvmlDeviceGetComputeRunningProcesses_v3);
-    const char              *text = getenv("STANDIN_FOREIGN");
-    const unsigned long long foreign = text ? strtoull(text, NULL, 0) : 0;
+    const unsigned long long foreign = bytes_in("STANDIN_FOREIGN", 0);
     const unsigned           room = *count, there = foreign ? 2 : 1;
 
     if (code != 0)

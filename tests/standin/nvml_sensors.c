@@ -22,7 +22,6 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device *out);
 EXPORT int nvmlDeviceGetName(nvml_device device, char *out, unsigned size);
 EXPORT int nvmlDeviceGetPciInfo_v3(nvml_device device, nvml_pci *out);
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, nvml_utilisation *out);
-EXPORT int nvmlDeviceGetMemoryInfo(nvml_device device, nvml_memory *out);
 EXPORT int nvmlDeviceGetTemperature(nvml_device device, int sensor, unsigned *out);
 EXPORT int nvmlDeviceGetTemperatureThreshold(nvml_device device, int which, unsigned *out);
 EXPORT int nvmlDeviceGetPowerUsage(nvml_device device, unsigned *out);
@@ -73,14 +72,6 @@ static int told(nvml_device device, unsigned value, unsigned *out)
 int nvmlDeviceGetUtilizationRates(nvml_device device, nvml_utilisation *out)
 {
     return told(device, 93, &out->gpu);
-}
-
-int nvmlDeviceGetMemoryInfo(nvml_device device, nvml_memory *out)
-{
-    out->total = 24ull << 30;
-    out->used = device->number % 2 ? 23ull << 30 : 6ull << 30;
-    out->free = out->total - out->used;
-    return 0;
 }
 
 int nvmlDeviceGetTemperature(nvml_device device, int sensor, unsigned *out)

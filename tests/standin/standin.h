@@ -21,6 +21,7 @@
  *   STANDIN_DEVICES=n                default 1
  *   STANDIN_MEMORY=bytes             of each device, default 1 GiB
  *   STANDIN_FOREIGN=bytes            of them held by another process, 4242
+ *   STANDIN_SENSORS=1                devices have the memory of larger GPUs that others use, for haul top
  *   STANDIN_CONTEXT=bytes            that a context takes of a device, and
  *   STANDIN_MODULE=bytes             that a loaded module takes; default 0
  *   STANDIN_CAPABILITY=9.0           compute capability
