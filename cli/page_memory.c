@@ -237,8 +237,17 @@ static const cJSON *largest_of(const cJSON *list)
     return largest;
 }
 
-static void write_lead(html *h, const cJSON *list, const cJSON *end)
+/* The log counts from the first step on; the file also what was measured before. */
+static double peak_of(const page_run *run)
 {
+    double peak = number_of(run->done, "peak_bytes");
+
+    return peak > 0 ? peak : number_of(run->memory, "peak_allocated");
+}
+
+static void write_lead(html *h, const cJSON *list, const page_run *run)
+{
+    const cJSON *end = run->memory;
     const cJSON *memory;
 
     cJSON_ArrayForEach(memory, list)
@@ -258,8 +267,8 @@ static void write_lead(html *h, const cJSON *list, const cJSON *end)
     }
     if (end)
         html_add(h, "<p>The run allocated at most %s on %s, and reserved %s from the device%s%s.</p>",
-                 say_bytes(number_of(end, "peak_allocated")), text_of(end, "device"),
-                 say_bytes(number_of(end, "reserved")), number_of(end, "limit") > 0 ? "; its limit was " : "",
+                 say_bytes(peak_of(run)), text_of(end, "device"), say_bytes(number_of(end, "reserved")),
+                 number_of(end, "limit") > 0 ? "; its limit was " : "",
                  number_of(end, "limit") > 0 ? say_bytes(number_of(end, "limit")) : "");
 }
 
@@ -275,7 +284,7 @@ void page_memory(page *p)
     if (!cJSON_GetArraySize(list) && !end)
         return;
     html *h = page_begin(p, "memory", "Memory");
-    write_lead(h, list, end);
+    write_lead(h, list, &p->runs[0]);
     page_body(p);
     cJSON_ArrayForEach(memory, list)
     {

@@ -91,7 +91,7 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
     html_put(h, "</th><td class=\"words\">");
     page_device(h, device);
     html_put(h, "</td>");
-    page_number(h, say_number(number_of(o, "calls") / steps));
+    html_add(h, "<td class=\"n words\">%s</td>", say_number(number_of(o, "calls") / steps));
     page_bar(h, number_of(o, "share") / most, *device ? page_device_class(device) : "g");
     page_number(h, say_share(number_of(o, "share")));
     page_number(h, say_ms(number_of(o, "host_ms") / steps));
@@ -103,7 +103,7 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
 }
 
 static const char operation_heads[] =
-    "Operation|~Device|#Calls|Share of the time|#|#Host|#Device|#GFLOP/s|#GB/s|#Of the "
+    "Operation|~Device|~#Calls|Share of the time|#|#Host|#Device|#GFLOP/s|#GB/s|#Of the "
     "roof|Bound by";
 
 static void write_operations(html *h, const cJSON *profile, const cJSON *list)
@@ -120,7 +120,7 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
     }
     html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td>",
              page_plural(count, "operation"));
-    page_number(h, say_number(sum_of(list, "calls") / steps));
+    html_add(h, "<td class=\"n words\">%s</td>", say_number(sum_of(list, "calls") / steps));
     html_put(h, "<td></td>");
     page_number(h, say_share(sum_of(list, "share")));
     page_number(h, say_ms(sum_of(list, "host_ms") / steps));

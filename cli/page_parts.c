@@ -43,11 +43,9 @@ static void write_heads(html *h, const char *heads)
     while (*heads) {
         char   head[80];
         size_t length = strcspn(heads, "|");
-        bool   number = *heads == '#', words = *heads == '~';
+        bool   words = *heads == '~', number = heads[words] == '#';
         snprintf(head, sizeof head, "%.*s", (int)length - number - words, heads + number + words);
-        html_put(h, number  ? "<th scope=\"col\" class=\"n\">"
-                    : words ? "<th scope=\"col\" class=\"words\">"
-                            : "<th scope=\"col\">");
+        html_add(h, "<th scope=\"col\" class=\"%s%s\">", number ? "n" : "", words ? " words" : "");
         html_add(h, "%s</th>", head);
         heads += length + (heads[length] == '|');
     }

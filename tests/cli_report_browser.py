@@ -1,5 +1,5 @@
-"""The page of haul report in Chromium, where it is installed: at seven widths, light and dark, nothing is wider than the
-window, no label covers another, and nothing is complained of."""
+"""The page of haul report in Chromium, where it is installed: at seven widths, light and dark, nothing is wider than
+the window, no label covers another, and nothing is complained of."""
 # ctest: labels=slow; timeout=300
 import html
 import json
