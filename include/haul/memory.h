@@ -124,7 +124,7 @@ HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin
 HAUL_API haul_status haul_memory_record(bool on);
 
 /* List live memory by the module that was being called when it was allocated, largest first, as haul_memory_by_origin
- * does. Memory that was allocated outside of modules, for instance in a backward pass, is "(no module)", and memory
+ * does. Memory that was allocated outside of modules, for instance by an optimizer, is "(no module)", and memory
  * that haul_memory_record did not see is "(not recorded)". */
 HAUL_API int haul_memory_by_module(const haul_device *device, haul_memory_origin *out, int capacity);
 
