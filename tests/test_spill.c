@@ -156,6 +156,29 @@ static void test_spill__counts_as_transfers(void **state)
     end_limit(device);
 }
 
+/* The next owner of the memory waits for the copy away, on the device. */
+static void test_spill__the_host_does_not_wait(void **state)
+{
+    haul_scope  *part = haul_scope_push();
+    haul_device *device = late_device(0);
+    haul_tensor *sources[3], *t[3];
+    (void)state;
+    begin_limit(device, 2 * BYTES);
+    for (int i = 0; i < 3; i++)
+        assert_valid(sources[i] = haul_pin(filled((float)i), device));
+    for (int i = 0; i < 2; i++)
+        assert_valid(t[i] = haul_to(sources[i], device));
+    const int64_t waits = haul_sync_count(), pending = late_pending();
+    assert_valid(t[2] = haul_to(sources[2], device));
+    assert_int_equal(stats_of(device).spilled, BYTES);
+    assert_int_equal(late_pending(), pending + 2); /* the copies away and to the device */
+    assert_int_equal(haul_sync_count(), waits);
+    for (int i = 0; i < 3; i++)
+        assert_filled(t[i], (float)i);
+    haul_scope_pop(part);
+    end_limit(device);
+}
+
 static void test_spill__without_pinned_memory(void **state)
 {
     (void)state;
@@ -480,6 +503,7 @@ int main(void)
         SPILL_TEST(test_spill__is_off_until_asked_for),
         SPILL_TEST(test_spill__what_does_not_fit_at_once_fails),
         SPILL_TEST(test_spill__counts_as_transfers),
+        SPILL_TEST(test_spill__the_host_does_not_wait),
         SPILL_TEST(test_spill__without_pinned_memory),
         SPILL_TEST(test_spill__survives_failures),
         SPILL_TEST(test_spill__wrong_uses),

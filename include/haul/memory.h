@@ -57,8 +57,9 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
  * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change;
- * each tensor that is spilled costs two copies, for which the host waits, and which count as transfers of the operation
- * "spill". An operation fails only if its own operands, results and temporaries do not fit.
+ * each tensor that is spilled costs two copies, which count as transfers of the operation "spill". The device orders
+ * them with its other work; the host waits for a copy only if its memory must go back to the driver. An operation fails
+ * only if its own operands, results and temporaries do not fit.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);

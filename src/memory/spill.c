@@ -5,15 +5,15 @@
  * where there is some. A command that uses the storage brings them back first (device/presence.h).
  *
  * What was used longest ago goes first. In the forward pass of a training these are optimizer states and the tensors
- * that the first layers saved, which are needed last. The host waits for both directions, so a spilled tensor costs the
- * time of two copies. */
+ * that the first layers saved, which are needed last. The copies are ordered by uses like all others: the next owner of
+ * the device memory waits for the copy away, and the command that uses the storage for the copy back. The host waits
+ * only where the device memory must go back to the driver. */
 #include "memory/spill.h"
 
 #include <haul/memory.h>
 
 #include "core/alloc.h"
 #include "core/thread.h"
-#include "device/link.h"
 #include "device/presence.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
@@ -84,7 +84,20 @@ static haul_status copy(haul__command_kind kind, haul__storage *to, haul__storag
     return status;
 }
 
-/* The device memory of the block becomes that of a free block. Its uses are over. */
+/* The uses of the memory go with it. Nobody else has it. */
+static void take_uses(haul__uses *to, haul__uses *from)
+{
+    haul__spin_lock(&to->lock);
+    to->write = from->write;
+    to->read_count = from->read_count;
+    for (int i = 0; i < from->read_count; i++)
+        to->reads[i] = from->reads[i];
+    atomic_store(&to->any, atomic_load(&from->any));
+    atomic_store(&to->away, false);
+    haul__spin_unlock(&to->lock);
+}
+
+/* The device memory of the block becomes that of a free block, whose next owner waits for its uses: the copy. */
 static void part(haul__block *block, haul__block *rest, haul__storage *host)
 {
     struct haul__allocator *a = block->owner;
@@ -95,6 +108,7 @@ static void part(haul__block *block, haul__block *rest, haul__storage *host)
                           .origin = block->origin,
                           .born = block->born};
     haul__uses_init(&rest->uses);
+    take_uses(&rest->uses, &block->uses);
     haul__block_begin(rest, a->device);
     block->buffer = block->own.buffer = (haul__buffer){NULL, NULL};
     atomic_store(&block->uses.away, true);
@@ -118,14 +132,9 @@ static bool move_away(haul__block *block)
     haul__block   *rest = haul__malloc(sizeof *rest);
     haul__storage *host = rest ? haul__host_alloc_for(storage->device, storage->bytes, origin) : NULL;
     haul_status    status = host ? HAUL_OK : HAUL_OUT_OF_MEMORY;
-    haul__uses_finish(storage->uses, origin);
-    const int64_t start = haul__link_start(storage->bytes);
     if (!status)
         status = copy(HAUL__COMMAND_READ, host, storage);
-    if (!status)
-        status = haul__host_before(host, false, origin);
     if (!status) {
-        haul__link_end(storage->device, storage->bytes, start);
         part(block, rest, host);
         return true;
     }
@@ -135,19 +144,6 @@ static bool move_away(haul__block *block)
     haul__object_release(host);
     haul__free(rest);
     return false;
-}
-
-/* The uses by the last owner of the memory. Nobody else has it. */
-static void take_uses(haul__uses *to, haul__uses *from)
-{
-    haul__spin_lock(&to->lock);
-    to->write = from->write;
-    to->read_count = from->read_count;
-    for (int i = 0; i < from->read_count; i++)
-        to->reads[i] = from->reads[i];
-    atomic_store(&to->any, atomic_load(&from->any));
-    atomic_store(&to->away, false);
-    haul__spin_unlock(&to->lock);
 }
 
 /* Memory for the block, which takes it out of a fresh one. No scope's limit counts it a second time. */
