@@ -17,6 +17,7 @@ struct state {
     haul_device *device;
     haul_dataset *data;
     haul_optimizer *optimizer;
+    haul_profile *profile;
     haul_function *f;
     haul_example_function *change;
     void (*hear)(const haul_event *, void *);
@@ -136,11 +137,14 @@ LINES = [
     ('haul_open_safetensors("w", true)', 'haul_open_safetensors("w", .map = true)'),
     ('haul_save_weights("w", s->net, NULL, 0)', 'haul_save_weights("w", s->net, .metadata = NULL)'),
     ('haul_load_weights("w", s->net, "encoder.")', 'haul_load_weights("w", s->net, .prefix = "encoder.")'),
+    ("haul_profile_rows(s->profile, NULL, 0, HAUL_PROFILE_KERNEL)",
+     "haul_profile_rows(s->profile, NULL, 0, .by = HAUL_PROFILE_KERNEL)"),
     ("haul_events_subscribe(s->hear, HAUL_EVENT_COPY)", "haul_events_subscribe(s->hear, .kinds = HAUL_EVENT_COPY)"),
 ]
 # C++ fills these structs in by position without a warning.
 ONLY_C = [
     ("haul_ledger_begin(true)", "haul_ledger_begin(.everywhere = true)"),
+    ("haul_profile_begin(true)", "haul_profile_begin(.everywhere = true)"),
     ('haul_publish_begin("run")', 'haul_publish_begin(.name = "run")'),
     ("haul_publish_progress(12)", "haul_publish_progress(.steps = 12)"),
     ("haul_budget(4096)", "haul_budget(.h2d_bytes = 4096, .waits = 1)"),

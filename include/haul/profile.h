@@ -132,17 +132,19 @@ typedef struct HAUL__DESIGNATED haul_profile_rows_options {
 HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out,
                                     const haul_profile_rows_options *options);
 
-/* What the audit looks for. The texts are those of haul_finding_name.
+/* What the audit looks for, with the text of haul_finding_name.
  *
- * - HAUL_FINDING_PING_PONG "ping-pong": a tensor goes to the host and comes back unchanged
- * - HAUL_FINDING_WAIT_PER_STEP "wait-per-step": the host waits for a device in every step, as haul_item does
- * - HAUL_FINDING_PAGEABLE "pageable": copies from or to ordinary memory, where pinned memory would not hold the host up
- * - HAUL_FINDING_UNCHANGED "unchanged": the same data are sent to a device again
- * - HAUL_FINDING_MANY_SMALL "many-small": many small copies where one would do
- * - HAUL_FINDING_CPU_ISLAND "cpu-island": data leave a device, are computed with on the CPU, and go back
- * - HAUL_FINDING_WRONG_SIDE "wrong-side": a conversion makes what crosses the link larger
- * - HAUL_FINDING_LOADER_BOUND "loader-bound": the steps wait for the loader
- * - HAUL_FINDING_HOST_BOUND "host-bound": a device has nothing to do because the host does not keep up */
+ * - HAUL_FINDING_PING_PONG: "ping-pong", a tensor goes to the host and comes back unchanged
+ * - HAUL_FINDING_WAIT_PER_STEP: "wait-per-step", the host waits for a device in every step, as haul_item does
+ * - HAUL_FINDING_PAGEABLE: "pageable", copies from or to ordinary memory, where pinned memory would not hold the host
+ * up
+ * - HAUL_FINDING_UNCHANGED: "unchanged", the same data are sent to a device again
+ * - HAUL_FINDING_MANY_SMALL: "many-small", many small copies where one would do
+ * - HAUL_FINDING_CPU_ISLAND: "cpu-island", data leave a device, are computed with on the CPU, and go back
+ * - HAUL_FINDING_WRONG_SIDE: "wrong-side", a conversion makes what crosses the link larger
+ * - HAUL_FINDING_LOADER_BOUND: "loader-bound", the steps wait for the loader
+ * - HAUL_FINDING_HOST_BOUND: "host-bound", a device has nothing to do because the host does not keep up
+ * - HAUL_FINDING_END: one more than the last kind */
 typedef enum haul_finding_kind {
     HAUL_FINDING_PING_PONG = 0,
     HAUL_FINDING_WAIT_PER_STEP = 1,

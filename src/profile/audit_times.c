@@ -111,11 +111,11 @@ static haul__suspect slowest_place(const haul_profile *p)
 {
     double        ms = 0;
     haul__suspect s = {.kind = HAUL_FINDING_HOST_BOUND, .operation = slowest_operation(p, &ms)};
-    for (size_t i = 0; i < p->gap_count; i++) {
-        const uint32_t place = haul__place_of(p, p->gaps[i].stack);
+    for (size_t i = 1; i < p->gap_count; i++) {
+        const uint32_t place = haul__place_of(p, (uint32_t)i);
         int64_t        ns = 0;
-        for (size_t k = 0; k < p->gap_count; k++)
-            ns += haul__place_of(p, p->gaps[k].stack) == place ? p->gaps[k].ns : 0;
+        for (size_t k = 1; k < p->gap_count; k++)
+            ns += haul__place_of(p, (uint32_t)k) == place ? p->gaps[k] : 0;
         if ((double)ns / 1e6 > ms) {
             ms = (double)ns / 1e6;
             s.place = place;

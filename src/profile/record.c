@@ -79,8 +79,11 @@ static void note_gap(haul_profile *p, haul__moment *m)
         return;
     if (p->places && !m->stack && (gap > LONG || asks))
         m->stack = haul__stacks_number(&p->stacks, frames, haul__take_frames(frames, HAUL__STACK_FRAMES), m->operation);
-    if (gap > LONG && m->stack && haul__grow(&p->gaps, &p->gap_room, p->gap_count + 1, sizeof *p->gaps))
-        p->gaps[p->gap_count++] = (haul__gap){.stack = m->stack, .ns = gap};
+    if (gap > LONG && m->stack && haul__grow(&p->gaps, &p->gap_room, (size_t)m->stack + 1, sizeof *p->gaps)) {
+        for (; p->gap_count <= m->stack; p->gap_count++)
+            p->gaps[p->gap_count] = 0;
+        p->gaps[m->stack] += gap;
+    }
     p->last_end = m->end > p->last_end ? m->end : p->last_end;
 }
 

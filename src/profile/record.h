@@ -45,12 +45,6 @@ typedef struct haul__peak {
     double             flops, bytes; /* a second; 0: unknown */
 } haul__peak;
 
-/* Time between two spans of the main thread: the program's own. */
-typedef struct haul__gap {
-    uint32_t stack; /* of the second */
-    int64_t  ns;
-} haul__gap;
-
 struct haul__analysis;
 struct haul__findings;
 
@@ -74,7 +68,7 @@ struct haul_profile {
     size_t                 earlier_count, earlier_room;
     haul__peak            *peaks;
     size_t                 peak_count, peak_room;
-    haul__gap             *gaps; /* long ones */
+    int64_t               *gaps; /* by stack: time of the main thread before spans with this stack, the program's own */
     size_t                 gap_count, gap_room;
     int64_t                last_end; /* of a span of the main thread */
     struct haul__analysis *analysis; /* NULL until somebody reads */

@@ -23,6 +23,7 @@ enum kind {
     SCHEDULE,
     AVERAGE,
     LEDGER,
+    PROFILE,
     SCALER,
     GENERATOR,
     SAFETENSORS,
@@ -367,6 +368,12 @@ static void restock(run *r)
     hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
     hold(r, LEDGER, haul_ledger_begin(.device_times = one_in(r, 2)));
+    haul_profile *profile = haul_profile_begin(.most_events = 500);
+    hold(r, PROFILE, profile);
+    if (one_in(r, 2)) {
+        haul_sqrt(r->pool[TENSOR][next(r) % ROW]);
+        haul_profile_end(profile);
+    }
     hold(r, SCHEDULE, haul_schedule_cosine(r->pool[OPTIMIZER][next(r) % ROW], 10));
     hold(r, DATASET, haul_blobs(6));
     hold(r, TRANSFORM, haul_normalise("x"));
