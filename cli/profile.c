@@ -33,7 +33,9 @@ static void print_phases(const cJSON *profile)
     cJSON_ArrayForEach(phase, document_list(profile, "phases"))
     {
         const double ms = document_number(phase, "ms");
-        printf("  %-10s %5.1f %%  %s a step\n", document_text(phase, "name"), wall > 0 ? 100 * ms / wall : 0,
+        printf("  ");
+        print_fitted(document_text(phase, "name"), 10);
+        printf(" %5.1f %%  %s a step\n", wall > 0 ? 100 * ms / wall : 0,
                text_seconds(steps > 0 ? ms / steps / 1e3 : 0));
     }
 }
@@ -46,7 +48,7 @@ static void print_memory(const cJSON *profile)
     {
         char name[64];
         visible_text(name, sizeof name, document_text(memory, "device"));
-        printf("  %-10s %s at the peak\n", name, bytes_text(document_number(memory, "peak_bytes")));
+        printf("  memory     %s at the peak on %s\n", bytes_text(document_number(memory, "peak_bytes")), name);
     }
 }
 

@@ -22,7 +22,7 @@ const profile_table profile_tables[PROFILE_TABLES] = {
      .keys = {"name", "operation", "device", "stream"},
      .times = {"ms"},
      .rates = {NULL, "gbps"},
-     .where = "device"}};
+     .where = "operation"}};
 
 double profile_table_ms(const profile_table *table, const cJSON *profile, const cJSON *row)
 {
@@ -36,19 +36,29 @@ double profile_table_ms(const profile_table *table, const cJSON *profile, const 
     return steps > 0 ? ms / steps : 0;
 }
 
+static bool same_row(const profile_table *table, const cJSON *a, const cJSON *b, bool anywhere)
+{
+    for (int i = 0; i < 4 && table->keys[i]; i++)
+        if (!(anywhere && !strcmp(table->keys[i], "device")) &&
+            strcmp(document_text(a, table->keys[i]), document_text(b, table->keys[i])) != 0)
+            return false;
+    /* what has no device, such as the program's own time, is not the same as what has one */
+    return !*document_text(a, "device") == !*document_text(b, "device");
+}
+
+/* The other run may have computed on another device. */
 const cJSON *profile_table_find(const profile_table *table, const cJSON *profile, const cJSON *row)
 {
-    const cJSON *other;
+    const cJSON *other, *elsewhere = NULL;
 
     cJSON_ArrayForEach(other, document_list(profile, table->name))
     {
-        bool same = true;
-        for (int i = 0; i < 4 && table->keys[i]; i++)
-            same = same && !strcmp(document_text(row, table->keys[i]), document_text(other, table->keys[i]));
-        if (same)
+        if (same_row(table, row, other, false))
             return other;
+        if (!elsewhere && same_row(table, row, other, true))
+            elsewhere = other;
     }
-    return NULL;
+    return elsewhere;
 }
 
 /* ---- the layout: columns that leave when the terminal is narrow ---- */
@@ -59,13 +69,13 @@ typedef struct layout {
     const profile_table *table;
     const cJSON         *profile, *against;
     int                  name;
-    bool                 calls, rates, bound, where;
+    bool                 share, calls, rates, bound, where;
 } layout;
 
 static int columns_of(const layout *l)
 {
-    return l->name + MS + SHARE + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) + (l->rates ? 2 * RATE : 0) +
-           (l->bound ? BOUND : 0) + (l->where ? WHERE : 0);
+    return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
+           (l->rates ? 2 * RATE : 0) + (l->bound ? BOUND : 0) + (l->where ? WHERE : 0);
 }
 
 static void lay_out(layout *l)
@@ -73,12 +83,13 @@ static void lay_out(layout *l)
     const int room = output_room();
 
     l->name = NAME;
-    l->where = l->calls = true;
+    l->where = l->calls = l->share = true;
     l->rates = l->table->rates[1] != NULL;
     l->bound = l->table->rates[0] != NULL;
-    bool *const leave[] = {&l->calls, &l->where, &l->bound, &l->rates};
-    for (int i = 0; i < 4 && columns_of(l) > room; i++)
-        *leave[i] = false;
+    bool *const leave[] = {&l->calls, &l->bound, &l->rates, &l->where, &l->share};
+    for (int i = 0; i < 5 && columns_of(l) > room; i++)
+        if (leave[i] != &l->share || l->against)
+            *leave[i] = false;
     if (columns_of(l) > room)
         l->name = room - (columns_of(l) - l->name) > LEAST_NAME ? room - (columns_of(l) - l->name) : LEAST_NAME;
 }
@@ -87,19 +98,21 @@ static void print_head(const layout *l)
 {
     set_style(STYLE_DIM);
     print_fitted(l->table->head, l->name);
-    printf("%*s%*s", MS, "ms/step", SHARE, "share");
+    printf("%*s", MS, "ms/step");
+    if (l->share)
+        printf("%*s", SHARE, "share");
     if (l->against)
-        printf("%*s%*s", MS, "against", AGAINST - MS, "ratio");
+        printf("%*s%*s", MS, "against ms", AGAINST - MS, "ratio");
     if (l->calls)
-        printf("%*s", CALLS, "a step");
+        printf("%*s", CALLS, "calls");
     if (l->rates)
         printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
     if (l->bound)
-        printf("  %-*s", BOUND - 2, "limit");
+        printf("  %-*s", BOUND - 2, "bound by");
     if (l->where)
         printf("  %s", l->table->where);
-    putchar('\n');
     set_style(STYLE_PLAIN);
+    putchar('\n');
 }
 
 static void print_rate(const cJSON *row, const char *name)
@@ -125,25 +138,40 @@ static void print_against(const layout *l, const cJSON *row, double ms)
         printf("%*s%*s", MS, "-", AGAINST - MS, "");
 }
 
+/* The last columns; a row that has nothing there ends before them. */
+static void print_end(const layout *l, const cJSON *row)
+{
+    const char *where = l->where ? document_text(row, l->table->where) : "";
+    const char *bound = l->bound ? document_text(row, "bound") : "";
+
+    if (!*where && !*bound && document_number(row, "gbps") <= 0)
+        return;
+    if (l->rates) {
+        print_rate(row, l->table->rates[0]);
+        print_rate(row, l->table->rates[1]);
+    }
+    if (l->bound) {
+        printf("  ");
+        print_visible(bound, *where ? BOUND - 2 : 0);
+    }
+    if (*where) {
+        printf("  ");
+        print_visible(where, 0);
+    }
+}
+
 static void print_row(const layout *l, const cJSON *row)
 {
     const double steps = document_number(l->profile, "steps"), ms = profile_table_ms(l->table, l->profile, row);
 
     print_fitted(*document_text(row, "name") ? document_text(row, "name") : "(others)", l->name);
-    printf("%*.3f%*.1f %%", MS, ms, SHARE - 2, 100 * document_number(row, "share"));
+    printf("%*.3f", MS, ms);
+    if (l->share)
+        printf("%*.1f %%", SHARE - 2, 100 * document_number(row, "share"));
     print_against(l, row, ms);
     if (l->calls)
         printf("%*.4g", CALLS, steps > 0 ? document_number(row, "calls") / steps : 0);
-    if (l->rates) {
-        print_rate(row, l->table->rates[0]);
-        print_rate(row, l->table->rates[1]);
-    }
-    if (l->bound)
-        printf("  %-*s", BOUND - 2, document_text(row, "bound"));
-    if (l->where) {
-        printf("  ");
-        print_visible(document_text(row, l->table->where), 0);
-    }
+    print_end(l, row);
     putchar('\n');
 }
 
@@ -168,7 +196,7 @@ void profile_table_print(const profile_table *table, const cJSON *profile, const
     if (!rest)
         return;
     char name[40];
-    snprintf(name, sizeof name, "%d others", rest);
+    snprintf(name, sizeof name, "%d other%s", rest, rest == 1 ? "" : "s");
     print_fitted(name, l.name);
     printf("%*.3f\n", MS, rest_ms);
 }

@@ -456,8 +456,8 @@ static const option train_rows[] = {
      OPTION_INTEGER_AT(train_options, profile),
      .argument = "STEPS",
      .help =
-         "Record so many steps of an epoch, after some others, and leave trace.json, profile.json and audit.json in "
-         "--run DIR, which haul profile, haul audit and haul report show; 0 for none",
+         "Record STEPS steps of one epoch, after up to 10 others, and write trace.json, profile.json and audit.json "
+         "into --run DIR, for haul profile, haul audit and haul report; 0 records none",
      .initial = "0",
      .low = 0,
      .high = 100000},

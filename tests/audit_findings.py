@@ -85,6 +85,17 @@ PLANTED = {
     haul_tensor *back = haul_to(changed, gpu);
     haul_matmul(back, w);
     haul_device_sync(gpu);""", "", "", 2 * 64 * 256 * 4, False),
+    "cpu-island in place": (f"""
+    haul_tensor *away = haul_to(haul_matmul(u, w), haul_cpu()); // here
+    haul_add_into(away, away, away);
+    haul_matmul(haul_to(away, gpu), w);
+    haul_device_sync(gpu);""", "", "", 2 * 64 * 256 * 4, False),
+    "cpu-island in the program": (f"""
+    haul_read(haul_matmul(u, w), values, sizeof values); // here
+    for (int k = 0; k < 64 * 256; k++)
+        values[k] += (float)(i + 1);
+    haul_matmul(haul_to(haul_wrap_host(HAUL_F32, HAUL_SHAPE(64, 256), values, NULL, NULL), gpu), w);
+    haul_device_sync(gpu);""", "static float values[64 * 256];", "", 2 * 64 * 256 * 4, False),
     "wait-per-step": (f"""
     haul_tensor *y = haul_sum({WORK[:-1]});
     clock_begin;
@@ -179,7 +190,8 @@ def run(name):
     return json.loads(shown.stdout), float(done.stdout or "nan")
 
 
-def planted(name, step, setup, begin, size, timed):
+def planted(case, step, setup, begin, size, timed):
+    name = case.split()[0]
     place = build(name, step, setup, begin)
     ratios = []
     for _ in range(5):

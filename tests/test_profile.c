@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "support/moves.h"
 
 enum { ROWS = 128, STEPS = 4 };
@@ -206,7 +207,7 @@ static bool saw_sine(bool everywhere)
     assert_int_equal(haul_profile_end(p), HAUL_OK);
     list(p, HAUL_PROFILE_OPERATION, &l);
     for (int i = 0; i < l.count; i++)
-        if (!strcmp(l.rows[i].name, "haul_sin"))
+        if (!strcmp(l.rows[i].name, "haul_sin") && l.rows[i].calls)
             return true;
     return false;
 }
@@ -298,6 +299,96 @@ static void test_profile__refuses_in_a_subscriber(void **state)
     assert_true(failed);
 }
 
+/* ---- odd uses ---- */
+
+static void end_and_release(const haul_event *event, void *profile)
+{
+    (void)event;
+    haul_profile **p = profile;
+    if (*p)
+        haul_profile_end(*p);
+    if (*p)
+        haul_release(*p);
+    *p = NULL;
+}
+
+/* The subscriber may come before or after the profile in the list. */
+static void test_profile__ends_in_a_subscriber(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        haul_scope   *part = haul_scope_push();
+        haul_profile *p = NULL;
+        int64_t       id = 0;
+        if (first)
+            id = haul_events_subscribe(end_and_release, .context = &p, .kinds = HAUL_EVENT_OPERATION_END,
+                                       .everywhere = true);
+        haul_profile *begun = haul_keep(haul_profile_begin(.everywhere = true));
+        if (!first)
+            id = haul_events_subscribe(end_and_release, .context = &p, .kinds = HAUL_EVENT_OPERATION_END,
+                                       .everywhere = true);
+        haul_scope_pop(part);
+        p = begun;
+        assert_valid(haul_exp(iota(2, 2)));
+        assert_null(p);
+        assert_valid(haul_exp(iota(2, 2)));
+        assert_int_equal(haul_events_unsubscribe(id), HAUL_OK);
+    }
+}
+
+static haul_profile *inner;
+
+static haul_tensor *begin_profile(haul_module *m, haul_args *args)
+{
+    (void)m;
+    const int64_t until = haul__now_ns() + 20000000;
+    while (haul__now_ns() < until) {}
+    inner = haul_keep(haul_profile_begin(.everywhere = true));
+    return haul_exp(args->x[0]);
+}
+
+/* What began before a profile counts from its beginning on. */
+static void test_profile__begins_within_a_call(void **state)
+{
+    haul_profile_summary s;
+    (void)state;
+    haul_profile *outer = haul_profile_begin(.everywhere = true); /* makes calls begin with events */
+    haul_module  *m = haul_module_new("waiting", begin_profile);
+    assert_valid(haul_call(m, iota(2, 2)));
+    assert_int_equal(haul_profile_end(inner), HAUL_OK);
+    assert_int_equal(haul_profile_end(outer), HAUL_OK);
+    assert_int_equal(haul_profile_summary_get(inner, &s), HAUL_OK);
+    assert_true(s.forward_ms <= s.wall_ms && s.other_ms >= 0);
+    haul_release(inner);
+}
+
+static void *release_all(void *tensors)
+{
+    for (haul_tensor **t = tensors; *t; t++)
+        haul_release(*t);
+    return NULL;
+}
+
+/* A profile of one thread knows what others free, because memory is the device's. */
+static void test_profile__memory_is_the_devices(void **state)
+{
+    static listing l;
+    pthread_t      thread;
+    (void)state;
+    haul_profile *p = haul_profile_begin(.everywhere = false);
+    for (int i = 0; i < 4; i++) {
+        haul_scope  *part = haul_scope_push();
+        haul_tensor *kept[2] = {haul_keep(haul_ones(HAUL_F32, HAUL_SHAPE(4096))), NULL};
+        haul_scope_pop(part);
+        assert_int_equal(pthread_create(&thread, NULL, release_all, kept), 0);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(haul_profile_end(p), HAUL_OK);
+    list(p, HAUL_PROFILE_OPERATION, &l);
+    assert_int_equal(row(&l, "haul_ones", haul_cpu())->peak_bytes, 4096 * 4);
+    assert_int_equal(row(&l, "haul_ones", haul_cpu())->made_bytes, 4 * 4096 * 4);
+}
+
 /* ---- exhausted memory, and files that cannot be written ---- */
 
 /* Each host allocation fails once: the work is done all the same, and readers fail with the reason, or not at all. */
@@ -363,6 +454,9 @@ int main(void)
         TEST(test_profile__stops_at_its_limit),
         TEST(test_profile__refuses),
         TEST(test_profile__refuses_in_a_subscriber),
+        TEST(test_profile__ends_in_a_subscriber),
+        TEST(test_profile__begins_within_a_call),
+        TEST(test_profile__memory_is_the_devices),
         TEST(test_profile__survives_exhausted_memory),
         TEST(test_profile__files_are_whole_or_not_there),
 #undef TEST

@@ -1,5 +1,5 @@
 /* Profiles: where time, memory and copies went in a stretch of a program, as tables, as a timeline, and as findings
- * with a price and a fix.
+ * with a cost and a fix.
  *
  *     haul_profile *profile = haul_profile_begin(.everywhere = true);
  *     for (int i = 0; i < 20; i++) {
@@ -31,14 +31,15 @@ typedef struct haul_profile haul_profile;
 
 typedef struct HAUL__DESIGNATED haul_profile_options {
     HAUL__GUARD
-    bool    everywhere;  /* record all threads, such as the workers of a loader; default: the calling thread */
-    bool    no_places;   /* do not walk the stack for copies and waits, which takes some microseconds for each */
-    int64_t most_events; /* stop recording after so many events, each of which takes 128 bytes; default 4 million */
+    bool everywhere; /* record all threads, such as the workers of a loader; default: the calling thread */
+    bool no_places;  /* do not walk the stack for copies and waits, which takes some microseconds for each */
+    int64_t
+        most_events; /* stop recording after so many events, each of which takes about 140 bytes; default 4 million */
 } haul_profile_options;
 
-/* Record from now on: haul_profile_begin(.everywhere = true). The calling thread is the *main thread* of the profile,
- * which divides the stretch into steps. Several profiles can record at once. Fails in a subscriber to events. NULL on
- * failure. */
+/* Wait for all devices, and record from then on: haul_profile_begin(.everywhere = true). The calling thread is the
+ * *main thread* of the profile, which divides the stretch into steps. Several profiles can record at once. Fails in a
+ * subscriber to events. NULL on failure. */
 #define haul_profile_begin(...) haul_profile_begin_with(HAUL__OPTIONS(haul_profile_options, __VA_ARGS__))
 HAUL_API haul_profile *haul_profile_begin_with(const haul_profile_options *options);
 
@@ -46,8 +47,8 @@ HAUL_API haul_profile *haul_profile_begin_with(const haul_profile_options *optio
  * no step. Without a call, the whole stretch is one step. */
 HAUL_API haul_status haul_profile_step(haul_profile *profile);
 
-/* Stop recording. Waits for the commands of all devices that computed, because the times of a device come when a thread
- * waits for it; the wait is not part of the stretch. Call it on the main thread, after the last step. */
+/* Stop recording, and wait for all devices: the times of a device come when a thread waits for it. Call it on the main
+ * thread, after the last step. */
 HAUL_API haul_status haul_profile_end(haul_profile *profile);
 
 /* What a device can do at best, with which the tables compare: measure it, for instance with `haul bench compute`.
@@ -58,11 +59,12 @@ HAUL_API haul_status haul_profile_set_peak(haul_profile *profile, haul_device *d
 
 /* The stretch as a whole. */
 typedef struct haul_profile_summary {
-    int64_t steps;   /* how many steps ended */
-    int64_t events;  /* how many events were recorded */
-    int64_t lost;    /* how many came after .most_events, or after memory was exhausted */
-    double  wall_ms; /* the time from the beginning to the end of the last step */
-    double  step_ms; /* the mean time of a step. Where the host runs ahead of a device, single steps say little */
+    int64_t steps;  /* how many steps ended */
+    int64_t events; /* how many events were recorded */
+    int64_t lost;   /* how many came after .most_events, or after memory was exhausted */
+    /* the time from the beginning to the end of the last step, and of the commands that were submitted until then */
+    double wall_ms;
+    double step_ms; /* the mean time of a step. Where the host runs ahead of a device, single steps say little */
     /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next in which no device had
      * work, `wait` that of waits for devices, also of the loader, and `other` that of the program itself; the rest is
      * the library's, outside of waits */
@@ -98,24 +100,24 @@ typedef enum haul_bound {
     HAUL_BOUND_OVERHEAD = 3
 } haul_bound;
 
-/* A row of a table. Members that a table has not are 0, "" or NULL. */
+/* A row of a table. Members that a table does not use are 0, "" or NULL. */
 typedef struct haul_profile_row {
     char               name[96];      /* operation "haul_conv2d"; path of a module "features.0"; kernel "softmax_f32" */
     char               kind[24];      /* the kind of a module, "conv2d"; the stream of a kernel, "compute" */
     char               operation[48]; /* the operation that a kernel was for */
     const haul_device *device;        /* where it was computed; NULL for rows that are not about a device */
-    int64_t            calls;         /* how often it was called or run */
-    double             host_ms;       /* time of the main thread, without that of other rows: of operations */
-    double             device_ms;     /* time of its commands on the device */
-    double             forward_ms;    /* of modules: time of the forward passes, on the device that computed */
-    double             backward_ms;   /* the same of the backward passes */
-    double             share;         /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
-                                       * modules that of forward_ms and backward_ms together */
-    double     flops;                 /* floating-point operations, by the rules of haul_estimate */
-    double     bytes;                 /* bytes that it read and wrote */
-    haul_bound bound;                 /* what limits it */
-    int64_t    made_bytes;            /* memory that was allocated for it in the stretch */
-    int64_t    peak_bytes;            /* of it and of earlier memory: what was live at the device's peak */
+    int64_t            calls;   /* how often it was called or run; of haul_item and other waits, how often it waited */
+    double             host_ms; /* time of the main thread, without that of other rows: of operations */
+    double             device_ms;   /* time of its commands on the device */
+    double             forward_ms;  /* of modules: time of the forward passes, on the device that computed */
+    double             backward_ms; /* the same of the backward passes */
+    double             share;       /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
+                                     * modules that of forward_ms and backward_ms together */
+    double     flops;               /* floating-point operations, by the rules of haul_estimate */
+    double     bytes;               /* bytes that it read and wrote */
+    haul_bound bound;               /* what limits it */
+    int64_t    made_bytes;          /* memory that was allocated for it in the stretch */
+    int64_t    peak_bytes;          /* of what it allocated, before or in the stretch: live at the peak */
 } haul_profile_row;
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {
@@ -174,9 +176,9 @@ typedef struct haul_finding {
     double  ms_per_step;    /* time that it costs in a step */
 } haul_finding;
 
-/* Find what costs time, the dearest first. Fills at most `capacity` of `out`, which may be NULL for 0, and returns how
- * many there are; -1 on failure. What costs less than a hundredth of a step and happens in fewer than half of the steps
- * is no finding. Fails with HAUL_STATE before haul_profile_end. */
+/* Find what costs time, the most expensive first. Fills at most `capacity` of `out`, which may be NULL for 0, and
+ * returns how many there are; -1 on failure. A finding happens in at least half of the steps. It costs at least 1% of a
+ * step, or moves at least 64 KiB in a step. Fails with HAUL_STATE before haul_profile_end. */
 HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
 
 /* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the

@@ -312,7 +312,9 @@ static haul_status apply(const haul__operation *operation, const void *attribute
     haul_scope    scope;
     haul_event    told;
     const int64_t began = haul__operation_begin(operation->name);
-    haul_status   status = begin(&c, operation, attributes, count);
+    if (__builtin_expect(began != 0, 0))
+        told = (haul_event){.kind = HAUL_EVENT_OPERATION_END};
+    haul_status status = begin(&c, operation, attributes, count);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {

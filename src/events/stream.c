@@ -40,6 +40,7 @@ static _Thread_local struct {
     bool              left;     /* a subscriber in `own` was detached while one was running */
     int               holds;
     held             *first, **last;
+    haul__subscriber *running; /* NULL: none */
     int               depth, number;
     int64_t           delivered;
     haul__listener   *listener; /* NULL until the thread has events that come later */
@@ -80,10 +81,24 @@ static void unlink_gone(haul__subscriber **list)
     }
 }
 
-/* Unlinks it at once, unless a subscriber of the list may be running. */
+static void unlink_one(haul__subscriber **list, haul__subscriber *s)
+{
+    while (*list && *list != s)
+        list = &(*list)->next;
+    if (*list)
+        *list = s->next;
+    s->linked = false;
+}
+
+/* While a subscriber of the list is running, that one stays linked until it returns, and so do those of users, which
+ * only the list frees. The memory of others may be freed as soon as they have left. */
 static void leave(haul__subscriber **list, haul__subscriber *s, bool at_work, bool *left)
 {
     s->gone = true;
+    if (at_work && !s->id && s != self.running) {
+        unlink_one(list, s);
+        return;
+    }
     *left = true;
     if (at_work)
         return;
@@ -342,8 +357,10 @@ static void tell(haul__subscriber *s, haul_event *event, stack *frames)
             walk(frames);
         event->frames = asked ? frames->frames : NULL;
         event->frame_count = asked ? frames->count : 0;
+        self.running = s;
         s->of.take(event, s->of.context);
     }
+    self.running = NULL;
 }
 
 static void tell_everywhere(haul_event *event, stack *frames)

@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "device/device.h"
 
 /* ---- steps ---- */
 
@@ -67,6 +68,7 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
 {
     const haul__moment *m = &p->moments[i];
     uint32_t           *top = &t->top[m->thread];
+    const int64_t       whole = m->end - m->begin;
     int64_t             inside = 0;
     while (*top) {
         const uint32_t      k = *top - 1;
@@ -77,7 +79,7 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
         inside += child->end - child->begin;
         *top = t->below[k];
     }
-    spans[i].self = m->end - m->begin > inside ? m->end - m->begin - inside : 0;
+    spans[i].self = whole > inside ? whole - inside : 0;
     t->below[i] = *top;
     *top = i + 1;
 }
@@ -118,6 +120,27 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
     return fine;
 }
 
+/* ---- the stretch ---- */
+
+static bool runs_later(const haul__moment *m)
+{
+    return m->kind == HAUL_EVENT_COMMAND_DONE && !haul__device_is_synchronous(m->device);
+}
+
+bool haul__is_in_stretch(const haul__analysis *a, const haul__moment *m)
+{
+    return runs_later(m) ? m->submitted >= 0 && m->submitted <= a->host_end : m->end <= a->host_end;
+}
+
+/* A host that runs ahead has submitted all steps while the device computes the first ones. */
+static void find_end(const haul_profile *p, haul__analysis *a)
+{
+    a->host_end = a->wall = haul__step_end(p, haul__step_count(p) - 1);
+    for (size_t i = 0; i < p->count; i++)
+        if (runs_later(&p->moments[i]) && haul__is_in_stretch(a, &p->moments[i]) && p->moments[i].end > a->wall)
+            a->wall = p->moments[i].end;
+}
+
 /* ---- the summary ---- */
 
 /* Time in haul_loader_next while the device still has work: the loader waits for the device, not the step for its
@@ -127,7 +150,7 @@ static int64_t held_back(const haul_profile *p, const haul__analysis *a)
     int64_t ns = 0;
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
-        if (m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && m->end <= a->wall &&
+        if (m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && haul__is_in_stretch(a, m) &&
             !strcmp(haul__moment_text(p, m->text), "next batch"))
             ns += m->end - m->begin - haul__starved(a, m);
     }
@@ -138,13 +161,14 @@ static void summarize(const haul_profile *p, haul__analysis *a)
 {
     int64_t phases[HAUL__PHASES] = {0}, inside = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (haul__is_span(&p->moments[i]) && p->moments[i].thread == p->thread && p->moments[i].end <= a->wall)
+        if (haul__is_span(&p->moments[i]) && p->moments[i].thread == p->thread &&
+            haul__is_in_stretch(a, &p->moments[i]))
             phases[a->spans[i].phase] += a->spans[i].self;
     for (int i = 0; i < HAUL__PHASES; i++)
         inside += phases[i];
     const int64_t held = held_back(p, a);
     phases[HAUL__PHASE_DATA] -= held;
-    phases[HAUL__PHASE_WAIT] += held;
+    phases[HAUL__PHASE_WAIT] += held + a->wall - a->host_end;
     a->summary = (haul_profile_summary){.steps = (int64_t)p->step_count,
                                         .events = (int64_t)p->count,
                                         .lost = p->lost,
@@ -155,7 +179,7 @@ static void summarize(const haul_profile *p, haul__analysis *a)
                                         .backward_ms = (double)phases[HAUL__PHASE_BACKWARD] / 1e6,
                                         .optimizer_ms = (double)phases[HAUL__PHASE_OPTIMIZER] / 1e6,
                                         .wait_ms = (double)phases[HAUL__PHASE_WAIT] / 1e6,
-                                        .other_ms = (double)(a->wall - inside) / 1e6};
+                                        .other_ms = (double)(a->host_end - inside) / 1e6};
 }
 
 /* ---- all of it ---- */
@@ -179,7 +203,7 @@ const haul__analysis *haul__profile_analysis(haul_profile *p, const char *operat
         return p->analysis;
     haul__analysis *a = haul__calloc(1, sizeof *a);
     if (a) {
-        a->wall = haul__step_end(p, haul__step_count(p) - 1);
+        find_end(p, a);
         if (haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) && haul__find_places(p, a)) {
             summarize(p, a);
             if (haul__find_tables(p, a))

@@ -48,8 +48,9 @@ typedef struct haul__curve {
 } haul__curve;
 
 typedef struct haul__analysis {
-    int64_t              wall;  /* ns: the end of the last step */
-    haul__span_info     *spans; /* of each moment */
+    int64_t              host_end; /* ns: the end of the last step */
+    int64_t              wall;     /* the end of what was submitted in the steps */
+    haul__span_info     *spans;    /* of each moment */
     haul__idle           idle;
     haul_profile_summary summary;
     haul__table          tables[4]; /* by haul_profile_key */
@@ -65,6 +66,9 @@ void                  haul__analysis_free(haul__analysis *analysis);
 /* ---- parts of it ---- */
 
 bool haul__is_span(const haul__moment *m);
+
+/* Is it a part of the steps? Commands that are done later are, if they were submitted in a step. */
+bool haul__is_in_stretch(const haul__analysis *a, const haul__moment *m);
 
 /* Fills in a->spans. False without memory, as with all of these. */
 bool haul__find_places(haul_profile *p, haul__analysis *a);

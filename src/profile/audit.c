@@ -66,7 +66,8 @@ static bool is_finding(const haul_profile *p, const haul__suspect *s)
 {
     enum { MUCH = 64 << 10 };
     const double step_ns = p->analysis->summary.step_ms * 1e6;
-    return 2 * (size_t)s->steps >= haul__step_count(p) &&
+    const int    unseen = s->kind == HAUL_FINDING_UNCHANGED; /* the first times */
+    return 2 * (size_t)(s->steps + unseen) >= haul__step_count(p) &&
            ((double)s->ns / s->steps >= step_ns / 100 || s->bytes / s->steps >= MUCH);
 }
 

@@ -145,7 +145,8 @@ void haul__suspect_copies(const haul_profile *p, haul__suspects *to)
     parts all = {.items = NULL};
     to->failed = to->failed || !find_parts(p, &all);
     for (size_t i = 0; i < p->count && !to->failed; i++)
-        if (p->moments[i].kind & HAUL_EVENT_COPY && p->moments[i].end <= p->analysis->wall && p->moments[i].bytes > 0)
+        if (p->moments[i].kind & HAUL_EVENT_COPY && haul__is_in_stretch(p->analysis, &p->moments[i]) &&
+            p->moments[i].bytes > 0)
             look_at(p, &all, &p->moments[i], to);
     haul__free(all.items);
     judge_small(to);

@@ -22,7 +22,7 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
 {
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
-        if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || m->end > p->analysis->wall ||
+        if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || !haul__is_in_stretch(p->analysis, m) ||
             p->analysis->spans[i].phase != HAUL__PHASE_WAIT || is_explained(p, all, m))
             continue;
         haul__suspect_add(all,
@@ -41,7 +41,7 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
 
 static bool is_next_batch(const haul_profile *p, const haul__moment *m)
 {
-    return m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && m->end <= p->analysis->wall &&
+    return m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && haul__is_in_stretch(p->analysis, m) &&
            !strcmp(haul__moment_text(p, m->text), "next batch");
 }
 
@@ -127,9 +127,9 @@ static haul__suspect slowest_place(const haul_profile *p)
 static void suspect_host(const haul_profile *p, const haul_device *device, int64_t held, haul__suspects *all)
 {
     const int64_t steps = (int64_t)haul__step_count(p);
-    haul__suspect s = slowest_place(p);
     if (5 * held < p->analysis->wall)
         return;
+    haul__suspect s = slowest_place(p);
     s.device = device;
     s.count = 1;
     s.ns = held / steps;

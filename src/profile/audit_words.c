@@ -115,7 +115,7 @@ static void say_loader(const haul_profile *p, haul_finding *f)
 {
     const int workers = count_workers(p);
     snprintf(f->what, sizeof f->what, "Each step waits for its batch: %s.",
-             workers ? "the loader's workers make them more slowly than they are used"
+             workers ? "the loader's workers prepare batches more slowly than they are used"
                      : "the loader has no workers, so the main thread makes them");
     snprintf(f->fix, sizeof f->fix, "haul_loader *loader = haul_loader_new(data, .batch = n, .workers = %d);",
              workers ? 2 * workers : 2);

@@ -202,6 +202,11 @@ static void write_tracks(haul__json_text *t, const haul_profile *p, window w)
 {
     const haul__moment *firsts[MOST_TRACKS];
     int                 count = 0;
+    for (size_t i = 0; i < p->count && count == 0; i++) /* the main thread comes first */
+        if (is_bar(&p->moments[i], w) && haul__is_on_thread(&p->moments[i]) && p->moments[i].thread == p->thread)
+            firsts[count++] = &p->moments[i];
+    if (count)
+        write_track(t, p, firsts[0], w);
     for (size_t i = 0; i < p->count && count < MOST_TRACKS; i++) {
         int known = 0;
         if (!is_bar(&p->moments[i], w))

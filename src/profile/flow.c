@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "device/device.h"
 #include "memory/block_events.h"
+#include "profile/sent.h"
 
 /* ---- memory ---- */
 
@@ -67,6 +68,18 @@ static int64_t excess_of(const haul__trail *t, int64_t bytes)
     return t && t->narrow && t->narrow < bytes ? bytes - t->narrow : 0;
 }
 
+static uint64_t sample_of(const haul_event *e)
+{
+    return e->settled && e->host && e->bytes > 0 ? haul__sample(e->host, (size_t)e->bytes) : 0;
+}
+
+/* Did the program itself change the bytes after they had arrived? */
+static bool has_changed(const haul__trail *from, const haul_event *e)
+{
+    const bool same_size = from->end - from->begin == e->bytes;
+    return from->sample && same_size && e->settled && sample_of(e) != from->sample;
+}
+
 haul__flow haul__flow_copied(haul__flows *f, const haul_event *e, uint32_t number)
 {
     haul__flow         flow = {0};
@@ -75,10 +88,12 @@ haul__flow haul__flow_copied(haul__flows *f, const haul_event *e, uint32_t numbe
     const haul__trail *from = e->kind == HAUL_EVENT_COPY_BETWEEN ? NULL : find(f, up ? &host : &device);
     if (e->kind == HAUL_EVENT_COPY_BETWEEN)
         return flow;
-    if (from && up)
+    if (from && up) {
         flow = from->since;
+        flow.operations += has_changed(from, e);
+    }
     flow.excess = excess_of(from, e->bytes);
-    const haul__trail copied = {.since = {.back_from = number}};
+    const haul__trail copied = {.since = {.back_from = number}, .sample = up ? 0 : sample_of(e)};
     if (up && e->storage)
         put(f, &device, copied);
     else if (!up && host.begin != host.end)
@@ -147,18 +162,31 @@ static bool is_view(const haul_event *e, const haul_tensor *y)
     return false;
 }
 
+/* What has no operands is new: a fill, random numbers. */
+static void forget_results(haul__flows *f, const haul_event *e)
+{
+    for (int i = 0; i < e->y->count; i++) {
+        const region r = region_of(e->y->tensors[i]);
+        forget(f, &r);
+    }
+}
+
 uint32_t haul__flow_computed(haul__flows *f, const haul_event *e, int64_t *excess)
 {
     const bool converts = strcmp(e->operation, "haul_cast") == 0;
-    if ((!f->any && !converts) || e->x->count == 0 || e->y->count == 0 || haul__is_none(e->x->tensors[0]))
+    if ((!f->any && !converts) || e->y->count == 0)
         return 0;
+    if (e->x->count == 0 || haul__is_none(e->x->tensors[0])) {
+        forget_results(f, e);
+        return 0;
+    }
     const haul_tensor *x = e->x->tensors[0];
     const haul__trail *found = find_operand(f, e, e->y->tensors[0]->storage->device);
     const haul__trail  from = found ? *found : (haul__trail){.begin = NULL};
     const uint32_t     late = narrowed(found, e, excess);
     for (int i = 0; i < e->y->count; i++) {
         const haul_tensor *y = e->y->tensors[i];
-        if (is_view(e, y) || y->storage->device != x->storage->device)
+        if ((e->bytes == 0 && is_view(e, y)) || y->storage->device != x->storage->device)
             continue;
         const region      r = region_of(y);
         const haul__trail t = follow(found ? &from : NULL, e, x, y);

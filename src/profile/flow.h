@@ -19,6 +19,7 @@ typedef struct haul__trail {
     const char *begin, *end; /* on the host; or */
     uint64_t    storage;     /* the number of a storage on a device */
     haul__flow  since;       /* back_from: the copy, in either direction */
+    uint64_t    sample;      /* a hash of the bytes as they arrived; 0: unknown */
     int64_t     narrow;      /* bytes that the data had before a conversion made them larger; 0: none did */
 } haul__trail;
 

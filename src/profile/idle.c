@@ -50,7 +50,7 @@ bool haul__find_idle(const haul_profile *p, haul__analysis *a)
     idle->device = worker_device(p);
     for (size_t i = 0; i < p->count && fine && idle->device; i++) {
         const haul__moment *m = &p->moments[i];
-        if (m->kind == HAUL_EVENT_COMMAND_DONE && m->device == idle->device && m->begin < a->wall)
+        if (m->kind == HAUL_EVENT_COMMAND_DONE && m->device == idle->device && haul__is_in_stretch(a, m))
             fine = add(&busy, m->submitted < m->begin ? m->submitted : m->begin, m->end);
     }
     if (busy.count)

@@ -59,7 +59,7 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a)
         int64_t      now = curve->before;
         for (size_t i = 0; i < p->count; i++) {
             const haul__moment *m = &p->moments[i];
-            if (m->device != curve->device || !is_memory(p, m) || m->end > a->wall)
+            if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
                 continue;
             now += change_of(m);
             if (now > curve->peak) {

@@ -30,6 +30,12 @@ static void set_texts(haul_profile *p, haul__moment *m, const haul_event *e)
     m->stack = haul__stacks_number(&p->stacks, e->frames, e->frame_count, m->operation);
 }
 
+/* What began before the profile counts from its beginning on. */
+static int64_t since(const haul_profile *p, int64_t time)
+{
+    return time > p->began ? time - p->began : 0;
+}
+
 static haul__moment moment_of(haul_profile *p, const haul_event *e)
 {
     haul__moment m = {.kind = e->kind,
@@ -38,7 +44,7 @@ static haul__moment moment_of(haul_profile *p, const haul_event *e)
                       .step = (int)p->step_count,
                       .device = e->device,
                       .other = e->other,
-                      .begin = e->time - e->duration - p->began,
+                      .begin = since(p, e->time - e->duration),
                       .end = e->time - p->began,
                       .submitted = e->submitted - p->began,
                       .bytes = e->bytes,
@@ -90,7 +96,7 @@ static void note_gap(haul_profile *p, haul__moment *m)
 static void take(const haul_event *e, void *context)
 {
     haul_profile *p = context;
-    if (!p->everywhere && e->thread != p->thread)
+    if (!p->everywhere && e->thread != p->thread && !(e->kind & HAUL_EVENT_MEMORY)) /* memory is the device's */
         return;
     if (p->count >= p->most || !haul__grow(&p->moments, &p->room, p->count + 1, sizeof *p->moments)) {
         p->lost++;
@@ -147,6 +153,18 @@ static void destroy(void *object)
 
 static const haul__class profile_class = {.name = "profile", .destroy = destroy};
 
+/* So that no work of before is done in the stretch; and at its end, so that the times of all commands arrive. */
+static haul_status wait_for_devices(void)
+{
+    haul_status status = HAUL_OK;
+    for (int slot = 0; slot < HAUL__MAX_DEVICES && !status; slot++) {
+        haul_device *device = haul__device_in_use(slot);
+        if (device && haul__device_computes(device) && !haul__device_is_synchronous(device))
+            status = haul_device_sync(device);
+    }
+    return status;
+}
+
 static haul_status prepare(haul_profile *p, const haul_profile_options *o, const char *operation)
 {
     p->thread = haul__event_thread();
@@ -154,6 +172,8 @@ static haul_status prepare(haul_profile *p, const haul_profile_options *o, const
     p->places = !o->no_places;
     p->most = o->most_events ? (size_t)o->most_events : USUAL_MOST;
     p->sent = haul__calloc(1, sizeof *p->sent);
+    if (wait_for_devices())
+        return haul_error_status();
     if (!p->sent || !haul__texts_open(&p->texts))
         return haul__fail_memory(operation, sizeof *p->sent);
     for (int slot = 0; slot < HAUL__MAX_DEVICES; slot++)
@@ -230,25 +250,13 @@ haul_status haul_profile_step(haul_profile *profile)
     return fits ? HAUL_OK : haul__fail_memory(operation, profile->step_count * sizeof *profile->steps);
 }
 
-/* Waits, so that the times of all commands arrive. */
-static haul_status settle(haul_profile *p)
-{
-    haul_status status = HAUL_OK;
-    p->stopped = haul__now_ns() - p->began;
-    for (int slot = 0; slot < HAUL__MAX_DEVICES && !status; slot++) {
-        haul_device *device = haul__device_in_use(slot);
-        if (device && haul__device_computes(device) && !haul__device_is_synchronous(device))
-            status = haul_device_sync(device);
-    }
-    return status;
-}
-
 haul_status haul_profile_end(haul_profile *profile)
 {
     haul_status status = check_running(profile, "haul_profile_end");
     if (status)
         return status;
-    status = settle(profile);
+    profile->stopped = haul__now_ns() - profile->began;
+    status = wait_for_devices();
     haul__detach(&profile->subscriber);
     profile->ended = true;
     return status;
@@ -276,11 +284,16 @@ haul_status haul_profile_set_peak(haul_profile *profile, haul_device *device, do
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "flops",
                           "flops and bytes are %g and %g a second; expected finite numbers, or 0 for unknown", flops,
                           bytes);
+    haul__analysis_free(profile->analysis); /* which compares with the peaks */
+    profile->analysis = NULL;
+    for (size_t i = 0; i < profile->peak_count; i++)
+        if (profile->peaks[i].device == device) {
+            profile->peaks[i] = (haul__peak){device, flops, bytes};
+            return HAUL_OK;
+        }
     if (!haul__grow(&profile->peaks, &profile->peak_room, profile->peak_count + 1, sizeof *profile->peaks))
         return haul__fail_memory(operation, sizeof *profile->peaks);
     profile->peaks[profile->peak_count++] = (haul__peak){device, flops, bytes};
-    haul__analysis_free(profile->analysis); /* which compares with the peaks */
-    profile->analysis = NULL;
     return HAUL_OK;
 }
 

@@ -23,15 +23,16 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *at, size_t bytes)
     return hash ^ hash >> 31;
 }
 
-static uint64_t sample_of(const unsigned char *at, size_t bytes)
+uint64_t haul__sample(const void *data, size_t bytes)
 {
-    uint64_t hash = bytes;
+    const unsigned char *at = data;
+    uint64_t             hash = bytes;
     if (bytes <= WHOLE)
-        return hash_bytes(hash, at, bytes);
+        return hash_bytes(hash, at, bytes) | 1;
     const size_t stride = (bytes - PIECE) / (PIECES - 1);
     for (size_t i = 0; i < PIECES; i++)
         hash = hash_bytes(hash, at + i * stride, PIECE);
-    return hash;
+    return hash | 1;
 }
 
 /* The parcel with this sample, or the place where it belongs. */
@@ -52,7 +53,7 @@ bool haul__sent_before(haul__sent *s, const haul_event *e)
     const size_t         bytes = (size_t)e->bytes;
     if (!host || !e->settled || e->bytes <= 0)
         return false;
-    const uint64_t sample = sample_of(host, bytes);
+    const uint64_t sample = haul__sample(host, bytes);
     haul__parcel  *p = find(s, e, sample);
     if (p->sample != sample || p->bytes != e->bytes || p->device != e->device) {
         *p = (haul__parcel){.device = e->device, .bytes = e->bytes, .sample = sample};

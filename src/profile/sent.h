@@ -17,6 +17,9 @@ typedef struct haul__sent {
     haul__parcel parcels[HAUL__PARCELS]; /* the last ones, by their samples */
 } haul__sent;
 
+/* A hash of all bytes, or of samples of many; never 0. */
+uint64_t haul__sample(const void *bytes, size_t count);
+
 /* Notes the data of a copy to a device; returns true if the same were sent to it before. */
 bool haul__sent_before(haul__sent *s, const haul_event *copy);
 

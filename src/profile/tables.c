@@ -97,11 +97,6 @@ static haul_profile_row *find(builder *b, key k)
     return row;
 }
 
-static bool is_in_stretch(const builder *b, const haul__moment *m)
-{
-    return m->end <= b->a->wall;
-}
-
 static bool runs_later(const haul_device *device)
 {
     return device && !haul__device_is_synchronous(device);
@@ -156,6 +151,13 @@ static haul_profile_row *row_of_span(builder *b, const haul__moment *m, uint32_t
     return find(b, (key){.name = m->operation, .device = m->device});
 }
 
+/* Work within what is counted already. */
+static bool is_part(const haul_profile *p, const haul__moment *m)
+{
+    const char *text = haul__moment_text(p, m->text);
+    return m->kind == HAUL_EVENT_WORK_END && (!strcmp(text, "gradient") || !strcmp(text, "batch made"));
+}
+
 static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
 {
     const haul__moment    *m = &b->p->moments[i];
@@ -165,7 +167,7 @@ static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
     haul_profile_row *row = row_of_span(b, m, call, backward);
     if (!row)
         return;
-    row->calls += m->kind != HAUL_EVENT_WORK_END || strcmp(haul__moment_text(b->p, m->text), "gradient") != 0;
+    row->calls += !is_part(b->p, m);
     row->host_ms += m->thread == b->p->thread ? (double)span->self / 1e6 : 0;
     if (m->kind == HAUL_EVENT_OPERATION_END) {
         row->flops += m->flops;
@@ -175,9 +177,13 @@ static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
 
 static void add_other_time(builder *b)
 {
+    const int64_t     tail = b->a->wall - b->a->host_end;
     haul_profile_row *row = find(b, (key){.name = haul__texts_number(&b->p->texts, "(program)")});
     if (row)
         row->host_ms += b->a->summary.other_ms;
+    row = tail ? find(b, (key){.name = haul__texts_number(&b->p->texts, "haul_profile_end")}) : NULL;
+    if (row)
+        row->host_ms += (double)tail / 1e6;
 }
 
 static void add_to_operation(builder *b, const haul__moment *m)
@@ -219,7 +225,8 @@ static void add_peaks(builder *b, bool modules)
 
 static bool is_made(const haul_profile *p, const haul__moment *m)
 {
-    return m->kind == HAUL_EVENT_MEMORY_ALLOCATED && !*haul__moment_text(p, m->text);
+    return m->kind == HAUL_EVENT_MEMORY_ALLOCATED && !*haul__moment_text(p, m->text) &&
+           (p->everywhere || m->thread == p->thread);
 }
 
 static bool find_operations(haul_profile *p, haul__analysis *a)
@@ -232,7 +239,7 @@ static bool find_operations(haul_profile *p, haul__analysis *a)
     const uint32_t backward = haul__texts_number(texts, "haul_backward");
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
-        if (!is_in_stretch(&b, m))
+        if (!haul__is_in_stretch(a, m))
             continue;
         if (haul__is_span(m))
             add_span(&b, i, call, backward);
@@ -251,11 +258,18 @@ static bool find_operations(haul_profile *p, haul__analysis *a)
 
 /* ---- modules ---- */
 
-/* Backward passes of a thread, to tell when a command was submitted. */
+/* Backward passes, by thread and then by time, to tell when a command was submitted. */
 typedef struct passes {
-    const haul__moment **items; /* by their ends */
+    const haul__moment **items;
     size_t               count;
 } passes;
+
+static int by_thread(const void *a, const void *b)
+{
+    const haul__moment *x = *(const haul__moment *const *)a, *y = *(const haul__moment *const *)b;
+    return x->thread != y->thread ? (x->thread > y->thread) - (x->thread < y->thread)
+                                  : (x->begin > y->begin) - (x->begin < y->begin);
+}
 
 static bool find_passes(const haul_profile *p, passes *out)
 {
@@ -268,24 +282,27 @@ static bool find_passes(const haul_profile *p, passes *out)
             return false;
         out->items[out->count++] = m;
     }
+    if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, by_thread);
     return true;
 }
 
+/* Was it submitted in a pass of its thread? Passes within passes are few. */
 static bool was_backward(const passes *all, const haul__moment *command)
 {
-    size_t low = 0, high = all->count;
+    enum { NESTED = 4 };
+    size_t low = 0, high = all->count; /* the passes that began before */
     while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (all->items[middle]->end < command->submitted)
+        const size_t        middle = low + (high - low) / 2;
+        const haul__moment *m = all->items[middle];
+        if (m->thread < command->thread || (m->thread == command->thread && m->begin <= command->submitted))
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < all->count; low++)
-        if (all->items[low]->thread == command->thread && all->items[low]->begin <= command->submitted)
+    for (size_t i = low; i-- > 0 && low - i <= NESTED && all->items[i]->thread == command->thread;)
+        if (all->items[i]->end >= command->submitted)
             return true;
-        else if (all->items[low]->begin > command->submitted)
-            return false;
     return false;
 }
 
@@ -325,7 +342,7 @@ static bool find_modules(haul_profile *p, haul__analysis *a)
         return false;
     b.failed = !find_passes(p, &all);
     for (size_t i = 0; i < p->count && !b.failed; i++)
-        if (is_in_stretch(&b, &p->moments[i]))
+        if (haul__is_in_stretch(a, &p->moments[i]))
             add_to_module(&b, i, &all);
     haul__free(all.items);
     add_peaks(&b, true);
@@ -343,7 +360,7 @@ static bool find_kernels(haul_profile *p, haul__analysis *a)
         return false;
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
-        if (m->kind != HAUL_EVENT_COMMAND_DONE || !is_in_stretch(&b, m))
+        if (m->kind != HAUL_EVENT_COMMAND_DONE || !haul__is_in_stretch(a, m))
             continue;
         haul_profile_row *row = find(&b, (key){.name = m->name ? m->name : m->text,
                                                .kind = m->detail,

@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "profile/save.h"
 
-enum { HOST = 1 };
+enum { HOST = 1, MOST_TRACKS = 1024 };
 
 static double microseconds(int64_t ns)
 {
@@ -47,8 +47,8 @@ static bool is_shown(const haul__moment *m)
 
 /* Tracks that have a name already. */
 typedef struct seen {
-    int     processes[64];
-    int64_t threads[64];
+    int     processes[MOST_TRACKS];
+    int64_t threads[MOST_TRACKS];
     int     count;
 } seen;
 
@@ -57,7 +57,7 @@ static bool is_new(seen *s, int process, int64_t thread)
     for (int i = 0; i < s->count; i++)
         if (s->processes[i] == process && s->threads[i] == thread)
             return false;
-    if (s->count == 64)
+    if (s->count == MOST_TRACKS)
         return false;
     s->processes[s->count] = process;
     s->threads[s->count++] = thread;
@@ -147,7 +147,10 @@ typedef struct ends {
 static int64_t *end_of(ends *e, const haul_profile *p, const haul__moment *m)
 {
     const char *stream = haul__moment_text(p, m->detail);
-    return &e->at[m->device->slot][!strcmp(stream, "compute") ? 0 : !strcmp(stream, "upload") ? 1 : 2];
+    return &e->at[m->device->slot][!strcmp(stream, "compute")  ? 0
+                                   : !strcmp(stream, "upload") ? 1
+                                   : !strcmp(stream, "ahead")  ? 2
+                                                               : 3];
 }
 
 static void write_bars(haul__json_text *t, const haul_profile *p)
@@ -228,6 +231,7 @@ void haul__write_trace(haul__json_text *t, const haul_profile *p)
     haul__json_string(t, "displayTimeUnit", "ms");
     haul__json_begin(t, "otherData", '{');
     haul__json_integer(t, "main_thread", p->thread);
+    haul__json_number(t, "host_us", microseconds(p->analysis->host_end));
     haul__json_number(t, "wall_us", microseconds(p->analysis->wall));
     haul__json_end(t, '}');
     haul__json_begin(t, "traceEvents", '[');

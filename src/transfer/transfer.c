@@ -301,6 +301,7 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
     crossing_begin(&x, origin, bytes);
     x.host = haul__device_pins(from->device) ? "pageable" : NULL;
     x.at = host;
+    x.settled = true; /* when it is counted */
     x.far = from;
     const int64_t start = haul__device_is_host(from->device) ? 0 : haul__link_start(bytes);
     if (haul__device_pins(from->device))
