@@ -52,7 +52,7 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
     for (size_t i = 0; i < p->count; i++)
         if (is_next_batch(p, &p->moments[i]))
             cost += haul__starved(p->analysis, &p->moments[i]);
-    for (size_t i = 0; i < p->count && 10 * cost > p->analysis->wall; i++) {
+    for (size_t i = 0; i < p->count && 4 * cost > p->analysis->wall; i++) {
         const haul__moment *m = &p->moments[i];
         if (is_next_batch(p, m))
             haul__suspect_add(all,
