@@ -178,7 +178,8 @@ typedef struct haul_finding {
 
 /* Find what costs time, the most expensive first. Fills at most `capacity` of `out`, which may be NULL for 0, and
  * returns how many there are; -1 on failure. A finding happens in at least half of the steps. It costs at least 1% of a
- * step, or moves at least 64 KiB in a step. Fails with HAUL_STATE before haul_profile_end. */
+ * step, or moves at least 64 KiB in a step; HAUL_FINDING_LOADER_BOUND costs at least a quarter of a step, and
+ * HAUL_FINDING_HOST_BOUND a fifth. Fails with HAUL_STATE before haul_profile_end. */
 HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
 
 /* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the
