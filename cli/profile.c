@@ -46,9 +46,11 @@ static void print_memory(const cJSON *profile)
 
     cJSON_ArrayForEach(memory, document_list(profile, "memory"))
     {
-        char name[64];
+        char name[64], text[128];
         visible_text(name, sizeof name, document_text(memory, "device"));
-        printf("  memory     %s at the peak on %s\n", bytes_text(document_number(memory, "peak_bytes")), name);
+        snprintf(text, sizeof text, "%s at the peak on %s", bytes_text(document_number(memory, "peak_bytes")), name);
+        printf("  memory     ");
+        print_wrapped(text, 13, 13);
     }
 }
 

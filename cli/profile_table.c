@@ -8,21 +8,27 @@
 #include "run_document.h"
 #include "terminal.h"
 
-const profile_table profile_tables[PROFILE_TABLES] = {
-    {.name = "operations",
-     .head = "operation",
-     .keys = {"name", "device"},
-     .times = {"host_ms", "device_ms"},
-     .longest = 1,
-     .rates = {"gflops", "gbps"},
-     .where = "device"},
-    {.name = "modules", .head = "module", .keys = {"name"}, .times = {"forward_ms", "backward_ms"}, .where = "kind"},
-    {.name = "kernels",
-     .head = "kernel",
-     .keys = {"name", "operation", "device", "stream"},
-     .times = {"ms"},
-     .rates = {NULL, "gbps"},
-     .where = "operation"}};
+const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
+                                                       .head = "operation",
+                                                       .keys = {"name", "device"},
+                                                       .times = {"host_ms", "device_ms"},
+                                                       .longest = 1,
+                                                       .rates = {"gflops", "gbps"},
+                                                       .where = "device",
+                                                       .width = 12},
+                                                      {.name = "modules",
+                                                       .head = "module",
+                                                       .keys = {"name"},
+                                                       .times = {"forward_ms", "backward_ms"},
+                                                       .where = "kind",
+                                                       .width = 16},
+                                                      {.name = "kernels",
+                                                       .head = "kernel",
+                                                       .keys = {"name", "operation", "device", "stream"},
+                                                       .times = {"ms"},
+                                                       .rates = {NULL, "gbps"},
+                                                       .where = "operation",
+                                                       .width = 29}};
 
 double profile_table_ms(const profile_table *table, const cJSON *profile, const cJSON *row)
 {
@@ -63,7 +69,7 @@ const cJSON *profile_table_find(const profile_table *table, const cJSON *profile
 
 /* ---- the layout: columns that leave when the terminal is narrow ---- */
 
-enum { NAME = 30, LEAST_NAME = 14, MS = 10, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, WHERE = 10, AGAINST = 18 };
+enum { NAME = 30, LEAST_NAME = 14, MS = 9, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, AGAINST = 16 };
 
 typedef struct layout {
     const profile_table *table;
@@ -75,7 +81,7 @@ typedef struct layout {
 static int columns_of(const layout *l)
 {
     return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
-           (l->rates ? 2 * RATE : 0) + (l->bound ? BOUND : 0) + (l->where ? WHERE : 0);
+           (l->rates ? 2 * RATE : 0) + (l->bound ? BOUND : 0) + (l->where ? l->table->width : 0);
 }
 
 static void lay_out(layout *l)
@@ -102,7 +108,7 @@ static void print_head(const layout *l)
     if (l->share)
         printf("%*s", SHARE, "share");
     if (l->against)
-        printf("%*s%*s", MS, "against ms", AGAINST - MS, "ratio");
+        printf("%*s%*s", MS, "other ms", AGAINST - MS, "ratio");
     if (l->calls)
         printf("%*s", CALLS, "calls");
     if (l->rates)

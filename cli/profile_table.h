@@ -12,6 +12,7 @@ typedef struct profile_table {
     int         longest;  /* the time is the longest of `times`, not their sum */
     const char *rates[2]; /* of what is computed and of what is read and written in a second; or NULL */
     const char *where;    /* the member that says where: "device", "kind" */
+    int         width;    /* columns of that, with the blanks before it */
 } profile_table;
 
 enum { PROFILE_TABLES = 3 };
