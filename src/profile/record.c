@@ -13,9 +13,8 @@
 enum { USUAL_MOST = 4 << 20 };
 
 static const uint32_t RECORDED = HAUL_EVENT_OPERATION_END | HAUL_EVENT_COMMAND_DONE | HAUL_EVENT_COPY |
-                                 HAUL_EVENT_WAITED | HAUL_EVENT_DRIVER_CALLED | HAUL_EVENT_MEMORY_ALLOCATED |
-                                 HAUL_EVENT_MEMORY_FREED | HAUL_EVENT_CALL_END | HAUL_EVENT_LABEL_END |
-                                 HAUL_EVENT_WORK_END;
+                                 HAUL_EVENT_WAITED | HAUL_EVENT_MEMORY_ALLOCATED | HAUL_EVENT_MEMORY_FREED |
+                                 HAUL_EVENT_CALL_END | HAUL_EVENT_LABEL_END | HAUL_EVENT_WORK_END;
 
 /* ---- taking ---- */
 
