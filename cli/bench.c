@@ -106,7 +106,7 @@ const command bench_command = {
         "other device, from ordinary and pinned memory, waited for and asynchronous, up, down and both at once, "
         "compared with memcpy. compute: matrix products, convolutions, pointwise operations and sums by size and "
         "dtype, and the size from which a device is faster than the CPU although the operands and the result cross "
-        "the link. All figures are medians of rounds in which what is compared takes turns.",
+        "the link. Each figure is the median of several rounds. Each round measures all variants in turn.",
     .options = bench_rows,
     .option_count = sizeof bench_rows / sizeof *bench_rows,
     .operand = {.name = "WHAT",

@@ -122,7 +122,7 @@ static void print_winner(const compute_results *r, const compute_group *g)
         bench_line("wins", "%s beats the CPU at all measured sizes, from %s %s on, transfers included",
                    r->properties.name, g->family->size_name, text_count((int64_t)size));
     else if (w == WINS_NEVER)
-        bench_line("wins", "never: the CPU is faster up to the largest measured size, transfers included");
+        bench_line("wins", "never: the CPU is faster at the largest measured size, transfers included");
 }
 
 static void print_title(const compute_group *g)
@@ -164,8 +164,8 @@ void compute_print(const compute_results *r)
              bench_rate(flops, r->peaks.flops), bench_rate(bytes, r->peaks.bytes));
     print_wrapped(text, 0, 0);
     snprintf(text, sizeof text,
-             r->is_cpu ? "Medians of rounds; the bars show the speed within each table."
-                       : "Medians of rounds in turns; the bars show %s. +copies: operands go up and the result comes "
+             r->is_cpu ? "Medians of several rounds; the bars show the speed within each table."
+                       : "Medians of several rounds. The bars show %s. +copies: operands go up and the result comes "
                          "down in each call, but the weights of convolutions stay. Where a device begins to win, the "
                          "size is interpolated between two sizes, by logarithms.",
              r->properties.name);

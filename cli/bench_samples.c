@@ -121,13 +121,24 @@ const char *bench_size(char out[16], int64_t bytes)
     return out;
 }
 
+/* "4.02e-5" */
+static void small_text(char out[16], double value)
+{
+    snprintf(out, 16, value > 0 ? "%.2e" : "%.0f", value);
+    char *zero = strstr(out, "e-0");
+    if (zero)
+        memmove(zero + 2, zero + 3, strlen(zero + 2));
+}
+
 const char *bench_rate(char out[16], double value)
 {
     value *= 1e-9;
     if (!isfinite(value))
         snprintf(out, 16, "-");
+    else if (value < 0.001)
+        small_text(out, value);
     else if (value < 0.01)
-        snprintf(out, 16, "%.4f", value);
+        snprintf(out, 16, "%.5f", value);
     else if (value < 999.5)
         snprintf(out, 16, "%#.3g", value);
     else

@@ -131,7 +131,7 @@ static void print_rate(double rate)
     printf("%*s", RATE, bench_rate(text, rate));
 }
 
-/* Half of the samples lie within so much of the median. */
+/* Half the range of the middle half of the samples, as a share of the median. */
 static void print_spread(const bench_spread *s)
 {
     char text[32];
@@ -225,36 +225,38 @@ static void print_summary(const transfer_curve *c)
     bench_line("bandwidth", "%s GB/s up, %s GB/s down; the largest copies reach %.2f and %.2f of memcpy (%s GB/s)",
                bench_rate(up, s.bandwidth[COPY_UP]), bench_rate(down, s.bandwidth[COPY_DOWN]), s.of_memcpy[COPY_UP],
                s.of_memcpy[COPY_DOWN], memory);
-    bench_line("half of it", "from %s up, %s down", text_bytes((int64_t)s.half_bytes[COPY_UP]),
+    bench_line("half speed", "from %s up, %s down", text_bytes((int64_t)s.half_bytes[COPY_UP]),
                text_bytes((int64_t)s.half_bytes[COPY_DOWN]));
-    bench_line("both ways", "%s GB/s in sum, one copy up and one down at once",
+    bench_line("both ways", "%s GB/s in total, one copy up and one down at once",
                bench_rate(both, s.bandwidth[COPY_BOTH]));
-    bench_line("handing over", "%s until the call of an asynchronous copy of 4 KiB returns", text_seconds(s.hand_over));
+    bench_line("submitting", "%s until the call of an asynchronous copy of 4 KiB returns", text_seconds(s.hand_over));
     if (!c->pins)
         bench_line("pinned", "%s copies any memory of the host at full speed, so there is no pinned memory for it",
                    c->properties.name);
-    bench_line("so", "below %s count the copies, above it count the bytes", text_bytes((int64_t)s.half_bytes[COPY_UP]));
+    bench_line("so", "below %s the number of copies costs time, above it the number of bytes",
+               text_bytes((int64_t)s.half_bytes[COPY_UP]));
 }
 
 void transfer_print(const transfer_curve *c)
 {
     table       t;
     char        text[256];
-    const char *memory = c->pins ? "pinned" : "ordinary";
+    const char *memory = c->pins ? "pinned" : "ordinary", *spread = "; spread: half the range of the middle half";
 
     lay_out(&t, c);
     if (c->is_host)
         snprintf(text, sizeof text,
-                 "cpu: nothing crosses a link, so this is memcpy; medians of rounds in GB/s, 10^9 "
-                 "bytes a second");
+                 "cpu: nothing crosses a link, so this is memcpy; medians of several rounds in GB/s, 10^9 "
+                 "bytes a second%s",
+                 t.layout == NARROW ? "" : spread);
     else
-        snprintf(text, sizeof text, "cpu <-> %s, medians of rounds in turns in GB/s, 10^9 bytes a second",
+        snprintf(text, sizeof text, "cpu <-> %s, medians of several rounds in GB/s, 10^9 bytes a second",
                  c->properties.name);
     print_wrapped(text, 0, 0);
     snprintf(text, sizeof text,
-             t.layout == WIDE ? "time and #: %s memory up; o memcpy"
+             t.layout == WIDE ? "time and #: %s memory up; o memcpy%s"
                               : "%s memory, each copy waited for; # up, o memcpy",
-             memory);
+             memory, spread);
     if (!c->is_host)
         print_wrapped(text, 0, 0);
     printf("\n");

@@ -57,8 +57,8 @@ static void assemble(html *h, const page *p)
         html_put(h, "</ul></div></section>\n");
     }
     html_add(h,
-             "</main>\n<footer>Written by haul %s from the files of the run. The page holds all it shows: it loads "
-             "nothing and runs no script.</footer>\n</div></body></html>\n",
+             "</main>\n<footer>Written by haul %s from the files of the run. The page contains everything that it "
+             "shows: it loads nothing and runs no script.</footer>\n</div></body></html>\n",
              haul_version());
 }
 
@@ -104,7 +104,7 @@ static bool write_page(page *p, const char *path)
         complain("memory is exhausted");
     if (saved) {
         print_visible(path, 0);
-        printf(": %s of %s\n", text_bytes((int64_t)document.length),
+        printf(" (%s), %s%s\n", text_bytes((int64_t)document.length), p->run_count == 1 ? "run " : "",
                p->run_count == 1 ? p->runs[0].name : page_plural(p->run_count, "run"));
     }
     html_free(&document);

@@ -43,8 +43,8 @@ void page_lacks(page *p, const char *what, const char *why);
 void page_lacks_profile(page *p, const char *what);
 
 /* A table that is shown on demand, or at once; it scrolls sideways where it is wider than the page. `heads` are
- * separated by '|'; those that begin with '#' are of numbers, and those with '~', which comes first, are left out on
- * narrow screens. */
+ * separated by '|'; those that begin with '#' are of numbers, those that begin with '=' of bars, and those with '~',
+ * which comes first, are left out on narrow screens. */
 void page_table(html *h, const char *caption, const char *heads);
 void page_folded_table(html *h, const char *caption, const char *heads);
 void page_table_end(html *h);

@@ -116,7 +116,8 @@ static void write_lead(html *h, const cJSON *audit, double step)
     html_add(h, "<p>%s, which cost%s %s a step", page_plural(count, "finding"), count == 1 ? "s" : "", say_ms(cost));
     if (step > 0)
         html_add(h, ", %s of a step", say_share(cost / step));
-    html_put(h, ".</p><p class=\"note\">Costs are measured. Mending one finding may hide a part of another.</p>");
+    html_put(h, ".</p><p class=\"note\">Costs are measured. Fixing one finding may also reduce the cost of "
+                "another.</p>");
 }
 
 void page_audit(page *p)

@@ -37,6 +37,12 @@ static const char *part_text(double part, double whole)
     return whole > 0 ? say_share(part / whole) : "-";
 }
 
+/* Without a sign, which the heads of narrow columns have. */
+static const char *whole_percent(double part, double whole)
+{
+    return whole > 0 ? say_count(floor(100 * part / whole + 0.5)) : "-";
+}
+
 /* ---- few classes: the matrix ---- */
 
 /* Right answers and wrong ones differ in colour and by a frame; the shade is the share of the class. */
@@ -63,7 +69,7 @@ static void write_head(html *h, const page_answers *a)
         html_name(h, answer_name(a->network.classes, i));
         html_put(h, "</span></th>");
     }
-    html_put(h, "<th scope=\"col\" class=\"n\">Recall</th></tr></thead>\n<tbody>");
+    html_put(h, "<th scope=\"col\" class=\"n\">Recall, %</th></tr></thead>\n<tbody>");
 }
 
 static void write_matrix(html *h, const page_answers *a)
@@ -77,17 +83,13 @@ static void write_matrix(html *h, const page_answers *a)
         html_put(h, "</th>");
         for (int j = 0; j < c->classes; j++)
             write_cell(h, c, i, j);
-        page_number(h, part_text(count_at(c, i, i), examples_of(c, i)));
+        page_number(h, whole_percent(count_at(c, i, i), examples_of(c, i)));
         html_put(h, "</tr>\n");
     }
-    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">Precision, %</th>");
-    for (int i = 0; i < c->classes; i++) {
-        double predictions = predictions_of(c, i);
-        if (predictions > 0)
-            html_add(h, "<td>%.0f</td>", floor(100 * count_at(c, i, i) / predictions + 0.5));
-        else
-            html_put(h, "<td>-</td>");
-    }
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\"><span class=\"words\">Precision</span><span "
+                "class=\"phone\">Prec.</span>, %</th>");
+    for (int i = 0; i < c->classes; i++)
+        html_add(h, "<td>%s</td>", whole_percent(count_at(c, i, i), predictions_of(c, i)));
     html_put(h, "<td></td></tr></tfoot><tbody>");
     page_table_end(h);
 }
@@ -130,7 +132,7 @@ static void write_pairs(html *h, const page_answers *a)
 
     if (!count)
         return;
-    page_table(h, "Classes that are confused most", "Class|Taken for|#Examples|#Of the class|Share");
+    page_table(h, "Classes that are confused most", "Class|Taken for|#Examples|#Of the class|=Share");
     for (int i = 0; i < count; i++) {
         html_put(h, "<tr><th scope=\"row\">");
         html_name(h, answer_name(a->network.classes, pairs[i].wanted));

@@ -276,8 +276,8 @@ static void write_key(html *h, const page *p)
 {
     html_put(h, "<p class=\"note\">");
     if (p->runs[0].batch_count)
-        html_put(h, "Thin: means of mini-batches as the log has them. ");
-    html_add(h, "Middle: training. Thick: %s data. Nothing is smoothed.", page_measured(&p->runs[0]));
+        html_put(h, "Thinnest line: means of mini-batches as the log has them. ");
+    html_add(h, "Thin line: training. Thick line: %s data. Nothing is smoothed.", page_measured(&p->runs[0]));
     if (p->run_count > PLOT_RUNS)
         html_add(h, " The first %d of %d runs are drawn.", PLOT_RUNS, p->run_count);
     html_put(h, "</p>");

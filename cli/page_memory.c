@@ -137,7 +137,7 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     double       sum = 0, listed = 0;
     int          count = 0;
 
-    page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|Bytes|#|#Share");
+    page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|=Bytes|#|#Share");
     cJSON_ArrayForEach(item, list_of(memory, "at_peak"))
     {
         sum += bytes_of(item);
@@ -155,7 +155,7 @@ static void write_peak(html *h, const cJSON *memory, double peak)
         html_put(h, "</tr>\n");
     }
     html_put(h, "</tbody><tfoot><tr><th scope=\"row\">the peak</th><td></td><td class=\"words\"></td><td "
-                "class=\"words\"></td><td></td>");
+                "class=\"words\"></td><td class=\"barred\"></td>");
     page_number(h, say_bytes(fmax(peak, sum)));
     page_number(h, say_share(fmax(peak, sum) / peak));
     html_put(h, "</tr></tfoot><tbody>");
@@ -209,7 +209,7 @@ static void write_end(html *h, const cJSON *memory, bool folded)
         return;
     if (folded)
         html_put(h, "<details><summary>Table: what the run still held at its end</summary>");
-    page_table(h, "What the run still held at its end", "Made by|#Blocks|Bytes|#|#Share");
+    page_table(h, "What the run still held at its end", "Made by|#Blocks|=Bytes|#|#Share");
     cJSON_ArrayForEach(item, list)
     {
         html_put(h, "<tr><th scope=\"row\">");

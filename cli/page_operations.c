@@ -69,16 +69,21 @@ static double of_roof(const cJSON *profile, const cJSON *operation)
     return isfinite(compute) && isfinite(memory) ? fmax(compute, memory) : isfinite(compute) ? compute : memory;
 }
 
-static bool is_above_roof(const cJSON *profile, const cJSON *list)
+static bool is_above(const cJSON *profile, const cJSON *list, const char *what)
 {
     const cJSON *o;
 
     cJSON_ArrayForEach(o, list)
     {
-        if (of_roof(profile, o) > 1.05)
+        if (number_of(o, what) > 1.05 * peak_of(profile, text_of(o, "device"), what))
             return true;
     }
     return false;
+}
+
+static const char *rate_or_dash(double giga)
+{
+    return giga > 0 ? say_rate(giga) : "-";
 }
 
 static void write_operation(html *h, const cJSON *profile, const cJSON *o, double most)
@@ -96,14 +101,14 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
     page_number(h, say_share(number_of(o, "share")));
     page_number(h, say_ms(number_of(o, "host_ms") / steps));
     page_number(h, say_ms(number_of(o, "device_ms") / steps));
-    page_number(h, say_rate(number_of(o, "gflops")));
-    page_number(h, say_rate(number_of(o, "gbps")));
+    page_number(h, rate_or_dash(number_of(o, "gflops")));
+    page_number(h, rate_or_dash(number_of(o, "gbps")));
     page_number(h, roof > 0 ? say_share(roof) : "-");
     html_add(h, "<td>%s</td></tr>\n", *bound ? bound : "-");
 }
 
 static const char operation_heads[] =
-    "Operation|~Device|~#Calls|Share of the time|#|#Host|#Device|#GFLOP/s|#GB/s|#Of the "
+    "Operation|~Device|~#Calls|=Share of the time|#|#Host time|#Device time|#GFLOP/s|#GB/s|#Of the "
     "roof|Bound by";
 
 static void write_operations(html *h, const cJSON *profile, const cJSON *list)
@@ -121,7 +126,7 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
     html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td>",
              page_plural(count, "operation"));
     html_add(h, "<td class=\"n words\">%s</td>", say_number(sum_of(list, "calls") / steps));
-    html_put(h, "<td></td>");
+    html_put(h, "<td class=\"barred\"></td>");
     page_number(h, say_share(sum_of(list, "share")));
     page_number(h, say_ms(sum_of(list, "host_ms") / steps));
     page_number(h, say_ms(sum_of(list, "device_ms") / steps));
@@ -189,13 +194,15 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     if (!cJSON_GetArraySize(list))
         return;
     page_table(h, "Time by module, mean of a step; full colour: forward, pale: backward",
-               "Module|~Kind|#Calls|Time|#Forward|#Backward|#Share|#Made|#Live at the peak");
+               "Module|~Kind|#Calls|=Time|#Forward|#Backward|#Share|#Made|#Live at the peak");
     cJSON_ArrayForEach(m, list)
     {
         if (count++ < MOST)
             write_module(h, m, steps, most);
     }
-    html_add(h, "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td><td></td><td></td>",
+    html_add(h,
+             "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td><td></td><td "
+             "class=\"barred\"></td>",
              page_plural(count, "module"));
     page_number(h, say_ms(sum_of(list, "forward_ms") / steps));
     page_number(h, say_ms(sum_of(list, "backward_ms") / steps));
@@ -214,7 +221,7 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
 
     if (!cJSON_GetArraySize(list))
         return;
-    page_folded_table(h, "kernels", "Kernel|Device|Stream|Operation|#Calls|Share of the time|#|#Time|#GB/s");
+    page_folded_table(h, "kernels", "Kernel|Device|Stream|Operation|#Calls|=Share of the time|#|#Time|#GB/s");
     cJSON_ArrayForEach(k, list)
     {
         if (count++ >= MOST)
@@ -228,7 +235,7 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
         page_bar(h, number_of(k, "share") / most, page_device_class(text_of(k, "device")));
         page_number(h, say_share(number_of(k, "share")));
         page_number(h, say_ms(number_of(k, "ms") / steps));
-        page_number(h, say_rate(number_of(k, "gbps")));
+        page_number(h, rate_or_dash(number_of(k, "gbps")));
         html_put(h, "</tr>\n");
     }
     page_folded_end(h);
@@ -257,7 +264,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
         html_name(h, text_of(first, "name"));
         html_add(h, " takes the most time: %s.</p>", say_share(number_of(first, "share")));
     }
-    html_put(h, "<p class=\"note\">Host: the calling thread itself. Device: commands. ");
+    html_put(h, "<p class=\"note\">Host time: the calling thread itself. Device time: commands. ");
     if (sum_of(list, "share") > 1.005)
         html_put(h, "They overlap, so the shares add up to more than 100 %. ");
     cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
@@ -266,8 +273,10 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
         html_add(h, " reaches %s GFLOP/s and %s GB/s, as measured: its roof. ", say_rate(number_of(peak, "gflops")),
                  say_rate(number_of(peak, "gbps")));
     }
-    if (is_above_roof(profile, list))
-        html_put(h, "More than 100 % of the roof: the data was in caches.");
+    if (is_above(profile, list, "gbps"))
+        html_put(h, "More than 100 % of the memory roof: the data was in caches. ");
+    if (is_above(profile, list, "gflops"))
+        html_put(h, "More than 100 % of the compute roof: the measured peak is too low.");
     html_put(h, "</p>");
 }
 

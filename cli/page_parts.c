@@ -37,16 +37,19 @@ void page_lacks_profile(page *p, const char *what)
 
 /* ---- tables ---- */
 
+/* Numbers beside bars have the head of the bars where these are not shown. */
 static void write_heads(html *h, const char *heads)
 {
+    char head[80] = "", bars[80] = "";
+
     html_put(h, "<thead><tr>");
     while (*heads) {
-        char   head[80];
         size_t length = strcspn(heads, "|");
-        bool   words = *heads == '~', number = heads[words] == '#';
-        snprintf(head, sizeof head, "%.*s", (int)length - number - words, heads + number + words);
-        html_add(h, "<th scope=\"col\" class=\"%s%s\">", number ? "n" : "", words ? " words" : "");
-        html_add(h, "%s</th>", head);
+        bool   words = *heads == '~', number = heads[words] == '#', bar = *heads == '=';
+        snprintf(head, sizeof head, "%.*s", (int)length - number - words - bar, heads + number + words + bar);
+        html_add(h, "<th scope=\"col\" class=\"%s%s%s\">", number ? "n" : "", words ? " words" : "", bar ? "bars" : "");
+        html_add(h, *head ? "%s</th>" : "<span class=\"phone\">%s</span></th>", *head ? head : bars);
+        snprintf(bars, sizeof bars, "%s", bar ? head : "");
         heads += length + (heads[length] == '|');
     }
     html_put(h, "</tr></thead>\n<tbody>");

@@ -73,12 +73,11 @@ static void write_answer(html *h, const page_answers *a, const page_answer *give
     html_add(h, "<span class=\"sure\"><i style=\"width:%.0f%%\"></i></span>", 100 * (double)given->probability);
     html_put(h, right ? "<span>\xe2\x9c\x93\xc2\xa0" : "<b class=\"bad\">\xe2\x9c\x97\xc2\xa0");
     html_name(h, predicted);
-    html_add(h, " %s", say_percent((double)given->probability));
-    if (right) {
-        html_put(h, "</span>");
+    html_put(h, right ? "</span>" : "</b>");
+    html_add(h, "<span>%s</span>", say_percent((double)given->probability));
+    if (right)
         return;
-    }
-    html_put(h, "</b><span>is ");
+    html_put(h, "<span>is ");
     html_name(h, wanted);
     html_put(h, "</span>");
 }

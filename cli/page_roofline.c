@@ -1,6 +1,7 @@
 #include "page_roofline.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +14,19 @@ typedef struct mark {
     double      intensity, gflops, share;
 } mark;
 
+/* Per cent of the chart. */
+typedef struct box {
+    double x0, x1, y0, y1;
+} box;
+
 typedef struct roofline {
     const char *device;
     double      gflops, gbps;   /* the roof */
     double      x0, x1, y0, y1; /* decades */
     mark        marks[MOST_MARKS];
     int         count;
+    box         labels[MOST_MARKS];
+    int         label_count;
 } roofline;
 
 static int by_share(const void *a, const void *b)
@@ -111,18 +119,62 @@ static bool is_near(const roofline *r, int i, int j)
            fabs(down(r, a->gflops) - down(r, b->gflops)) < 9;
 }
 
-/* Dots that are near each other share a label, which is that of the first. */
-static void write_number(html *h, const roofline *r, int i)
+/* "6, 9": dots that are near each other share a label, which is that of the first. "" for the others. */
+static void label_text(const roofline *r, int i, char out[64])
 {
+    size_t used = 0;
+
+    *out = 0;
     for (int j = 0; j < i; j++)
         if (is_near(r, i, j))
             return;
-    html_add(h, "<span class=\"number\" style=\"left:%.2f%%;top:%.2f%%\">", across(r, r->marks[i].intensity),
-             down(r, r->marks[i].gflops));
     for (int j = i; j < r->count; j++)
         if (is_near(r, i, j))
-            html_add(h, j == i ? "%d" : ", %d", j + 1);
-    html_put(h, "</span>");
+            used += (size_t)snprintf(out + used, 64 - used, j == i ? "%d" : ", %d", j + 1);
+}
+
+static bool overlap(const box *a, const box *b)
+{
+    return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
+}
+
+static bool is_free(const roofline *r, const box *b)
+{
+    if (b->x0 < 0 || b->x1 > 100)
+        return false;
+    for (int i = 0; i < r->count; i++) {
+        double    x = across(r, r->marks[i].intensity), y = down(r, r->marks[i].gflops);
+        const box dot = {x - 0.7, x + 0.7, y - 1.7, y + 1.7};
+        if (overlap(&dot, b))
+            return false;
+    }
+    for (int i = 0; i < r->label_count; i++)
+        if (overlap(&r->labels[i], b))
+            return false;
+    return true;
+}
+
+/* On the side where it covers no dot and no label, or else on the right. */
+static void write_number(html *h, roofline *r, int i)
+{
+    static const char *const sides[] = {"", " left", " above", " below"};
+    char                     text[64];
+
+    label_text(r, i, text);
+    if (!*text)
+        return;
+    const double x = across(r, r->marks[i].intensity), y = down(r, r->marks[i].gflops);
+    const double wide = 1.6 * (double)strlen(text), high = 6;
+    const box    boxes[] = {{x + 1, x + 1 + wide, y - high / 2, y + high / 2},
+                            {x - 1 - wide, x - 1, y - high / 2, y + high / 2},
+                            {x - wide / 2, x + wide / 2, y - 2 - high, y - 2},
+                            {x - wide / 2, x + wide / 2, y + 2, y + 2 + high}};
+    int          side = 0;
+    while (side < 4 && !is_free(r, &boxes[side]))
+        side++;
+    side %= 4;
+    r->labels[r->label_count++] = boxes[side];
+    html_add(h, "<span class=\"number%s\" style=\"left:%.2f%%;top:%.2f%%\">%s</span>", sides[side], x, y, text);
 }
 
 static void write_dots(html *h, const roofline *r)
@@ -143,7 +195,7 @@ static void write_names(html *h, const roofline *r)
     html_put(h, "</div></div></figure>\n");
 }
 
-static void write_roofline(html *h, const roofline *r)
+static void write_roofline(html *h, roofline *r)
 {
     html_add(h,
              "<figure class=\"rooflines\"><figcaption><b>Roofline of %s</b> <small>GFLOP/s by FLOP for each byte, both "

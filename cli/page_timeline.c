@@ -144,19 +144,67 @@ void page_timeline_lead(html *h, const cJSON *profile)
 
 /* ---- drawing ---- */
 
-static const char *class_of(const cJSON *track, const span *s)
+typedef enum look { ACCELERATOR, CPU, COPY, HOST, MODULE, DATA, WAIT, IDLE, LOOKS } look;
+
+static const struct {
+    const char *class_name, *words;
+} looks[] = {{"a", "accelerator computes"}, {"c", "CPU computes"},  {"copy", "copy"},
+             {"host", "host calls"},        {"call", "module"},     {"data", "data"},
+             {"wait", "host waits"},        {"idle", "device idle"}};
+
+typedef struct drawing {
+    html         tracks;
+    const cJSON *profile;
+    double       length, least; /* ms: of the step, and of the shortest span that is drawn */
+    bool         used[LOOKS];
+} drawing;
+
+static bool has_streams(const cJSON *profile)
+{
+    const cJSON *track;
+
+    cJSON_ArrayForEach(track, tracks_of(profile))
+    {
+        if (!strcmp(text_of(track, "kind"), "device"))
+            return true;
+    }
+    return false;
+}
+
+/* The thread itself computes operations on the CPU. Those of other devices it only hands to them. */
+static bool is_on_cpu(const cJSON *profile, const char *operation)
+{
+    const cJSON *o;
+    bool         found = false;
+
+    cJSON_ArrayForEach(o, list_of(profile, "operations"))
+    {
+        if (strcmp(text_of(o, "name"), operation) != 0)
+            continue;
+        if (strcmp(text_of(o, "device"), "cpu") != 0)
+            return false;
+        found = true;
+    }
+    return found || !has_streams(profile);
+}
+
+static look look_of(const cJSON *profile, const cJSON *track, const span *s)
 {
     const char *kind = text_of(s->from, "kind");
 
     if (!strcmp(kind, "wait"))
-        return "wait";
+        return WAIT;
     if (!strcmp(kind, "copy"))
-        return "copy";
+        return COPY;
     if (!strcmp(kind, "data"))
-        return "data";
+        return DATA;
     if (!strcmp(kind, "call"))
-        return "call";
-    return !strcmp(text_of(track, "kind"), "device") ? page_device_class(text_of(track, "device")) : "host";
+        return MODULE;
+    if (!strcmp(text_of(track, "kind"), "device"))
+        return *page_device_class(text_of(track, "device")) == 'c' ? CPU : ACCELERATOR;
+    if (!strcmp(kind, "operation") || !strcmp(kind, "gradient"))
+        return is_on_cpu(profile, text_of(s->from, "name")) ? CPU : HOST;
+    return HOST;
 }
 
 static int rows_of(const span *spans, int count)
@@ -176,12 +224,15 @@ static const char *label_of(const span *s)
     return *module && strcmp(text_of(s->from, "kind"), "operation") != 0 ? module : name;
 }
 
-static void write_span(html *h, const cJSON *track, const span *s, double length)
+static void write_span(drawing *d, const cJSON *track, const span *s)
 {
-    double share = s->ms / length;
+    html  *h = &d->tracks;
+    double share = s->ms / d->length;
+    look   of = look_of(d->profile, track, s);
 
-    html_add(h, "<i class=\"k-%s%s\" style=\"left:%.3f%%;width:%.3f%%", class_of(track, s),
-             share < 0.004 ? " thin" : "", 100 * s->begin / length, 100 * share);
+    d->used[of] = true;
+    html_add(h, "<i class=\"k-%s%s\" style=\"left:%.3f%%;width:%.3f%%", looks[of].class_name,
+             share < 0.004 ? " thin" : "", 100 * s->begin / d->length, 100 * share);
     if (s->depth)
         html_add(h, ";top:%dpx", 3 + 20 * s->depth);
     html_put(h, "\">");
@@ -191,24 +242,28 @@ static void write_span(html *h, const cJSON *track, const span *s, double length
 }
 
 /* Idle stretches of a device that take more than 2% of the step. */
-static void write_gaps(html *h, const span *spans, int count, double length)
+static void write_gaps(drawing *d, const span *spans, int count)
 {
-    double end = 0;
+    double end = 0, length = d->length;
 
     for (int i = 0; i <= count; i++) {
         double begin = i < count ? spans[i].begin : length;
-        if (begin - end > 0.02 * length)
-            html_add(h, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%\">%s</i>", 100 * end / length,
+        if (begin - end > 0.02 * length) {
+            d->used[IDLE] = true;
+            html_add(&d->tracks, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%\">%s</i>", 100 * end / length,
                      100 * (begin - end) / length, begin - end > 0.06 * length ? "idle" : "");
+        }
         end = i < count ? fmax(end, begin + spans[i].ms) : end;
     }
 }
 
-static void write_track(html *h, const cJSON *track, double length, double least)
+static void write_track(drawing *d, const cJSON *track)
 {
-    int   count;
-    span *spans = read_spans(track, length, &count);
-    idle  i = idle_of(spans, spans ? count : 0, length);
+    html  *h = &d->tracks;
+    double length = d->length;
+    int    count;
+    span  *spans = read_spans(track, length, &count);
+    idle   i = idle_of(spans, spans ? count : 0, length);
 
     h->failed = h->failed || !spans;
     html_put(h, "<div class=\"lane\">");
@@ -216,10 +271,10 @@ static void write_track(html *h, const cJSON *track, double length, double least
     html_add(h, "<small>busy %s</small></div><div class=\"track\" style=\"height:%dpx\">", say_share(i.busy / length),
              6 + 20 * rows_of(spans, spans ? count : 0));
     if (spans && count && strstr(text_of(track, "name"), "compute"))
-        write_gaps(h, spans, count, length);
+        write_gaps(d, spans, count);
     for (int j = 0; spans && j < count; j++)
-        if (spans[j].ms >= least)
-            write_span(h, track, &spans[j], length);
+        if (spans[j].ms >= d->least)
+            write_span(d, track, &spans[j]);
     html_put(h, "</div>\n");
     free(spans);
 }
@@ -266,12 +321,13 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* Draws MOST_TRACKS of them at most; returns how many there are. */
-static int write_sorted(html *h, const cJSON *tracks, double length, double least)
+static int write_sorted(drawing *d)
 {
+    const cJSON  *tracks = tracks_of(d->profile);
     const cJSON **sorted = calloc((size_t)cJSON_GetArraySize(tracks) + 1, sizeof *sorted), *track;
     int           count = 0;
 
-    h->failed = h->failed || !sorted;
+    d->tracks.failed = d->tracks.failed || !sorted;
     cJSON_ArrayForEach(track, tracks)
     {
         if (sorted)
@@ -280,7 +336,7 @@ static int write_sorted(html *h, const cJSON *tracks, double length, double leas
     if (sorted)
         qsort(sorted, (size_t)count, sizeof *sorted, by_rank);
     for (int i = 0; i < count && i < MOST_TRACKS; i++)
-        write_track(h, sorted[i], length, least);
+        write_track(d, sorted[i]);
     free(sorted);
     return count;
 }
@@ -325,28 +381,39 @@ static void write_table(html *h, const cJSON *tracks)
     html_put(h, "</details>\n");
 }
 
+/* What the colours mean that occur. */
+static void write_keys(html *h, const drawing *d)
+{
+    html_put(h, "<ul class=\"keys\">");
+    for (int i = 0; i < LOOKS; i++)
+        if (d->used[i])
+            html_add(h, "<li><i class=\"k-%s\"></i>%s</li>", looks[i].class_name, looks[i].words);
+    html_put(h, "</ul>\n");
+}
+
 void page_timeline(html *h, const cJSON *profile)
 {
     const cJSON *tracks = tracks_of(profile);
-    double       length = length_of(profile);
+    drawing      d = {.profile = profile, .length = length_of(profile)};
     int          left_out;
 
     if (!page_timeline_is_there(profile))
         return;
-    double least = least_drawn(tracks, length, &left_out);
-    html_add(h, "<h3>Timeline of a typical step <small>%s</small></h3>\n", say_ms(length));
-    html_put(h, "<ul class=\"keys\"><li><i class=\"k-a\"></i>accelerator computes</li><li><i class=\"k-c\"></i>CPU "
-                "computes</li><li><i class=\"k-copy\"></i>copy</li><li><i class=\"k-host\"></i>host calls</li><li><i "
-                "class=\"k-data\"></i>data</li><li><i class=\"k-wait\"></i>host waits</li><li><i class=\"k-idle\"></i>"
-                "device idle</li></ul>\n");
+    d.least = least_drawn(tracks, d.length, &left_out);
+    int count = write_sorted(&d);
+    html_add(h, "<h3>Timeline of a typical step <small>%s</small></h3>\n", say_ms(d.length));
+    write_keys(h, &d);
     html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of a typical step\"><div "
                 "class=\"lanes\">\n");
-    int count = write_sorted(h, tracks, length, least);
-    write_axis(h, length);
+    h->failed = h->failed || d.tracks.failed;
+    if (d.tracks.text)
+        html_put(h, d.tracks.text);
+    html_free(&d.tracks);
+    write_axis(h, d.length);
     html_put(h, "</div></div>\n");
     if (left_out)
         html_add(h, "<p class=\"note\">%s shorter than %.4f ms are not drawn.</p>", page_plural(left_out, "span"),
-                 least);
+                 d.least);
     if (count > MOST_TRACKS)
         html_add(h, "<p class=\"note\">%s more are in trace.json.</p>", page_plural(count - MOST_TRACKS, "track"));
     write_table(h, tracks);

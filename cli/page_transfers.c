@@ -162,7 +162,7 @@ static void write_groups(html *h, const cJSON *rows, const matrix *m)
     group groups[MOST_OPERATIONS], rest = {0};
     int   count = group_rows(rows, groups);
 
-    page_table(h, "By operation", "Operation|#Copies|Bytes|#|#Share|#Host waits");
+    page_table(h, "By operation", "Operation|#Copies|=Bytes|#|#Share|#Host waits");
     for (int i = 0; i < count; i++) {
         if (i < LISTED_OPERATIONS) {
             write_group(h, &groups[i], groups[i].operation, m->all.bytes);
@@ -278,7 +278,8 @@ static void write_lead(html *h, const cJSON *ledger, const matrix *m, const cJSO
     if (isfinite(number_of(ledger, "bytes")) && number_of(ledger, "bytes") != m->all.bytes)
         html_add(h, "<p class=\"bad\">ledger.json says %s bytes, and its rows add up to %s.</p>",
                  say_count(number_of(ledger, "bytes")), say_count(m->all.bytes));
-    html_put(h, "<p class=\"note\">Of the process that ended the run; a resumed run starts to count anew.</p>");
+    html_put(h, "<p class=\"note\">Counts cover only the last process of the run; a resumed run "
+                "starts at zero.</p>");
 }
 
 static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matrix *m)
@@ -306,8 +307,6 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
         write_groups(h, rows, m);
         html_put(h, "</div></div>\n");
         write_list(h, sorted, count, m);
-    } else {
-        html_put(h, "<p>No copies: all that the run computed with was on one device.</p>");
     }
     page_end(p);
 }
