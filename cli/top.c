@@ -114,13 +114,24 @@ static bool write_metrics(const top_model *m, const char *path)
     return done;
 }
 
+static void tell_file(const char *path)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs("metrics in ", stderr);
+    fputs(path, stderr);
+    fprintf(stderr, " every %d seconds until Ctrl-C\n", FILE_SECONDS);
+}
+
 /* What is old would look like what is true now, so the file goes with the program. */
 static int write_file(top_model *m, const char *path)
 {
-    for (;;) {
+    for (bool told = false;; told = true) {
         const double next = clock_seconds() + FILE_SECONDS;
         if (!write_metrics(m, path))
             return EXIT_FAILED;
+        if (!told)
+            tell_file(path);
         if (!sleep_until(next))
             break;
         if (!read_all(m))
@@ -224,11 +235,12 @@ const command top_command = {
     .name = "top",
     .summary = "Watch devices and Haul processes",
     .usage = "[--once] [--json] [--prometheus [ADDRESS:]PORT|FILE]",
-    .description = "Shows every device of the machine (utilisation, memory, temperature, power, clock, traffic on its "
-                   "link) and the Haul processes of this user: those of haul train, and programs that call "
-                   "haul_publish_begin. Keys: arrows select, s sorts, / filters, p pauses, h shows history, t other "
-                   "processes, ? help, q quits. A dash means that a device does not tell; an exclamation mark, that "
-                   "a value needs attention.",
+    .description =
+        "Shows the CPU and the GPUs of the machine (utilisation, memory, temperature, power, clock, traffic on "
+        "their links) and the Haul processes of this user: those of haul train, and programs that call "
+        "haul_publish_begin. Keys: arrows select, s sorts, / filters, p pauses, h shows history, t other "
+        "processes, ? help, q quits. A dash means that the value is unknown; an exclamation mark, that "
+        "it needs attention. Sizes are powers of 1024.",
     .options = top_rows,
     .option_count = sizeof top_rows / sizeof *top_rows,
     .examples = top_lines,

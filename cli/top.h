@@ -33,6 +33,7 @@ typedef struct top_device {
 
     top_use uses[TOP_USES];
     int     use_count, uses_left_out;
+    bool    tells_uses; /* without it, which processes use the device is not known */
 } top_device;
 
 /* All unknown. */

@@ -118,9 +118,19 @@ static void read_uses(int (*list)(nvml_device, unsigned *, nvml_process *), nvml
     nvml_process all[MOST];
     unsigned     count = MOST;
 
-    if (list && !list(device, &count, all))
-        for (unsigned i = 0; i < count && i < MOST; i++)
-            add_use(d, &all[i]);
+    if (!list || list(device, &count, all))
+        return;
+    d->tells_uses = true;
+    for (unsigned i = 0; i < count && i < MOST; i++)
+        add_use(d, &all[i]);
+}
+
+/* With a domain of four digits, as the system and CUDA write it; the library writes eight. */
+static void write_bus(const nvml_pci *pci, char *out, size_t size)
+{
+    const bool longer = strcspn(pci->bus_id, ":") == 8 && !strncmp(pci->bus_id, "0000", 4);
+
+    snprintf(out, size, "%.31s", pci->bus_id + (longer ? 4 : 0));
 }
 
 static void read_device(unsigned index, top_device *d)
@@ -140,7 +150,7 @@ static void read_device(unsigned index, top_device *d)
         snprintf(d->name, sizeof d->name, "NVIDIA GPU");
     d->name[sizeof d->name - 1] = 0;
     if (nvml.Pci && !nvml.Pci(device, &pci))
-        snprintf(d->bus, sizeof d->bus, "%.31s", pci.bus_id);
+        write_bus(&pci, d->bus, sizeof d->bus);
     read_numbers(device, d);
     read_uses(nvml.Computing, device, d);
     read_uses(nvml.Drawing, device, d);

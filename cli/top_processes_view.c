@@ -143,18 +143,18 @@ static double quiet_seconds(const haul_published *p)
 }
 
 /* What is said in the place of numbers that mean nothing now; false if they do. */
-static bool state_text(const top_model *m, const top_process *p, char *out, size_t size)
+static bool state_text(const top_model *m, const top_process *p, bool narrow, char *out, size_t size)
 {
     if (!isnan(p->ended))
         snprintf(out, size, "ended %s ago", top_duration(m->seconds - p->ended));
     else if (p->page.state == HAUL_PUBLISHED_UNREADABLE)
         snprintf(out, size, "page unreadable: %s", p->page.why);
     else if (p->page.state == HAUL_PUBLISHED_STOPPED)
-        snprintf(out, size, "stopped %s ago; holds %s on %s", top_duration(m->seconds - p->stopped),
-                 top_bytes(p->reserved), p->device);
+        snprintf(out, size, narrow ? "stopped %s; %s" : "stopped %s ago; %s reserved on %s",
+                 top_duration(m->seconds - p->stopped), top_bytes(p->reserved), p->device);
     else if (p->page.age > quiet_seconds(&p->page))
-        snprintf(out, size, "no news for %s; holds %s on %s", top_duration(p->page.age), top_bytes(p->reserved),
-                 p->device);
+        snprintf(out, size, narrow ? "no news %s; %s" : "no news for %s; %s reserved on %s", top_duration(p->page.age),
+                 top_bytes(p->reserved), p->device);
     else
         return false;
     return true;
@@ -177,7 +177,7 @@ static void put_state(top_canvas *c, const top_model *m, int place, const char *
 void top_put_process(top_canvas *c, const top_model *m, int place, bool selected)
 {
     char       text[256];
-    const bool other = state_text(m, process_at(m, place), text, sizeof text);
+    const bool other = state_text(m, process_at(m, place), c->width < 60, text, sizeof text);
 
     canvas_line(c);
     canvas_put(c, TOP_PLAIN, selected ? ">" : " ");

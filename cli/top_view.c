@@ -157,11 +157,12 @@ static void put_head(const top_view *v, const top_model *m, top_canvas *c)
                  living(m) + m->processes_left_out == 1 ? "" : "es");
     snprintf(left, sizeof left, "haul top  %s%s", m->host, counts);
     clock_text(time_text);
+    const char *paused = v->paused ? "paused  " : "", *sort = sort_names[v->sort];
+    snprintf(right, sizeof right, "%severy %g s, sorted by %s  %s", paused, v->interval, sort, time_text);
     if (!v->height || c->width < 60)
-        snprintf(right, sizeof right, "%s%s", v->paused ? "paused  " : "", time_text);
-    else
-        snprintf(right, sizeof right, "%s%g s  by %s  %s", v->paused ? "paused  " : "", v->interval,
-                 sort_names[v->sort], time_text);
+        snprintf(right, sizeof right, "%s%s", paused, time_text);
+    else if (canvas_columns(c, left) + canvas_columns(c, right) >= c->width)
+        snprintf(right, sizeof right, "%s%g s  by %s  %s", paused, v->interval, sort, time_text);
     const int room = c->width - canvas_columns(c, right) - 1;
     canvas_line(c);
     canvas_left(c, TOP_BOLD, room, left);
@@ -268,6 +269,14 @@ static int put_others(const top_model *m, top_canvas *c, bool print)
     return count;
 }
 
+static bool tells_processes(const top_model *m)
+{
+    for (int i = 0; i < m->device_count; i++)
+        if (m->devices[i].tells_uses)
+            return true;
+    return false;
+}
+
 static void put_nothing(const top_view *v, const top_model *m, top_canvas *c)
 {
     char text[160];
@@ -294,16 +303,17 @@ void top_put_help(top_canvas *c)
                                         "q, Ctrl-C  quit",
                                         "up, down   select a process (or k, j)",
                                         "s          sort by the next column",
-                                        "/          show only what has a text",
+                                        "/          show only names with this text",
                                         "p, space   pause, go on",
                                         "h, enter   history of the process",
                                         "t          other processes on GPUs",
-                                        "+ -        slower, faster",
+                                        "+ -        update less, more often",
                                         "?          this help; any key ends it",
                                         "",
-                                        "\"-\": not told.  \"!\": look at this:",
-                                        "memory over 95 %, at the limit of",
-                                        "temperature, or over 5 % spent waiting"};
+                                        "\"-\": unknown.  \"!\": needs attention:",
+                                        "memory over 95 %, temperature at its",
+                                        "limit, or over 5 % spent waiting.",
+                                        "Sizes are powers of 1024."};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         put_text(c, i ? TOP_PLAIN : TOP_BOLD, lines[i]);
@@ -418,8 +428,8 @@ static void draw_all(top_view *v, const top_model *m, top_canvas *c)
     if (l.gaps)
         canvas_line(c);
     put_processes(v, m, c, &l, places, count);
-    if (v->others)
-        put_others(m, c, true);
+    if (v->others && !put_others(m, c, true) && v->height)
+        put_text(c, TOP_PLAIN, tells_processes(m) ? "No other process uses a GPU." : "No GPU reports its processes.");
     put_foot(v, m, c, &l, count ? &m->processes[places[selected_of(v, m, places, count)]] : NULL);
 }
 

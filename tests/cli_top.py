@@ -68,7 +68,7 @@ try:
     check("with its reason", third["reason"] == "page of version 7, this haul reads 1", third)
     check("and without numbers", third["steps"] is None and third["allocated"] is None, third)
     text = top("--once").stdout
-    check("the stopped one in the text", any(f"{jobs[1].pid} " in line and "stopped" in line and "; holds" in line
+    check("the stopped one in the text", any(f"{jobs[1].pid} " in line and "stopped" in line and " reserved on " in line
                                              for line in text.splitlines()), text)
     check("the third one in the text", "page unreadable: page of version 7" in text, text)
 

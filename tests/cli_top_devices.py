@@ -26,7 +26,7 @@ def devices(**more):
 found = devices(**STANDIN, STANDIN_FOREIGN=str(1 << 30))
 check("two GPUs and the CPU", list(found) == ["cuda:0", "cuda:1", "cpu"], found)
 gpu = found["cuda:0"]
-wanted = {"name": "NVIDIA L4 number 0", "bus": "00000000:01:00.0", "utilisation": 0.93, "celsius": 71, "watts": 68.1,
+wanted = {"name": "NVIDIA L4 number 0", "bus": "0000:01:00.0", "utilisation": 0.93, "celsius": 71, "watts": 68.1,
           "watts_limit": 72, "mhz": 1980, "up_bytes_per_second": 1.42e9, "down_bytes_per_second": 31e6}
 check("its numbers", all(gpu[k] == v for k, v in wanted.items()), gpu)
 check("its memory", gpu["memory"]["total"] == 24 << 30 and gpu["memory"]["used"] == 6 << 30, gpu)

@@ -74,10 +74,12 @@ try:
         lines = s.lines()
         check("no line is too wide", len(lines) == 24 and all(len(line) <= width for line in lines), s.text())
         check("the head", lines[0].startswith("haul top") and re.search(r"\d\d:\d\d:\d\d$", lines[0]), lines[0])
+        check("how often, where it fits", "every 1 s, sorted by EX./S" in lines[0] or width < 160, lines[0])
         check("the keys in the last line", lines[-1].startswith("q quit") and "? help" in lines[-1], lines[-1])
         check("one line is selected", [line[0] for line in lines if line].count(">") == 1, s.text())
         check("an epoch", re.search(r"\d+/10+[~ ]", row_of(s, "wide")), row_of(s, "wide"))
-        check("the stopped one", "stopped" in row_of(s, "tmp"), row_of(s, "tmp"))
+        check("the stopped one", re.search(r"stopped \d+s; [\d.]+[MK]" if width == 40 else r"stopped \d+s ago; [\d.]+[MK] reserved on cpu",
+                                           row_of(s, "tmp")), row_of(s, "tmp"))
         check("titles", ("COPY/S" in s.text()) == (width == 80) and ("COPIES/S" in s.text()) == (width == 160), s.text())
         check("details of the selected one", (" waits/s" in s.text()) == (width == 40), s.text())
         check("memory of the device", ("used/total" in s.text()) == (width >= 80), s.text())
@@ -114,8 +116,9 @@ try:
     s.press("Escape", "?")
     check("? helps", s.shows("haul top: keys"), s.text())
     s.press("x", "+")
-    check("any key ends help; + waits longer", s.shows("2 s  by NAME"), s.text())
+    check("any key ends help; + waits longer", wait_until(lambda: re.search("every 2 s, sorted by NAME|2 s  by NAME", s.text())), s.text())
     s.press("t")
+    check("t without a GPU that tells", s.shows("No GPU reports its processes.") or "cuda:0" in s.text(), s.text())
 
     # ---- sizes ----
 
