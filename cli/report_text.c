@@ -143,7 +143,9 @@ void print_start(const report *r, const report_start *s)
     print_data(s);
     print_plan(s);
     if (r->run->path)
-        print_fact("run", START, "%s/ keeps log.jsonl, config.json, checkpoint, best.safetensors, weights.safetensors",
+        print_fact("run", START,
+                   "%s/ keeps log.jsonl, config.json, checkpoint, best.safetensors, weights.safetensors, ledger.json, "
+                   "memory.json",
                    r->run->path);
     print_resumed(s);
     if (s->resumed)
@@ -188,7 +190,7 @@ static void print_row(const epoch_row *row)
         printf("  %8s", row->train_accuracy);
     printf("  %*s  %8s", words ? 16 : loss, row->loss, row->accuracy);
     if (room >= WIDE)
-        printf("  %8s", row->seconds);
+        printf("  %9s", row->seconds);
     if (row->best) {
         set_style(STYLE_GOOD);
         printf(words ? "  best" : " *");

@@ -207,8 +207,8 @@ void summary_print_memory(const dry_run *d, const haul_device *device)
     if (!room)
         snprintf(text, sizeof text, "%s at the peak on %s (estimated)", text_bytes(peak), haul_device_name(device));
     else if (peak <= room)
-        snprintf(text, sizeof text, "fits: %s of %s on %s at the peak (estimated)", text_bytes(peak), text_bytes(room),
-                 haul_device_name(device));
+        snprintf(text, sizeof text, "%s%s of %s on %s at the peak (estimated)",
+                 d->limit ? "" : "fits: ", text_bytes(peak), text_bytes(room), haul_device_name(device));
     else
         snprintf(text, sizeof text, "does not fit: %s of %s on %s at the peak (estimated); try a smaller --batch",
                  text_bytes(peak), text_bytes(room), haul_device_name(device));

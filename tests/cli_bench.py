@@ -171,6 +171,9 @@ for columns in (40, 80, 200):
             widest = max(map(len, lines))
             check(f"{what} {device} at {columns} columns", status == 0 and widest <= columns, (status, [line for line in lines if len(line) == widest]))
             check(f"{what} {device} at {columns} columns: a chart", "##" in shown or columns == 40, lines[:8])
+for device in others[:1]:
+    text, err = bench(0, "transfer", "--seconds", "0.2", "--device", device)
+    check(f"{device}: small copies have a speed", "0.0000" not in text and " 4 B " in text, text)
 text, err = bench(0, "transfer", "--seconds", "0.2", "--device", "cpu")
 check("a pipe: no escape sequence", "\x1b" not in text + err, text)
 check("a pipe: a table of 80 columns", all(len(line) <= 80 for line in text.split("\n") if "#" in line), text)

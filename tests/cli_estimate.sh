@@ -20,6 +20,9 @@ check "and not much else" at_least $((101 * 2 * 32 * (2 * 3072 * 256 + 3 * 256 *
 
 run 0 train --model dense --data blobs --device cpu --estimate
 check "for people" grep -q '^memory  fits: ' out
+run 0 train --model dense --data blobs --device cpu --estimate --memory-limit 1G
+check "with a limit the line of the limit says whether it fits" grep -q '^memory  [0-9]' out
+run 0 train --model dense --data blobs --device cpu --estimate
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 
 # A run that exists stays as it is, and can be estimated.

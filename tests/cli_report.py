@@ -197,19 +197,24 @@ def real_runs():
     for name in ("profile.json", "audit.json"):
         shutil.copy(os.path.join(SAMPLES, name), "cl")
     told = haul("report", "cl").stdout
-    check("the file is named", "cl/report.html" in told, told)
+    check("the file, its size and the run are named", re.fullmatch(r"cl/report\.html \([\d.]+ KiB\), run cl\n", told), told)
     page = read("cl/report.html")
     compare_curves(page, 0, "cl")
     check("all sections", page.sections() == ["learning", "step", "audit", "operations", "memory", "transfers", "network",
                                               "predictions", "run"], f"{page.sections()}")
     sums(page)
     timeline(page)
+    keys = keys_of(page)
+    check("the keys of a run on an accelerator", "accelerator computes" in keys and "CPU computes" not in keys, f"{keys}")
     predictions(page)
     haul("report", "cpu")
     page = read("cpu/report.html")
     check("all sections of a run with --profile", {"step", "audit", "operations", "memory"} < set(page.sections()),
           f"{page.sections()}")
     phases(page, "cpu")
+    keys = keys_of(page)
+    check("a CPU computes, and keys that do not occur are left out", "CPU computes" in keys and "module" in keys and
+          not {"accelerator computes", "copy", "device idle"} & set(keys), f"{keys}")
     haul("report", "cl", "cpu", "--output", "both.html")
     page = read("both.html")
     compare_curves(page, 0, "cl")
@@ -263,6 +268,11 @@ def sums(page):
     check("copies by operation", parts + all_of == ledger["copies"], f"{parts} {all_of}")
     findings = [e for e in page.find("li") if any(p.get("class") == "findings" for p in e["in"])]
     check("the findings", len(findings) == len(json.load(open("cl/audit.json"))))
+
+
+def keys_of(page):
+    """What the colours of the timeline mean."""
+    return [e["text"] for e in page.find("li") if any(p.get("class") == "keys" for p in e["in"])]
 
 
 def timeline(page):
