@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "core/alloc.h"
-#include "io/file.h"
 #include "page_text.h"
+#include "text_file.h"
 
 #define MOST_BYTES ((uint64_t)256 << 20)
 
@@ -43,40 +42,18 @@ static void free_text(file_text *f)
 /* False if there is none, or after a complaint, which sets *damaged. */
 static bool read_text(file_text *f, const char *folder, const char *name, bool *damaged)
 {
-    uint8_t *data = NULL;
-    size_t   size = 0;
-
     *f = (file_text){.path = join(folder, name)};
     if (f->path && access(f->path, F_OK) && errno == ENOENT)
         return false;
-    if (f->path && !haul__file_read_all(f->path, "report", MOST_BYTES, &data, &size)) {
-        f->text = malloc(size + 1);
-        f->size = size;
-        if (f->text) {
-            memcpy(f->text, data, size);
-            f->text[size] = 0;
-        }
-        haul__free(data);
-    } else if (f->path) {
-        complain_error();
-        haul_error_clear();
-        *damaged = true;
-        return false;
-    }
+    if (f->path)
+        f->text = text_file_read(f->path, MOST_BYTES, &f->size);
+    else
+        complain("memory is exhausted");
     if (f->text)
         return true;
-    complain("memory is exhausted");
+    haul_error_clear();
     *damaged = true;
     return false;
-}
-
-static int line_of(const file_text *f, const char *at)
-{
-    int line = 1;
-
-    for (const char *c = f->text; c < at && c < f->text + f->size; c++)
-        line += *c == '\n';
-    return line;
 }
 
 /* An object or an array, as `wanted` says; NULL if the file is not there or, after a complaint, not one. */
@@ -93,7 +70,8 @@ static cJSON *read_json(page_run *run, const char *name, cJSON_bool (*wanted)(co
         if (!value && errno == ENOMEM)
             complain("memory is exhausted");
         else if (!value)
-            complain("%s, line %d: this is not JSON; the report leaves out %s", f.path, line_of(&f, end), sections);
+            complain("%s, line %d: this is not JSON; the report leaves out %s", f.path, text_file_line(f.text, end),
+                     sections);
         else if (!wanted(value))
             complain("%s, line 1: this is not %s; the report leaves out %s", f.path, form, sections);
         if (!value || !wanted(value)) {
