@@ -167,7 +167,7 @@ def check_text(run, other):
         check("tables in order", re.search(r"data .*forward .*backward .*optimizer .*operation .*module .*kernel ", text, re.S),
               text)
     text, _ = haul("profile", run, "--against", other)
-    check("beside another run", re.search(r"^haul_conv2d +\d+\.\d+ +\d+\.\d %", text, re.M) and "against" in text, text)
+    check("beside another run", re.search(r"^haul_conv2d +\d+\.\d+ +\d+\.\d %", text, re.M) and "other ms" in text, text)
     both = json.loads(haul("profile", "--json", run, "--against", other)[0])
     check("as JSON", both["against_step_ms"] > 0 and all("against_step_ms" in r for r in both["kernels"]))
     alone = json.loads(haul("profile", "--json", run)[0])

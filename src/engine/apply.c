@@ -268,7 +268,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 enum { SHOWN = 16 };
 
 /* What the end of a call tells, as far as it is known before the results are handed over. */
-static haul_event describe(const haul__call *c, haul_status status)
+__attribute__((noinline)) static haul_event describe(const haul__call *c, haul_status status)
 {
     haul_event e = {.device = c->device};
     if (status || !c->inferred)
@@ -283,8 +283,8 @@ static haul_event describe(const haul__call *c, haul_status status)
 }
 
 /* results: NULL if the call failed */
-static void tell_end(haul_event *e, const haul__call *c, haul_tensor *const *operands, haul_tensor *const *results,
-                     int64_t began)
+__attribute__((noinline)) static void tell_end(haul_event *e, const haul__call *c, haul_tensor *const *operands,
+                                               haul_tensor *const *results, int64_t began)
 {
     const char      *names[2][SHOWN];
     haul_tensor     *given[SHOWN];
@@ -304,33 +304,48 @@ static void tell_end(haul_event *e, const haul__call *c, haul_tensor *const *ope
     haul__emit_end(e, began);
 }
 
-/* Results go to `outs` or, if that is NULL, to `results`. */
-static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                         int count, haul_tensor *const *outs, haul_tensor **results)
+/* Results go to `outs` or, if that is NULL, to `results`. told: for the event of its end, which began then; or NULL. */
+static haul_status apply_with(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                              int count, haul_tensor *const *outs, haul_tensor **results, haul_event *told,
+                              int64_t began)
 {
-    haul__call    c;
-    haul_scope    scope;
-    haul_event    told;
-    const int64_t began = haul__operation_begin(operation->name);
-    if (__builtin_expect(began != 0, 0))
-        told = (haul_event){.kind = HAUL_EVENT_OPERATION_END};
+    haul__call  c;
+    haul_scope  scope;
     haul_status status = begin(&c, operation, attributes, count);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
         status = outs ? run_into(&c, operands, outs, &scope) : run(&c, operands, &scope);
-        if (__builtin_expect(began != 0, 0))
-            told = describe(&c, status);
+        if (told)
+            *told = describe(&c, status);
         haul__scope_close(&scope);
         if (outs || status)
             release_results(&c);
         else
             status = deliver(&c, results);
     }
-    if (__builtin_expect(began != 0, 0))
-        tell_end(&told, &c, operands, status ? NULL : outs ? outs : results, began);
+    if (told)
+        tell_end(told, &c, operands, status ? NULL : outs ? outs : results, began);
     end(&c);
     return status;
+}
+
+/* Apart, because the event would be on the stack of every call. */
+__attribute__((noinline)) static haul_status apply_watched(const haul__operation *operation, const void *attributes,
+                                                           haul_tensor *const *operands, int count,
+                                                           haul_tensor *const *outs, haul_tensor **results)
+{
+    haul_event    told = {.kind = HAUL_EVENT_OPERATION_END};
+    const int64_t began = haul__operation_begin(operation->name);
+    return apply_with(operation, attributes, operands, count, outs, results, began ? &told : NULL, began);
+}
+
+static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                         int count, haul_tensor *const *outs, haul_tensor **results)
+{
+    if (haul__watched(HAUL_EVENT_OPERATION))
+        return apply_watched(operation, attributes, operands, count, outs, results);
+    return apply_with(operation, attributes, operands, count, outs, results, NULL, 0);
 }
 
 haul_status haul__apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,

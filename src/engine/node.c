@@ -172,8 +172,8 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
     return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
 }
 
-/* Events of the gradient name the module too. Without memory they do not. */
-static void note_path(haul__node *node)
+/* Events of the gradient name the module too. Without memory they do not. Apart, because of its stack. */
+__attribute__((noinline)) static void note_path(haul__node *node)
 {
     char        path[HAUL__EVENT_PATH];
     const char *text = haul__call_path(path, sizeof path);
