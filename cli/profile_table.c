@@ -14,12 +14,14 @@ const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
                                                        .times = {"host_ms", "device_ms"},
                                                        .longest = 1,
                                                        .rates = {"gflops", "gbps"},
+                                                       .memory = true,
                                                        .where = "device",
                                                        .width = 12},
                                                       {.name = "modules",
                                                        .head = "module",
                                                        .keys = {"name"},
                                                        .times = {"forward_ms", "backward_ms"},
+                                                       .memory = true,
                                                        .where = "kind",
                                                        .width = 16},
                                                       {.name = "kernels",
@@ -69,19 +71,20 @@ const cJSON *profile_table_find(const profile_table *table, const cJSON *profile
 
 /* ---- the layout: columns that leave when the terminal is narrow ---- */
 
-enum { NAME = 30, LEAST_NAME = 14, MS = 9, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, AGAINST = 16 };
+enum { NAME = 30, LEAST_NAME = 14, MS = 9, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, BYTES = 11, AGAINST = 16 };
 
 typedef struct layout {
     const profile_table *table;
     const cJSON         *profile, *against;
     int                  name;
-    bool                 share, calls, rates, bound, where;
+    bool                 share, calls, rates, memory, bound, where;
 } layout;
 
 static int columns_of(const layout *l)
 {
     return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
-           (l->rates ? 2 * RATE : 0) + (l->bound ? BOUND : 0) + (l->where ? l->table->width : 0);
+           (l->rates ? 2 * RATE : 0) + (l->memory ? 2 * BYTES : 0) + (l->bound ? BOUND : 0) +
+           (l->where ? l->table->width : 0);
 }
 
 static void lay_out(layout *l)
@@ -90,10 +93,11 @@ static void lay_out(layout *l)
 
     l->name = NAME;
     l->where = l->calls = l->share = true;
+    l->memory = l->table->memory;
     l->rates = l->table->rates[1] != NULL;
     l->bound = l->table->rates[0] != NULL;
-    bool *const leave[] = {&l->calls, &l->bound, &l->rates, &l->where, &l->share};
-    for (int i = 0; i < 5 && columns_of(l) > room; i++)
+    bool *const leave[] = {&l->memory, &l->calls, &l->bound, &l->rates, &l->where, &l->share};
+    for (int i = 0; i < 6 && columns_of(l) > room; i++)
         if (leave[i] != &l->share || l->against)
             *leave[i] = false;
     if (columns_of(l) > room)
@@ -113,6 +117,8 @@ static void print_head(const layout *l)
         printf("%*s", CALLS, "calls");
     if (l->rates)
         printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
+    if (l->memory)
+        printf("%*s%*s", BYTES, "made/step", BYTES, "at peak");
     if (l->bound)
         printf("  %-*s", BOUND - 2, "bound by");
     if (l->where)
@@ -144,17 +150,32 @@ static void print_against(const layout *l, const cJSON *row, double ms)
         printf("%*s%*s", MS, "-", AGAINST - MS, "");
 }
 
+static void print_bytes(double bytes)
+{
+    printf("%*s", BYTES, bytes >= 1 && bytes < 9e15 ? text_bytes((int64_t)bytes) : "");
+}
+
+static bool has_memory(const layout *l, const cJSON *row)
+{
+    return l->memory && (document_number(row, "made_bytes") > 0 || document_number(row, "peak_bytes") > 0);
+}
+
 /* The last columns; a row that has nothing there ends before them. */
 static void print_end(const layout *l, const cJSON *row)
 {
-    const char *where = l->where ? document_text(row, l->table->where) : "";
-    const char *bound = l->bound ? document_text(row, "bound") : "";
+    const double steps = fmax(1, document_number(l->profile, "steps"));
+    const char  *where = l->where ? document_text(row, l->table->where) : "";
+    const char  *bound = l->bound ? document_text(row, "bound") : "";
 
-    if (!*where && !*bound && document_number(row, "gbps") <= 0)
+    if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row))
         return;
     if (l->rates) {
         print_rate(row, l->table->rates[0]);
         print_rate(row, l->table->rates[1]);
+    }
+    if (l->memory) {
+        print_bytes(document_number(row, "made_bytes") / steps);
+        print_bytes(document_number(row, "peak_bytes"));
     }
     if (l->bound) {
         printf("  ");

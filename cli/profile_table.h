@@ -3,6 +3,7 @@
 #define CLI_PROFILE_TABLE_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 
 typedef struct profile_table {
     const char *name;     /* the member of profile.json: "operations" */
@@ -11,6 +12,7 @@ typedef struct profile_table {
     const char *times[3]; /* the members whose sum is the time; ended by NULL */
     int         longest;  /* the time is the longest of `times`, not their sum */
     const char *rates[2]; /* of what is computed and of what is read and written in a second; or NULL */
+    bool        memory;   /* it has made_bytes and peak_bytes */
     const char *where;    /* the member that says where: "device", "kind" */
     int         width;    /* columns of that, with the blanks before it */
 } profile_table;
