@@ -87,6 +87,10 @@ int64_t haul__step_end(const haul_profile *p, size_t i);
 /* The step whose time is nearest to the mean. */
 size_t haul__typical_step(const haul_profile *p);
 
+/* Bytes of a device's memory that the moment adds or, negative, takes away; 0 for what is neither, and for pinned
+ * memory, which is the host's. */
+int64_t haul__memory_change(const haul_profile *p, const haul__moment *m);
+
 /* What is live at a device's peak, one entry for each operation, module and label; the largest first. */
 typedef struct haul__holding {
     uint32_t    operation, module; /* numbers of texts; or */

@@ -248,13 +248,13 @@ static void write_points(haul__json_text *t, const haul_profile *p, const haul__
     bool    begun = false;
     for (size_t i = 0; i < p->count && p->moments[i].end <= w.end; i++) {
         const haul__moment *m = &p->moments[i];
-        const bool          made = m->kind == HAUL_EVENT_MEMORY_ALLOCATED, freed = m->kind == HAUL_EVENT_MEMORY_FREED;
-        if (m->device != c->device || (!made && !freed) || *haul__moment_text(p, m->text))
+        const int64_t       change = haul__memory_change(p, m);
+        if (m->device != c->device || !change)
             continue;
         if (m->end >= w.begin && !begun)
             write_point(t, 0, now);
         begun = m->end >= w.begin;
-        now += made ? m->bytes : -m->bytes;
+        now += change;
         if (begun)
             write_point(t, milliseconds(m->end - w.begin), now);
     }

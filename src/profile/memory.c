@@ -5,16 +5,17 @@
 #include "core/alloc.h"
 #include "profile/analysis.h"
 
-/* Pinned memory is the host's, and has no curve. */
-static bool is_memory(const haul_profile *p, const haul__moment *m)
+int64_t haul__memory_change(const haul_profile *p, const haul__moment *m)
 {
-    return (m->kind == HAUL_EVENT_MEMORY_ALLOCATED || m->kind == HAUL_EVENT_MEMORY_FREED) &&
-           !*haul__moment_text(p, m->text);
+    const bool made = m->kind == HAUL_EVENT_MEMORY_ALLOCATED;
+    if ((!made && m->kind != HAUL_EVENT_MEMORY_FREED) || *haul__moment_text(p, m->text))
+        return 0;
+    return made ? m->bytes : -m->bytes;
 }
 
-static int64_t change_of(const haul__moment *m)
+static bool is_memory(const haul_profile *p, const haul__moment *m)
 {
-    return m->kind == HAUL_EVENT_MEMORY_ALLOCATED ? m->bytes : -m->bytes;
+    return haul__memory_change(p, m) != 0;
 }
 
 static haul__curve *curve_of(haul__analysis *a, const haul_device *device)
@@ -61,7 +62,7 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a)
             const haul__moment *m = &p->moments[i];
             if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
                 continue;
-            now += change_of(m);
+            now += haul__memory_change(p, m);
             if (now > curve->peak) {
                 curve->peak = now;
                 curve->peak_at = i + 1;

@@ -225,8 +225,7 @@ static void add_peaks(builder *b, bool modules)
 
 static bool is_made(const haul_profile *p, const haul__moment *m)
 {
-    return m->kind == HAUL_EVENT_MEMORY_ALLOCATED && !*haul__moment_text(p, m->text) &&
-           (p->everywhere || m->thread == p->thread);
+    return haul__memory_change(p, m) > 0 && (p->everywhere || m->thread == p->thread);
 }
 
 static bool find_operations(haul_profile *p, haul__analysis *a)

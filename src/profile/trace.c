@@ -191,10 +191,10 @@ static void write_memory(haul__json_text *t, const haul_profile *p, const haul__
     write_counter(t, "memory", c->device, 0, "allocated", (double)now);
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
-        const bool          made = m->kind == HAUL_EVENT_MEMORY_ALLOCATED, freed = m->kind == HAUL_EVENT_MEMORY_FREED;
-        if (m->device != c->device || (!made && !freed) || *haul__moment_text(p, m->text))
+        const int64_t       change = haul__memory_change(p, m);
+        if (m->device != c->device || !change)
             continue;
-        now += made ? m->bytes : -m->bytes;
+        now += change;
         write_counter(t, "memory", c->device, m->end, "allocated", (double)now);
     }
 }
