@@ -116,6 +116,13 @@ haul_status haul_error_set(haul_status status, const char *operation, const char
     return status;
 }
 
+haul_status haul__check_room(const char *operation, const void *out, int capacity)
+{
+    if (capacity < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "capacity", "capacity is %d; expected 0 or more", capacity);
+    return out || capacity == 0 ? HAUL_OK : haul__fail_null(operation, "out");
+}
+
 haul_status haul__fail_null(const char *operation, const char *argument)
 {
     record.settled = false;

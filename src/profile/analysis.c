@@ -240,11 +240,8 @@ static haul_status check_rows(const haul_profile *p, const haul_profile_row *out
         return status;
     if (!o)
         return haul__fail_null(operation, "options");
-    if (o->capacity < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "capacity", "capacity is %d; expected 0 or more",
-                          o->capacity);
-    if (!out && o->capacity > 0)
-        return haul__fail_null(operation, "out");
+    if (haul__check_room(operation, out, o->capacity))
+        return haul_error_status();
     if ((unsigned)o->by > HAUL_PROFILE_KERNEL)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "by", "by is %d; expected a haul_profile_key", (int)o->by);
     return HAUL_OK;

@@ -129,16 +129,8 @@ const haul__findings *haul__profile_findings(haul_profile *p, const char *operat
 int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity)
 {
     static const char operation[] = "haul_profile_audit";
-    if (haul__profile_check(profile, operation))
+    if (haul__profile_check(profile, operation) || haul__check_room(operation, out, capacity))
         return -1;
-    if (capacity < 0) {
-        haul__fail(HAUL_INVALID_ARGUMENT, operation, "capacity", "capacity is %d; expected 0 or more", capacity);
-        return -1;
-    }
-    if (!out && capacity > 0) {
-        haul__fail_null(operation, "out");
-        return -1;
-    }
     const haul__findings *f =
         haul__profile_analysis(profile, operation) ? haul__profile_findings(profile, operation) : NULL;
     if (!f)

@@ -358,11 +358,8 @@ static haul_status check_rows(haul_ledger *ledger, const haul_ledger_row *out, c
         return status;
     if (!o)
         return haul__fail_null(operation, "options");
-    if (o->capacity < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "capacity", "capacity is %d; expected 0 or more",
-                          o->capacity);
-    if (!out && o->capacity > 0)
-        return haul__fail_null(operation, "out");
+    if (haul__check_room(operation, out, o->capacity))
+        return haul_error_status();
     if (o->by & ~(unsigned)HAUL_LEDGER_ALL)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "by",
                           "by is 0x%x; expected values of haul_ledger_key, combined by |", o->by);
