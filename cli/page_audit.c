@@ -37,7 +37,7 @@ static bool is_found(const cJSON *audit, const char *name)
 
     cJSON_ArrayForEach(finding, audit)
     {
-        if (!strcmp(text_of(finding, "finding"), name))
+        if (!strcmp(document_text(finding, "finding"), name))
             return true;
     }
     return false;
@@ -69,13 +69,13 @@ static void write_finding(html *h, const cJSON *finding, int number, double step
 
     html_put(h, "<li>");
     write_letter(h, number);
-    html_add(h, "<div><h3>%s</h3><p><code>", title_of(text_of(finding, "finding")));
-    html_name(h, text_of(finding, "place"));
+    html_add(h, "<div><h3>%s</h3><p><code>", title_of(document_text(finding, "finding")));
+    html_name(h, document_text(finding, "place"));
     html_put(h, "</code> ");
-    html_name(h, text_of(finding, "what"));
+    html_name(h, document_text(finding, "what"));
     html_put(h, "</p>");
-    if (*text_of(finding, "fix"))
-        html_add(h, "<pre tabindex=\"0\"><code>%s</code></pre>", text_of(finding, "fix"));
+    if (*document_text(finding, "fix"))
+        html_add(h, "<pre tabindex=\"0\"><code>%s</code></pre>", document_text(finding, "fix"));
     html_add(h, "</div><p class=\"cost\"><b>%s</b> a step", say_ms(cost));
     if (step > 0)
         html_add(h, "<small>%s of the step</small>", say_share(cost / step));

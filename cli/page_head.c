@@ -78,12 +78,12 @@ static double seconds_of(const page_run *run)
 
 static void write_end(html *h, const page_run *run)
 {
-    const char *kind = text_of(run->end, "event");
+    const char *kind = document_text(run->end, "event");
     double      epoch = number_of(run->end, "epoch"), batch = number_of(run->end, "batch");
 
     if (!strcmp(kind, "diverged"))
         html_add(h, "<b class=\"bad\">The training diverged</b> in epoch %s, mini-batch %s: the %s is not finite. ",
-                 say_count(epoch), say_count(batch), text_of(run->end, "what"));
+                 say_count(epoch), say_count(batch), document_text(run->end, "what"));
     else if (!strcmp(kind, "out_of_memory"))
         html_add(h, "<b class=\"bad\">Memory was exhausted</b> in epoch %s, after mini-batch %s. ", say_count(epoch),
                  say_count(batch));
@@ -191,7 +191,7 @@ static void write_figures(html *h, const page *p)
     write_figure(h, p, "Loss", epoch, loss_of, say_loss);
     write_figure(h, p, "Step", "median", step_of, say_ms);
     write_figure(h, p, "Examples per second", "median epoch", speed_of, say_count);
-    write_figure(h, p, "Peak memory", text_of(run->start, "device"), peak_of, say_bytes);
+    write_figure(h, p, "Peak memory", document_text(run->start, "device"), peak_of, say_bytes);
     write_figure(h, p, "Moved in the run", copies, moved_of, say_bytes);
     write_figure(h, p, "Trained for", "", seconds_of, say_seconds);
     html_put(h, "</dl>\n");
@@ -202,16 +202,16 @@ static void write_figures(html *h, const page *p)
 static void write_facts(html *h, const page_run *run)
 {
     html_put(h, "<p class=\"facts\">");
-    html_name(h, text_of(run->start, "model"));
+    html_name(h, document_text(run->start, "model"));
     html_add(h, ", %s parameters \xc2\xb7 ", say_count(number_of(run->start, "parameters")));
-    html_name(h, text_of(run->start, "data"));
+    html_name(h, document_text(run->start, "data"));
     html_add(h, ", %s examples to train on \xc2\xb7 ", say_count(number_of(run->start, "train_examples")));
-    page_device(h, text_of(run->start, "device"));
+    page_device(h, document_text(run->start, "device"));
     html_add(h, " on ");
-    html_name(h, *text_of(run->start, "host") ? text_of(run->start, "host") : "an unnamed machine");
+    html_name(h, *document_text(run->start, "host") ? document_text(run->start, "host") : "an unnamed machine");
     html_add(h, " \xc2\xb7 %s of %.0f mini-batches", page_plural((double)run->epoch_count, "epoch"),
              run->epoch_batches);
-    const char *time = text_of(run->start, "time");
+    const char *time = document_text(run->start, "time");
     char        minute[32];
     if (strlen(time) > 16 && time[10] == 'T') {
         snprintf(minute, sizeof minute, "%.10s %.5s UTC", time, time + 11);
@@ -249,7 +249,7 @@ void page_compare(page *p)
         html_add(h, "<tr><th scope=\"row\"><i class=\"key r%d\"></i>", i < 4 ? i : 4);
         html_name(h, run->name);
         html_put(h, "</th><td>");
-        page_device(h, text_of(run->start, "device"));
+        page_device(h, document_text(run->start, "device"));
         html_put(h, "</td>");
         page_number(h, say_count((double)run->epoch_count));
         page_number(h, say_loss(loss_of(run)));

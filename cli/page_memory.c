@@ -40,7 +40,7 @@ static bool read_area(const cJSON *memory, double length, area *out)
     double       ms, bytes;
     int          count = 0;
 
-    *out = (area){.points = list_of(memory, "points"), .ms = length > 0 ? length : 0};
+    *out = (area){.points = document_list(memory, "points"), .ms = length > 0 ? length : 0};
     cJSON_ArrayForEach(point, out->points)
     {
         if (!point_of(point, &ms, &bytes))
@@ -118,9 +118,9 @@ static double bytes_of(const cJSON *item)
 static void write_holder(html *h, const cJSON *item, double peak)
 {
     html_put(h, "<tr><th scope=\"row\">");
-    html_name(h, *text_of(item, "operation") ? text_of(item, "operation") : "(no operation)");
+    html_name(h, *document_text(item, "operation") ? document_text(item, "operation") : "(no operation)");
     html_put(h, "</th><td>");
-    html_name(h, *text_of(item, "module") ? text_of(item, "module") : "-");
+    html_name(h, *document_text(item, "module") ? document_text(item, "module") : "-");
     html_put(h, "</td><td class=\"words\">");
     html_put(h, cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "before")) ? "before the step" : "the step");
     html_add(h, "</td><td class=\"words\">%s</td>", say_count(number_of(item, "count")));
@@ -138,7 +138,7 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     int          count = 0;
 
     page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|=Bytes|#|#Share");
-    cJSON_ArrayForEach(item, list_of(memory, "at_peak"))
+    cJSON_ArrayForEach(item, document_list(memory, "at_peak"))
     {
         sum += bytes_of(item);
         if (count++ >= LISTED)
@@ -191,8 +191,8 @@ static void write_device(html *h, const cJSON *memory, double length)
     bool drawn = read_area(memory, length, &a);
     peak = peak > 0 ? peak : a.peak;
     if (drawn)
-        write_area(h, &a, text_of(memory, "device"));
-    if (peak > 0 && cJSON_GetArraySize(list_of(memory, "at_peak")))
+        write_area(h, &a, document_text(memory, "device"));
+    if (peak > 0 && cJSON_GetArraySize(document_list(memory, "at_peak")))
         write_peak(h, memory, peak);
     if (drawn)
         write_points(h, &a);
@@ -202,7 +202,7 @@ static void write_device(html *h, const cJSON *memory, double length)
 
 static void write_end(html *h, const cJSON *memory, bool folded)
 {
-    const cJSON *item, *list = list_of(memory, "by_operation");
+    const cJSON *item, *list = document_list(memory, "by_operation");
     double       all = number_of(memory, "allocated");
 
     if (!cJSON_GetArraySize(list))
@@ -213,7 +213,7 @@ static void write_end(html *h, const cJSON *memory, bool folded)
     cJSON_ArrayForEach(item, list)
     {
         html_put(h, "<tr><th scope=\"row\">");
-        html_name(h, text_of(item, "name"));
+        html_name(h, document_text(item, "name"));
         html_put(h, "</th>");
         page_number(h, say_count(number_of(item, "blocks")));
         page_bar(h, bytes_of(item) / all, "a");
@@ -252,29 +252,29 @@ static void write_lead(html *h, const cJSON *list, const page_run *run)
 
     cJSON_ArrayForEach(memory, list)
     {
-        const cJSON *first = largest_of(list_of(memory, "at_peak"));
+        const cJSON *first = largest_of(document_list(memory, "at_peak"));
         double       peak = number_of(memory, "peak_bytes");
         html_put(h, "<p>A step needs at most ");
-        html_add(h, "%s on %s.", say_bytes(peak), text_of(memory, "device"));
+        html_add(h, "%s on %s.", say_bytes(peak), document_text(memory, "device"));
         if (first && peak > 0) {
             html_add(h, " %s of it is from ", say_share(bytes_of(first) / peak));
-            html_name(h, text_of(first, "operation"));
-            html_put(h, *text_of(first, "module") ? " in " : "");
-            html_name(h, text_of(first, "module"));
+            html_name(h, document_text(first, "operation"));
+            html_put(h, *document_text(first, "module") ? " in " : "");
+            html_name(h, document_text(first, "module"));
             html_put(h, ".");
         }
         html_put(h, "</p>");
     }
     if (end)
         html_add(h, "<p>The run allocated at most %s on %s, and reserved %s from the device%s%s.</p>",
-                 say_bytes(peak_of(run)), text_of(end, "device"), say_bytes(number_of(end, "reserved")),
+                 say_bytes(peak_of(run)), document_text(end, "device"), say_bytes(number_of(end, "reserved")),
                  number_of(end, "limit") > 0 ? "; its limit was " : "",
                  number_of(end, "limit") > 0 ? say_bytes(number_of(end, "limit")) : "");
 }
 
 void page_memory(page *p)
 {
-    const cJSON *list = list_of(p->runs[0].profile, "memory"), *end = p->runs[0].memory, *memory;
+    const cJSON *list = document_list(p->runs[0].profile, "memory"), *end = p->runs[0].memory, *memory;
     double       length = number_of(cJSON_GetObjectItemCaseSensitive(p->runs[0].profile, "timeline"), "ms");
 
     if (!cJSON_GetArraySize(list))

@@ -55,17 +55,17 @@ static void draw(html *h, const cJSON *output, bool learns)
 
 static void write_layer(html *h, const cJSON *layer)
 {
-    const cJSON *output = list_of(layer, "output");
+    const cJSON *output = document_list(layer, "output");
     double       parameters = number_of(layer, "parameters");
     char         shape[120];
 
     html_put(h, "<li>");
     draw(h, output, parameters > 0);
     html_put(h, "<b>");
-    html_name(h, text_of(layer, "name"));
+    html_name(h, document_text(layer, "name"));
     html_put(h, "</b>");
-    if (strcmp(text_of(layer, "kind"), text_of(layer, "name")) != 0)
-        html_add(h, "<small>%s</small>", text_of(layer, "kind"));
+    if (strcmp(document_text(layer, "kind"), document_text(layer, "name")) != 0)
+        html_add(h, "<small>%s</small>", document_text(layer, "kind"));
     html_add(h, "<span>%s</span>", shape_text(output, shape, sizeof shape));
     if (parameters > 0)
         html_add(h, "<small>%s par.</small>", say_count(parameters));
@@ -102,9 +102,9 @@ static void write_table(html *h, const cJSON *layers)
     {
         double flop = number_of(layer, "flops");
         html_put(h, "<tr><th scope=\"row\">");
-        html_name(h, text_of(layer, "name"));
-        html_add(h, "</th><td>%s</td><td>%s</td>", text_of(layer, "kind"),
-                 shape_text(list_of(layer, "output"), shape, sizeof shape));
+        html_name(h, document_text(layer, "name"));
+        html_add(h, "</th><td>%s</td><td>%s</td>", document_text(layer, "kind"),
+                 shape_text(document_list(layer, "output"), shape, sizeof shape));
         page_number(h, say_count(number_of(layer, "parameters")));
         page_number(h, say_flop(flop));
         page_bar(h, flops > 0 ? flop / flops : 0, "a");
@@ -129,11 +129,11 @@ static void write_lead(html *h, const cJSON *network, const cJSON *layers)
         html_add(h, " A training step is %s.", say_flop(number_of(network, "step_flops")));
     html_put(h, "</p><p>");
     if (wide) {
-        html_name(h, text_of(wide, "name"));
+        html_name(h, document_text(wide, "name"));
         html_add(h, " has %s of the parameters. ", say_share(number_of(wide, "parameters") / parameters));
     }
     if (slow) {
-        html_name(h, text_of(slow, "name"));
+        html_name(h, document_text(slow, "name"));
         html_add(h, " has %s of the arithmetic of the forward pass.", say_share(number_of(slow, "flops") / flops));
     }
     html_put(h, "</p>");
@@ -141,7 +141,7 @@ static void write_lead(html *h, const cJSON *network, const cJSON *layers)
 
 void page_network(page *p)
 {
-    const cJSON *network = p->runs[0].network, *layers = list_of(network, "layers"), *layer;
+    const cJSON *network = p->runs[0].network, *layers = document_list(network, "layers"), *layer;
     int          drawn = 0;
 
     if (!cJSON_GetArraySize(layers)) {

@@ -49,9 +49,9 @@ static double peak_of(const cJSON *profile, const char *device, const char *what
 {
     const cJSON *peak;
 
-    cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
+    cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
-        if (!strcmp(text_of(peak, "device"), device))
+        if (!strcmp(document_text(peak, "device"), device))
             return number_of(peak, what);
     }
     return NAN;
@@ -62,7 +62,7 @@ static double peak_of(const cJSON *profile, const char *device, const char *what
 /* Of the roof that is nearer: arithmetic, or memory. */
 static double of_roof(const cJSON *profile, const cJSON *operation)
 {
-    const char *device = text_of(operation, "device");
+    const char *device = document_text(operation, "device");
     double      compute = number_of(operation, "gflops") / peak_of(profile, device, "gflops");
     double      memory = number_of(operation, "gbps") / peak_of(profile, device, "gbps");
 
@@ -75,7 +75,7 @@ static bool is_above(const cJSON *profile, const cJSON *list, const char *what)
 
     cJSON_ArrayForEach(o, list)
     {
-        if (number_of(o, what) > 1.05 * peak_of(profile, text_of(o, "device"), what))
+        if (number_of(o, what) > 1.05 * peak_of(profile, document_text(o, "device"), what))
             return true;
     }
     return false;
@@ -88,11 +88,11 @@ static const char *rate_or_dash(double giga)
 
 static void write_operation(html *h, const cJSON *profile, const cJSON *o, double most)
 {
-    const char *device = text_of(o, "device"), *bound = text_of(o, "bound");
+    const char *device = document_text(o, "device"), *bound = document_text(o, "bound");
     double      steps = steps_of(profile), roof = of_roof(profile, o);
 
     html_put(h, "<tr><th scope=\"row\">");
-    html_name(h, text_of(o, "name"));
+    html_name(h, document_text(o, "name"));
     html_put(h, "</th><td class=\"words\">");
     page_device(h, device);
     html_put(h, "</td>");
@@ -161,8 +161,8 @@ static void write_halves(html *h, const cJSON *m, double most)
 static void write_module(html *h, const cJSON *m, double steps, double most)
 {
     html_put(h, "<tr><th scope=\"row\">");
-    html_name(h, *text_of(m, "name") ? text_of(m, "name") : "(no module)");
-    html_add(h, "</th><td class=\"words\">%s</td>", text_of(m, "kind"));
+    html_name(h, *document_text(m, "name") ? document_text(m, "name") : "(no module)");
+    html_add(h, "</th><td class=\"words\">%s</td>", document_text(m, "kind"));
     page_number(h, say_number(number_of(m, "calls") / steps));
     write_halves(h, m, most);
     page_number(h, say_ms(number_of(m, "forward_ms") / steps));
@@ -227,12 +227,12 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
         if (count++ >= MOST)
             continue;
         html_put(h, "<tr><th scope=\"row\">");
-        html_name(h, text_of(k, "name"));
+        html_name(h, document_text(k, "name"));
         html_put(h, "</th><td>");
-        page_device(h, text_of(k, "device"));
-        html_add(h, "</td><td>%s</td><td>%s</td>", text_of(k, "stream"), text_of(k, "operation"));
+        page_device(h, document_text(k, "device"));
+        html_add(h, "</td><td>%s</td><td>%s</td>", document_text(k, "stream"), document_text(k, "operation"));
         page_number(h, say_number(number_of(k, "calls") / steps));
-        page_bar(h, number_of(k, "share") / most, page_device_class(text_of(k, "device")));
+        page_bar(h, number_of(k, "share") / most, page_device_class(document_text(k, "device")));
         page_number(h, say_share(number_of(k, "share")));
         page_number(h, say_ms(number_of(k, "ms") / steps));
         page_number(h, rate_or_dash(number_of(k, "gbps")));
@@ -261,15 +261,15 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
 
     if (first) {
         html_put(h, "<p>");
-        html_name(h, text_of(first, "name"));
+        html_name(h, document_text(first, "name"));
         html_add(h, " takes the most time: %s.</p>", say_share(number_of(first, "share")));
     }
     html_put(h, "<p class=\"note\">Host time: the calling thread itself. Device time: commands. ");
     if (sum_of(list, "share") > 1.005)
         html_put(h, "They overlap, so the shares add up to more than 100 %. ");
-    cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
+    cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
-        html_name(h, text_of(peak, "device"));
+        html_name(h, document_text(peak, "device"));
         html_add(h, " reaches %s GFLOP/s and %s GB/s, as measured: its roof. ", say_rate(number_of(peak, "gflops")),
                  say_rate(number_of(peak, "gbps")));
     }
@@ -282,7 +282,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
 
 void page_operations(page *p)
 {
-    const cJSON *profile = p->runs[0].profile, *list = list_of(profile, "operations");
+    const cJSON *profile = p->runs[0].profile, *list = document_list(profile, "operations");
 
     if (!cJSON_GetArraySize(list)) {
         page_lacks_profile(p, "Time by operation, module and kernel");
@@ -293,7 +293,7 @@ void page_operations(page *p)
     page_body(p);
     write_operations(h, profile, list);
     page_rooflines(h, profile);
-    write_modules(h, profile, list_of(profile, "modules"));
-    write_kernels(h, profile, list_of(profile, "kernels"));
+    write_modules(h, profile, document_list(profile, "modules"));
+    write_kernels(h, profile, document_list(profile, "kernels"));
     page_end(p);
 }

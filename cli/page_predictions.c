@@ -88,7 +88,7 @@ static void close_answers(page_answers *a)
 /* On the run's device if it is there, else on any. `why` tells a failure; *exhausted: it is that of memory. */
 static bool open_answers(page_answers *a, const page_run *run, char *why, size_t size, bool *exhausted)
 {
-    const char *devices[] = {text_of(run->start, "device"), "auto"};
+    const char *devices[] = {document_text(run->start, "device"), "auto"};
 
     for (int i = 0; i < 2; i++) {
         if (!*devices[i])

@@ -52,12 +52,12 @@ static void read_marks(roofline *r, const cJSON *operations)
 
     cJSON_ArrayForEach(o, operations)
     {
-        mark m = {.name = text_of(o, "name"),
+        mark m = {.name = document_text(o, "name"),
                   .intensity = number_of(o, "flop") / number_of(o, "bytes"),
                   .gflops = number_of(o, "gflops"),
                   .share = number_of(o, "share")};
-        if (!strcmp(text_of(o, "device"), r->device) && m.intensity > 1e-6 && m.intensity < 1e9 && m.gflops > 1e-6 &&
-            m.gflops < 1e9 && m.share > 0)
+        if (!strcmp(document_text(o, "device"), r->device) && m.intensity > 1e-6 && m.intensity < 1e9 &&
+            m.gflops > 1e-6 && m.gflops < 1e9 && m.share > 0)
             add_mark(r, &m);
     }
 }
@@ -221,13 +221,14 @@ void page_rooflines(html *h, const cJSON *profile)
 {
     const cJSON *peak;
 
-    cJSON_ArrayForEach(peak, list_of(profile, "peaks"))
+    cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
-        roofline r = {
-            .device = text_of(peak, "device"), .gflops = number_of(peak, "gflops"), .gbps = number_of(peak, "gbps")};
+        roofline r = {.device = document_text(peak, "device"),
+                      .gflops = number_of(peak, "gflops"),
+                      .gbps = number_of(peak, "gbps")};
         if (!(r.gflops > 1e-3 && r.gflops < 1e9 && r.gbps > 1e-3 && r.gbps < 1e9))
             continue;
-        read_marks(&r, list_of(profile, "operations"));
+        read_marks(&r, document_list(profile, "operations"));
         if (!r.count)
             continue;
         set_axes(&r);

@@ -162,7 +162,7 @@ static void take_start(page_run *run, cJSON **event)
 /* Takes *event over where it is kept. */
 static const char *take_event(page_run *run, cJSON **event)
 {
-    const char *kind = text_of(*event, "event");
+    const char *kind = document_text(*event, "event");
 
     if (!cJSON_IsObject(*event) || !*kind)
         return "this is not an object with the text event";

@@ -68,12 +68,12 @@ static void write_bar(html *h, const cJSON *list, double wall)
     html_put(h, "<div class=\"whole\" role=\"img\" aria-label=\"One bar, which is a step:");
     cJSON_ArrayForEach(phase, list)
     {
-        html_add(h, " %s %s,", text_of(phase, "name"), say_share(ms_of(phase) / wall));
+        html_add(h, " %s %s,", document_text(phase, "name"), say_share(ms_of(phase) / wall));
     }
     html_put(h, " as in the table below\">");
     cJSON_ArrayForEach(phase, list)
     {
-        const char *name = text_of(phase, "name");
+        const char *name = document_text(phase, "name");
         double      share = ms_of(phase) / wall;
         words_of(name, &number);
         html_add(h, "<i class=\"f%d\" style=\"width:%.3f%%\" data-phase=\"%s\" data-ms=\"%.6g\">", number, 100 * share,
@@ -93,7 +93,7 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
     page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share");
     cJSON_ArrayForEach(phase, list)
     {
-        const char *name = text_of(phase, "name"), *words = words_of(name, &number);
+        const char *name = document_text(phase, "name"), *words = words_of(name, &number);
         html_add(h, "<tr><th scope=\"row\"><i class=\"swatch f%d\"></i>%s</th><td class=\"words\">%s</td>", number,
                  name, words);
         page_number(h, say_ms(ms_of(phase) / steps));
@@ -115,7 +115,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
              page_plural(steps, "step"), say_time(wall));
     if (longest)
         html_add(h, "<p>The training thread spends most of the time, %s, in the phase %s.</p>",
-                 say_share(ms_of(longest) / wall), text_of(longest, "name"));
+                 say_share(ms_of(longest) / wall), document_text(longest, "name"));
     if (number_of(profile, "lost") > 0)
         html_add(h, "<p class=\"bad\">%s of %s were not recorded: the figures are incomplete.</p>",
                  say_count(number_of(profile, "lost")), page_plural(number_of(profile, "events"), "event"));
@@ -125,7 +125,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
 
 void page_step(page *p)
 {
-    const cJSON *profile = p->runs[0].profile, *list = list_of(profile, "phases");
+    const cJSON *profile = p->runs[0].profile, *list = document_list(profile, "phases");
     double       wall = number_of(profile, "wall_ms"), steps = number_of(profile, "steps");
     bool         phased = list && wall > 0 && steps >= 1;
 

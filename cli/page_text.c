@@ -169,17 +169,3 @@ double number_of(const cJSON *object, const char *name)
 
     return cJSON_IsNumber(value) && isfinite(value->valuedouble) ? value->valuedouble : NAN;
 }
-
-const char *text_of(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-
-    return text ? text : "";
-}
-
-const cJSON *list_of(const cJSON *object, const char *name)
-{
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
-
-    return cJSON_IsArray(list) ? list : NULL;
-}

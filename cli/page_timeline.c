@@ -12,7 +12,7 @@ enum { MOST_DRAWN = 700, MOST_LISTED = 300, MOST_DEPTH = 4, MOST_TRACKS = 24 };
 
 static const cJSON *tracks_of(const cJSON *profile)
 {
-    return list_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "tracks");
+    return document_list(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "tracks");
 }
 
 static double length_of(const cJSON *profile)
@@ -56,7 +56,7 @@ static int by_begin(const void *a, const void *b)
 /* The track's spans in the order of time, for free; NULL if memory is exhausted. */
 static span *read_spans(const cJSON *track, double length, int *count)
 {
-    const cJSON *list = list_of(track, "spans"), *from;
+    const cJSON *list = document_list(track, "spans"), *from;
     span        *spans = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *spans);
 
     *count = 0;
@@ -72,7 +72,7 @@ static span *read_spans(const cJSON *track, double length, int *count)
 
 static bool is_wait(const span *s)
 {
-    return !strcmp(text_of(s->from, "kind"), "wait");
+    return !strcmp(document_text(s->from, "kind"), "wait");
 }
 
 typedef struct idle {
@@ -125,12 +125,12 @@ void page_timeline_lead(html *h, const cJSON *profile)
         int   count;
         span *spans = read_spans(track, length, &count);
         idle  i = idle_of(spans, spans ? count : 0, length);
-        bool  computes = strstr(text_of(track, "name"), "compute") != NULL;
+        bool  computes = strstr(document_text(track, "name"), "compute") != NULL;
         free(spans);
         if (!computes || !count)
             continue;
         html_put(h, "<p>");
-        html_name(h, text_of(track, "name"));
+        html_name(h, document_text(track, "name"));
         html_add(h, " is busy for %s of the step.", say_share(i.busy / length));
         if (i.gap > 0.02 * length)
             html_add(h, " Its longest gap is %s, from %s on.", say_ms(i.gap), say_ms(i.gap_begin));
@@ -165,7 +165,7 @@ static bool has_streams(const cJSON *profile)
 
     cJSON_ArrayForEach(track, tracks_of(profile))
     {
-        if (!strcmp(text_of(track, "kind"), "device"))
+        if (!strcmp(document_text(track, "kind"), "device"))
             return true;
     }
     return false;
@@ -177,11 +177,11 @@ static bool is_on_cpu(const cJSON *profile, const char *operation)
     const cJSON *o;
     bool         found = false;
 
-    cJSON_ArrayForEach(o, list_of(profile, "operations"))
+    cJSON_ArrayForEach(o, document_list(profile, "operations"))
     {
-        if (strcmp(text_of(o, "name"), operation) != 0)
+        if (strcmp(document_text(o, "name"), operation) != 0)
             continue;
-        if (strcmp(text_of(o, "device"), "cpu") != 0)
+        if (strcmp(document_text(o, "device"), "cpu") != 0)
             return false;
         found = true;
     }
@@ -190,7 +190,7 @@ static bool is_on_cpu(const cJSON *profile, const char *operation)
 
 static look look_of(const cJSON *profile, const cJSON *track, const span *s)
 {
-    const char *kind = text_of(s->from, "kind");
+    const char *kind = document_text(s->from, "kind");
 
     if (!strcmp(kind, "wait"))
         return WAIT;
@@ -200,10 +200,10 @@ static look look_of(const cJSON *profile, const cJSON *track, const span *s)
         return DATA;
     if (!strcmp(kind, "call"))
         return MODULE;
-    if (!strcmp(text_of(track, "kind"), "device"))
-        return *page_device_class(text_of(track, "device")) == 'c' ? CPU : ACCELERATOR;
+    if (!strcmp(document_text(track, "kind"), "device"))
+        return *page_device_class(document_text(track, "device")) == 'c' ? CPU : ACCELERATOR;
     if (!strcmp(kind, "operation") || !strcmp(kind, "gradient"))
-        return is_on_cpu(profile, text_of(s->from, "name")) ? CPU : HOST;
+        return is_on_cpu(profile, document_text(s->from, "name")) ? CPU : HOST;
     return HOST;
 }
 
@@ -219,9 +219,9 @@ static int rows_of(const span *spans, int count)
 /* The module says more than the name of a kernel. */
 static const char *label_of(const span *s)
 {
-    const char *module = text_of(s->from, "module"), *name = text_of(s->from, "name");
+    const char *module = document_text(s->from, "module"), *name = document_text(s->from, "name");
 
-    return *module && strcmp(text_of(s->from, "kind"), "operation") != 0 ? module : name;
+    return *module && strcmp(document_text(s->from, "kind"), "operation") != 0 ? module : name;
 }
 
 static void write_span(drawing *d, const cJSON *track, const span *s)
@@ -267,10 +267,10 @@ static void write_track(drawing *d, const cJSON *track)
 
     h->failed = h->failed || !spans;
     html_put(h, "<div class=\"lane\">");
-    html_name(h, text_of(track, "name"));
+    html_name(h, document_text(track, "name"));
     html_add(h, "<small>busy %s</small></div><div class=\"track\" style=\"height:%dpx\">", say_share(i.busy / length),
              6 + 20 * rows_of(spans, spans ? count : 0));
-    if (spans && count && strstr(text_of(track, "name"), "compute"))
+    if (spans && count && strstr(document_text(track, "name"), "compute"))
         write_gaps(d, spans, count);
     for (int j = 0; spans && j < count; j++)
         if (spans[j].ms >= d->least)
@@ -290,7 +290,7 @@ static double least_drawn(const cJSON *tracks, double length, int *left_out)
         *left_out = 0;
         cJSON_ArrayForEach(track, tracks)
         {
-            cJSON_ArrayForEach(from, list_of(track, "spans"))
+            cJSON_ArrayForEach(from, document_list(track, "spans"))
             {
                 if (number_of(from, "ms") >= least)
                     drawn++;
@@ -308,7 +308,7 @@ static double least_drawn(const cJSON *tracks, double length, int *left_out)
 /* Host threads, workers, and then streams of devices; each by name. */
 static int rank_of(const cJSON *track)
 {
-    const char *kind = text_of(track, "kind");
+    const char *kind = document_text(track, "kind");
 
     return !strcmp(kind, "host") ? 0 : !strcmp(kind, "worker") ? 1 : 2;
 }
@@ -317,7 +317,8 @@ static int by_rank(const void *a, const void *b)
 {
     const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
 
-    return rank_of(x) != rank_of(y) ? rank_of(x) - rank_of(y) : strcmp(text_of(x, "name"), text_of(y, "name"));
+    return rank_of(x) != rank_of(y) ? rank_of(x) - rank_of(y)
+                                    : strcmp(document_text(x, "name"), document_text(y, "name"));
 }
 
 /* Draws MOST_TRACKS of them at most; returns how many there are. */
@@ -360,15 +361,15 @@ static void write_table(html *h, const cJSON *tracks)
     page_folded_table(h, "the spans of the timeline", "Track|Span|Kind|Module|#Begins|#Takes|#Bytes");
     cJSON_ArrayForEach(track, tracks)
     {
-        cJSON_ArrayForEach(from, list_of(track, "spans"))
+        cJSON_ArrayForEach(from, document_list(track, "spans"))
         {
             if (listed++ >= MOST_LISTED)
                 continue;
             html_put(h, "<tr><td>");
-            html_name(h, text_of(track, "name"));
+            html_name(h, document_text(track, "name"));
             html_put(h, "</td><td>");
-            html_name(h, text_of(from, "name"));
-            html_add(h, "</td><td>%s</td><td>%s</td>", text_of(from, "kind"), text_of(from, "module"));
+            html_name(h, document_text(from, "name"));
+            html_add(h, "</td><td>%s</td><td>%s</td>", document_text(from, "kind"), document_text(from, "module"));
             html_add(h, "<td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>", number_of(from, "begin_ms"),
                      number_of(from, "ms"));
             page_number(h, number_of(from, "bytes") > 0 ? say_bytes(number_of(from, "bytes")) : "-");

@@ -40,7 +40,7 @@ static double positive(double value)
 
 static void add_row(matrix *m, const cJSON *row)
 {
-    int    from = device_at(m, text_of(row, "from")), to = device_at(m, text_of(row, "to"));
+    int    from = device_at(m, document_text(row, "from")), to = device_at(m, document_text(row, "to"));
     double bytes = positive(number_of(row, "bytes")), count = positive(number_of(row, "count"));
 
     if (from >= 0 && to >= 0) {
@@ -129,7 +129,7 @@ static int group_rows(const cJSON *rows, group *out)
 
     cJSON_ArrayForEach(row, rows)
     {
-        const char *name = text_of(row, "operation");
+        const char *name = document_text(row, "operation");
         int         at = 0;
         while (at < count && strcmp(out[at].operation, name) != 0)
             at++;
@@ -188,21 +188,22 @@ static int by_bytes(const void *a, const void *b)
 
 static void write_what(html *h, const cJSON *row)
 {
-    const char *tensor = text_of(row, "tensor"), *conversion = text_of(row, "conversion");
+    const char *tensor = document_text(row, "tensor"), *conversion = document_text(row, "conversion");
 
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, *tensor ? tensor : "(no name)");
     if (*conversion)
         html_add(h, "<small>%s</small>", conversion);
     html_put(h, "</th><td>");
-    page_device(h, text_of(row, "from"));
+    page_device(h, document_text(row, "from"));
     html_put(h, " \xe2\x86\x92 ");
-    page_device(h, text_of(row, "to"));
+    page_device(h, document_text(row, "to"));
     html_put(h, "</td><td>");
-    html_name(h, text_of(row, "operation"));
-    if (*text_of(row, "module") || *text_of(row, "label"))
-        html_add(h, "<small>%s%s%s</small>", text_of(row, "module"),
-                 *text_of(row, "module") && *text_of(row, "label") ? ", " : "", text_of(row, "label"));
+    html_name(h, document_text(row, "operation"));
+    if (*document_text(row, "module") || *document_text(row, "label"))
+        html_add(h, "<small>%s%s%s</small>", document_text(row, "module"),
+                 *document_text(row, "module") && *document_text(row, "label") ? ", " : "",
+                 document_text(row, "label"));
     html_put(h, "</td>");
 }
 
@@ -269,8 +270,9 @@ static void write_lead(html *h, const cJSON *ledger, const matrix *m, const cJSO
     html_add(h, "<p>The run moved %s in %s %s.", say_bytes(m->all.bytes), say_count(m->all.count),
              m->all.count == 1 ? "copy" : "copies");
     html_add(h, " %s of the bytes are ", say_share(number_of(largest, "bytes") / m->all.bytes));
-    html_name(h, *text_of(largest, "tensor") ? text_of(largest, "tensor") : text_of(largest, "operation"));
-    html_add(h, ", from %s to %s.", text_of(largest, "from"), text_of(largest, "to"));
+    html_name(h, *document_text(largest, "tensor") ? document_text(largest, "tensor")
+                                                   : document_text(largest, "operation"));
+    html_add(h, ", from %s to %s.", document_text(largest, "from"), document_text(largest, "to"));
     html_add(h, " The host waited %s for copies.</p>", say_time(m->wait_ms));
     if (m->device_ms > 0)
         html_add(h, "<p>%s of their time on the link was hidden behind computing.</p>",
@@ -313,7 +315,7 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
 
 void page_transfers(page *p)
 {
-    const cJSON *rows = list_of(p->runs[0].ledger, "rows");
+    const cJSON *rows = document_list(p->runs[0].ledger, "rows");
 
     if (!rows) {
         page_lacks(p, "Transfers", "a training with --run writes ledger.json at its end");

@@ -71,7 +71,7 @@ static void add_others(cJSON *profile, const cJSON *against)
 {
     for (int i = 0; i < PROFILE_TABLES; i++) {
         const cJSON *rows = document_list(profile, profile_tables[i].name);
-        for (cJSON *row = rows->child; row; row = row->next) {
+        for (cJSON *row = rows ? rows->child : NULL; row; row = row->next) {
             const cJSON *other = profile_table_find(&profile_tables[i], against, row);
             json_number(row, "step_ms", profile_table_ms(&profile_tables[i], profile, row));
             json_number(row, "against_step_ms",

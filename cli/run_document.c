@@ -70,8 +70,7 @@ const char *document_text(const cJSON *object, const char *name)
 
 const cJSON *document_list(const cJSON *object, const char *name)
 {
-    static const cJSON none = {.type = cJSON_Array};
-    const cJSON       *list = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
 
-    return cJSON_IsArray(list) ? list : &none;
+    return cJSON_IsArray(list) ? list : NULL;
 }

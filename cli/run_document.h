@@ -9,7 +9,8 @@
  * file ("haul train --profile 20 --run DIR"). */
 cJSON *run_document(const char *folder, const char *name, bool array, const char *maker);
 
-/* Members of an object from a file: 0, "" and an empty array where they are missing or of another type. */
+/* Members of an object from a file: 0, "" and NULL, which cJSON takes for an empty array, where they are missing or of
+ * another type. */
 double       document_number(const cJSON *object, const char *name);
 const char  *document_text(const cJSON *object, const char *name);
 const cJSON *document_list(const cJSON *object, const char *name);
