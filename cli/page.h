@@ -36,7 +36,7 @@ html *page_begin(page *p, const char *id, const char *title);
 void  page_body(page *p);
 void  page_end(page *p);
 
-/* A line on what is not in the report, and what would bring it. */
+/* A line that names what the report lacks, and the option that adds it. */
 void page_lacks(page *p, const char *what, const char *why);
 
 /* The same for what --profile makes. */

@@ -37,7 +37,7 @@ void page_lacks_profile(page *p, const char *what)
 
 /* ---- tables ---- */
 
-/* Numbers beside bars have the head of the bars where these are not shown. */
+/* Where bars are hidden, the numbers get the heading of the bars. */
 static void write_heads(html *h, const char *heads)
 {
     char head[80] = "", bars[80] = "";

@@ -13,7 +13,7 @@ typedef struct run_profile {
 } run_profile;
 
 /* Plan to record `wanted` of the steps that are left: `first` of them in the present epoch, and `later` in each of
- * `epochs` further ones. The recorded ones lie within one epoch; if an epoch has fewer, it is all of them. */
+ * `epochs` further ones. All recorded steps are in one epoch. If an epoch has fewer, they are all of it. */
 void run_profile_plan(run_profile *r, int64_t wanted, int64_t first, int64_t later, int64_t epochs);
 
 /* Before a step takes its batch, after a step, and at the end of an epoch. False after a complaint. */
