@@ -48,20 +48,27 @@ static void device_names(const haul_device_report *all, int count, const char **
     *names = NULL;
 }
 
-haul_device *device_use(const char *name)
+/* A device whose name is like `name`; NULL if there is none. */
+static const char *device_like(const char *name)
 {
     enum { MOST = 32 };
+    static haul_device_report all[MOST]; /* too large for small stacks, and the answer lies in it */
+    const char               *names[MOST + 3];
+    int                       count = haul_device_list(all, MOST);
+
+    device_names(all, count < 0 ? 0 : count > MOST ? MOST : count, names);
+    return did_you_mean(name, names);
+}
+
+haul_device *device_use(const char *name)
+{
     haul_device *device = haul_device_get(name);
 
     if (!haul_set_device(device))
         return device;
     char text[1024];
     snprintf(text, sizeof text, "%s", error_text());
-    haul_device_report all[MOST];
-    const char        *names[MOST + 3];
-    int                count = haul_device_list(all, MOST);
-    device_names(all, count < 0 ? 0 : count > MOST ? MOST : count, names);
-    const char *near = strstr(text, "did you mean") ? NULL : did_you_mean(name, names);
+    const char *near = strstr(text, "did you mean") ? NULL : device_like(name);
     if (near && strcmp(near, name) != 0)
         complain("%s; did you mean \"%s\"?", text, near);
     else

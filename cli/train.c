@@ -169,17 +169,22 @@ static int run_training(trainer *t)
 
 static int train(option_values *values, train_options *o)
 {
-    trainer t = {.options = o, .values = values};
-    cJSON  *stored = NULL;
-    int     code = EXIT_FAILED;
+    trainer *t = calloc(1, sizeof *t); /* too large for small stacks */
+    cJSON   *stored = NULL;
+    int      code = EXIT_FAILED;
 
-    if (run_name(&t.run, o->run))
-        code = o->resume ? take_up(values, &t, &stored) : begin(values, &t, &stored);
+    if (!t)
+        return complain("memory is exhausted");
+    t->options = o;
+    t->values = values;
+    if (run_name(&t->run, o->run))
+        code = o->resume ? take_up(values, t, &stored) : begin(values, t, &stored);
     if (code < 0)
-        code = read_plans(values, o, &t.plans);
+        code = read_plans(values, o, &t->plans);
     if (code < 0)
-        code = o->estimate ? trainer_estimate(&t) : run_training(&t);
-    trainer_close(&t);
+        code = o->estimate ? trainer_estimate(t) : run_training(t);
+    trainer_close(t);
+    free(t);
     cJSON_Delete(stored);
     return code;
 }

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH = 4096 };
+#define ROOT  "/sys/fs/cgroup"
+#define QUOTA "/cpu.max"
+enum { ROOT_LENGTH = sizeof ROOT - 1 };
 
 int haul__quota_cores(const char *text)
 {
@@ -37,36 +39,39 @@ static void read_line(const char *path, char *line, int size)
         fclose(f);
 }
 
-/* The process's group, "/a/b"; false without cgroup v2. Its line of /proc/self/cgroup begins with "0::". */
-static int find_group(char *group, int size)
+/* Where the process's group is in the file system; false without cgroup v2. Its line of /proc/self/cgroup begins with
+ * "0::/". */
+static int find_group(char *path, int size)
 {
     FILE *f = fopen("/proc/self/cgroup", "re");
     int   found = 0;
-    while (f && !found && fgets(group, size, f))
-        found = strncmp(group, "0::/", 4) == 0;
+    while (f && !found && fgets(path + ROOT_LENGTH - 3, size - ROOT_LENGTH + 3, f))
+        found = strncmp(path + ROOT_LENGTH - 3, "0::/", 4) == 0;
     if (f)
         fclose(f);
     if (!found)
         return 0;
-    group[strcspn(group, "\n")] = 0;
-    memmove(group, group + 3, strlen(group + 3) + 1);
+    memcpy(path, ROOT, ROOT_LENGTH);
+    path[strcspn(path, "\n")] = 0;
     return 1;
 }
 
 /* The least quota of the group and those that it is in; 0 if none has one. */
 static int group_cores(void)
 {
-    char group[PATH], path[PATH + 64], line[128];
+    char path[4096], line[128];
     int  least = 0;
-    if (!find_group(group, sizeof group))
+    if (!find_group(path, sizeof path - sizeof QUOTA))
         return 0;
     for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        char *end = path + strlen(path);
+        memcpy(end, QUOTA, sizeof QUOTA);
         read_line(path, line, sizeof line);
         const int cores = haul__quota_cores(line);
         if (cores && (!least || cores < least))
             least = cores;
-        char *slash = strrchr(group, '/');
+        *end = 0;
+        char *slash = strrchr(path + ROOT_LENGTH, '/');
         if (!slash)
             return least;
         *slash = 0;
