@@ -116,6 +116,7 @@
 #undef LOG_IS_FAR
 #undef GELU_IS_FAR
 #undef TRIG_IS_FAR
+#undef EXP_BELOW
 #undef EXP_OF_NEAR
 #undef LOG_OF_NORMAL
 #undef GELU_OF_NEAR

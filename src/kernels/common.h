@@ -108,8 +108,16 @@ typedef I64 ACC;
 
 #if IS_FLOAT
 /* NaN in either operand wins, as in NumPy. */
-FUNC A M_MAX(A a, A b) { return a > b || a != a ? a : b; }
-FUNC A M_MIN(A a, A b) { return a < b || a != a ? a : b; }
+FUNC A M_MAX(A a, A b)
+{
+    const A most = a > b ? a : b; /* one instruction */
+    return a != a ? a : most;
+}
+FUNC A M_MIN(A a, A b)
+{
+    const A least = a < b ? a : b;
+    return a != a ? a : least;
+}
 FUNC A M_SIGN(A x) { return x != x ? x : (A)(x > 0) - (A)(x < 0); }
 #define M_ABS(x)           M1(fabs)(x)
 #define M_SQRT(x)          M1(sqrt)(x)
@@ -356,6 +364,7 @@ FUNC A M_COS(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 1u) : COS_OF_NEAR(x);
 #define GELU_IS_FAR            NEVER
 #define TRIG_IS_FAR            NEVER
 #define EXP_OF_NEAR(x)         M_EXP(x)
+#define EXP_BELOW(x)           M_EXP(x)
 #define LOG_OF_NORMAL(x, more) M_LOG(x)
 #define GELU_OF_NEAR(x)        M_GELU(x)
 #define SIN_OF_NEAR(x)         M_SIN(x)
@@ -508,7 +517,7 @@ FUNC I64 CHECKED_INDEX(GLOBAL U32 *fault, U32 check, I64 position, I64 value, I6
     EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(a, l));
 #define ROW_SELF(x) (x)
-#define ROW_EXP(x)  M_EXP((x) - most)
+#define ROW_EXP(x)  EXP_BELOW((x) - most)
 FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
 {
     const I64 whole = n - n % SUM_LANES;
@@ -528,7 +537,7 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
     }
     for (; j < whole; j += SUM_LANES)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, j + l));
-    EACH_LANE(l, n - whole) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, whole + l));
+    EACH_REST(l, n - whole) OF_LANE(s, l) = IN_REST(l, n - whole, M_MAX(OF_LANE(s, l), LOAD(v, whole + l)), OF_LANE(s, l));
     LANE_TREE(A, s, M_MAX)
     return OF_FIRST_LANE(s);
 }
@@ -543,11 +552,20 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
         ROW_FOUR(SUM_OF, TERM, v, j)                                                                                   \
     }                                                                                                                  \
     for (; j < whole; j += SUM_LANES) EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += TERM(LOAD(v, j + l));                   \
-    EACH_LANE(l, (n) - whole) OF_LANE(s, l) += TERM(LOAD(v, whole + l));                                               \
-    LANE_TREE(A, s, SUM_OF)                                                                                            \
+    EACH_REST(l, (n) - whole) OF_LANE(s, l) = IN_REST(l, (n) - whole, OF_LANE(s, l) + TERM(LOAD(v, whole + l)), OF_LANE(s, l)); \
+    LANE_TREE(A, s, SUM_OF)
+/* Rows with a NaN or an infinite maximum have no sum of exponentials. */
+#define NAN_IF_NOT_FINITE(most) ((most) - (most))
+FUNC A ROW_SUM(GLOBAL const T *v, I64 n)
+{
+    ROW_ADD(v, n, ROW_SELF)
     return OF_FIRST_LANE(s);
-FUNC A ROW_SUM(GLOBAL const T *v, I64 n) { ROW_ADD(v, n, ROW_SELF) }
-FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most) { ROW_ADD(v, n, ROW_EXP) }
+}
+FUNC A ROW_EXP_SUM(GLOBAL const T *v, I64 n, A most)
+{
+    ROW_ADD(v, n, ROW_EXP)
+    return OF_FIRST_LANE(s) + NAN_IF_NOT_FINITE(most);
+}
 #endif
 
 /* Philox 4x32-10 (Salmon et al. 2011): four words of random bits for each 64-bit counter, here of PHILOX_BLOCKS counters

@@ -51,7 +51,7 @@ KERNEL2(NAME, argreduce_params, I64, out, const T, x)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = LOAD(v, 0);
         for (I64 j = 0; j < whole; j += SUM_LANES)
             EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, j + l));
-        EACH_LANE(l, n - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), LOAD(v, whole + l));
+        EACH_REST(l, n - whole) OF_LANE(s, l) = IN_REST(l, n - whole, STEP(OF_LANE(s, l), LOAD(v, whole + l)), OF_LANE(s, l));
         LANE_TREE(A, s, STEP)
         const A best = OF_FIRST_LANE(s);
         FIND_IN_ROW(found, j, n, ARGREDUCE_SAME(LOAD(v, j), best))

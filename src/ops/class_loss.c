@@ -38,7 +38,7 @@ TEMPLATE(class_sum, SUM, S, TERM)
             EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
             for (I64 k = 0; k + SUM_LANES <= p.classes; k += SUM_LANES)
                 EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
-            EACH_LANE(l, p.classes % SUM_LANES) { const I64 j = p.classes - p.classes % SUM_LANES + l; OF_LANE(S, l) += TERM; }
+            EACH_REST(l, p.classes % SUM_LANES) { const I64 j = p.classes - p.classes % SUM_LANES + l; OF_LANE(S, l) = IN_REST(l, p.classes % SUM_LANES, OF_LANE(S, l) + TERM, OF_LANE(S, l)); }
             LANE_TREE(A, S, SUM_OF)
             const A SUM = OF_FIRST_LANE(S);
 END_TEMPLATE

@@ -18,7 +18,7 @@ TEMPLATE(layer_norm_mean, MEAN, S, TERM)
         EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
         for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
             EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
-        EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(S, l) += TERM; }
+        EACH_REST(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(S, l) = IN_REST(l, p.n % SUM_LANES, OF_LANE(S, l) + TERM, OF_LANE(S, l)); }
         LANE_TREE(A, S, SUM_OF)
         const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
 END_TEMPLATE

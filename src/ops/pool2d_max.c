@@ -131,28 +131,30 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
     }
 }
 
-/* Where nobody asks for the places, the maxima of columns come first, in a line, and then those of the windows in it. The
- * maxima pass over NaN. So `seen` adds up all elements, and is NaN if one was (or if there were both infinities). */
+/* Where nobody asks for the places, the maxima of columns come first, in a line, and then those of the windows in it. */
 #define POOL_LINE 192
-INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE A *to, PRIVATE A *seen, int n)
+INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE A *to, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
-        const A v0 = LOAD(r0, l), v1 = LOAD(r1, l), v2 = LOAD(r2, l);
-        A v = to[l];
-        v = v0 > v ? v0 : v;
-        v = v1 > v ? v1 : v;
-        to[l] = v2 > v ? v2 : v;
-        seen[l] += v0 + v1 + v2;
+        const A upper = M_MAX(LOAD(r0, l), LOAD(r1, l)), lower = M_MAX(LOAD(r2, l), to[l]);
+        to[l] = M_MAX(upper, lower);
     }
 }
-/* The columns [0, count) of `rows` rows from v on: three rows at once, of which the last may be one row. */
-FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, PRIVATE A *seen, I64 rows, I64 count)
+INLINE void pool_max_pairs(GLOBAL const T *r0, GLOBAL const T *r1, PRIVATE A *to, int n)
 {
-    for (I64 r = 0; r < rows; r += 3) {
+    BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = M_MAX(LOAD(r0, l), LOAD(r1, l));
+}
+/* The columns [0, count) of `rows` rows from v on: two rows, or three rows at once, of which the last may be one row. */
+FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, I64 rows, I64 count)
+{
+    for (I64 r = 0; r < rows && rows != 2; r += 3) {
         GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
-#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, to + o, seen, n);
+#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, to + o, n);
         POOL_BLOCKS((I64)0, count, POOL_MAX_COLUMNS)
     }
+    if (rows != 2) return;
+#define POOL_MAX_PAIRS(n) pool_max_pairs(v + o, v + p.w + o, to + o, n);
+    POOL_BLOCKS((I64)0, count, POOL_MAX_PAIRS)
 }
 /* `outs` windows of a line. Each step goes through the whole line, as a vector that is loaded from where parts of it were
  * just stored has to wait. */
@@ -162,7 +164,7 @@ FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL 
     A even[POOL_LINE / 2], odd[POOL_LINE / 2], most[64];
     for (I64 l = 0; l < outs && step > 2; l++) {
         A v = line[l * step];
-        for (I64 c = 1; c <= last; c++) v = line[l * step + c] > v ? line[l * step + c] : v;
+        for (I64 c = 1; c <= last; c++) v = M_MAX(v, line[l * step + c]);
         STORE(y, l, v);
     }
     if (step > 2) return;
@@ -174,27 +176,29 @@ FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL 
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l];
         for (I64 c = 1; c < last; c++) {
             tap = POOL_MAX_TAP(c) + b;
-            BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l] > to[l] ? tap[l] : to[l];
+            BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = M_MAX(to[l], tap[l]);
         }
     }
     PRIVATE const A *rest = last > 1 ? most : POOL_MAX_TAP(0), *tap = POOL_MAX_TAP(last);
-    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, tap[l] > rest[l] ? tap[l] : rest[l]);
+    VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, M_MAX(rest[l], tap[l]));
 }
 /* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do not
- * overlap and cover their rows, so that the rows' columns make one line. */
-FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, PRIVATE A *seen, I64 oy, I64 rows, I64 at, I64 outs)
+ * overlap and cover their rows, so that the rows' columns make one line: then a short row is read as a whole block where
+ * the `total` elements behind x allow it, and the next row covers what is too much. */
+FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 oy, I64 rows, I64 at, I64 outs, I64 total)
 {
     const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
     const I64 count = least(before + step * (outs - 1) + p.size_w, p.w) - begin;
     const I64 used = least(step * ((rows * outs + 15) & ~(I64)15) + 32, POOL_LINE);
     A line[POOL_LINE];
-    for (I64 b = 0; b < used; b += 16) {
+    for (I64 b = 0; b < used && (p.size_h != 2 || p.padding_h + p.padding_w > 0); b += 16) {
         PRIVATE A *to = line + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
     }
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
-        pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, seen, y1 - y0, count);
+        const int whole = rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
+        pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, y1 - y0, whole ? 16 : count);
     }
     pool_max_windows(p, line, y + at, rows * outs);
 }
@@ -210,25 +214,28 @@ FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I6
     return most;
 }
 
-/* The same as max_pool2d without the places: a row of y a work item. */
+/* The same as max_pool2d without the places: a row of y a work item. Planes that windows divide exactly are as one. */
 KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
 {
     const int by_lines = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16;
     const I64 round = !by_lines ? 1 : p.stride_w <= 2 ? 64 : QUOTIENT(128, p.stride_w);
     const int join = p.size_w <= p.stride_w && p.padding_w == 0 && p.out_w * p.stride_w == p.w && p.out_w <= round;
-    const I64 joined = join ? QUOTIENT(round, p.out_w) : 1;
-    A seen[16], all = 0;
-    for (int l = 0; l < 16 && by_lines; l++) seen[l] = 0;
+    const int joins_planes = join && p.padding_h == 0 && p.size_h <= p.stride_h && p.out_h * p.stride_h == p.h;
+    const I64 joined = join ? QUOTIENT(round, p.out_w) : 1, total = QUOTIENT(p.items, p.out_h) * p.h * p.w;
+    pool2d_params q = p;
+    if (joins_planes) {
+        q.out_h = p.items;
+        q.h = p.items * p.stride_h;
+    }
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END && by_lines;) {
-        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
-        const I64 rows = least(joined, least(p.out_h - oy, ITEMS_END - i));
-        GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
+        const I64 plane = QUOTIENT(i, q.out_h), oy = i - plane * q.out_h, before = plane * q.h * q.w;
+        const I64 rows = least(joined, least(q.out_h - oy, ITEMS_END - i));
+        GLOBAL const T *x = in0 + p.x_offset + before;
         for (I64 at = 0; at < p.out_w; at += round)
-            pool_max_line(p, x, out + i * p.out_w, seen, oy, rows, at, least(p.out_w - at, round));
+            pool_max_line(q, x, out + i * p.out_w, oy, rows, at, least(p.out_w - at, round), total - before);
         i += ITEMS_STEP(rows);
     }
-    for (int l = 0; l < 16 && by_lines; l++) all += seen[l];
-    if (!by_lines || all != all) FOR_ITEMS(i) {
+    if (!by_lines) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);

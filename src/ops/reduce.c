@@ -100,6 +100,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
  * loop has one step, as compilers do not vectorise several. */
 #define REDUCE_FOUR(V, STEP, TERM, step)                                                                               \
     EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(REDUCE_ONE(V, TERM, j + l, step), REDUCE_ONE(V, TERM, j + l + SUM_LANES, step)); \
+    LOADS_IN_ORDER;                                                                                                    \
     EACH_LANE(l, SUM_LANES) OF_LANE(b, l) = STEP(REDUCE_ONE(V, TERM, j + l + 2 * SUM_LANES, step), REDUCE_ONE(V, TERM, j + l + 3 * SUM_LANES, step)); \
     EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), OF_LANE(a, l));
@@ -116,20 +117,21 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
         const I64 end = M_MIN_OF(first + p.chunk, p.units);
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
-        I64 steps = 0;
-        LANE_VALUES(V, s);
         if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < 4 * SUM_LANES) { /* fewer steps, the same sums */
             GLOBAL const T *v = base;
             const I64 whole = p.run - p.run % SUM_LANES;
-            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
+            LANE_VALUES(V, r);
+            EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = START;
             for (I64 j = 0; j < whole; j += SUM_LANES)
-                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), REDUCE_ONE(V, TERM, j + l, 1));
-            EACH_LANE(l, p.run - whole) OF_LANE(s, l) = STEP(OF_LANE(s, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o));
-            LANE_TREE(V, s, STEP)
-            const V row = OF_FIRST_LANE(s);
+                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = STEP(OF_LANE(r, l), REDUCE_ONE(V, TERM, j + l, 1));
+            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, STEP(OF_LANE(r, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o)), OF_LANE(r, l));
+            LANE_TREE(V, r, STEP)
+            const V row = OF_FIRST_LANE(r);
             if (IS_FIRST_LANE) PUT(i, row);
             continue;
         }
+        I64 steps = 0;
+        LANE_VALUES(V, s);
         LANE_VALUES(V, t);
         LANE_VALUES(V, a);
         LANE_VALUES(V, b);
@@ -154,7 +156,7 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
                 for (; j < whole; j += SUM_LANES)
                     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(V, TERM, j + l, stride));
             }
-            EACH_LANE(l, n - whole) OF_LANE(t, l) = STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o));
+            EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o)), OF_LANE(t, l));
             steps += whole / SUM_LANES + 1;
             if (steps >= REDUCE_BLOCK || u + 1 == end) {
                 EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));

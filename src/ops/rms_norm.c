@@ -18,7 +18,7 @@ TEMPLATE(rms_norm_mean, MEAN, TERM)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
         for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
             EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += TERM; }
-        EACH_LANE(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) += TERM; }
+        EACH_REST(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) = IN_REST(l, p.n % SUM_LANES, OF_LANE(s, l) + TERM, OF_LANE(s, l)); }
         LANE_TREE(A, s, SUM_OF)
         const A MEAN = OF_FIRST_LANE(s) / (A)p.n;
 END_TEMPLATE

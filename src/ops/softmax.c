@@ -31,15 +31,15 @@ KERNEL2(NAME, softmax_params, T, out, const T, x)
         GLOBAL T *o = out + p.offsets[0] + i * n;
         const A most = ROW_MAX(v, n);
         if (!IS_LOG && !IS_HALF) { /* the exponentials stay in the result, until their sum is known */
-            EACH_OF_ROW(j, n) STORE(o, j, M_EXP(LOAD(v, j) - most));
-            const A sum = ROW_SUM(o, n);
+            EACH_OF_ROW(j, n) STORE(o, j, EXP_BELOW(LOAD(v, j) - most));
+            const A sum = ROW_SUM(o, n) + NAN_IF_NOT_FINITE(most);
             EACH_OF_ROW(j, n) STORE(o, j, LOAD(o, j) / sum);
             continue;
         }
         const A sum = ROW_EXP_SUM(v, n, most), log_sum = IS_LOG ? M_LOG(sum) : 0;
         EACH_OF_ROW(j, n) {
             const A d = LOAD(v, j) - most;
-            STORE(o, j, IS_LOG ? d - log_sum : M_EXP(d) / sum);
+            STORE(o, j, IS_LOG ? d - log_sum : EXP_BELOW(d) / sum);
         }
     }
 }
@@ -80,7 +80,7 @@ KERNEL3(NAME##_backward, softmax_params, T, out, const T, g, const T, y)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
         for (I64 j = 0; j < whole; j += SUM_LANES)
             EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += softmax_part(LOAD(v, j + l), LOAD(w, j + l), IS_LOG);
-        EACH_LANE(l, n - whole) OF_LANE(s, l) += softmax_part(LOAD(v, whole + l), LOAD(w, whole + l), IS_LOG);
+        EACH_REST(l, n - whole) OF_LANE(s, l) = IN_REST(l, n - whole, OF_LANE(s, l) + softmax_part(LOAD(v, whole + l), LOAD(w, whole + l), IS_LOG), OF_LANE(s, l));
         LANE_TREE(A, s, SUM_OF)
         const A sum = OF_FIRST_LANE(s);
         EACH_OF_ROW(j, n) {

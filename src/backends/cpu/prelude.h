@@ -20,6 +20,8 @@
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
 /* Begins to load the cache line at p, for later. */
 #define FETCH_AHEAD(p) __builtin_prefetch(p)
+/* What is read before it is loaded before what is read after it: processors fetch ahead what is read in order. */
+#define LOADS_IN_ORDER __asm__ volatile("" ::: "memory")
 /* Before a loop of a few turns, whose number the compiler knows: vectors are better than turns one by one. */
 #if defined(__clang__)
 #define BLOCK_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
@@ -42,22 +44,35 @@
 #define REMAINDER(a, b) ((a) % (b))
 
 /* Kernels of the lanes form: an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by a thread of
- * its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of type V for each lane,
- * OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES, EACH_OF_ROW(j, n) over the elements
- * of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
+ * its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of type V
+ * for each lane, OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES. EACH_REST(l, n)
+ * runs over these at least, for the rest of a row: it gives a lane IN_REST(l, n, value, other), which is `value` below n.
+ * (Vectors under a mask are faster than a loop whose end is not known.) EACH_OF_ROW(j, n) runs over the elements of a
+ * row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
  * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
  * none; only the first lane has it. LANE_UNROLL stands before a loop over a long row: several loads are to be under way
- * at once. LANES_ARE_THREADS: 1 where every lane is one. What is done once for an item stands under IS_FIRST_LANE; all else
- * is done by every lane. */
+ * at once. LANES_ARE_THREADS: 1 where every lane is one. What is done once for an item stands under IS_FIRST_LANE; all
+ * else is done by every lane. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
 #define EACH_LANE(l, n)   BLOCK_LOOP for (int l = 0, haul_end_##l = (int)(n); l < haul_end_##l; l++)
+#ifdef __AVX512F__
+#define EACH_REST(l, n)   for (int haul_rest = (int)(n); haul_rest; haul_rest = 0) EACH_LANE(l, SUM_LANES)
+#define IN_REST(l, n, value, other) (l < haul_rest ? (value) : (other))
+#else
+#define EACH_REST(l, n)   EACH_LANE(l, n)
+#define IN_REST(l, n, value, other) (value)
+#endif
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
-#define HAUL_LEVEL(s, STEP, w) BLOCK_LOOP for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
+/* Each level has an array of its own: compilers drop those that only vectors pass through. */
+#define HAUL_LEVEL(V, to, from, STEP, w)                                                                               \
+    V to[w];                                                                                                           \
+    BLOCK_LOOP for (int haul_l = 0; haul_l < w; haul_l++) (to)[haul_l] = STEP((from)[haul_l], (from)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
-    HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
-#define OF_FIRST_LANE(s)  (s)[0]
+    HAUL_LEVEL(V, s##_16, s, STEP, 16) HAUL_LEVEL(V, s##_8, s##_16, STEP, 8) HAUL_LEVEL(V, s##_4, s##_8, STEP, 4)      \
+    HAUL_LEVEL(V, s##_2, s##_4, STEP, 2) const V s##_1 = STEP(s##_2[0], s##_2[1]);
+#define OF_FIRST_LANE(s)  s##_1
 #define IS_FIRST_LANE     1
 #define LANES_ARE_THREADS 0
 #define LANE_UNROLL

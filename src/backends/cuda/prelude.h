@@ -34,6 +34,7 @@ typedef double             F64;
 #define INLINE   FUNC
 #define VECTOR_LOOP
 #define FETCH_AHEAD(p) (void)0
+#define LOADS_IN_ORDER (void)0
 #define BLOCK_LOOP
 #ifndef CHUNKED
 #define CHUNKED 0
@@ -94,6 +95,8 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define LANE_VALUES(V, s)    V s
 #define OF_LANE(s, l)        (s)
 #define EACH_LANE(l, n)      for (int l = HAUL_LANE, haul_once = 1; haul_once && l < (int)(n); haul_once = 0)
+#define EACH_REST(l, n)      EACH_LANE(l, n)
+#define IN_REST(l, n, value, other) (value)
 #define EACH_OF_ROW(j, n)    for (I64 j = HAUL_LANE; j < (n); j += 32)
 #define LANE_TREE(V, s, STEP)                                                                                          \
     for (int haul_w = 16; haul_w; haul_w /= 2) {                                                                       \

@@ -25,6 +25,7 @@ typedef float  F32;
 #define INLINE   static inline
 #define VECTOR_LOOP
 #define FETCH_AHEAD(p) (void)0
+#define LOADS_IN_ORDER (void)0
 #define BLOCK_LOOP
 #define PACK_LOOP
 #define PACK_REST
@@ -51,6 +52,8 @@ typedef float  F32;
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
 #define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
+#define EACH_REST(l, n)   EACH_LANE(l, n)
+#define IN_REST(l, n, value, other) (value)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
 #define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
