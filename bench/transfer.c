@@ -122,25 +122,18 @@ static void close_memcpy(void)
         }                                                                                                              \
     }
 
+#define CHANGES(mib)                                                                                                   \
+    CHANGED("rows up", mib, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true),                                      \
+        CHANGED("rows down", mib, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true, .back = true),                  \
+        CHANGED("i32 to f32 up", mib, .from = HAUL_I32, .to = HAUL_F32),                                               \
+        CHANGED("i32 to f32 down", mib, .from = HAUL_I32, .to = HAUL_F32, .back = true),                               \
+        CHANGED("f32 to f16 up", mib, .from = HAUL_F32, .to = HAUL_F16),                                               \
+        CHANGED("f32 to f16 down", mib, .from = HAUL_F32, .to = HAUL_F16, .back = true),                               \
+        CHANGED("f16 to f32 up", mib, .from = HAUL_F16, .to = HAUL_F32),                                               \
+        CHANGED("f16 to f32 down", mib, .from = HAUL_F16, .to = HAUL_F32, .back = true)
+
 static const bench_case cases[] = {
-    SIZES(1),
-    SIZES(16),
-    SIZES(256),
-    CHANGED("rows up", 64, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true),
-    CHANGED("rows down", 64, .from = HAUL_F32, .to = HAUL_F32, .half_rows = true, .back = true),
-    CHANGED("f32 to f16 up", 64, .from = HAUL_F32, .to = HAUL_F16),
-    CHANGED("f32 to f16 down", 64, .from = HAUL_F32, .to = HAUL_F16, .back = true),
-    CHANGED("f16 to f32 up", 64, .from = HAUL_F16, .to = HAUL_F32),
-    CHANGED("f16 to f32 down", 64, .from = HAUL_F16, .to = HAUL_F32, .back = true),
-    CHANGED("i32 to f32 up", 64, .from = HAUL_I32, .to = HAUL_F32),
-    {.name = "memcpy 64 MiB",
-     .unit = "GB/s",
-     .amount = 64 * 1048576e-9,
-     .peers = "",
-     .open = open_memcpy,
-     .run = run_memcpy,
-     .close = close_memcpy,
-     .size = 64 << 20},
+    SIZES(1), SIZES(16), SIZES(256), CHANGES(16), SIZES(64), CHANGES(64),
 };
 
 int main(int argc, char **argv)

@@ -100,9 +100,14 @@ static void renew(race *r, wanderer *w)
     w->t = haul_from_host(HAUL_I32, HAUL_SHAPE(sizes[w->size]), r->buffer);
 }
 
+/* A third of the moves go by another place and another dtype, if that place has kernels. */
 static void move_over(race *r, wanderer *to, const wanderer *from)
 {
-    haul_tensor *moved = haul_identity(from->t, r->places[draw(r, (uint32_t)r->place_count)]);
+    haul_device *place = r->places[draw(r, (uint32_t)r->place_count)];
+    haul_device *between = r->places[draw(r, (uint32_t)r->place_count)];
+    const bool   converts = draw(r, 3) == 0 && (haul__device_is_host(between) || haul__device_reaches_host(between));
+    haul_tensor *moved = converts ? haul_to(haul_to(from->t, between, .dtype = HAUL_I64), place, .dtype = HAUL_I32)
+                                  : haul_identity(from->t, place);
     if (haul_tensor_is_valid(to->t))
         haul_drop(to->t);
     *to = (wanderer){moved, from->value, from->size};

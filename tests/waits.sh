@@ -32,8 +32,10 @@ waits() {
             END { exit bad }' "$file" || failed=1
     done
 }
-# await_compiler waits for PoCL's compiler, once for each kernel, as loading one waits on other devices.
-waits 'haul__cl\.(Finish|WaitForEvents)\(' wait_for_event haul__cl_stream_close place host_free await_compiler
+# await_compiler waits for PoCL's compiler, once for each kernel, as loading one waits on other devices. show_host
+# waits if a driver took a kernel and refuses the next command, after which nobody would wait for the kernel.
+waits 'haul__cl\.(Finish|WaitForEvents)\(' wait_for_event haul__cl_stream_close place host_free await_compiler \
+    show_host
 waits 'wait_for_event\(' wait_for_event haul__cl_sync
 waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_stream_close
 waits 'Memcpy(HtoD|DtoH|DtoD)(_v2)?\(|MemsetD(8|16|32)\(' none

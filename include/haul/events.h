@@ -169,7 +169,7 @@ typedef struct haul_event {
     const char        *text;           /* depends on the kind */
     const char        *stream;         /* the stream: "compute", "upload", "download" or "ahead" */
     const char        *tensor;         /* the name of the tensor that is copied; "" if none is known */
-    const char        *kernel;         /* the kernel of a launch, or the implementation; "" if there is none */
+    const char        *kernel;         /* the kernel of a launch, or of a copy that one makes; the implementation; "" */
     const haul_device *device, *other; /* device: the device; other: the source of a copy or move */
     /* storage: number of a storage, never used again; block: number of a block of memory, never used again */
     uint64_t                storage, block;

@@ -78,7 +78,8 @@ typedef struct haul__backend {
     /* Submits a command of any kind except a callback; backends/command.h documents the kinds. Does nothing for one
      * without items or bytes. Commands are asynchronous unless the backend is synchronous; the host memory of writes
      * and reads stays valid until the command is done. For a library call it returns the result of c->run(s, c). For a
-     * peer copy between devices without a direct link it returns HAUL_UNSUPPORTED, without recording an error. */
+     * peer copy between devices without a direct link, and for a write or read with a kernel if the driver cannot use
+     * that host memory, it returns HAUL_UNSUPPORTED, without recording an error. */
     haul_status (*submit)(haul__stream *s, const haul__command *c);
     haul_status (*compile)(haul_device *device, const haul__unit *unit, haul__kernel *out);
     /* Waiting. Optional for a synchronous backend, whose commands are done when they return. Makes the host wait for an
@@ -123,6 +124,8 @@ typedef struct haul__backend {
     bool only_one;     /* it has one device, whose name is the backend's without a number */
     bool precompiled;  /* compile needs no text */
     bool peers;        /* its devices can copy to each other directly if they are linked */
+    bool reaches_host; /* kernels of its devices that are processors of the host work on host memory, too: submit takes
+                        * writes and reads with a kernel */
     bool shared_tiles; /* its prelude has SHARED: groups of threads compute tiles of the matrix product in shared
                         * memory */
 } haul__backend;

@@ -46,8 +46,10 @@ struct haul__command {
     const haul__slot_use *slots; /* the parts of the params that change from step to step */
     int                   slot_count;
 
-    /* launch: every params struct begins with int64_t items, the number of work items. The backend may distribute them
-     * over its processors in any way; each runs once */
+    /* launch, and a write or read whose kernel copies the elements from buffers[1] to buffers[0], which is only
+     * submitted to a device that works in host memory (haul__device_reaches_host): every params struct begins with
+     * int64_t items, the number of work items. The backend may distribute them over its processors in any way; each
+     * runs once */
     const haul__kernel *kernel;
     int64_t             items;
     int64_t             grain; /* fewer work items than this are not worth splitting */

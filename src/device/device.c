@@ -72,6 +72,13 @@ bool haul__device_pins(const haul_device *device)
     return device->backend->host_alloc && !device->properties.shares_host_memory;
 }
 
+/* GPUs that share the host's memory are left out: their drivers may copy it first. */
+bool haul__device_reaches_host(const haul_device *device)
+{
+    return device->backend->reaches_host && device->properties.kind == HAUL_KIND_CPU &&
+           device->properties.shares_host_memory;
+}
+
 haul_status haul_set_device(haul_device *device)
 {
     haul_status status = haul__device_check(device, "haul_set_device", "device");

@@ -64,6 +64,9 @@ static inline bool haul__device_is_apart(const haul_device *device)
 /* Are copies from and to it faster with pinned memory? */
 bool haul__device_pins(const haul_device *device);
 
+/* Do its kernels work on host memory as fast as on its own? Then a write or read may have a kernel. */
+bool haul__device_reaches_host(const haul_device *device);
+
 /* Writes to `out`, in words, what memory is left on the device, or "". */
 void haul__device_memory_left(haul_device *device, char *out, size_t size);
 

@@ -5,6 +5,7 @@
 #include "engine/layout.h"
 #include "engine/transpose.h"
 #include "kernels/kernels.h"
+#include "transfer/transfer.h"
 
 /* kernel text begins */
 #ifdef HAUL_KERNEL
@@ -142,8 +143,20 @@ static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *or
                                          .bytes = (size_t)to->count * size});
 }
 
+/* The kernel of a device that reaches host memory copies between the two. */
+static haul_status cross(const haul__command *by, haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    const size_t to_size = haul__dtype_size(to->dtype), from_size = haul__dtype_size(from->dtype);
+    return haul__transfer_by(&(haul__transfer_part){{to->storage, (size_t)to->offset * to_size},
+                                                    {from->storage, (size_t)from->offset * from_size},
+                                                    (size_t)from->count * (to_size < from_size ? to_size : from_size)},
+                             by, origin);
+}
+
 haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *origin)
 {
+    if (to->storage->device != from->storage->device)
+        return cross(command, to, from, origin);
     command->operation = origin;
     command->device = to->storage->device;
     command->write_count = 1;
@@ -153,19 +166,21 @@ haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, h
 
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
 {
-    haul_device     *device = to->storage->device;
+    haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
     pointwise_params p = {.items = 0};
     if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
         haul__tensor_is_gap_free(to))
         return copy_bytes(to, from, origin);
+    if (haul__is_dry() && to->storage->device != from->storage->device)
+        return cross(&(haul__command){.kernel = NULL}, to, from, origin);
     if (haul__is_dry())
         return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
-        return haul__transpose(to, from, &p, origin);
+        return haul__transpose(device, to, from, &p, origin);
     const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);
     if (!kernel)
         return haul_error_status();

@@ -6,8 +6,12 @@
 #include "memory/allocator.h"
 #include "transfer/transfer.h"
 
-/* A large copy of elements that the CPU has to gather or convert first is done in parts: while one part crosses the
- * link, the CPU makes the next one ready. Devices do that much faster than their link copies. */
+/* What crosses a link is dense: elements are gathered or converted before or after. A large copy of elements that the
+ * CPU has to gather or convert first is done in parts: while one part crosses the link, the CPU makes the next one
+ * ready. Devices do that much faster than their link copies.
+ *
+ * A device that works in host memory needs no such steps: its kernel reads the elements where they are and writes them
+ * where they belong, so memory is read once and written once. */
 enum { MOST_PARTS = 8, LEAST_PART = 1 << 20, IN_PARTS_FROM = 4 << 20 };
 
 haul_tensor *haul__dense_temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,
@@ -73,6 +77,15 @@ static void cut(way *w)
     w->parts = (int)((rows + w->rows - 1) / w->rows);
 }
 
+/* For the events of the copies that follow. Returns what was there before, to be put back. */
+static haul__cargo converts(const way *w)
+{
+    const haul__cargo before = haul__cargo_now;
+    haul__cargo_now.from = w->x->dtype;
+    haul__cargo_now.to = w->y->dtype;
+    return before;
+}
+
 /* ---- the parts ---- */
 
 typedef struct parts {
@@ -121,22 +134,52 @@ static haul_status gather(void *context, int i)
     return p->way->gathers ? haul__copy_elements(p->from[i], p->x[i], p->way->call->operation->name) : HAUL_OK;
 }
 
-haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+/* ---- through the memory of the host ---- */
+
+/* Can a kernel of the device copy the elements from one to the other, and does it pay? A small copy does not wait for a
+ * kernel to be compiled that it would not need otherwise. Drivers may expect aligned memory. */
+static bool is_direct(const way *w)
 {
-    way         w = way_of(c, y, x, fresh);
-    parts       p = {.way = &w};
+    enum { FROM = 1 << 20, ALIGNED = 64 };
+    const haul_tensor   *x = w->x, *y = w->y;
+    const bool           up = haul__device_is_host(x->storage->device);
+    const haul__storage *here = up ? x->storage : y->storage;
+    const haul_device   *there = up ? y->storage->device : x->storage->device;
+    const bool           large = x->count * (int64_t)haul__dtype_size(w->dtype) >= FROM;
+    return (w->gathers || w->scatters) && (large || (up ? w->scatters : w->gathers)) &&
+           haul__device_is_host(here->device) && haul__device_reaches_host(there) &&
+           (uintptr_t)here->buffer.host % ALIGNED == 0 &&
+           (there->properties.has_f64 || (x->dtype != HAUL_F64 && y->dtype != HAUL_F64));
+}
+
+static haul_status cross_in_parts(way *w)
+{
+    parts       p = {.way = w};
     haul_status status = HAUL_OK;
-    cut(&w);
-    for (int i = 0; i < w.parts && !status; i++)
+    cut(w);
+    for (int i = 0; i < w->parts && !status; i++)
         status = prepare(&p, i);
     if (status)
         return status;
-    const haul__cargo before = haul__cargo_now;
-    haul__cargo_now.from = x->dtype;
-    haul__cargo_now.to = y->dtype;
-    status = haul__transfer_parts(p.copies, w.parts, gather, &p, fresh || w.scatters, c->operation->name);
+    const haul__cargo before = converts(w);
+    status = haul__transfer_parts(p.copies, w->parts, gather, &p, w->fresh || w->scatters, w->call->operation->name);
     haul__cargo_now = before;
-    for (int i = 0; i < w.parts && !status && w.scatters; i++)
-        status = haul__copy_elements(p.y[i], p.to[i], c->operation->name);
+    for (int i = 0; i < w->parts && !status && w->scatters; i++)
+        status = haul__copy_elements(p.y[i], p.to[i], w->call->operation->name);
     return status;
+}
+
+static haul_status cross_directly(const way *w)
+{
+    const haul__cargo before = converts(w);
+    haul_status       status = haul__copy_elements(w->y, w->x, w->call->operation->name);
+    haul__cargo_now = before;
+    return status;
+}
+
+haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+{
+    way         w = way_of(c, y, x, fresh);
+    haul_status status = is_direct(&w) ? cross_directly(&w) : HAUL_UNSUPPORTED;
+    return status == HAUL_UNSUPPORTED ? cross_in_parts(&w) : status;
 }

@@ -79,12 +79,13 @@ bool haul__is_transpose(const pointwise_params *p, const haul_device *device)
            p->dims[p->ndim - 1] >= LEAST;
 }
 
-haul_status haul__transpose(haul_tensor *to, haul_tensor *from, const pointwise_params *layout, const char *origin)
+haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *from, const pointwise_params *layout,
+                            const char *origin)
 {
     enum { GRAIN_BYTES = 1 << 17 };
     const int           last = layout->ndim - 1, dense = dense_dimension(layout);
     const int64_t       size = (int64_t)haul__dtype_size(to->dtype), line = 64 / size;
-    const haul__kernel *kernel = haul__kernel_for(to->storage->device, HAUL__K_transpose, to->dtype);
+    const haul__kernel *kernel = haul__kernel_for(device, HAUL__K_transpose, to->dtype);
     transpose_params    p = {.rows = layout->dims[dense],
                              .columns = layout->dims[last],
                              .row_step = layout->strides[0][dense],

@@ -12,6 +12,7 @@ bool haul__is_transpose(const pointwise_params *p, const haul_device *device);
 haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *origin);
 
 /* Submits such a copy. The tensors have the same dtype. */
-haul_status haul__transpose(haul_tensor *to, haul_tensor *from, const pointwise_params *layout, const char *origin);
+haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *from, const pointwise_params *layout,
+                            const char *origin);
 
 #endif

@@ -92,8 +92,10 @@ static haul_status refuse_meta(const char *origin)
                       "a tensor on meta has a shape and no data to copy; make it on another device");
 }
 
-/* Between storages: a copy, a peer copy or, if one of them is in host memory, a write or a read. */
-static haul_status move(haul__command_kind kind, haul__region to, haul__region from, size_t bytes, const char *origin)
+/* Between storages: a copy, a peer copy or, if one of them is in host memory, a write or a read, which may have a
+ * kernel. */
+static haul_status move_by(const haul__command *by, haul__command_kind kind, haul__region to, haul__region from,
+                           size_t bytes, const char *origin)
 {
     static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
                                                   [HAUL__COMMAND_WRITE] = HAUL__STREAM_UPLOAD,
@@ -107,7 +109,17 @@ static haul_status move(haul__command_kind kind, haul__region to, haul__region f
         .buffers = (haul__region[]){to, from},
         .write_count = 1,
         .buffer_count = 2,
-        .bytes = bytes});
+        .bytes = bytes,
+        .kernel = by->kernel,
+        .params = by->params,
+        .params_size = by->params_size,
+        .items = by->items,
+        .grain = by->grain});
+}
+
+static haul_status move(haul__command_kind kind, haul__region to, haul__region from, size_t bytes, const char *origin)
+{
+    return move_by(&(haul__command){.kernel = NULL}, kind, to, from, bytes, origin);
 }
 
 /* From host memory that the device can copy from at any time. A fresh target may be half written if it fails, so a copy
@@ -343,18 +355,29 @@ static haul_status across(haul_device *by, haul__region to, haul__region from, s
 /* Which way a copy goes. */
 typedef enum direction { UP, DOWN, BETWEEN, ACROSS } direction;
 
+/* The host's end and the device's end of a copy between them. */
+static void note_ends(crossing *x, haul__region to, haul__region from)
+{
+    const bool   up = haul__device_is_host(from.storage->device);
+    haul__region here = up ? from : to;
+    haul__region there = up ? to : from;
+    if (!haul__device_is_host(here.storage->device))
+        return;
+    x->host = host_memory(here.storage, there.storage->device);
+    x->far = there.storage;
+    x->at = (const char *)here.storage->buffer.host + here.offset;
+    x->settled = up && (!here.storage->uses || haul__uses_settled(here.storage->uses));
+}
+
 /* Copies without counting. All parts of a copy go in the direction that the first one finds. */
 static haul_status carry(crossing *x, direction *way, haul__region to, haul__region from, size_t bytes, bool fresh,
                          const char *origin)
 {
     haul_device *target = to.storage->device, *source = from.storage->device;
     haul_status  status;
+    note_ends(x, to, from);
     if (haul__device_is_host(source)) {
         *way = UP;
-        x->host = host_memory(from.storage, target);
-        x->far = to.storage;
-        x->at = (const char *)from.storage->buffer.host + from.offset;
-        x->settled = !from.storage->uses || haul__uses_settled(from.storage->uses);
         if (haul__storage_pinned(from.storage) || !haul__device_pins(target))
             return write_storage(to, from, bytes, fresh, origin);
         return up(to.storage, to.offset, (const char *)from.storage->buffer.host + from.offset, from.storage, bytes,
@@ -362,9 +385,6 @@ static haul_status carry(crossing *x, direction *way, haul__region to, haul__reg
     }
     if (haul__device_is_host(target)) {
         *way = DOWN;
-        x->host = host_memory(to.storage, source);
-        x->far = from.storage;
-        x->at = (const char *)to.storage->buffer.host + to.offset;
         if (haul__storage_pinned(to.storage) || !haul__device_pins(source))
             return move(HAUL__COMMAND_READ, to, from, bytes, origin);
         return down(to.storage, to.offset, from.storage, from.offset, bytes, fresh, origin);
@@ -450,4 +470,25 @@ haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *f
 {
     const haul__transfer_part all = {{to, to_offset}, {from, from_offset}, bytes};
     return haul__transfer_parts(&all, 1, NULL, NULL, fresh, origin);
+}
+
+haul_status haul__transfer_by(const haul__transfer_part *part, const haul__command *by, const char *origin)
+{
+    const haul__region to = part->to, from = part->from;
+    haul_device       *target = to.storage->device, *source = from.storage->device;
+    const bool         up = haul__device_is_host(source);
+    crossing           x;
+    if (haul__is_dry()) {
+        haul__dry_run_copied(target, source, part->bytes);
+        return haul__presence_plan(&(haul__command){.device = up ? target : source,
+                                                    .buffers = (haul__region[]){to, from},
+                                                    .write_count = 1,
+                                                    .buffer_count = 2});
+    }
+    crossing_begin(&x, origin, part->bytes);
+    note_ends(&x, to, from);
+    haul_status status = move_by(by, up ? HAUL__COMMAND_WRITE : HAUL__COMMAND_READ, to, from, part->bytes, origin);
+    status = count_copy(&x, up ? UP : DOWN, status, target, source);
+    crossing_end(&x);
+    return status;
 }

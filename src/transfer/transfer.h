@@ -21,6 +21,13 @@ haul_status haul__transfer_parts(const haul__transfer_part *parts, int          
                                  haul_status (*ready)(void *context, int part), void *context, bool fresh,
                                  const char *origin);
 
+/* The same for one range, whose elements a kernel of the device puts in another order or converts as they cross: `by`
+ * has only `kernel`, `params`, `params_size`, `items` and `grain`. One of the storages is in host memory, which the
+ * other one's device reaches (haul__device_reaches_host). `part` says where the elements begin, and how many bytes
+ * would cross a link. Returns HAUL_UNSUPPORTED, without recording an error or copying, if the driver cannot use that
+ * host memory. A failed copy leaves the target unchanged. */
+haul_status haul__transfer_by(const haul__transfer_part *part, const haul__command *by, const char *origin);
+
 /* Copies between a storage and the caller's memory, which may be changed or read when this returns. A failed copy to
  * the host may leave some of the bytes there. */
 haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, bool fresh,

@@ -216,4 +216,5 @@ const haul__backend haul__backend_opencl = {
     .timing_read = haul__cl_timing_read,
     .timing_free = haul__cl_timing_free,
     .peers = true,
+    .reaches_host = true,
 };

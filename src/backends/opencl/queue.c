@@ -82,8 +82,139 @@ static haul_status copied(haul__stream *s, const char *call, cl_int code, cl_eve
     return started(s, call, code);
 }
 
+/* --- launches
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* Processors: a run of elements for each work item, in groups of one, which on PoCL is 20 times faster than adjacent
+ * elements for adjacent items. The local size is always given and always the same, and the grid is small and has no
+ * offset: PoCL compiles a kernel again if these differ, so it does so only once. GPUs: enough groups to keep all units
+ * busy, and smaller groups for little work. */
+static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__command *launch,
+                        size_t *global, size_t *local)
+{
+    size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
+
+    if (d->chunked) {
+        *local = 1;
+        groups = (items - 1) / grain + 1;
+        most = d->units * CHUNKS_PER_UNIT;
+    } else {
+        *local = items < d->units * LARGE_LOCAL ? SMALL_LOCAL : LARGE_LOCAL;
+        while (*local > kernel->max_local)
+            *local /= 2;
+        groups = (items - 1) / *local + 1;
+        most = d->units * GROUPS_PER_UNIT;
+    }
+    *global = *local * (groups < most ? groups : most);
+}
+
+/* Buffers in order, with `host` in the place of one in host memory, the record of a kernel that checks indices, then
+ * the params. */
+static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_mem host, const char **call)
+{
+    cl_int code = CL_SUCCESS;
+    int    count = launch->buffer_count;
+
+    *call = "clSetKernelArg";
+    for (int i = 0; i < count && code == CL_SUCCESS; i++) {
+        const haul__buffer *buffer = &launch->buffers[i].storage->buffer;
+        cl_mem              memory = buffer->host ? host : memory_of(buffer);
+
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
+    }
+    if (launch->checks && code == CL_SUCCESS) {
+        cl_mem memory = memory_of(launch->record);
+
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)count++, sizeof memory, &memory);
+    }
+    if (code == CL_SUCCESS)
+        code = haul__cl.SetKernelArg(kernel, (cl_uint)count, launch->params_size, launch->params);
+    return code;
+}
+
+/* PoCL compiles a kernel in a thread of its own when the kernel first runs, and that thread crashes if the process ends
+ * meanwhile. So the first launch waits. */
+static cl_int await_compiler(haul__stream *s, haul__cl_kernel *kernel)
+{
+    if (kernel->compiled || !haul__cl_of(s->device)->platform->is_pocl)
+        return CL_SUCCESS;
+    kernel->compiled = true;
+    return haul__cl.Finish(queue_of(s));
+}
+
+static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_mem host)
+{
+    haul__cl_kernel *kernel = launch->kernel->handle;
+    const char      *call;
+    size_t           global, local;
+    cl_int           code;
+
+    choose_grid(haul__cl_of(s->device), kernel, launch, &global, &local);
+    pthread_mutex_lock(&kernel->lock);
+    code = set_arguments(kernel->kernel, launch, host, &call);
+    if (code == CL_SUCCESS) {
+        call = "clEnqueueNDRangeKernel";
+        code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, timed);
+    }
+    if (code == CL_SUCCESS) {
+        call = "clFinish";
+        code = await_compiler(s, kernel);
+    }
+    pthread_mutex_unlock(&kernel->lock);
+    return haul__cl_check(s->device, call, code);
+}
+
+static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
+{
+    return launch_on(s, launch, NULL);
+}
+
+/* --- copies
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What a kernel wrote is in the host's memory once the host has mapped it. The newest command then has an event, for
+ * which nobody needs a marker. */
+static haul_status show_host(haul__stream *s, cl_mem memory, size_t bytes)
+{
+    const char *call = "clEnqueueMapBuffer";
+    cl_event    event = NULL;
+    cl_int      code;
+    void *at = haul__cl.EnqueueMapBuffer(queue_of(s), memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, &code);
+
+    if (code == CL_SUCCESS) {
+        call = "clEnqueueUnmapMemObject";
+        code = haul__cl.EnqueueUnmapMemObject(queue_of(s), memory, at, 0, NULL, &event);
+    }
+    if (code == CL_SUCCESS)
+        set_last(s, event);
+    else
+        haul__cl.Finish(queue_of(s)); /* nobody will wait for the kernel */
+    return started(s, call, code);
+}
+
+/* The kernel reads or writes the host's memory, so the elements are read and written once. */
+static haul_status copy_by_kernel(haul__stream *s, const haul__command *c)
+{
+    const bool           down = c->kind == HAUL__COMMAND_READ;
+    const haul__storage *host = c->buffers[down ? 0 : 1].storage;
+    const cl_mem_flags   flags = CL_MEM_USE_HOST_PTR | (down ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY);
+    cl_int               code;
+    cl_mem               memory =
+        haul__cl.CreateBuffer(haul__cl_of(s->device)->context, flags, host->bytes, host->buffer.host, &code);
+
+    if (code != CL_SUCCESS) /* it is larger than a buffer may be, for example */
+        return HAUL_UNSUPPORTED;
+    haul_status status = launch_on(s, c, memory);
+    if (!status)
+        status = down ? show_host(s, memory, host->bytes) : started(s, "", CL_SUCCESS);
+    haul__cl.ReleaseMemObject(memory);
+    return status;
+}
+
 static haul_status write(haul__stream *s, const haul__command *c)
 {
+    if (c->kernel)
+        return copy_by_kernel(s, c);
     const haul__region *to = &c->buffers[0];
     cl_event            event = NULL;
     cl_int code = haul__cl.EnqueueWriteBuffer(queue_of(s), memory_of(&to->storage->buffer), CL_FALSE, to->offset,
@@ -94,6 +225,8 @@ static haul_status write(haul__stream *s, const haul__command *c)
 
 static haul_status read(haul__stream *s, const haul__command *c)
 {
+    if (c->kernel)
+        return copy_by_kernel(s, c);
     const haul__region *from = &c->buffers[c->buffer_count - 1];
     cl_event            event = NULL;
     cl_int code = haul__cl.EnqueueReadBuffer(queue_of(s), memory_of(&from->storage->buffer), CL_FALSE, from->offset,
@@ -127,86 +260,6 @@ static haul_status fill(haul__stream *s, const haul__command *c)
                                              to->offset, c->bytes, 0, NULL, timed);
 
     return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
-}
-
-/* --- launches
- * ---------------------------------------------------------------------------------------------------------- */
-
-/* Processors: a run of elements for each work item, in groups of one, which on PoCL is 20 times faster than adjacent
- * elements for adjacent items. The local size is always given and always the same, and the grid is small and has no
- * offset: PoCL compiles a kernel again if these differ, so it does so only once. GPUs: enough groups to keep all units
- * busy, and smaller groups for little work. */
-static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__command *launch,
-                        size_t *global, size_t *local)
-{
-    size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
-
-    if (d->chunked) {
-        *local = 1;
-        groups = (items - 1) / grain + 1;
-        most = d->units * CHUNKS_PER_UNIT;
-    } else {
-        *local = items < d->units * LARGE_LOCAL ? SMALL_LOCAL : LARGE_LOCAL;
-        while (*local > kernel->max_local)
-            *local /= 2;
-        groups = (items - 1) / *local + 1;
-        most = d->units * GROUPS_PER_UNIT;
-    }
-    *global = *local * (groups < most ? groups : most);
-}
-
-/* Buffers in order, the record of a kernel that checks indices, then the params. */
-static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, const char **call)
-{
-    cl_int code = CL_SUCCESS;
-    int    count = launch->buffer_count;
-
-    *call = "clSetKernelArg";
-    for (int i = 0; i < count && code == CL_SUCCESS; i++) {
-        cl_mem memory = memory_of(&launch->buffers[i].storage->buffer);
-
-        code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
-    }
-    if (launch->checks && code == CL_SUCCESS) {
-        cl_mem memory = memory_of(launch->record);
-
-        code = haul__cl.SetKernelArg(kernel, (cl_uint)count++, sizeof memory, &memory);
-    }
-    if (code == CL_SUCCESS)
-        code = haul__cl.SetKernelArg(kernel, (cl_uint)count, launch->params_size, launch->params);
-    return code;
-}
-
-/* PoCL compiles a kernel in a thread of its own when the kernel first runs, and that thread crashes if the process ends
- * meanwhile. So the first launch waits. */
-static cl_int await_compiler(haul__stream *s, haul__cl_kernel *kernel)
-{
-    if (kernel->compiled || !haul__cl_of(s->device)->platform->is_pocl)
-        return CL_SUCCESS;
-    kernel->compiled = true;
-    return haul__cl.Finish(queue_of(s));
-}
-
-static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
-{
-    haul__cl_kernel *kernel = launch->kernel->handle;
-    const char      *call;
-    size_t           global, local;
-    cl_int           code;
-
-    choose_grid(haul__cl_of(s->device), kernel, launch, &global, &local);
-    pthread_mutex_lock(&kernel->lock);
-    code = set_arguments(kernel->kernel, launch, &call);
-    if (code == CL_SUCCESS) {
-        call = "clEnqueueNDRangeKernel";
-        code = haul__cl.EnqueueNDRangeKernel(queue_of(s), kernel->kernel, 1, NULL, &global, &local, 0, NULL, timed);
-    }
-    if (code == CL_SUCCESS) {
-        call = "clFinish";
-        code = await_compiler(s, kernel);
-    }
-    pthread_mutex_unlock(&kernel->lock);
-    return haul__cl_check(s->device, call, code);
 }
 
 /* --- all kinds
