@@ -7,9 +7,9 @@
 
 #include "run_folder.h"
 
-/* Begin to count copies, on all threads, and, for devices other than the CPU, to record where memory is allocated. NULL
- * after a complaint. */
-haul_ledger *run_account_begin(haul_device *device);
+/* Begin to count copies, on all threads, and to record where memory is allocated, unless the device is the CPU and a
+ * step has so little work that recording would slow it down. NULL after a complaint. */
+haul_ledger *run_account_begin(haul_device *device, double step_flops);
 
 /* End both, and release the ledger, which may be NULL: then nothing was begun. */
 void run_account_end(haul_ledger *ledger);

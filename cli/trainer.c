@@ -286,7 +286,7 @@ int trainer_open(trainer *t)
         return code;
     if (!trainer_fits(t))
         return trainer_tell_memory(t, false);
-    if (t->run.path && !(t->ledger = run_account_begin(t->device)))
+    if (t->run.path && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
         return EXIT_FAILED;
     return open_training(t) ? -1 : EXIT_FAILED;
 }

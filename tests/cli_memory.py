@@ -192,6 +192,17 @@ def run_out():
     check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())
 
 
+def modules():
+    """The modules that allocate are recorded, unless that would slow steps down."""
+    def recorded(run):
+        return {block.get("module") for block in json.load(open(run + "/memory.json"))["blocks"]} - {None, ""}
+    train(0, *SMALL, "--epochs", "1", "--run", "long")
+    train(0, "--model", "dense", "--data", "blobs:64", "--batch", "16", "--epochs", "1", "--workers", "0", "--device",
+          "cpu", "--run", "short")
+    check("modules of a long step", "conv1" in recorded("long"), f"{recorded('long')}")
+    check("none of a short one", not recorded("short"), f"{recorded('short')}")
+
+
 def overhead():
     """What the driver takes counts against a size, but not against a share, which is of the training's own need."""
     standin = os.path.join(os.path.dirname(HAUL), "tests", "standin")
@@ -215,7 +226,7 @@ def overhead():
     os.environ.update(before)
 
 
-for test in (same_bits, limits, too_little, automatic, going_on, overhead, run_out):
+for test in (same_bits, limits, too_little, automatic, going_on, modules, overhead, run_out):
     if test is same_bits and os.environ.get("HAUL_SANITIZE"):
         continue  # a large network; going_on compares a small one
     test()
