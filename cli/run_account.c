@@ -6,8 +6,8 @@
 #include "json.h"
 #include "json_file.h"
 
-/* Recording takes 0.1 us for each allocation. On the CPU, where a step with few operations takes some microseconds, that
- * would be a fifth of it; from this work on it is less than a hundredth. */
+/* Recording takes 0.1 us for each allocation. On the CPU, where a step of few operations takes some microseconds, that
+ * would be a fifth of it; from this work on it is about a hundredth. */
 static bool records_memory(const haul_device *device, double step_flops)
 {
     const double long_step = 3e7;
