@@ -15,6 +15,7 @@
 #include "engine/node.h"
 #include "events/call.h"
 #include "events/events.h"
+#include "memory/spill.h"
 #include "ops/reduce.h"
 
 /* ---- gradients of nodes and leaves, with references ---- */
@@ -44,10 +45,12 @@ typedef struct pass {
     const char   *operation;
     haul__node  **nodes; /* reachable nodes, newest first, without references: the result holds them */
     size_t        count, capacity;
-    size_t        at;      /* the node that is visited */
-    uint64_t      before;  /* the order of the newest node when the pass began; the pass holds later nodes */
-    bool          keeps;   /* the pass is recorded, so its nodes keep what they saved */
-    bool          uses_up; /* nodes give up what they saved as soon as they were visited */
+    size_t        at;         /* the node that is visited */
+    size_t        ahead;      /* the first node of which something may be in host memory (return_ahead) */
+    uint64_t      before;     /* the order of the newest node when the pass began; the pass holds later nodes */
+    bool          may_return; /* a device may have spilled what nodes saved */
+    bool          keeps;      /* the pass is recorded, so its nodes keep what they saved */
+    bool          uses_up;    /* nodes give up what they saved as soon as they were visited */
     haul__map     of_nodes, of_leaves;
     haul__map     captured; /* the requested results of nodes, with their gradients */
     haul_tensor **leaves;   /* in the order of their discovery; the graph holds them */
@@ -207,6 +210,7 @@ static haul_status add_graph(pass *p, haul_tensor *const *results, int count, ui
         return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
     if (!status)
         status = check_orders(p, first, before);
+    p->ahead = p->at + 1;
     qsort(p->nodes + p->at + 1, p->count - p->at - 1, sizeof(haul__node *), newest_first);
     return status;
 }
@@ -294,11 +298,38 @@ static haul_status visit(pass *p, haul__node *node)
     return status;
 }
 
+/* ---- what was spilled ---- */
+
+/* How many nodes ahead of the one that is visited. What returns too early takes room that nearer nodes need. */
+enum { NODES_AHEAD = 2 };
+
+/* Brings back what the node saved; false if there is no room for all of it. */
+static bool return_saved(const haul__node *node)
+{
+    bool works = true;
+    for (uint32_t left = node->saves; left && works; left &= left - 1)
+        works = haul__spill_return_ahead(node->saved[__builtin_ctz(left)].alias->storage);
+    for (uint32_t left = node->saves_results; left && works; left &= left - 1)
+        works = haul__spill_return_ahead(node->saved_results[__builtin_ctz(left)].alias->storage);
+    return works;
+}
+
+/* The device computes the gradients of earlier nodes while what the next ones saved returns from host memory. */
+static void return_ahead(pass *p)
+{
+    const size_t end = p->count - p->at > NODES_AHEAD ? p->at + NODES_AHEAD + 1 : p->count;
+    p->ahead = p->ahead > p->at ? p->ahead : p->at + 1;
+    while (p->ahead < end && return_saved(p->nodes[p->ahead]))
+        p->ahead++;
+}
+
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
     for (p->at = 0; !status && p->at < p->count; p->at++) {
         haul__node *node = p->nodes[p->at];
+        if (p->may_return)
+            return_ahead(p);
         status = visit(p, node);
         if (p->uses_up)
             haul__node_strip(node, haul__bare_used);
@@ -363,6 +394,7 @@ static haul_status whole(const haul__pass_request *request)
         return status;
     pass p = {.operation = request->operation,
               .before = haul__node_newest(),
+              .may_return = haul__may_spill(),
               .keeps = request->create_graph,
               .uses_up = request->uses_up};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */

@@ -303,6 +303,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
         if (write) {
             uses->write = use;
             uses->read_count = 0;
+            uses->copied = false;
             added = true;
         } else {
             added = add_read(uses, use);

@@ -18,6 +18,7 @@
 #include "memory/budget.h"
 #include "memory/derived.h"
 #include "memory/dry_run.h"
+#include "memory/give_back.h"
 #include "memory/origins.h"
 #include "memory/report.h"
 #include "memory/spill.h"
@@ -100,52 +101,6 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- returning blocks to the device ---- */
-
-static void block_free(haul__block *block, const char *origin)
-{
-    haul__uses_finish(&block->uses, origin);
-    const bool    watched = haul__watched(HAUL_EVENT_MEMORY_RETURNED);
-    const int64_t start = watched ? haul__now_ns() : 0;
-    if (block->pinned)
-        haul__device_host_free(block->owner->device, block->buffer.host, block->pin, block->bytes, origin);
-    else
-        haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
-    if (watched)
-        haul__emit_block(HAUL_EVENT_MEMORY_RETURNED, block, block->owner->device, origin, start);
-    haul__free(block->record);
-    haul__free(block);
-}
-
-haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted)
-{
-    haul__block *taken = NULL;
-    haul__split_free(haul__split_join(a)); /* rare, so the lock is kept meanwhile */
-    for (int bin = HAUL__BINS - 1; bin >= 0 && wanted > 0; bin--) {
-        for (haul__block **place = &a->bins[bin], *block; wanted > 0 && (block = *place);) {
-            if (haul__is_piece(block)) {
-                place = &block->next;
-                continue;
-            }
-            *place = block->next;
-            a->stats.reserved -= (int64_t)block->bytes;
-            wanted -= (int64_t)block->bytes;
-            block->next = taken;
-            taken = block;
-        }
-    }
-    return taken;
-}
-
-void haul__blocks_free(haul__block *blocks, const char *origin)
-{
-    while (blocks) {
-        haul__block *next = blocks->next;
-        block_free(blocks, origin);
-        blocks = next;
-    }
-}
-
 /* ---- out of memory ---- */
 
 static void fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
@@ -193,6 +148,8 @@ static void fail_over(struct haul__allocator *a, const haul__budget *over, size_
 static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin)
 {
     haul__block *taken = NULL;
+    if (atomic_load_explicit(&a->spills, memory_order_relaxed))
+        haul__give_back_ready(a, bytes, origin); /* what nobody must wait for goes first */
     haul__spin_lock(&a->lock);
     const int64_t room = a->stats.limit - haul__limited_overhead(a) - bytes; /* for what is reserved already */
     if (a->stats.limit > 0 && a->stats.reserved > room)
@@ -384,11 +341,16 @@ static void block_put(haul__block *block)
     haul__budget           *budget = block->budget;
     const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
     lock_for(a, block);
-    haul__storage *host = block->host;
-    if (!host)
+    const bool     away = haul__block_is_away(block);
+    haul__storage *copy = away ? NULL : block->host;
+    if (!away) {
+        block->host = NULL;
+        block->uses.copied = false;
         put(a, block);
+    }
     haul__spin_unlock(&a->lock);
-    if (host)
+    haul__object_release(copy);
+    if (away)
         haul__spill_drop(block);
     if (__builtin_expect(budget != NULL, 0))
         haul__budget_discharge(budget, a->device, bytes, false);
@@ -438,6 +400,25 @@ void haul__block_begin(haul__block *block, haul_device *device)
 
 /* ---- a block for a storage ---- */
 
+/* From the cache; NULL if there is none. */
+static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget,
+                               const char *origin)
+{
+    haul__spin_lock(&a->lock);
+    haul__block *block = take_free(a, bin);
+    if (!block) {
+        haul__spin_unlock(&a->lock);
+        block = haul__split_get(a, bin);
+        haul__spin_lock(&a->lock);
+    }
+    if (block) {
+        block->budget = budget;
+        go_live(a, block, true, bytes, origin);
+    }
+    haul__spin_unlock(&a->lock);
+    return block;
+}
+
 static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     int           bin = haul__bin_of(bytes, a->pinned);
@@ -452,18 +433,7 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
         else if (!charge(a, budget, bin, bytes, needed, origin))
             return NULL;
     }
-    haul__spin_lock(&a->lock);
-    haul__block *block = take_free(a, bin);
-    if (!block) {
-        haul__spin_unlock(&a->lock);
-        block = haul__split_get(a, bin);
-        haul__spin_lock(&a->lock);
-    }
-    if (block) {
-        block->budget = budget;
-        go_live(a, block, true, bytes, origin);
-    }
-    haul__spin_unlock(&a->lock);
+    haul__block *block = cached_get(a, bin, bytes, budget, origin);
     if (block)
         return block;
     block = block_make(a, bin, bytes, needed, origin);
@@ -482,6 +452,15 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
 haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin)
 {
     return block_get(a, bytes, true, origin);
+}
+
+haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, const char *origin)
+{
+    const int    bin = haul__bin_of(bytes, a->pinned);
+    haul__block *block = bin < 0 ? NULL : cached_get(a, bin, bytes, NULL, origin);
+    if (!block && bin >= 0 && haul__give_back_ready(a, (int64_t)haul__bin_bytes(bin), origin))
+        block = block_get(a, bytes, false, origin);
+    return block;
 }
 
 /* ---- storages ---- */

@@ -19,14 +19,21 @@ struct haul__block {
     bool                    quiet;   /* a subscriber to events allocated it: freeing it emits no event */
     struct haul__budget    *budget;  /* the innermost budget that counts it, with a reference; NULL: none */
     int64_t                 born;    /* the allocator's count of allocations when its storage got it */
-    haul__storage          *host;    /* a spilled block's elements, with a reference; it has no device memory then */
-    bool                    moving;  /* they are being moved there; both are guarded by the allocator's lock */
-    struct haul__record    *record;  /* where its storage was allocated (memory/record.h); NULL: never recorded */
-    haul__uses              uses;
-    haul__storage           own;            /* the storage that uses it, while it is in use */
-    haul__block            *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
-    haul__block            *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
+    haul__storage          *host;    /* its elements in host memory, with a reference: the only ones if uses.away, else
+                                      * a copy, which is valid if uses.copied; NULL: none */
+    bool                 moving;     /* they are being copied there; both are guarded by the allocator's lock */
+    struct haul__record *record;     /* where its storage was allocated (memory/record.h); NULL: never recorded */
+    haul__uses           uses;
+    haul__storage        own;            /* the storage that uses it, while it is in use */
+    haul__block         *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
+    haul__block         *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
 };
+
+/* Are the block's elements in host memory, and no device memory with it? */
+static inline bool haul__block_is_away(const haul__block *block)
+{
+    return block->host && atomic_load(&block->uses.away);
+}
 
 /* A storage of `bytes` on `device` with refs 1; for bytes == 0 and on meta it has no block. Returns NULL with
  * HAUL_OUT_OF_MEMORY and a message that gives the size, the live memory by origin, and the limit. */

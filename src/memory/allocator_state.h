@@ -48,11 +48,9 @@ struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);
 /* The same for a function that was given a device: checks it first. */
 struct haul__allocator *haul__allocator_checked(const haul_device *device, const char *operation);
 
-/* Takes free blocks, largest first, until their sum is `wanted` bytes; they are chained by `next`. The caller holds the
- * lock. */
-haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted);
-
-/* Returns a chain of blocks to the device, without the lock. */
-void haul__blocks_free(haul__block *blocks, const char *origin);
+/* The same, but only from what is free, or can be had without waiting: nothing is moved away, and only blocks whose
+ * uses are known to be over go back to the device. Returns NULL, without recording an error, if that does not suffice.
+ */
+haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, const char *origin);
 
 #endif

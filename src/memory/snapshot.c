@@ -15,7 +15,7 @@ static haul_memory_block row_of(const struct haul__allocator *a, const haul__blo
                                .age = a->stats.allocations - block->born,
                                .nanoseconds = record && now > record->time ? now - record->time : 0,
                                .live = live,
-                               .spilled = block->host != NULL,
+                               .spilled = haul__block_is_away(block),
                                .recorded = record != NULL};
     haul__utf8_copy(row.operation, sizeof row.operation, block->origin);
     if (record) {

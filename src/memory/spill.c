@@ -7,7 +7,12 @@
  * What was used longest ago goes first. In the forward pass of a training these are optimizer states and the tensors
  * that the first layers saved, which are needed last. The copies are ordered by uses like all others: the next owner of
  * the device memory waits for the copy away, and the command that uses the storage for the copy back. The host waits
- * only where the device memory must go back to the driver. */
+ * only where the device memory must go back to the driver.
+ *
+ * Two things happen ahead of time. Whoever makes room also copies what would go next, but leaves it in place: then the
+ * next one finds device memory whose copy is under way. And whoever knows what comes next, such as a backward pass,
+ * brings it back early. Elements keep their copy in host memory until a command writes to them, so that they need no
+ * other one when they go again. */
 #include "memory/spill.h"
 
 #include <haul/memory.h>
@@ -15,11 +20,14 @@
 #include "core/alloc.h"
 #include "core/thread.h"
 #include "device/presence.h"
+#include "device/recording.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
 #include "memory/split.h"
 
 static const char origin[] = "spill";
+
+static atomic_bool any; /* did a device ever spill? */
 
 /* The command whose memory is being brought back on this thread; it must not be moved away. */
 static _Thread_local const haul__command *current;
@@ -62,12 +70,12 @@ static found find_oldest(struct haul__allocator *a, int64_t least)
 
 /* ---- moving; the caller has the lock of device/presence.h ---- */
 
-static haul_status copy(haul__command_kind kind, haul__storage *to, haul__storage *from)
+static haul_status copy(haul__stream_choice stream, haul__storage *to, haul__storage *from)
 {
-    const bool         up = kind == HAUL__COMMAND_WRITE;
+    const bool         up = stream != HAUL__STREAM_DOWNLOAD;
     const haul_device *device = (up ? to : from)->device;
-    haul_status        status = haul__submit(&(haul__command){.kind = kind,
-                                                              .stream = up ? HAUL__STREAM_UPLOAD : HAUL__STREAM_DOWNLOAD,
+    haul_status        status = haul__submit(&(haul__command){.kind = up ? HAUL__COMMAND_WRITE : HAUL__COMMAND_READ,
+                                                              .stream = stream,
                                                               .operation = origin,
                                                               .device = (haul_device *)device,
                                                               .buffers = (haul__region[]){{to, 0}, {from, 0}},
@@ -95,6 +103,22 @@ static void take_uses(haul__uses *to, haul__uses *from)
     atomic_store(&to->any, atomic_load(&from->any));
     atomic_store(&to->away, false);
     haul__spin_unlock(&to->lock);
+}
+
+/* Host memory has what the block's memory has, from now on. Nobody writes to it meanwhile. */
+static void set_copied(haul__block *block)
+{
+    haul__spin_lock(&block->uses.lock);
+    block->uses.copied = true;
+    haul__spin_unlock(&block->uses.lock);
+}
+
+static bool is_copied(haul__block *block)
+{
+    haul__spin_lock(&block->uses.lock);
+    const bool copied = block->host && block->uses.copied;
+    haul__spin_unlock(&block->uses.lock);
+    return copied;
 }
 
 /* The device memory of the block becomes that of a free block, whose next owner waits for its uses: the copy. */
@@ -125,37 +149,68 @@ static void part(haul__block *block, haul__block *rest, haul__storage *host)
     haul__spin_unlock(&a->lock);
 }
 
-/* Returns false if there is no host memory for it, or if the device refused the copy. */
+static void end_moving(haul__block *block, haul__storage *host)
+{
+    haul__spin_lock(&block->owner->lock);
+    block->host = host;
+    block->moving = false;
+    haul__spin_unlock(&block->owner->lock);
+}
+
+/* Host memory gets the block's elements, if it has not got them yet; NULL if there is none, or if the device refused
+ * the copy. The block counts as used when it was before. */
+static haul__storage *copy_away(haul__block *block)
+{
+    haul__storage *storage = &block->own, *host = block->host;
+    const uint64_t last = block->uses.last;
+    if (is_copied(block))
+        return host;
+    if (!host && !(host = haul__host_alloc_for(storage->device, storage->bytes, origin)))
+        return NULL;
+    if (!copy(HAUL__STREAM_DOWNLOAD, host, storage)) {
+        haul__spin_lock(&block->uses.lock);
+        block->uses.last = last;
+        haul__spin_unlock(&block->uses.lock);
+        return host;
+    }
+    if (!block->host)
+        haul__object_release(host);
+    return NULL;
+}
+
 static bool move_away(haul__block *block)
 {
-    haul__storage *storage = &block->own;
     haul__block   *rest = haul__malloc(sizeof *rest);
-    haul__storage *host = rest ? haul__host_alloc_for(storage->device, storage->bytes, origin) : NULL;
-    haul_status    status = host ? HAUL_OK : HAUL_OUT_OF_MEMORY;
-    if (!status)
-        status = copy(HAUL__COMMAND_READ, host, storage);
-    if (!status) {
+    haul__storage *host = rest ? copy_away(block) : NULL;
+    if (host) {
         part(block, rest, host);
         return true;
     }
-    haul__spin_lock(&block->owner->lock);
-    block->moving = false;
-    haul__spin_unlock(&block->owner->lock);
-    haul__object_release(host);
+    end_moving(block, block->host);
     haul__free(rest);
     return false;
 }
 
+/* Copies the block's elements, which stay. */
+static bool prepare(haul__block *block)
+{
+    haul__storage *host = copy_away(block);
+    if (host)
+        set_copied(block);
+    end_moving(block, host ? host : block->host);
+    return host != NULL;
+}
+
 /* Memory for the block, which takes it out of a fresh one. No scope's limit counts it a second time. */
-static haul_status obtain(haul__block *block)
+static haul_status obtain(haul__block *block, bool ahead)
 {
     struct haul__allocator *a = block->owner;
     void                  **budget = &haul__thread()->held[HAUL__BUDGET], *before = *budget;
     *budget = NULL;
-    haul__block *fresh = haul__block_get(a, block->own.bytes, origin);
+    haul__block *fresh = (ahead ? haul__block_get_ready : haul__block_get)(a, block->own.bytes, origin);
     *budget = before;
     if (!fresh)
-        return haul_error_status();
+        return ahead ? HAUL_OUT_OF_MEMORY : haul_error_status();
     haul__spin_lock(&a->lock);
     haul__ring_remove(fresh);
     haul__split_replace(block, fresh);
@@ -169,24 +224,22 @@ static haul_status obtain(haul__block *block)
     return HAUL_OK;
 }
 
-static haul_status move_back(haul__block *block)
+/* The copy in host memory stays until the elements are written, or nobody has them: they could go again. */
+static haul_status move_back(haul__block *block, bool ahead)
 {
     haul__storage *host = block->host;
     haul__block   *rest = haul__malloc(sizeof *rest); /* should the copy fail */
-    haul_status    status = rest ? obtain(block) : haul__fail_memory(origin, sizeof *rest);
+    haul_status    status = rest ? obtain(block, ahead) : haul__fail_memory(origin, sizeof *rest);
     if (status) {
         haul__free(rest);
         return status;
     }
-    if ((status = copy(HAUL__COMMAND_WRITE, &block->own, host)) != HAUL_OK) {
+    if ((status = copy(ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD, &block->own, host)) != HAUL_OK) {
         part(block, rest, host);
         return status;
     }
     haul__free(rest);
-    haul__spin_lock(&block->owner->lock);
-    block->host = NULL;
-    haul__spin_unlock(&block->owner->lock);
-    haul__object_release(host); /* its block remembers the copy */
+    set_copied(block);
     return HAUL_OK;
 }
 
@@ -198,7 +251,7 @@ static haul_status bring_back(const haul__command *c)
     for (int i = 0; i < c->buffer_count && !status; i++) {
         haul__storage *storage = c->buffers[i].storage;
         if (storage->uses && atomic_load(&storage->uses->away))
-            status = move_back(storage->block);
+            status = move_back(storage->block, false);
     }
     current = NULL;
     return status;
@@ -225,6 +278,42 @@ static bool make_room(struct haul__allocator *a, int64_t wanted, int64_t *moved)
     return works;
 }
 
+/* Bytes in blocks of at least `least` that can be moved, are copied, and were used before `last`. */
+static int64_t copied_before(struct haul__allocator *a, int64_t least, uint64_t last)
+{
+    int64_t bytes = 0;
+    for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && b->uses.copied && b->uses.last < last && can_move(b))
+            bytes += (int64_t)b->bytes;
+    return bytes;
+}
+
+/* Of what can be moved and is not copied, the block used longest ago, marked as moving. NULL if blocks of `enough`
+ * bytes go before it. */
+static haul__block *find_next(struct haul__allocator *a, int64_t enough)
+{
+    const int64_t least = enough / 16;
+    haul__block  *next = NULL;
+    haul__spin_lock(&a->lock);
+    for (haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && !b->uses.copied && can_move(b) && (!next || b->uses.last < next->uses.last))
+            next = b;
+    if (next && copied_before(a, least, next->uses.last) >= enough)
+        next = NULL;
+    if (next)
+        next->moving = true;
+    haul__spin_unlock(&a->lock);
+    return next;
+}
+
+/* Copies what goes next, so that its memory is ready when it is needed. */
+static void copy_ahead(struct haul__allocator *a, int64_t enough)
+{
+    haul__block *block;
+    while ((block = find_next(a, enough)) && prepare(block))
+        ;
+}
+
 bool haul__spill(struct haul__allocator *a, int64_t wanted)
 {
     haul__error_record before;
@@ -239,10 +328,34 @@ bool haul__spill(struct haul__allocator *a, int64_t wanted)
         now = moved;
         works = make_room(a, wanted - moved, &moved);
     }
+    if (moved >= wanted)
+        copy_ahead(a, wanted);
     haul__error_restore(&before);
     if (taken)
         haul__presence_give();
     return works || moved > 0;
+}
+
+bool haul__may_spill(void)
+{
+    return atomic_load_explicit(&any, memory_order_relaxed);
+}
+
+bool haul__spill_return_ahead(haul__storage *storage)
+{
+    haul__error_record before;
+    if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
+        return true;
+    if (haul__recording_current) /* each replay would repeat the copy */
+        return false;
+    const bool taken = haul__presence_take();
+    haul__error_save(&before);
+    haul__presence_stop();
+    const bool works = !atomic_load(&storage->uses->away) || !move_back(storage->block, true);
+    haul__error_restore(&before);
+    if (taken)
+        haul__presence_give();
+    return works;
 }
 
 int64_t haul__spillable(struct haul__allocator *a)
@@ -264,6 +377,35 @@ int64_t haul__spill_limit(const haul_device *device)
     const int64_t limit = a->stats.limit, left = limit - haul__limited_overhead(a);
     haul__spin_unlock(&a->lock);
     return limit && left < 1 ? 1 : left;
+}
+
+/* A copy in host memory of what is on the device; NULL: there is none left. */
+static haul__storage *take_copy(struct haul__allocator *a)
+{
+    haul__storage *host = NULL;
+    haul__spin_lock(&a->lock);
+    for (haul__block *b = a->live.next; b != &a->live && !host; b = b->next) {
+        if (!b->host || haul__block_is_away(b))
+            continue;
+        host = b->host;
+        b->host = NULL;
+        b->uses.copied = false;
+    }
+    haul__spin_unlock(&a->lock);
+    return host;
+}
+
+void haul__spill_drop_copies(struct haul__allocator *a)
+{
+    haul__storage *host;
+    if (!haul__may_spill())
+        return;
+    const bool taken = haul__presence_take();
+    haul__presence_stop();
+    while ((host = take_copy(a)))
+        haul__object_release(host);
+    if (taken)
+        haul__presence_give();
 }
 
 void haul__spill_drop(haul__block *block)
@@ -294,6 +436,8 @@ haul_status haul_memory_set_spill(haul_device *device, bool on)
     if (!a)
         return haul_error_status();
     haul__presence_use(bring_back);
+    if (on)
+        atomic_store(&any, true);
     atomic_store(&a->spills, on);
     return HAUL_OK;
 }

@@ -9,11 +9,21 @@
  * not spill. */
 bool haul__spill(struct haul__allocator *a, int64_t wanted);
 
+/* Did a device ever spill? Else nothing can be in host memory. */
+bool haul__may_spill(void);
+
+/* Brings back what a command will use soon, if there is memory for it without moving anything away and without waiting.
+ * Returns false if there is not, or if the device refused; no error is recorded. The caller holds a reference. */
+bool haul__spill_return_ahead(haul__storage *storage);
+
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 
 /* What the limit of a device that spills leaves for tensors; 0: it does not spill, or has no limit. */
 int64_t haul__spill_limit(const haul_device *device);
+
+/* Releases the host memory of tensors that are on the device, which is kept in case that they go again. */
+void haul__spill_drop_copies(struct haul__allocator *a);
 
 /* The last reference to a block whose elements are in host memory is gone: frees both. */
 void haul__spill_drop(haul__block *block);

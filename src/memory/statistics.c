@@ -1,7 +1,9 @@
 /* The public functions that read an allocator's statistics, set its limits and empty its cache. */
 #include "memory/allocator_state.h"
 #include "memory/derived.h"
+#include "memory/give_back.h"
 #include "memory/origins.h"
+#include "memory/spill.h"
 
 static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)
 {
@@ -95,6 +97,8 @@ haul_status haul_memory_release_cached(haul_device *device)
         struct haul__allocator *a = checked(device, pinned, operation);
         if (!a)
             return haul_error_status();
+        if (!pinned)
+            haul__spill_drop_copies(a);
         haul__spin_lock(&a->lock);
         haul__block *taken = haul__allocator_take(a, INT64_MAX);
         haul__spin_unlock(&a->lock);

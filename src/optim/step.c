@@ -13,6 +13,7 @@
 #include "engine/copy.h"
 #include "events/events.h"
 #include "memory/dry_run.h"
+#include "memory/spill.h"
 #include "optim/optimizer.h"
 
 /* ---- operations ---- */
@@ -229,6 +230,19 @@ static int update(haul_optimizer *o, int first, const prepared *found, haul_stat
     return count;
 }
 
+/* Brings back what the next updates use, while the device computes the one that was just submitted. */
+static void return_ahead(const haul_optimizer *o, int first)
+{
+    bool works = true;
+    for (int i = first; i < o->count && i < first + HAUL__MAX_UPDATES && works; i++) {
+        const haul__optimizer_entry *e = &o->entries[i];
+        const haul_tensor           *g = e->parameter->grad;
+        works = !g || (haul__spill_return_ahead(e->parameter->storage) && haul__spill_return_ahead(g->storage));
+        for (int k = 0; k < o->kind->state_count && works && g; k++)
+            works = !e->states[k] || haul__spill_return_ahead(e->states[k]->storage);
+    }
+}
+
 static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 {
     haul_status  status = HAUL_OK;
@@ -244,8 +258,11 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
         status = keep_in_dry_run(o, &o->entries[i]);
     if (!status)
         o->steps++;
-    for (int i = 0; i < o->count && !status;)
+    for (int i = 0; i < o->count && !status;) {
         i += found[i].grad ? update(o, i, found, &status) : 1;
+        if (haul__may_spill())
+            return_ahead(o, i);
+    }
     haul__small_free(found, bytes);
     return status;
 }
