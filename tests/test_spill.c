@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "memory/spill.h"
 #include "support/ledger.h"
 #include "support/moves.h"
 #include "support/random.h"
@@ -313,6 +314,45 @@ static void test_spill__returns_ahead_of_use(void **state)
     }
 }
 
+/* Takes all memory within the limit, and gives it back. */
+static void push_all_out(haul_device *device, int64_t bytes)
+{
+    haul_scope *part = haul_scope_push();
+    for (int64_t i = 0; i < bytes / BYTES; i++)
+        assert_valid(haul_to(filled(0), device));
+    haul_scope_pop(part);
+}
+
+/* An optimizer step brings back what its next update uses while the device computes this one. */
+static void test_spill__returns_ahead_in_steps(void **state)
+{
+    enum { COUNT = 24, GROUP = 8, EACH = 3 }; /* parameter, gradient, momentum; those of a group change at once */
+    (void)state;
+    for (int d = 1; d < device_count; d++) {
+        haul_scope       *part = haul_scope_push();
+        haul_named_tensor list[COUNT] = {{0}};
+        for (int i = 0; i < COUNT; i++) {
+            list[i].tensor = haul_set_requires_grad(haul_to(filled((float)i), devices[d]), true);
+            assert_int_equal(haul_set_grad(list[i].tensor, haul_to(filled(1), devices[d])), HAUL_OK);
+        }
+        haul_optimizer *sgd = haul_sgd(NULL, 1, .momentum = 0.5, .parameters = list, .count = COUNT);
+        assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
+        begin_limit(devices[d], 0);
+        push_all_out(devices[d], COUNT * EACH * BYTES);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(is_away(list[i].tensor));
+        const uint64_t ahead = atomic_load(&devices[d]->ahead->submitted);
+        const uint64_t up = atomic_load(&devices[d]->upload->submitted);
+        assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
+        assert_int_equal(atomic_load(&devices[d]->upload->submitted) - up, GROUP * EACH);
+        assert_int_equal(atomic_load(&devices[d]->ahead->submitted) - ahead, (COUNT - GROUP) * EACH);
+        for (int i = 0; i < COUNT; i++)
+            assert_filled(list[i].tensor, (float)i - 2.5F); /* -1, then -(0.5 + 1) */
+        haul_scope_pop(part);
+        end_limit(devices[d]);
+    }
+}
+
 static void test_spill__without_pinned_memory(void **state)
 {
     (void)state;
@@ -556,14 +596,25 @@ static void move_over(worker *w, unsigned i)
     haul_drop(before); /* perhaps while it is being copied */
 }
 
-/* Makes, moves, reads and drops tensors at random. */
+/* What host memory has of it is out of date then. */
+static void write_over(worker *w, unsigned i)
+{
+    haul_scope *part = haul_scope_push();
+    w->values[i] = (float)draw(w, 1000);
+    haul_status status = haul_copy_into(w->t[i], haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), w->values[i]));
+    haul_scope_pop(part);
+    if (status)
+        keep(w, i, NULL);
+}
+
+/* Makes, moves, reads, writes and drops tensors at random. */
 static void *work(void *context)
 {
     worker     *w = context;
     haul_scope *own = haul_scope_push();
     pthread_barrier_wait(&barrier);
     for (int round = 0; round < w->rounds; round++) {
-        const unsigned i = draw(w, OWN), what = draw(w, 6);
+        const unsigned i = draw(w, OWN), what = draw(w, 8);
         if (!w->t[i]) {
             haul_scope *part = haul_scope_push();
             w->values[i] = (float)draw(w, 1000);
@@ -576,6 +627,10 @@ static void *work(void *context)
             w->t[i] = NULL;
         } else if (what < 3) {
             move_over(w, i);
+        } else if (what < 4) {
+            write_over(w, i);
+        } else if (what < 5) {
+            haul__spill_return_ahead(w->t[i]->storage);
         } else {
             check_last(w, i);
         }
@@ -641,6 +696,7 @@ int main(void)
         SPILL_TEST(test_spill__copies_what_goes_next),
         SPILL_TEST(test_spill__keeps_copies_until_they_are_written),
         SPILL_TEST(test_spill__returns_ahead_of_use),
+        SPILL_TEST(test_spill__returns_ahead_in_steps),
         SPILL_TEST(test_spill__without_pinned_memory),
         SPILL_TEST(test_spill__survives_failures),
         SPILL_TEST(test_spill__wrong_uses),

@@ -31,7 +31,7 @@ typedef struct haul_memory_stats {
      * weights in another memory format */
     int64_t derived_bytes;
     int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
-    int64_t spilled_total; /* bytes moved to host memory since the start, each time counted */
+    int64_t spilled_total; /* bytes that left for host memory since the start, each time counted */
     /* bytes that the driver took for its context, streams, compiled kernels and libraries, as far as it is known: on
      * NVIDIA GPUs from the free memory before and after, with OpenCL the size of the compiled kernels. 0 for the CPU
      * and other devices whose memory is the host's. */
@@ -57,9 +57,11 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
  * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change;
- * each tensor that is spilled costs two copies, which count as transfers of the operation "spill". The device orders
- * them with its other work; the host waits for a copy only if its memory must go back to the driver. An operation fails
- * only if its own operands, results and temporaries do not fit.
+ * each tensor that is spilled costs two copies, which count as transfers of the operation "spill"; only one if it has
+ * not changed since the last one, because host memory keeps its elements until it changes or ends. The device orders
+ * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
+ * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
+ * and temporaries do not fit.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
@@ -93,7 +95,7 @@ HAUL_API haul_status haul_scope_memory_stats_get(const haul_scope *scope, const 
                                                  haul_scope_memory_stats *out);
 
 /* Drop derived copies, give cached blocks back to the device, and give host memory that is cached for the device back
- * to the system. */
+ * to the system, also what is kept of spilled tensors that have returned. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 
 /* Pinned host memory, from and to which a device copies at the speed of the link. It holds the results of moves to the
