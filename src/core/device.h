@@ -31,9 +31,10 @@ struct haul__stream {
      * it. */
     _Atomic(struct haul__timed *) timed;
     struct haul__timed          **timed_end;
-    void                         *anchor;       /* the timing of the last reported command; NULL: none */
-    int64_t                       anchor_began; /* when it began, on the host's clock */
-    atomic_int                    timed_count;
+    void *anchor; /* of the compute stream: the timing of the command of the device that was reported last; NULL:
+                   * none. Guarded by its lock */
+    int64_t    anchor_began; /* when it began, on the host's clock */
+    atomic_int timed_count;
 };
 
 struct haul_device {

@@ -3,7 +3,8 @@
  * A device's times come from its own clock, which has an arbitrary zero: a backend reports how long after another
  * command a command began. They are mapped to the host's clock with the smallest offset that lets no command begin
  * before it was submitted. This is exact if one of the commands found the device idle. The last command that was
- * reported is the anchor of those reported next: a device that is busy all the time keeps the offset that it once had.
+ * reported is the anchor of those reported next, on any stream: a device that is busy all the time keeps the offset
+ * that it once had, and what streams do at once is at once.
  */
 #include "device/timing.h"
 
@@ -25,9 +26,10 @@ struct haul__timed {
     haul_event      event;  /* as in SUBMITTED */
     void           *timing; /* the backend's timing; NULL: none */
     haul__listener *listener;
-    int64_t         after, duration; /* on the device's clock, relative to the first of those that are reported
-                                      * together */
-    char texts[];                    /* the origin and label for the event */
+    int64_t         after, duration; /* on the device's clock, relative to the anchor or the first command */
+    int64_t         began;           /* on the host's clock, if `placed` */
+    bool            placed;
+    char            texts[]; /* the origin and label for the event */
 };
 
 static haul_event describe(const haul__stream *s, const haul__command *c)
@@ -165,19 +167,11 @@ haul_status haul__timing_give(haul__stream *s, const haul__command *c,
 
 enum { LONG_AGO = 1000000000 }; /* ns */
 
-/* A command that was reported before. */
-typedef struct anchor {
-    void   *timing; /* NULL: there is none */
-    int64_t began;  /* on the host's clock */
-} anchor;
-
-/* Removes entries that are done and that no other thread's own subscribers wait for; and the anchor. */
-static timed *take_done(haul__stream *s, anchor *last)
+/* Removes entries that are done and that no other thread's own subscribers wait for. */
+static timed *take_done(haul__stream *s)
 {
     timed *done = NULL, **end = &done, *kept = NULL, **kept_end = &kept, *t, *next;
     pthread_mutex_lock(&s->lock);
-    *last = (anchor){s->anchor, s->anchor_began};
-    s->anchor = NULL;
     uint64_t completed = atomic_load(&s->completed);
     for (t = atomic_load_explicit(&s->timed, memory_order_relaxed); t; t = next) {
         bool take = t->ticket <= completed && !haul__listener_elsewhere(t->listener, LATE_KINDS);
@@ -198,21 +192,23 @@ static timed *take_done(haul__stream *s, anchor *last)
 }
 
 /* The device's times, and their offset to the host's clock: when the anchor began, or without one the first command. No
- * command ends after now. An anchor of long ago says nothing, because clocks drift. 0 if no time could be read. */
-static int64_t read_times(const haul__stream *s, timed *first, const anchor *last)
+ * command ends after now. An anchor of long ago says nothing, because clocks drift. 0 if no time could be read. The
+ * caller holds the keeper's lock. */
+static int64_t read_times(const haul__stream *keeper, timed *first)
 {
-    const haul__backend *backend = s->device->backend;
+    haul_device         *device = keeper->device;
+    const haul__backend *backend = device->backend;
     const int64_t        now = haul__now_ns();
-    void                *origin = last->timing && now - last->began < LONG_AGO ? last->timing : NULL;
-    int64_t              least = origin ? last->began : INT64_MIN, most = INT64_MAX;
+    void                *origin = now - keeper->anchor_began < LONG_AGO ? keeper->anchor : NULL;
+    int64_t              least = origin ? keeper->anchor_began : INT64_MIN, most = INT64_MAX;
     haul__error_record   before;
     haul__error_save(&before);
     for (timed *t = first; t; t = t->next) {
         if (!t->timing)
             continue;
         void *from = origin ? origin : t->timing;
-        if (backend->timing_read(s->device, t->timing, from, &t->after, &t->duration)) {
-            backend->timing_free(s->device, t->timing);
+        if (backend->timing_read(device, t->timing, from, &t->after, &t->duration)) {
+            backend->timing_free(device, t->timing);
             t->timing = NULL;
             haul__error_restore(&before);
             continue;
@@ -224,46 +220,41 @@ static int64_t read_times(const haul__stream *s, timed *first, const anchor *las
     return most == INT64_MAX ? 0 : least < most ? least : most;
 }
 
-/* The last command that was timed becomes the anchor. */
-static void drop_anchor(haul__stream *s, timed *done, anchor last, int64_t behind)
+/* Finds when commands began. The last one that was timed becomes the anchor of all streams of the device, which have
+ * one clock. The compute stream keeps it. */
+static void place(haul__stream *keeper, timed *done)
 {
+    pthread_mutex_lock(&keeper->lock);
+    const int64_t behind = read_times(keeper, done);
     for (timed *t = done; t; t = t->next) {
         if (!t->timing)
             continue;
-        if (last.timing)
-            s->device->backend->timing_free(s->device, last.timing);
-        last = (anchor){t->timing, t->after + behind};
+        if (keeper->anchor)
+            keeper->device->backend->timing_free(keeper->device, keeper->anchor);
+        t->placed = true;
+        t->began = keeper->anchor_began = t->after + behind;
+        keeper->anchor = t->timing;
         t->timing = NULL;
     }
-    pthread_mutex_lock(&s->lock);
-    void *other = s->anchor; /* of another thread that reported meanwhile */
-    s->anchor = last.timing;
-    s->anchor_began = last.began;
-    pthread_mutex_unlock(&s->lock);
-    if (other)
-        s->device->backend->timing_free(s->device, other);
+    pthread_mutex_unlock(&keeper->lock);
 }
 
-static void report(timed *t, int64_t behind)
+static void report(timed *t)
 {
     t->event.submitted = t->event.time;
-    int64_t began = t->timing ? t->after + behind : haul__now_ns();
-    int64_t duration = t->timing ? t->duration : 0;
+    int64_t began = t->placed ? t->began : haul__now_ns();
+    int64_t duration = t->placed ? t->duration : 0;
     emit(&t->event, HAUL_EVENT_COMMAND_STARTED, began, 0);
     emit(&t->event, HAUL_EVENT_COMMAND_DONE, began + duration, duration);
 }
 
 static void report_stream(haul__stream *s)
 {
-    anchor        last;
-    timed        *next, *done = take_done(s, &last);
-    const int64_t behind = haul__watched(LATE_KINDS) ? read_times(s, done, &last) : 0;
+    timed *next, *done = take_done(s);
+    if (haul__watched(LATE_KINDS))
+        place(s->device->compute, done);
     for (timed *t = done; t; t = t->next)
-        report(t, behind);
-    if (behind)
-        drop_anchor(s, done, last, behind);
-    else if (last.timing)
-        s->device->backend->timing_free(s->device, last.timing);
+        report(t);
     for (timed *t = done; t; t = next) {
         next = t->next;
         forget(s, t);
