@@ -1,6 +1,10 @@
-"""The audit finds what is planted: a program for each finding, its line, its exact bytes, and about its time."""
-# ctest: cuda; labels=slow; timeout=300
+"""The audit finds what is planted: a program for each finding, its line, its exact bytes, and its time.
+
+Each program measures with its own clock what the finding costs, in the same steps: a part with the fault, minus a part
+with the fix if there is one. On the stand-in the link is so slow that it takes most of the time."""
+# ctest: cuda; labels=slow; timeout=300; serial
 import json
+import math
 import os
 import re
 import statistics
@@ -9,6 +13,7 @@ import sys
 
 HAUL, SOURCE, BUILD = (os.environ[name] for name in ("HAUL", "HAUL_SOURCE", "HAUL_BUILD"))
 DEVICE = os.environ.get("HAUL_TEST_DEVICES", "cpu,opencl:0").split(",")[1]
+STANDIN = DEVICE.startswith("cuda")
 if os.environ.get("HAUL_SANITIZE"):
     print("skipped: a sanitized library needs sanitized programs")
     sys.exit(77)
@@ -18,8 +23,10 @@ if not any(d["name"] == DEVICE and d["usable"] for d in found):
     sys.exit(77)
 failures = []
 STEPS = 12
+ROWS = 64 if STANDIN else 16384  # of 256 numbers
+SIZE = ROWS * 256 * 4
 
-# A step is STEP; what it should find is in the line with "here". clock_begin and clock_end measure what it costs.
+# A step is FAULT and FIX; what it should find is in the line with "here". Clocks run from clock_begin to clock_end.
 PROGRAM = r"""
 #include <haul/haul.h>
 #include <stdio.h>
@@ -32,106 +39,159 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 #define clock_end total += now() - began
 static void nap(double ms) { struct timespec t = {0, (long)(ms * 1e6)}; nanosleep(&t, NULL); }
 static haul_device *gpu;
-static haul_tensor *w, *u;
-SETUP
-static void step(int i)
+static haul_tensor *w, *u, *big;
+enum { ROWS = @ROWS@, STEPS = @STEPS@, WARM = 4 };
+@SETUP@
+static void fault(int i)
 {
     (void)i;
-STEP
+@FAULT@
+}
+static void fix(int i)
+{
+    (void)i;
+@FIX@
+}
+static double run(void (*part)(int), int i)
+{
+    haul_scope *scope = haul_scope_push();
+    total = 0;
+    part(i);
+    haul_scope_pop(scope);
+    return total;
 }
 int main(int argc, char **argv)
 {
     haul_scope *scope = haul_scope_push();
+    double ms = 0;
     gpu = haul_device_get(argv[1]);
     w = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(256, 256), 0.01), gpu);
     u = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(64, 256), 1), gpu);
-    BEGIN
+    big = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(ROWS, 256), 1), gpu);
+    @BEGIN@
     haul_profile *profile = NULL;
-    for (int i = 0; i < STEPS + 4; i++) {
-        if (i == 4) {
-            haul_device_sync(gpu);
-            total = 0;
+    for (int i = 0; i < STEPS + WARM; i++) {
+        if (i == WARM)
             profile = haul_profile_begin(.everywhere = true);
-        }
-        haul_scope *part = haul_scope_push();
-        step(i);
-        haul_scope_pop(part);
-        if (profile)
+        double took = run(fault, i) - run(fix, i);
+        if (profile) {
             haul_profile_step(profile);
+            ms += took;
+        }
     }
     haul_profile_end(profile);
     haul_profile_save(profile, argv[2]);
     haul_scope_pop(scope);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());
-    printf("%.17g\n", total / STEPS);
+    printf("%.17g\n", ms / STEPS);
     return haul_error_status() != HAUL_OK || argc != 3;
 }
 """
 
-# name: step, setup, begin, bytes a step (None: not by bytes), whether the program's clock says what it costs
-WORK = "haul_matmul(haul_matmul(u, w), w);"
+
+def timed(body):
+    """From a device without work to the next time when it has none."""
+    return f"""
+    haul_device_sync(gpu);
+    clock_begin;{body}
+    haul_device_sync(gpu);
+    clock_end;"""
+
+
+LATENCY = {"STANDIN_LATENCY": "2000000", "STANDIN_ORDER": "early"}
+SLOW = {"STANDIN_BANDWIDTH": "800000", "STANDIN_ORDER": "early"}
+# A processor's OpenCL has no link, so these take less time than what the profile does at each copy, or than a busy
+# machine adds and takes away.
+UNTIMED = () if STANDIN else ("ping-pong behind other work", "unchanged", "many-small", "wrong-side")
+MANY, SMALL = (16, 1) if STANDIN else (64, 16)  # copies, each of so many rows
+
+# name: (fault, fix, setup, begin, bytes a step (None: not by bytes), environment)
 PLANTED = {
-    "ping-pong": (f"""
-    haul_tensor *y = haul_matmul(u, w);
+    # the copies and what the CPU computes take so long
+    "ping-pong": ("""
+    haul_tensor *y = haul_add_scalar(big, i);""" + timed("""
+    haul_tensor *away = haul_to(y, haul_cpu()); // here
+    haul_tensor *back = haul_to(away, gpu);""") + """
+    haul_sum(back);""", "", "", "", 2 * SIZE, LATENCY),
+    # the step takes longer by so much
+    "ping-pong behind other work": (timed("""
+    haul_tensor *y = haul_add_scalar(big, i);
     haul_tensor *away = haul_to(y, haul_cpu()); // here
     haul_tensor *back = haul_to(away, gpu);
-    haul_matmul(back, w);
-    haul_device_sync(gpu);""", "", "", 2 * 64 * 256 * 4, False),
-    "cpu-island": (f"""
-    haul_tensor *y = haul_matmul(u, w);
+    haul_sum(back);"""), timed("""
+    haul_sum(haul_add_scalar(big, i));"""), "", "", 2 * SIZE, LATENCY),
+    "unchanged": (timed("""
+    haul_tensor *mask = haul_to(host, gpu); // here""") + """
+    haul_sum(mask);""", "", "static haul_tensor *host;", "host = haul_full(HAUL_F32, HAUL_SHAPE(ROWS, 256), 0.5);", SIZE,
+                  LATENCY),
+    "many-small": (timed("""
+    haul_tensor *parts[MANY];
+    for (int k = 0; k < MANY; k++) {
+        values[0] = (float)(i * MANY + k);
+        parts[k] = haul_from_host(HAUL_F32, HAUL_SHAPE(SMALL, 256), values);
+    }
+    for (int k = 0; k < MANY; k++)
+        parts[k] = haul_to(parts[k], gpu); // here
+    for (int k = 0; k < MANY; k++)
+        haul_add(parts[k], parts[k]);"""), timed("""
+    haul_tensor *parts[MANY];
+    for (int k = 0; k < MANY; k++) {
+        values[0] = (float)(i * MANY + k);
+        parts[k] = haul_from_host(HAUL_F32, HAUL_SHAPE(SMALL, 256), values);
+    }
+    haul_tensor *all = haul_to(haul_cat(parts, MANY, 0), gpu);
+    for (int k = 0; k < MANY; k++) {
+        haul_tensor *part = haul_slice(all, 0, k * SMALL, (k + 1) * SMALL, 1);
+        haul_add(part, part);
+    }"""), f"enum {{ MANY = {MANY}, SMALL = {SMALL} }};\nstatic float values[SMALL * 256];", "", MANY * SMALL * 1024,
+                   LATENCY),
+    # the copies take longer by so much
+    "wrong-side": ("""
+    bytes[0] = (uint8_t)i;
+    haul_tensor *small = haul_from_host(HAUL_U8, HAUL_SHAPE(ROWS, 256), bytes);
+    haul_tensor *large = haul_cast(small, HAUL_F32);""" + timed("""
+    haul_tensor *there = haul_to(large, gpu); // here""") + """
+    haul_sum(there);""", """
+    haul_tensor *small = haul_from_host(HAUL_U8, HAUL_SHAPE(ROWS, 256), bytes);""" + timed("""
+    haul_tensor *there = haul_to(small, gpu);""") + """
+    haul_sum(there);""", "static uint8_t bytes[ROWS * 256];", "", 3 * ROWS * 256, SLOW),
+    # these take so long again
+    "cpu-island": ("""
+    haul_tensor *y = haul_add_scalar(big, i);""" + timed("""
     haul_tensor *away = haul_to(y, haul_cpu()); // here
     haul_tensor *changed = haul_exp(haul_abs(away));
-    haul_tensor *back = haul_to(changed, gpu);
-    haul_matmul(back, w);
-    haul_device_sync(gpu);""", "", "", 2 * 64 * 256 * 4, False),
-    "cpu-island in place": (f"""
-    haul_tensor *away = haul_to(haul_matmul(u, w), haul_cpu()); // here
+    haul_tensor *back = haul_to(changed, gpu);""") + """
+    haul_sum(back);""", "", "", "", 2 * SIZE, LATENCY),
+    "cpu-island in place": ("""
+    haul_tensor *y = haul_add_scalar(big, i);""" + timed("""
+    haul_tensor *away = haul_to(y, haul_cpu()); // here
     haul_add_into(away, away, away);
-    haul_matmul(haul_to(away, gpu), w);
-    haul_device_sync(gpu);""", "", "", 2 * 64 * 256 * 4, False),
-    "cpu-island in the program": (f"""
-    haul_read(haul_matmul(u, w), values, sizeof values); // here
-    for (int k = 0; k < 64 * 256; k++)
+    haul_to(away, gpu);"""), "", "", "", 2 * SIZE, LATENCY),
+    "cpu-island in the program": ("""
+    haul_tensor *y = haul_add_scalar(big, i);""" + timed("""
+    haul_read(y, values, sizeof values); // here
+    for (int k = 0; k < ROWS * 256; k++)
         values[k] += (float)(i + 1);
-    haul_matmul(haul_to(haul_wrap_host(HAUL_F32, HAUL_SHAPE(64, 256), values, NULL, NULL), gpu), w);
-    haul_device_sync(gpu);""", "static float values[64 * 256];", "", 2 * 64 * 256 * 4, False),
-    "wait-per-step": (f"""
-    haul_tensor *y = haul_sum({WORK[:-1]});
+    nap(5);
+    haul_tensor *changed = haul_wrap_host(HAUL_F32, HAUL_SHAPE(ROWS, 256), values, NULL, NULL);
+    haul_to(changed, gpu);"""), "", "static float values[ROWS * 256];", "", 2 * SIZE, LATENCY),
+    # the host waits so long
+    "wait-per-step": ("""
+    haul_tensor *y = haul_sum(haul_matmul(haul_matmul(u, w), w));
     clock_begin;
     double value = haul_item(y); // here
     clock_end;
     if (value != value)
-        exit(3);""", "", "", 4, True),
-    "unchanged": (f"""
-    haul_tensor *mask = haul_to(host, gpu); // here
-    haul_mul({WORK[:-1]}, mask);
-    haul_device_sync(gpu);""", "static haul_tensor *host;",
-                  "host = haul_full(HAUL_F32, HAUL_SHAPE(64, 256), 0.5);", 64 * 256 * 4, False),
-    "many-small": (f"""
-    for (int k = 0; k < 64; k++) {{
-        values[0] = (float)(i * 64 + k);
-        clock_begin;
-        haul_tensor *row = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(256), values), gpu); // here
-        clock_end;
-        haul_add(row, row);
-    }}
-    haul_device_sync(gpu);""", "static float values[256];", "", 64 * 1024, False),
-    "wrong-side": (f"""
-    bytes[0] = (uint8_t)i;
-    haul_tensor *small = haul_from_host(HAUL_U8, HAUL_SHAPE(256, 256), bytes);
-    haul_tensor *large = haul_cast(small, HAUL_F32);
-    haul_tensor *there = haul_to(large, gpu); // here
-    haul_matmul(there, w);
-    haul_device_sync(gpu);""", "static uint8_t bytes[256 * 256];", "", 3 * 256 * 256, False),
-    "loader-bound": (f"""
+        exit(3);""", "", "", "", 4, {}),
+    "loader-bound": ("""
     clock_begin;
     const haul_batch *b = haul_loader_next(loader); // here
     clock_end;
     if (!b)
         exit(4);
     haul_sum(haul_matmul(b->x, v));
-    haul_device_sync(gpu);""", """static haul_loader *loader;
+    haul_device_sync(gpu);""", "", """static haul_loader *loader;
 static haul_tensor *v;
 static haul_status slow(void *context, haul_example *example)
 {
@@ -143,24 +203,35 @@ static haul_status slow(void *context, haul_example *example)
 }
 """, """v = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(10, 4), 1), gpu);
     haul_dataset *data = haul_dataset_new(&(haul_dataset_source){
-        .fields = {{"x", HAUL_F32, HAUL_SHAPE(10)}}, .count = 4 * (STEPS + 4), .name = "slow", .read = slow});
+        .fields = {{"x", HAUL_F32, HAUL_SHAPE(10)}}, .count = 4 * (STEPS + WARM), .name = "slow", .read = slow});
     loader = haul_loader_new(data, .batch = 4, .workers = 1, .device = gpu);
-    haul_loader_start(loader, 0);""", None, True),
-    "host-bound": (f"""
+    haul_loader_start(loader, 0);""", None, {}),
+    # the device has nothing to do for so long
+    "host-bound": ("""
     clock_begin;
     nap(5);
     clock_end;
-    haul_sum(haul_matmul(haul_matmul(u, w), w)); // here""", "", "", None, True),
+    haul_sum(haul_matmul(haul_matmul(u, w), w)); // here""", "", "", "", None, {}),
 }
-if DEVICE.startswith("cuda"):  # the stand-in computes while commands are submitted, so nobody waits for it
+if STANDIN:  # it computes while commands are submitted, so nobody waits for it
     del PLANTED["wait-per-step"], PLANTED["host-bound"]
-    PLANTED["pageable"] = (f"""
+    # the call of the copy takes longer by so much
+    PLANTED["pageable"] = ("""
+    haul_tensor *x = haul_wrap_host(HAUL_F32, HAUL_SHAPE(4096, 256), values, NULL, NULL);
     values[0] = (float)i;
     clock_begin;
-    haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(64, 256), values), gpu); // here
+    haul_tensor *y = haul_to(x, gpu); // here
     clock_end;
-    haul_matmul(x, w);
-    haul_device_sync(gpu);""", "static float values[64 * 256];", "", 64 * 256 * 4, False)
+    haul_device_sync(gpu);
+    (void)y;""", """
+    haul_fill_into(pinned, i);
+    clock_begin;
+    haul_tensor *y = haul_to(pinned, gpu);
+    clock_end;
+    haul_device_sync(gpu);
+    (void)y;""", "static float values[4096 * 256];\nstatic haul_tensor *pinned;",
+                           "pinned = haul_pin(haul_zeros(HAUL_F32, HAUL_SHAPE(4096, 256)), gpu);", 4096 * 1024,
+                           {"STANDIN_BANDWIDTH": "400000000"})
 
 
 def check(name, fine, what=""):
@@ -169,10 +240,12 @@ def check(name, fine, what=""):
         failures.append(name)
 
 
-def build(name, step, setup, begin):
+def build(name, fault, fix, setup, begin):
     """The program and the line that its finding must name."""
-    text = PROGRAM.replace("SETUP", setup).replace("STEP\n", step + "\n").replace("BEGIN", begin)
-    text = text.replace("STEPS", str(STEPS))
+    text = PROGRAM
+    parts = {"ROWS": ROWS, "STEPS": STEPS, "SETUP": setup, "FAULT": fault, "FIX": fix, "BEGIN": begin}
+    for mark, part in parts.items():
+        text = text.replace(f"@{mark}@", str(part))
     file = f"{name}.c"
     with open(file, "w") as f:
         f.write(text)
@@ -182,34 +255,50 @@ def build(name, step, setup, begin):
     return f"{file}:{line}"
 
 
-def run(name):
+def run(name, environment):
     """The findings, and the milliseconds of a step that the program measured."""
-    done = subprocess.run([f"./{name}", DEVICE, f"{name}.run"], capture_output=True, text=True)
+    done = subprocess.run([f"./{name}", DEVICE, f"{name}.run"], capture_output=True, text=True,
+                          env=os.environ | environment)
     check(f"{name} runs", done.returncode == 0, done.stderr)
     shown = subprocess.run([HAUL, "audit", "--json", f"{name}.run"], capture_output=True, text=True)
     return json.loads(shown.stdout), float(done.stdout or "nan")
 
 
-def planted(case, step, setup, begin, size, timed):
-    name = case.split()[0]
-    place = build(name, step, setup, begin)
+def measure(case, name, place, size, environment):
+    """Of five runs, what the audit says in relation to what the program measured; None if it is not found."""
     ratios = []
     for _ in range(5):
-        findings, ms = run(name)
+        findings, ms = run(name, environment)
         mine = [f for f in findings if f["finding"] == name]
-        check(f"{name} is found once", len(mine) == 1, f"{findings}")
+        check(f"{case} is found once", len(mine) == 1, f"{findings}")
         if len(mine) != 1:
+            return None
+        check(f"{case} at its place", mine[0]["place"] == place, f"{mine[0]['place']} instead of {place}")
+        check(f"{case} has its bytes", size is None or mine[0]["bytes_per_step"] == size, f"{mine[0]}")
+        check(f"{case} is explained", mine[0]["what"].endswith(".") and mine[0]["fix"] and mine[0]["ms_per_step"] > 0)
+        ratios.append(mine[0]["ms_per_step"] / ms)
+    return ratios
+
+
+def planted(case, fault, fix, setup, begin, size, environment):
+    name = case.split()[0]
+    place = build(name, fault, fix, setup, begin)
+    median = math.nan
+    for attempt in range(3):  # the machine may be busy
+        ratios = measure(case, name, place, size, environment)
+        if not ratios:
             return
-        check(f"{name} at its place", mine[0]["place"] == place, f"{mine[0]['place']} instead of {place}")
-        check(f"{name} has its bytes", size is None or mine[0]["bytes_per_step"] == size, f"{mine[0]}")
-        check(f"{name} is explained", mine[0]["what"].endswith(".") and mine[0]["fix"] and mine[0]["ms_per_step"] > 0)
-        ratios.append(mine[0]["ms_per_step"] / ms if timed else 1)
-    check(f"{name} has its time", abs(statistics.median(ratios) - 1) < 0.2, f"{ratios}")
+        median = statistics.median(ratios)
+        if os.environ.get("HAUL_TEST_VERBOSE"):
+            print(case, *(f"{r:.3f}" for r in ratios))
+        if case in UNTIMED or abs(median - 1) < 0.2:
+            break
+    check(f"{case} has its time", case in UNTIMED or abs(median - 1) < 0.2, f"{ratios}")
     text = subprocess.run([HAUL, "audit", f"{name}.run"], capture_output=True, text=True).stdout
-    check(f"haul audit tells of {name}", re.search(rf"^{name} at {re.escape(place)}: ", text, re.M), text)
+    check(f"haul audit tells of {case}", re.search(rf"^{name} at {re.escape(place)}: ", text, re.M), text)
 
 
 if __name__ == "__main__":
-    for name, what in PLANTED.items():
-        planted(name, *what)
+    for case, what in PLANTED.items():
+        planted(case, *what)
     sys.exit(bool(failures))

@@ -78,7 +78,7 @@ HAUL_BEGIN
  *   `settled`, `tensor` (its name if it is known: that of a parameter, an input of a module, an operand, a field of a
  *   batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable", or "" if the device makes
  *   no difference), `problem` ("f32 to f16" if the elements are converted on their way), `duration` (how long the host
- *   waited in the call)
+ *   waited in the call), `submitted` (when the call began; 0 if it is not known)
  * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory, where it may not have arrived yet
  * - HAUL_EVENT_COPY_BETWEEN: the same, between two devices without a stop in host memory
  * - HAUL_EVENT_WAITED: the host waited for work: `operation`, `device`, `stream`, `bytes` (of the copy, if it waited
@@ -172,20 +172,20 @@ typedef struct haul_event {
     const char        *kernel;         /* the kernel of a launch, or of a copy that one makes; the implementation; "" */
     const haul_device *device, *other; /* device: the device; other: the source of a copy or move */
     /* storage: number of a storage, never used again; block: number of a block of memory, never used again */
-    uint64_t                storage, block;
-    uint64_t                command;   /* number of a command, the same in all its events */
-    uint64_t                copy;      /* number of a copy, the same in its event and in those of its commands */
-    uint64_t                node;      /* number of a node of the graph, the same in the events of its gradient */
-    const void             *host;      /* the address of a copy or block in host memory, or NULL */
-    bool                    settled;   /* may `bytes` bytes at `host` be read until the subscriber returns? */
-    double                  flops;     /* floating-point operations */
-    int64_t                 bytes;     /* depends on the kind */
-    int64_t                 requested; /* bytes that were asked for; blocks are rounded up */
-    int64_t                 time;      /* nanoseconds of a monotonic clock: when it happened, or ended */
-    int64_t                 duration;  /* nanoseconds: it began at time - duration */
-    int64_t                 submitted; /* nanoseconds of that clock: when the command was submitted */
-    haul_module            *module;    /* the module that is called */
-    const haul_call_values *x, *y;     /* x: inputs of the call or operation; y: its results */
+    uint64_t     storage, block;
+    uint64_t     command;          /* number of a command, the same in all its events */
+    uint64_t     copy;             /* number of a copy, the same in its event and in those of its commands */
+    uint64_t     node;             /* number of a node of the graph, the same in the events of its gradient */
+    const void  *host;             /* the address of a copy or block in host memory, or NULL */
+    bool         settled;          /* may `bytes` bytes at `host` be read until the subscriber returns? */
+    double       flops;            /* floating-point operations */
+    int64_t      bytes;            /* depends on the kind */
+    int64_t      requested;        /* bytes that were asked for; blocks are rounded up */
+    int64_t      time;             /* nanoseconds of a monotonic clock: when it happened, or ended */
+    int64_t      duration;         /* nanoseconds: it began at time - duration */
+    int64_t      submitted;        /* nanoseconds of that clock: when the command was submitted, or the copy begun */
+    haul_module *module;           /* the module that is called */
+    const haul_call_values *x, *y; /* x: inputs of the call or operation; y: its results */
     void *const *frames;      /* return addresses, innermost first, beginning in the library; NULL unless requested */
     int          frame_count; /* the number of `frames` */
     /* problem: dtype and shapes, or the conversion of a copy, in words; refused: the implementations that were not

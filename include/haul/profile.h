@@ -134,18 +134,25 @@ typedef struct HAUL__DESIGNATED haul_profile_rows_options {
 HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out,
                                     const haul_profile_rows_options *options);
 
-/* What the audit looks for, with the text of haul_finding_name.
+/* What the audit looks for, with the text of haul_finding_name and what `ms_per_step` is the time of. A copy takes time
+ * while it crosses the link and while the main thread is in its call. Time in which a device computes, or still does
+ * what was submitted before the copy, does not count: the copy costs the step nothing then. Copies at once count once.
  *
- * - HAUL_FINDING_PING_PONG: "ping-pong", a tensor goes to the host and comes back unchanged
- * - HAUL_FINDING_WAIT_PER_STEP: "wait-per-step", the host waits for a device in every step, as haul_item does
+ * - HAUL_FINDING_PING_PONG: "ping-pong", a tensor goes to the host and comes back unchanged: both copies
+ * - HAUL_FINDING_WAIT_PER_STEP: "wait-per-step", the host waits for a device in every step, as haul_item does: the wait
  * - HAUL_FINDING_PAGEABLE: "pageable", copies from or to ordinary memory, where pinned memory would not hold the host
- * up
- * - HAUL_FINDING_UNCHANGED: "unchanged", the same data are sent to a device again
- * - HAUL_FINDING_MANY_SMALL: "many-small", many small copies where one would do
- * - HAUL_FINDING_CPU_ISLAND: "cpu-island", data leave a device, are computed with on the CPU, and go back
- * - HAUL_FINDING_WRONG_SIDE: "wrong-side", a conversion makes what crosses the link larger
- * - HAUL_FINDING_LOADER_BOUND: "loader-bound", the steps wait for the loader
- * - HAUL_FINDING_HOST_BOUND: "host-bound", a device has nothing to do because the host does not keep up
+ *   up: the main thread in the calls
+ * - HAUL_FINDING_UNCHANGED: "unchanged", the same data are sent to a device again: the copies
+ * - HAUL_FINDING_MANY_SMALL: "many-small", many small copies where one would do: all copies of a step but one, which
+ *   have their mean time
+ * - HAUL_FINDING_CPU_ISLAND: "cpu-island", data leave a device, are computed with on the CPU, and go back: both copies,
+ *   the operations between them and, if the program changed the data itself, its own time between them
+ * - HAUL_FINDING_WRONG_SIDE: "wrong-side", a conversion makes what crosses the link larger: of the copies, the share of
+ *   the bytes that would not cross
+ * - HAUL_FINDING_LOADER_BOUND: "loader-bound", the steps wait for the loader: the time in haul_loader_next in which the
+ *   device has no work
+ * - HAUL_FINDING_HOST_BOUND: "host-bound", a device has nothing to do because the host does not keep up: the time in
+ *   which neither the device has work nor the main thread waits
  * - HAUL_FINDING_END: one more than the last kind */
 typedef enum haul_finding_kind {
     HAUL_FINDING_PING_PONG = 0,
@@ -173,7 +180,7 @@ typedef struct haul_finding {
     char    fix[480];       /* code; may have several lines */
     int64_t count_per_step; /* copies, waits or operations a step, rounded */
     int64_t bytes_per_step; /* bytes that cross the link for it, in a step */
-    double  ms_per_step;    /* time that it costs in a step */
+    double  ms_per_step;    /* time that it costs in a step; haul_finding_kind says which */
 } haul_finding;
 
 /* Find what costs time, the most expensive first. Fills at most `capacity` of `out`, which may be NULL for 0, and

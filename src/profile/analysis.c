@@ -191,7 +191,7 @@ void haul__analysis_free(haul__analysis *a)
     for (size_t i = 0; i < sizeof a->tables / sizeof *a->tables; i++)
         haul__free(a->tables[i].rows);
     haul__free(a->curves);
-    haul__free(a->idle.items);
+    haul__free(a->idle.times.items);
     haul__free(a->places);
     haul__free(a->spans);
     haul__free(a);

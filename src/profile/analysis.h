@@ -2,6 +2,7 @@
 #ifndef HAUL_PROFILE_ANALYSIS_H
 #define HAUL_PROFILE_ANALYSIS_H
 
+#include "profile/intervals.h"
 #include "profile/record.h"
 
 /* What the main thread was doing. LOADING is work of a loader's threads. */
@@ -28,15 +29,10 @@ typedef struct haul__table {
     int               count;
 } haul__table;
 
-typedef struct haul__interval {
-    int64_t begin, end;
-} haul__interval;
-
 /* When the device that computes most behind the host has no work, in order; no device: none works behind the host. */
 typedef struct haul__idle {
     const haul_device *device;
-    haul__interval    *items;
-    size_t             count, room;
+    haul__intervals    times;
 } haul__idle;
 
 /* The memory of a device. */

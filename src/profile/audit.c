@@ -38,17 +38,18 @@ static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
         return NULL;
     haul__suspect *new = &all->items[all->count++];
     *new = *what;
-    new->count = new->bytes = new->ns = 0;
+    new->count = new->bytes = new->ns = new->carried = 0;
+    new->when = (haul__intervals){0};
     new->steps = new->last_step = 0;
     return new;
 }
 
-void haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step)
+haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step)
 {
     haul__suspect *s = find(all, what);
     if (!s) {
         all->failed = true;
-        return;
+        return NULL;
     }
     s->tensor = s->tensor == what->tensor ? s->tensor : 0;
     s->count += what->count;
@@ -56,6 +57,7 @@ void haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step)
     s->ns += what->ns;
     s->steps += s->last_step != step + 1;
     s->last_step = step + 1;
+    return s;
 }
 
 /* ---- judgement ---- */

@@ -32,6 +32,8 @@ typedef struct haul__suspect {
     uint32_t           tensor, module, conversion; /* texts */
     bool               down;                       /* of copies: to the host */
     int64_t            count, bytes, ns;
+    int64_t            carried;          /* bytes of the copies; `bytes` are those that the fix saves */
+    haul__intervals    when;             /* of copies: what `ns` is computed from */
     int                steps, last_step; /* in how many steps it happened; the last one, from 1 */
 } haul__suspect;
 
@@ -41,8 +43,8 @@ typedef struct haul__suspects {
     bool           failed;
 } haul__suspects;
 
-/* Adds to the suspect of this kind and place. */
-void haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step);
+/* Adds to the suspect of this kind and place, and returns it until the next one is added; NULL without memory. */
+haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step);
 
 /* The suspects among copies (audit_copies.c), and those of times (audit_times.c). */
 void haul__suspect_copies(const haul_profile *p, haul__suspects *all);

@@ -25,15 +25,15 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
         if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || !haul__is_in_stretch(p->analysis, m) ||
             p->analysis->spans[i].phase != HAUL__PHASE_WAIT || is_explained(p, all, m))
             continue;
-        haul__suspect_add(all,
-                          &(haul__suspect){.kind = HAUL_FINDING_WAIT_PER_STEP,
-                                           .place = haul__place_of(p, m->stack),
-                                           .operation = m->operation,
-                                           .device = m->device,
-                                           .count = 1,
-                                           .bytes = m->bytes,
-                                           .ns = m->end - m->begin},
-                          m->step);
+        (void)haul__suspect_add(all,
+                                &(haul__suspect){.kind = HAUL_FINDING_WAIT_PER_STEP,
+                                                 .place = haul__place_of(p, m->stack),
+                                                 .operation = m->operation,
+                                                 .device = m->device,
+                                                 .count = 1,
+                                                 .bytes = m->bytes,
+                                                 .ns = m->end - m->begin},
+                                m->step);
     }
 }
 
@@ -55,13 +55,13 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
     for (size_t i = 0; i < p->count && 4 * cost > p->analysis->wall; i++) {
         const haul__moment *m = &p->moments[i];
         if (is_next_batch(p, m))
-            haul__suspect_add(all,
-                              &(haul__suspect){.kind = HAUL_FINDING_LOADER_BOUND,
-                                               .place = haul__place_of(p, m->stack),
-                                               .operation = m->operation,
-                                               .count = 1,
-                                               .ns = haul__starved(p->analysis, m)},
-                              m->step);
+            (void)haul__suspect_add(all,
+                                    &(haul__suspect){.kind = HAUL_FINDING_LOADER_BOUND,
+                                                     .place = haul__place_of(p, m->stack),
+                                                     .operation = m->operation,
+                                                     .count = 1,
+                                                     .ns = haul__starved(p->analysis, m)},
+                                    m->step);
     }
     return cost;
 }
@@ -71,10 +71,7 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
 /* Time in which neither the device had work nor the host waited for anything. */
 static int64_t held_up(const haul_profile *p, int64_t loader)
 {
-    const haul__idle *idle = &p->analysis->idle;
-    int64_t           ns = -loader;
-    for (size_t i = 0; i < idle->count; i++)
-        ns += idle->items[i].end - idle->items[i].begin;
+    int64_t ns = haul__intervals_covered(&p->analysis->idle.times, 0, p->analysis->wall) - loader;
     for (size_t i = 0; i < p->count; i++) {
         const haul__moment *m = &p->moments[i];
         if (m->kind == HAUL_EVENT_WAITED && m->thread == p->thread && p->analysis->spans[i].phase == HAUL__PHASE_WAIT)
@@ -134,7 +131,7 @@ static void suspect_host(const haul_profile *p, const haul_device *device, int64
     s.count = 1;
     s.ns = held / steps;
     for (int i = 0; i < steps; i++)
-        haul__suspect_add(all, &s, i);
+        (void)haul__suspect_add(all, &s, i);
 }
 
 void haul__suspect_times(const haul_profile *p, haul__suspects *all)

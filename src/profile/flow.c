@@ -90,7 +90,8 @@ haul__flow haul__flow_copied(haul__flows *f, const haul_event *e, uint32_t numbe
         return flow;
     if (from && up) {
         flow = from->since;
-        flow.operations += has_changed(from, e);
+        flow.changed = has_changed(from, e);
+        flow.operations += flow.changed;
     }
     flow.excess = excess_of(from, e->bytes);
     const haul__trail copied = {.since = {.back_from = number}, .sample = up ? 0 : sample_of(e)};
@@ -124,7 +125,6 @@ static haul__trail follow(const haul__trail *from, const haul_event *e, const ha
     if (from && haul__device_is_host(y->storage->device)) {
         t.since = from->since;
         t.since.operations++;
-        t.since.host_ns += e->duration;
     }
     return t;
 }
@@ -171,19 +171,20 @@ static void forget_results(haul__flows *f, const haul_event *e)
     }
 }
 
-uint32_t haul__flow_computed(haul__flows *f, const haul_event *e, int64_t *excess)
+haul__computed haul__flow_computed(haul__flows *f, const haul_event *e)
 {
-    const bool converts = strcmp(e->operation, "haul_cast") == 0;
+    haul__computed computed = {0};
+    const bool     converts = strcmp(e->operation, "haul_cast") == 0;
     if ((!f->any && !converts) || e->y->count == 0)
-        return 0;
+        return computed;
     if (e->x->count == 0 || haul__is_none(e->x->tensors[0])) {
         forget_results(f, e);
-        return 0;
+        return computed;
     }
     const haul_tensor *x = e->x->tensors[0];
     const haul__trail *found = find_operand(f, e, e->y->tensors[0]->storage->device);
     const haul__trail  from = found ? *found : (haul__trail){.begin = NULL};
-    const uint32_t     late = narrowed(found, e, excess);
+    computed.narrowed = narrowed(found, e, &computed.excess);
     for (int i = 0; i < e->y->count; i++) {
         const haul_tensor *y = e->y->tensors[i];
         if ((e->bytes == 0 && is_view(e, y)) || y->storage->device != x->storage->device)
@@ -194,6 +195,7 @@ uint32_t haul__flow_computed(haul__flows *f, const haul_event *e, int64_t *exces
             put(f, &r, t);
         else
             forget(f, &r);
+        computed.with = t.since.operations ? t.since.back_from : computed.with;
     }
-    return late;
+    return computed;
 }

@@ -4,13 +4,14 @@
 #define HAUL_PROFILE_FLOW_H
 
 #include <haul/events.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What is known of a copy. Copies have numbers from 1; 0 is none. */
 typedef struct haul__flow {
     uint32_t back_from;  /* the copy to the host with which these data left the device */
-    uint32_t operations; /* on the CPU since then */
-    int64_t  host_ns;    /* time of these */
+    uint32_t operations; /* on the CPU since then, and changes by the program itself */
+    bool     changed;    /* the program itself changed them */
     int64_t  excess;     /* bytes that crossed only because of the side of a conversion */
 } haul__flow;
 
@@ -34,8 +35,15 @@ typedef struct haul__flows {
 /* A copy over a link, with its number. */
 haul__flow haul__flow_copied(haul__flows *f, const haul_event *copy, uint32_t number);
 
-/* An operation has ended. Returns the number of a copy whose excess is now known to be *excess; else 0. */
-uint32_t haul__flow_computed(haul__flows *f, const haul_event *operation, int64_t *excess);
+/* What is known of an operation, by numbers of copies. */
+typedef struct haul__computed {
+    uint32_t with;     /* the copy with which the data left the device that it computes with on the CPU */
+    uint32_t narrowed; /* the copy whose excess is now known */
+    int64_t  excess;
+} haul__computed;
+
+/* An operation has ended. */
+haul__computed haul__flow_computed(haul__flows *f, const haul_event *operation);
 
 /* Memory was allocated: nothing that it held before counts. */
 void haul__flow_allocated(haul__flows *f, const haul_event *memory);

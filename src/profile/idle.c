@@ -1,26 +1,9 @@
 /* When the device that does most of the work has none. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "device/device.h"
 #include "profile/analysis.h"
-
-static bool add(haul__idle *all, int64_t begin, int64_t end)
-{
-    if (end <= begin)
-        return true;
-    if (!haul__grow(&all->items, &all->room, all->count + 1, sizeof *all->items))
-        return false;
-    all->items[all->count++] = (haul__interval){begin, end};
-    return true;
-}
-
-static int by_begin(const void *a, const void *b)
-{
-    const haul__interval *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
 
 /* The device that computes longest behind the host; NULL: none does. */
 static const haul_device *worker_device(const haul_profile *p)
@@ -44,42 +27,25 @@ static const haul_device *worker_device(const haul_profile *p)
 /* A device has work from the moment when a command is submitted until it is done. */
 bool haul__find_idle(const haul_profile *p, haul__analysis *a)
 {
-    haul__idle busy = {.items = NULL}, *idle = &a->idle;
-    int64_t    until = 0;
-    bool       fine = true;
+    haul__intervals busy = {.items = NULL};
+    haul__idle     *idle = &a->idle;
+    bool            fine = true;
     idle->device = worker_device(p);
-    for (size_t i = 0; i < p->count && fine && idle->device; i++) {
+    if (!idle->device)
+        return true;
+    for (size_t i = 0; i < p->count && fine; i++) {
         const haul__moment *m = &p->moments[i];
         if (m->kind == HAUL_EVENT_COMMAND_DONE && m->device == idle->device && haul__is_in_stretch(a, m))
-            fine = add(&busy, m->submitted < m->begin ? m->submitted : m->begin, m->end);
+            fine = haul__intervals_add(&busy, m->submitted < m->begin ? m->submitted : m->begin, m->end);
     }
-    if (busy.count)
-        qsort(busy.items, busy.count, sizeof *busy.items, by_begin);
-    for (size_t i = 0; i < busy.count && fine; i++) {
-        fine = add(idle, until, busy.items[i].begin);
-        until = busy.items[i].end > until ? busy.items[i].end : until;
-    }
+    haul__intervals_join(&busy);
+    fine = fine && haul__intervals_add_rest(&idle->times, 0, a->wall, &busy);
     haul__free(busy.items);
-    return fine && (!idle->device || add(idle, until, a->wall));
+    return fine;
 }
 
 int64_t haul__starved(const haul__analysis *a, const haul__moment *m)
 {
-    const haul__idle *all = &a->idle;
-    size_t            low = 0, high = all->count;
-    int64_t           ns = 0;
-    if (!all->device)
-        return m->end - m->begin;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (all->items[middle].end <= m->begin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < all->count && all->items[low].begin < m->end; low++) {
-        const haul__interval *x = &all->items[low];
-        ns += (x->end < m->end ? x->end : m->end) - (x->begin > m->begin ? x->begin : m->begin);
-    }
-    return ns;
+    const int64_t whole = m->end - m->begin;
+    return a->idle.device ? haul__intervals_covered(&a->idle.times, m->begin, m->end) : whole;
 }

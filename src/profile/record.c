@@ -58,12 +58,12 @@ static haul__moment moment_of(haul_profile *p, const haul_event *e)
 /* What follows from where the data come from. */
 static void note_data(haul_profile *p, haul__moment *m, const haul_event *e)
 {
-    int64_t        excess;
     const uint32_t number = (uint32_t)p->count + 1;
     if (e->kind == HAUL_EVENT_OPERATION_END) {
-        const uint32_t copy = haul__flow_computed(&p->flows, e, &excess);
-        if (copy)
-            p->moments[copy - 1].flow.excess = excess;
+        const haul__computed computed = haul__flow_computed(&p->flows, e);
+        if (computed.narrowed)
+            p->moments[computed.narrowed - 1].flow.excess = computed.excess;
+        m->computed_with = computed.with;
         m->flops = e->flops;
     } else if (e->kind & HAUL_EVENT_COPY) {
         m->flow = haul__flow_copied(&p->flows, e, number);

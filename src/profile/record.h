@@ -27,8 +27,11 @@ typedef struct haul__moment {
     uint64_t           number; /* of the command, storage or node */
     uint64_t           copy;
     union {
-        double     flops; /* of an operation */
-        haul__flow flow;  /* of a copy */
+        struct { /* of an operation */
+            double   flops;
+            uint32_t computed_with; /* the moment, from 1, of the copy with which its data left a device; 0: none */
+        };
+        haul__flow flow; /* of a copy */
     };
 } haul__moment;
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/object.h"
 #include "device/device.h"
 #include "device/link.h"
@@ -37,6 +38,7 @@ typedef struct crossing {
     const void          *at;            /* its address */
     bool                 settled;       /* no device is still writing there */
     const haul__storage *far;           /* the storage at the device's end; NULL: of a copy between devices */
+    int64_t              began;         /* when the call began, if somebody listens */
 } crossing;
 
 static void crossing_begin(crossing *x, const char *origin, size_t bytes)
@@ -46,6 +48,7 @@ static void crossing_begin(crossing *x, const char *origin, size_t bytes)
     x->at = NULL;
     x->settled = false;
     x->far = NULL;
+    x->began = haul__watched(HAUL_EVENT_COPY) ? haul__now_ns() : 0;
     x->outer = haul__cargo_now.copy;
     haul__cargo_now.copy = x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
     haul__wait_group_begin(&x->group, origin, bytes);
@@ -80,6 +83,7 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
                       .settled = x->settled,
                       .storage = x->far && haul__watched(HAUL_EVENT_COPY) ? haul__storage_number(x->far) : 0,
                       .problem = conversion,
+                      .submitted = x->began,
                       .duration = x->group.ns});
     return HAUL_OK;
 }
@@ -404,7 +408,9 @@ static haul_status count_copy(const crossing *x, direction way, haul_status stat
         [UP] = HAUL_EVENT_COPY_TO_DEVICE, [DOWN] = HAUL_EVENT_COPY_TO_HOST, [BETWEEN] = HAUL_EVENT_COPY_BETWEEN};
     if (way != ACROSS)
         return counted(x, status, kinds[way], to, from);
-    const crossing on = {.group = {.operation = x->group.operation, .bytes = x->group.bytes}, .number = x->number + 1};
+    const crossing on = {.group = {.operation = x->group.operation, .bytes = x->group.bytes},
+                         .number = x->number + 1,
+                         .began = x->began};
     status = counted(x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from);
     return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to, haul_cpu());
 }

@@ -3,11 +3,24 @@
 #include "driver.h"
 
 #include <string.h>
+#include <time.h>
 
 static CUresult run_copy(standin_command *c)
 {
     memmove(c->to, c->from, c->bytes);
     return CUDA_SUCCESS;
+}
+
+/* Over the link. */
+static CUresult run_crossing(standin_command *c)
+{
+    uint64_t ns = standin_set.latency;
+
+    if (standin_set.bandwidth)
+        ns += (uint64_t)((double)c->bytes * 1e9 / (double)standin_set.bandwidth);
+    if (ns)
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}, NULL);
+    return run_copy(c);
 }
 
 /* One element of each `stride` bytes; the first bytes of the pattern are its lowest, as in the machines this runs on.
@@ -32,9 +45,9 @@ static bool is_device_address(const void *at)
     return ((uintptr_t)at & STANDIN_TAG_MASK) == STANDIN_TAG;
 }
 
-static CUresult enqueue_copy(CUstream s, char *to, const char *from, size_t bytes)
+static CUresult enqueue_copy(CUstream s, CUresult (*run)(standin_command *), char *to, const char *from, size_t bytes)
 {
-    standin_command *c = standin_command_new(run_copy, 0);
+    standin_command *c = standin_command_new(run, 0);
 
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -47,7 +60,7 @@ static CUresult enqueue_copy(CUstream s, char *to, const char *from, size_t byte
 /* Pageable bytes are the driver's before the call returns. */
 static CUresult enqueue_staged(CUstream s, char *to, const void *from, size_t bytes)
 {
-    standin_command *c = standin_command_new(run_copy, bytes);
+    standin_command *c = standin_command_new(run_crossing, bytes);
 
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -70,7 +83,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
             code = CUDA_ERROR_INVALID_VALUE;
     }
     if (code == CUDA_SUCCESS)
-        code = standin_find_pinned(from, bytes) ? enqueue_copy(s, target, from, bytes)
+        code = standin_find_pinned(from, bytes) ? enqueue_copy(s, run_crossing, target, from, bytes)
                                                 : enqueue_staged(s, target, from, bytes);
     return standin_leave(code);
 }
@@ -88,7 +101,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
             code = CUDA_ERROR_INVALID_VALUE;
     }
     if (code == CUDA_SUCCESS)
-        code = enqueue_copy(s, to, source, bytes);
+        code = enqueue_copy(s, run_crossing, to, source, bytes);
     if (code == CUDA_SUCCESS && !standin_find_pinned(to, bytes)) { /* pageable: complete when it returns */
         standin_drain(s, UINT64_MAX);
         code = s->context->lost;
@@ -111,7 +124,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
             code = CUDA_ERROR_INVALID_VALUE;
     }
     if (code == CUDA_SUCCESS)
-        code = enqueue_copy(s, target, source, bytes);
+        code = enqueue_copy(s, run_copy, target, source, bytes);
     return standin_leave(code);
 }
 
@@ -134,7 +147,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
             code = CUDA_ERROR_INVALID_VALUE;
     }
     if (code == CUDA_SUCCESS)
-        code = enqueue_copy(s, target, source, bytes);
+        code = enqueue_copy(s, run_copy, target, source, bytes);
     return standin_leave(code);
 }
 

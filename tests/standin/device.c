@@ -33,6 +33,8 @@ static __attribute__((constructor)) void read_environment(void)
         standin_set.devices = STANDIN_MAX_DEVICES;
     standin_set.memory = number("STANDIN_MEMORY", 1ull << 30);
     standin_set.seed = number("STANDIN_SEED", 1);
+    standin_set.latency = number("STANDIN_LATENCY", 0);
+    standin_set.bandwidth = number("STANDIN_BANDWIDTH", 0);
     standin_set.foreign = number("STANDIN_FOREIGN", 0);
     standin_set.context = number("STANDIN_CONTEXT", 0);
     standin_set.module = number("STANDIN_MODULE", 0);

@@ -31,6 +31,7 @@ typedef struct standin_settings {
     size_t   context, module; /* bytes that a context and a module take */
     int      compute_mode;
     uint64_t seed;
+    uint64_t latency, bandwidth; /* of copies from and to the host: ns, bytes a second; 0: as fast as memory */
 } standin_settings;
 
 extern standin_settings standin_set;

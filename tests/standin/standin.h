@@ -19,6 +19,8 @@
  *   STANDIN_ORDER=late|early|random  when work runs: when waited for; at once; a random part of it at every call
  *   STANDIN_SEED=n                   for random
  *   STANDIN_DEVICES=n                default 1
+ *   STANDIN_LATENCY=ns               that a copy from or to the host takes, and
+ *   STANDIN_BANDWIDTH=bytes          a second that it carries then; default 0: none, and as fast as memory
  *   STANDIN_MEMORY=bytes             of each device, default 1 GiB
  *   STANDIN_FOREIGN=bytes            of them held by another process, 4242
  *   STANDIN_SENSORS=1                devices have the memory of larger GPUs that others use, for haul top
