@@ -3,33 +3,27 @@
 #include <string.h>
 
 #include "page.h"
+#include "page_finding.h"
 #include "page_text.h"
 
-typedef struct kind {
-    const char *name, *title, *without;
-} kind;
+/* What is said of a finding that is not there. */
+typedef struct absence {
+    const char *name, *without;
+} absence;
 
-static const kind kinds[] = {
-    {"ping-pong", "A tensor goes back and forth", "a tensor that goes back and forth"},
-    {"wait-per-step", "A wait in every step", "a wait in every step"},
-    {"pageable", "Pageable copies that could be pinned", "pageable copies that could be pinned"},
-    {"unchanged", "Unchanged data is sent again", "unchanged data that is sent again"},
-    {"many-small", "Many small copies that could be one", "many small copies that could be one"},
-    {"cpu-island", "The CPU computes between two device operations", "the CPU between two device operations"},
-    {"wrong-side", "A conversion on the wrong side of the link", "a conversion on the wrong side of the link"},
-    {"loader-bound", "The loader starves the device", "a loader that starves the device"},
-    {"host-bound", "The device idles behind the host", "a device that idles behind the host"},
+static const absence absences[] = {
+    {"ping-pong", "a tensor that goes back and forth"},
+    {"wait-per-step", "a wait in every step"},
+    {"pageable", "pageable copies that could be pinned"},
+    {"unchanged", "unchanged data that is sent again"},
+    {"many-small", "many small copies that could be one"},
+    {"cpu-island", "the CPU between two device operations"},
+    {"wrong-side", "a conversion on the wrong side of the link"},
+    {"loader-bound", "a loader that starves the device"},
+    {"host-bound", "a device that idles behind the host"},
 };
 
-enum { MOST = 50, KINDS = sizeof kinds / sizeof *kinds };
-
-static const char *title_of(const char *name)
-{
-    for (int i = 0; i < KINDS; i++)
-        if (!strcmp(kinds[i].name, name))
-            return kinds[i].title;
-    return name;
-}
+enum { ABSENCES = sizeof absences / sizeof *absences };
 
 static bool is_found(const cJSON *audit, const char *name)
 {
@@ -50,26 +44,12 @@ static double cost_of(const cJSON *finding)
     return ms > 0 ? ms : 0;
 }
 
-/* "A", "B" ... "Z", and then numbers. */
-static void write_letter(html *h, int number)
-{
-    const char letter[] = {(char)('A' + number % 26), 0};
-
-    html_put(h, "<span class=\"letter\">");
-    if (number < 26)
-        html_put(h, letter);
-    else
-        html_add(h, "%d", number + 1);
-    html_put(h, "</span>");
-}
-
 static void write_finding(html *h, const cJSON *finding, int number, double step)
 {
     double cost = cost_of(finding), bytes = number_of(finding, "bytes_per_step");
 
-    html_put(h, "<li>");
-    write_letter(h, number);
-    html_add(h, "<div><h3>%s</h3><p><code>", title_of(document_text(finding, "finding")));
+    html_add(h, "<li id=\"finding-%s\"><span class=\"letter\">%s</span>", page_letter(number), page_letter(number));
+    html_add(h, "<div><h3>%s</h3><p><code>", page_finding_title(finding));
     html_name(h, document_text(finding, "place"));
     html_put(h, "</code> ");
     html_name(h, document_text(finding, "what"));
@@ -88,13 +68,13 @@ static void write_clean(html *h, const cJSON *audit)
 {
     bool begun = false;
 
-    for (int i = 0; i < KINDS; i++) {
-        if (is_found(audit, kinds[i].name))
+    for (int i = 0; i < ABSENCES; i++) {
+        if (is_found(audit, absences[i].name))
             continue;
         if (!begun)
             html_put(h, "<h3>Looked for and not found</h3><ul class=\"clean\">");
         begun = true;
-        html_add(h, "<li>%s</li>", kinds[i].without);
+        html_add(h, "<li>%s</li>", absences[i].without);
     }
     html_put(h, begun ? "</ul>\n" : "");
 }
@@ -137,13 +117,14 @@ void page_audit(page *p)
         html_put(h, "<ol class=\"findings\">\n");
     cJSON_ArrayForEach(finding, audit)
     {
-        if (number++ < MOST)
+        if (number++ < PAGE_MOST_FINDINGS)
             write_finding(h, finding, number - 1, step);
     }
     if (number)
         html_put(h, "</ol>\n");
-    if (number > MOST)
-        html_add(h, "<p class=\"note\">%s more are in audit.json.</p>", page_plural(number - MOST, "finding"));
+    if (number > PAGE_MOST_FINDINGS)
+        html_add(h, "<p class=\"note\">%s more are in audit.json.</p>",
+                 page_plural(number - PAGE_MOST_FINDINGS, "finding"));
     write_clean(h, audit);
     page_end(p);
 }

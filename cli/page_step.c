@@ -142,6 +142,6 @@ void page_step(page *p)
         write_bar(h, list, wall);
         write_table(h, list, wall, steps);
     }
-    page_timeline(h, profile);
+    page_timeline(h, profile, p->runs[0].audit);
     page_end(p);
 }

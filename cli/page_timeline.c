@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "page.h"
+#include "page_finding.h"
 #include "page_text.h"
 #include "plot.h"
 
@@ -154,7 +155,7 @@ static const struct {
 
 typedef struct drawing {
     html         tracks;
-    const cJSON *profile;
+    const cJSON *profile, *audit;
     double       length, least; /* ms: of the step, and of the shortest span that is drawn */
     bool         used[LOOKS];
 } drawing;
@@ -224,7 +225,13 @@ static const char *label_of(const span *s)
     return *module && strcmp(document_text(s->from, "kind"), "operation") != 0 ? module : name;
 }
 
-static void write_span(drawing *d, const cJSON *track, const span *s)
+/* Pixels from the top of a track, below the letters of findings. */
+static int top_of(const page_marks *marks, int depth)
+{
+    return 3 + 17 * marks->rows + 20 * depth;
+}
+
+static void write_span(drawing *d, const cJSON *track, const span *s, const page_marks *marks)
 {
     html  *h = &d->tracks;
     double share = s->ms / d->length;
@@ -233,28 +240,58 @@ static void write_span(drawing *d, const cJSON *track, const span *s)
     d->used[of] = true;
     html_add(h, "<i class=\"k-%s%s\" style=\"left:%.3f%%;width:%.3f%%", looks[of].class_name,
              share < 0.004 ? " thin" : "", 100 * s->begin / d->length, 100 * share);
-    if (s->depth)
-        html_add(h, ";top:%dpx", 3 + 20 * s->depth);
+    if (top_of(marks, s->depth) != 3)
+        html_add(h, ";top:%dpx", top_of(marks, s->depth));
     html_put(h, "\">");
     if (share > 0.04)
         html_name(h, label_of(s));
     html_put(h, "</i>");
 }
 
-/* Idle stretches of a device that take more than 2% of the step. */
-static void write_gaps(drawing *d, const span *spans, int count)
+/* Idle stretches of a device that take more than 2% of the step: from *end, which is 0 at first, to *begin. Returns
+ * false after the last one; *i counts spans. */
+static bool next_gap(const drawing *d, const span *spans, int count, int *i, double *begin, double *end)
 {
-    double end = 0, length = d->length;
-
-    for (int i = 0; i <= count; i++) {
-        double begin = i < count ? spans[i].begin : length;
-        if (begin - end > 0.02 * length) {
-            d->used[IDLE] = true;
-            html_add(&d->tracks, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%\">%s</i>", 100 * end / length,
-                     100 * (begin - end) / length, begin - end > 0.06 * length ? "idle" : "");
+    for (; *i <= count; ++*i) {
+        *end = *i ? fmax(*end, spans[*i - 1].begin + spans[*i - 1].ms) : 0;
+        *begin = *i < count ? spans[*i].begin : d->length;
+        if (*begin - *end > 0.02 * d->length) {
+            ++*i;
+            return true;
         }
-        end = i < count ? fmax(end, begin + spans[i].ms) : end;
     }
+    return false;
+}
+
+static void write_gaps(drawing *d, const span *spans, int count, const page_marks *marks)
+{
+    double begin, end = 0, length = d->length;
+
+    for (int i = 0; next_gap(d, spans, count, &i, &begin, &end);) {
+        d->used[IDLE] = true;
+        html_add(&d->tracks, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%;top:%dpx\">%s</i>",
+                 100 * end / length, 100 * (begin - end) / length, top_of(marks, 0),
+                 begin - end > 0.06 * length ? "idle" : "");
+    }
+}
+
+static bool shows_gaps(const cJSON *track)
+{
+    return strstr(document_text(track, "name"), "compute") != NULL;
+}
+
+/* The letters of findings that bars and gaps of a track are about. */
+static page_marks marks_of(const drawing *d, const cJSON *track, const span *spans, int count)
+{
+    page_marks m = {.count = 0};
+    double     begin, end = 0;
+
+    for (int i = 0; i < count; i++)
+        page_marks_add_span(&m, d->audit, spans[i].from, spans[i].begin / d->length);
+    for (int i = 0; count && shows_gaps(track) && next_gap(d, spans, count, &i, &begin, &end);)
+        page_marks_add_idle(&m, d->audit, document_text(track, "device"), end / d->length);
+    page_marks_place(&m);
+    return m;
 }
 
 static void write_track(drawing *d, const cJSON *track)
@@ -265,16 +302,18 @@ static void write_track(drawing *d, const cJSON *track)
     span  *spans = read_spans(track, length, &count);
     idle   i = idle_of(spans, spans ? count : 0, length);
 
+    page_marks m = marks_of(d, track, spans, spans ? count : 0);
     h->failed = h->failed || !spans;
     html_put(h, "<div class=\"lane\">");
     html_name(h, document_text(track, "name"));
     html_add(h, "<small>busy %s</small></div><div class=\"track\" style=\"height:%dpx\">", say_share(i.busy / length),
-             6 + 20 * rows_of(spans, spans ? count : 0));
-    if (spans && count && strstr(document_text(track, "name"), "compute"))
-        write_gaps(d, spans, count);
+             top_of(&m, 0) + 3 + 20 * rows_of(spans, spans ? count : 0));
+    if (spans && count && shows_gaps(track))
+        write_gaps(d, spans, count, &m);
     for (int j = 0; spans && j < count; j++)
         if (spans[j].ms >= d->least)
-            write_span(d, track, &spans[j]);
+            write_span(d, track, &spans[j], &m);
+    page_marks_write(h, &m, d->audit);
     html_put(h, "</div>\n");
     free(spans);
 }
@@ -353,7 +392,7 @@ static void write_axis(html *h, double length)
     html_put(h, "</div>\n");
 }
 
-static void write_table(html *h, const cJSON *tracks)
+static void write_table(html *h, const cJSON *tracks, const cJSON *audit)
 {
     const cJSON *track, *from;
     int          listed = 0;
@@ -369,6 +408,7 @@ static void write_table(html *h, const cJSON *tracks)
             html_name(h, document_text(track, "name"));
             html_put(h, "</td><td>");
             html_name(h, document_text(from, "name"));
+            page_span_marks(h, audit, from);
             html_add(h, "</td><td>%s</td><td>%s</td>", document_text(from, "kind"), document_text(from, "module"));
             html_add(h, "<td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>", number_of(from, "begin_ms"),
                      number_of(from, "ms"));
@@ -392,10 +432,10 @@ static void write_keys(html *h, const drawing *d)
     html_put(h, "</ul>\n");
 }
 
-void page_timeline(html *h, const cJSON *profile)
+void page_timeline(html *h, const cJSON *profile, const cJSON *audit)
 {
     const cJSON *tracks = tracks_of(profile);
-    drawing      d = {.profile = profile, .length = length_of(profile)};
+    drawing      d = {.profile = profile, .audit = audit, .length = length_of(profile)};
     int          left_out;
 
     if (!page_timeline_is_there(profile))
@@ -404,6 +444,8 @@ void page_timeline(html *h, const cJSON *profile)
     int count = write_sorted(&d);
     html_add(h, "<h3>Timeline of a typical step <small>%s</small></h3>\n", say_ms(d.length));
     write_keys(h, &d);
+    if (strstr(d.tracks.text ? d.tracks.text : "", "class=\"mark\""))
+        html_put(h, "<p class=\"note\">Letters are <a href=\"#audit\">findings of the audit</a>.</p>\n");
     html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of a typical step\"><div "
                 "class=\"lanes\">\n");
     h->failed = h->failed || d.tracks.failed;
@@ -417,5 +459,5 @@ void page_timeline(html *h, const cJSON *profile)
                  d.least);
     if (count > MOST_TRACKS)
         html_add(h, "<p class=\"note\">%s more are in trace.json.</p>", page_plural(count - MOST_TRACKS, "track"));
-    write_table(h, tracks);
+    write_table(h, tracks, audit);
 }

@@ -11,7 +11,7 @@ bool page_timeline_is_there(const cJSON *profile);
 /* Sentences on how busy the devices are. */
 void page_timeline_lead(html *h, const cJSON *profile);
 
-/* The tracks, and their spans as a table. */
-void page_timeline(html *h, const cJSON *profile);
+/* The tracks, with the letters of findings that they are about, and their spans as a table. `audit` may be NULL. */
+void page_timeline(html *h, const cJSON *profile, const cJSON *audit);
 
 #endif

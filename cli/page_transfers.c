@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "page.h"
+#include "page_finding.h"
 #include "page_text.h"
 
 enum { MOST_DEVICES = 16, LISTED = 12, MOST_LISTED = 300 };
@@ -14,11 +15,13 @@ typedef struct cell {
 } cell;
 
 typedef struct matrix {
-    const char *devices[MOST_DEVICES];
-    int         count;
-    cell        cells[MOST_DEVICES][MOST_DEVICES], all;
-    double      wait_ms, device_ms, overlap_ms;
-    bool        kinds; /* host memory is known to be pinned or pageable */
+    const char  *devices[MOST_DEVICES];
+    int          count;
+    cell         cells[MOST_DEVICES][MOST_DEVICES], all;
+    double       wait_ms, device_ms, overlap_ms;
+    const cJSON *audit;
+    bool         marked; /* a finding is about one of the rows */
+    bool         kinds;  /* host memory is known to be pinned or pageable */
 } matrix;
 
 /* -1: there are more devices than fit. */
@@ -49,6 +52,7 @@ static void add_row(matrix *m, const cJSON *row)
     }
     m->all.bytes += bytes;
     m->all.count += count;
+    m->marked = m->marked || page_row_marks(NULL, m->audit, row) > 0;
     m->kinds = m->kinds || number_of(row, "pinned_bytes") > 0 || number_of(row, "pageable_bytes") > 0;
     m->wait_ms += positive(number_of(row, "wait_ms"));
     m->device_ms += positive(number_of(row, "device_ms"));
@@ -186,12 +190,13 @@ static int by_bytes(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void write_what(html *h, const cJSON *row)
+static void write_what(html *h, const cJSON *row, const matrix *m)
 {
     const char *tensor = document_text(row, "tensor"), *conversion = document_text(row, "conversion");
 
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, *tensor ? tensor : "(no name)");
+    page_row_marks(h, m->audit, row);
     if (*conversion)
         html_add(h, "<small>%s</small>", conversion);
     html_put(h, "</th><td>");
@@ -218,7 +223,7 @@ static void write_row(html *h, const cJSON *row, const matrix *m)
 {
     double device = number_of(row, "device_ms");
 
-    write_what(h, row);
+    write_what(h, row, m);
     page_number(h, say_count(number_of(row, "count")));
     page_number(h, say_bytes(number_of(row, "bytes")));
     if (m->kinds)
@@ -289,6 +294,7 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
     const cJSON *row;
     int          count = 0;
 
+    m->audit = p->runs[0].audit;
     device_at(m, "cpu");
     cJSON_ArrayForEach(row, rows)
     {
@@ -308,6 +314,8 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
         html_put(h, "<div>");
         write_groups(h, rows, m);
         html_put(h, "</div></div>\n");
+        if (m->marked)
+            html_put(h, "<p class=\"note\">Letters are <a href=\"#audit\">findings of the audit</a>.</p>\n");
         write_list(h, sorted, count, m);
     }
     page_end(p);

@@ -4,7 +4,6 @@ Each program measures with its own clock what the finding costs, in the same ste
 with the fix if there is one. On the stand-in the link is so slow that it takes most of the time."""
 # ctest: cuda; labels=slow; timeout=300; serial
 import json
-import math
 import os
 import re
 import statistics
@@ -32,6 +31,7 @@ PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 static double total;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
@@ -64,6 +64,7 @@ int main(int argc, char **argv)
 {
     haul_scope *scope = haul_scope_push();
     double ms = 0;
+    struct rusage before = {0}, after;
     gpu = haul_device_get(argv[1]);
     w = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(256, 256), 0.01), gpu);
     u = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(64, 256), 1), gpu);
@@ -72,6 +73,8 @@ int main(int argc, char **argv)
     haul_profile *profile = NULL;
     for (int i = 0; i < STEPS + WARM; i++) {
         if (i == WARM)
+            getrusage(RUSAGE_SELF, &before);
+        if (i == WARM)
             profile = haul_profile_begin(.everywhere = true);
         double took = run(fault, i) - run(fix, i);
         if (profile) {
@@ -79,12 +82,13 @@ int main(int argc, char **argv)
             ms += took;
         }
     }
+    getrusage(RUSAGE_SELF, &after);
     haul_profile_end(profile);
     haul_profile_save(profile, argv[2]);
     haul_scope_pop(scope);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());
-    printf("%.17g\n", ms / STEPS);
+    printf("%.17g %ld\n", ms / STEPS, after.ru_nivcsw - before.ru_nivcsw);
     return haul_error_status() != HAUL_OK || argc != 3;
 }
 """
@@ -234,6 +238,15 @@ if STANDIN:  # it computes while commands are submitted, so nobody waits for it
                            {"STANDIN_BANDWIDTH": "400000000"})
 
 
+# Of findings that are not about copies to the device alone: kinds of bars, one of which is marked, and copies.
+ABOUT = {
+    "wait-per-step": ({"wait"}, {(DEVICE, "cpu", "haul_item")}), "loader-bound": ({"data"}, set()),
+    "host-bound": (set(), set()), "many-small": ({"copy", "operation"}, {("cpu", DEVICE, "haul_to")}),
+    "cpu-island": ({"operation"}, {("cpu", DEVICE, "haul_to")}),
+    "ping-pong": ({"copy"}, {("cpu", DEVICE, "haul_to"), (DEVICE, "cpu", "haul_to")}),
+}
+
+
 def check(name, fine, what=""):
     print("ok    " if fine else "FAILED", name, "" if fine else what)
     if not fine:
@@ -256,44 +269,56 @@ def build(name, fault, fix, setup, begin):
 
 
 def run(name, environment):
-    """The findings, and the milliseconds of a step that the program measured."""
+    """The findings, the milliseconds of a step that the program measured, and whether other processes disturbed it."""
     done = subprocess.run([f"./{name}", DEVICE, f"{name}.run"], capture_output=True, text=True,
                           env=os.environ | environment)
     check(f"{name} runs", done.returncode == 0, done.stderr)
     shown = subprocess.run([HAUL, "audit", "--json", f"{name}.run"], capture_output=True, text=True)
-    return json.loads(shown.stdout), float(done.stdout or "nan")
+    ms, preempted = map(float, done.stdout.split() or ("nan", "nan"))
+    return json.loads(shown.stdout), ms, preempted > STEPS / 4
 
 
 def measure(case, name, place, size, environment):
-    """Of five runs, what the audit says in relation to what the program measured; None if it is not found."""
+    """Of five runs, what the audit says in relation to what the program measured."""
     ratios = []
-    for _ in range(5):
-        findings, ms = run(name, environment)
+    for attempt in range(5 if STANDIN or case in UNTIMED else 10):
+        findings, ms, disturbed = run(name, environment)
         mine = [f for f in findings if f["finding"] == name]
         check(f"{case} is found once", len(mine) == 1, f"{findings}")
         if len(mine) != 1:
-            return None
+            break
         check(f"{case} at its place", mine[0]["place"] == place, f"{mine[0]['place']} instead of {place}")
         check(f"{case} has its bytes", size is None or mine[0]["bytes_per_step"] == size, f"{mine[0]}")
-        check(f"{case} is explained", mine[0]["what"].endswith(".") and mine[0]["fix"] and mine[0]["ms_per_step"] > 0)
-        ratios.append(mine[0]["ms_per_step"] / ms)
+        check(f"{case} is explained", mine[0]["what"].endswith(".") and mine[0]["fix"] and mine[0]["ms_per_step"] >= 0)
+        check_marks(case, name, findings.index(mine[0]), mine[0])
+        if STANDIN or not disturbed:
+            ratios.append(mine[0]["ms_per_step"] / ms)
+        if len(ratios) == 5:
+            break
     return ratios
+
+
+def check_marks(case, name, number, finding):
+    """Which bars of the typical step, and which rows of a ledger, the finding is about."""
+    with open(f"{name}.run/profile.json") as f:
+        step = json.load(f)["timeline"]
+    marked = {s["kind"] for t in step["tracks"] for s in t["spans"] if number in s.get("findings", [])}
+    copies = {(c["from"], c["to"], c["operation"]) for c in finding["copies"]}
+    bars, rows = ABOUT.get(name, ({"copy"}, {("cpu", DEVICE, "haul_to")}))
+    unseen = name == "unchanged" and step["step"] <= 2  # it takes two steps to see that data are the same
+    check(f"{case} is about its bars", not bars or marked & bars or unseen, f"{marked}")
+    check(f"{case} is about its copies", rows <= copies and finding["device"] == ("" if name == "loader-bound" else DEVICE),
+          f"{finding}")
 
 
 def planted(case, fault, fix, setup, begin, size, environment):
     name = case.split()[0]
     place = build(name, fault, fix, setup, begin)
-    median = math.nan
-    for attempt in range(3):  # the machine may be busy
-        ratios = measure(case, name, place, size, environment)
-        if not ratios:
-            return
-        median = statistics.median(ratios)
-        if os.environ.get("HAUL_TEST_VERBOSE"):
-            print(case, *(f"{r:.3f}" for r in ratios))
-        if case in UNTIMED or abs(median - 1) < 0.2:
-            break
-    check(f"{case} has its time", case in UNTIMED or abs(median - 1) < 0.2, f"{ratios}")
+    ratios = measure(case, name, place, size, environment)
+    if case in UNTIMED or len(ratios) < 5:
+        print("      the time of", case, "is not checked" if case in UNTIMED else "is not known: the machine is busy")
+    else:
+        check(f"{case} has its time", abs(statistics.median(ratios) - 1) < 0.2, f"{ratios}")
     text = subprocess.run([HAUL, "audit", f"{name}.run"], capture_output=True, text=True).stdout
     check(f"haul audit tells of {case}", re.search(rf"^{name} at {re.escape(place)}: ", text, re.M), text)
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 HAUL = os.environ["HAUL"]
+KEY = ("from", "to", "operation", "module", "label", "tensor")  # of a row of a ledger
 SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/report")
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 failures = []
@@ -196,6 +197,7 @@ def real_runs():
     train("cl", "--device", "opencl:0", "--lr", "0.02")
     for name in ("profile.json", "audit.json"):
         shutil.copy(os.path.join(SAMPLES, name), "cl")
+    name_copies("cl")
     told = haul("report", "cl").stdout
     check("the file, its size and the run are named", re.fullmatch(r"cl/report\.html \([\d.]+ KiB\), run cl\n", told), told)
     page = read("cl/report.html")
@@ -204,6 +206,7 @@ def real_runs():
                                               "predictions", "run"], f"{page.sections()}")
     sums(page)
     timeline(page)
+    letters(page)
     keys = keys_of(page)
     check("the keys of a run on an accelerator", "accelerator computes" in keys and "CPU computes" not in keys, f"{keys}")
     predictions(page)
@@ -219,6 +222,18 @@ def real_runs():
     page = read("both.html")
     compare_curves(page, 0, "cl")
     compare_curves(page, 1, "cpu")
+
+
+def name_copies(run):
+    """The first two findings become about the first two rows of the ledger, the second one without a tensor."""
+    rows = json.load(open(run + "/ledger.json"))["rows"]
+    audit = json.load(open(run + "/audit.json"))
+    for number, names in enumerate((KEY, KEY[:-1])):
+        audit[number]["copies"] = [{name: rows[number][name] for name in names}]
+    profile = json.load(open(run + "/profile.json"))
+    profile["timeline"]["tracks"][0]["spans"][0]["findings"] = [3, -1, 0.5, "1", None]  # none of these is a finding
+    json.dump(audit, open(run + "/audit.json", "w"), indent=1)
+    json.dump(profile, open(run + "/profile.json", "w"), indent=1)
 
 
 def cell_sum(page, caption, column):
@@ -268,6 +283,42 @@ def sums(page):
     check("copies by operation", parts + all_of == ledger["copies"], f"{parts} {all_of}")
     findings = [e for e in page.find("li") if any(p.get("class") == "findings" for p in e["in"])]
     check("the findings", len(findings) == len(json.load(open("cl/audit.json"))))
+
+
+def marks(page, parent):
+    """Letters that link to their findings, and that a screen reader can read."""
+    found = [e for e in page.inside(parent, "a") if e.get("class") == "mark"]
+    check("marks are links with a name", all(e["href"] == "#finding-" + e["text"] and
+                                             e["aria-label"].startswith(f"Finding {e['text']}: ") for e in found))
+    return found
+
+
+def letters(page):
+    """Findings have letters, which stand at the bars and at the copies that they are about."""
+    audit, profile, ledger = (json.load(open(f"cl/{name}.json")) for name in ("audit", "profile", "ledger"))
+    listed = [e["text"] for e in page.find("span") if e.get("class") == "letter"]
+    check("findings have letters", listed == ["A", "B", "C"] and len(audit) == 3, f"{listed}")
+    step, seen = profile["timeline"]["ms"], 0
+    order = {"host": 0, "worker": 1, "device": 2}
+    tracks = sorted(profile["timeline"]["tracks"], key=lambda t: (order[t["kind"]], t["name"]))
+    for track, drawn in zip(tracks, [t for t in page.find("div") if t.get("class") == "track"]):
+        wanted = {(listed[n], s["begin_ms"] / step * 100) for s in track["spans"] for n in s.get("findings", [])
+                  if type(n) is int and 0 <= n < 3}
+        gaps = [e for e in page.inside(drawn, "i") if e["class"] == "k-idle"]
+        wanted |= {("C", float(re.search(r"left:([\d.]+)", e["style"]).group(1))) for e in gaps}
+        at = {(e["text"], float(re.search(r"left:([\d.]+)", e["style"]).group(1))) for e in marks(page, drawn)}
+        check(f"letters of {track['name']}", {l for l, _ in at} == {l for l, _ in wanted} and
+              all(any(l == m and abs(x - y) < 3.1 for m, y in wanted) for l, x in at), f"{at} {wanted}")
+        seen += len(at)
+    check("the timeline has letters", seen >= 4, f"{seen}")
+    wanted = []
+    for row in sorted(ledger["rows"], key=lambda r: -r["bytes"]):
+        wanted.append([listed[n] for n, f in enumerate(audit) if any(all(row[k] == c[k] for k in c) for c in f["copies"])])
+    cells = [page.inside(r, "th")[0] for t in page.find("table") for r in page.inside(t, "tr") if page.inside(r, "th")
+             if any(re.search("largest|Copies of the run|other copies", c["text"]) for c in page.inside(t, "caption"))]
+    drawn = [[e["text"] for e in marks(page, c)] for c in cells if c.get("scope") == "row"]
+    drawn = [d for d, c in zip(drawn, [c for c in cells if c.get("scope") == "row"]) if c["text"] != "all copies"]
+    check("letters of copies", sorted(drawn) == sorted(wanted) and sum(map(len, drawn)) >= 2, f"{drawn} {wanted}")
 
 
 def keys_of(page):

@@ -40,6 +40,7 @@ static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
     *new = *what;
     new->count = new->bytes = new->ns = new->carried = 0;
     new->when = (haul__intervals){0};
+    new->about = (haul__about){0};
     new->steps = new->last_step = 0;
     return new;
 }
@@ -58,6 +59,16 @@ haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what,
     s->steps += s->last_step != step + 1;
     s->last_step = step + 1;
     return s;
+}
+
+void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profile *p, const haul__moment *m)
+{
+    if (!s)
+        return;
+    if (haul__grow(&s->about.moments, &s->about.room, s->about.count + 1, sizeof *s->about.moments))
+        s->about.moments[s->about.count++] = (uint32_t)(m - p->moments);
+    else
+        all->failed = true;
 }
 
 /* ---- judgement ---- */
@@ -84,29 +95,57 @@ static haul_finding make_finding(const haul_profile *p, const haul__suspect *s)
     return f;
 }
 
+typedef struct judged {
+    haul_finding   finding;
+    haul__suspect *suspect;
+} judged;
+
 static int by_cost(const void *a, const void *b)
 {
-    const haul_finding *x = a, *y = b;
+    const haul_finding *x = &((const judged *)a)->finding, *y = &((const judged *)b)->finding;
     if (x->ms_per_step != y->ms_per_step)
         return x->ms_per_step < y->ms_per_step ? 1 : -1;
     return x->kind != y->kind ? (int)x->kind - (int)y->kind : strcmp(x->place, y->place);
 }
 
+/* What a finding is about goes from the suspect to it. */
+static void take(haul__findings *out, judged *from)
+{
+    out->items[out->count] = from->finding;
+    out->devices[out->count] = from->suspect->device;
+    out->about[out->count++] = from->suspect->about;
+    from->suspect->about = (haul__about){0};
+}
+
 static bool judge(const haul_profile *p, const haul__suspects *all, haul__findings *out)
 {
+    judged *found = haul__calloc(all->count + 1, sizeof *found);
+    size_t  count = 0;
     out->items = haul__calloc(all->count + 1, sizeof *out->items);
-    for (size_t i = 0; out->items && i < all->count; i++)
+    out->about = haul__calloc(all->count + 1, sizeof *out->about);
+    out->devices = haul__calloc(all->count + 1, sizeof *out->devices);
+    const bool fine = found && out->items && out->about && out->devices;
+    for (size_t i = 0; fine && i < all->count; i++)
         if (is_finding(p, &all->items[i]))
-            out->items[out->count++] = make_finding(p, &all->items[i]);
-    if (out->count)
-        qsort(out->items, (size_t)out->count, sizeof *out->items, by_cost);
-    return out->items != NULL;
+            found[count++] = (judged){make_finding(p, &all->items[i]), &all->items[i]};
+    if (count)
+        qsort(found, count, sizeof *found, by_cost);
+    for (size_t i = 0; i < count; i++)
+        take(out, &found[i]);
+    haul__free(found);
+    return fine && haul__find_marks(p, out);
 }
 
 void haul__findings_free(haul__findings *f)
 {
-    if (f)
-        haul__free(f->items);
+    if (!f)
+        return;
+    for (int i = 0; i < f->count; i++)
+        haul__free(f->about[i].moments);
+    haul__free(f->about);
+    haul__free((void *)f->devices);
+    haul__free(f->items);
+    haul__free(f->marks);
     haul__free(f);
 }
 
@@ -124,6 +163,8 @@ const haul__findings *haul__profile_findings(haul_profile *p, const char *operat
         haul__findings_free(f);
         haul__fail_memory(operation, all.count * sizeof *all.items);
     }
+    for (size_t i = 0; i < all.count; i++)
+        haul__free(all.items[i].about.moments);
     haul__free(all.items);
     return p->findings;
 }
@@ -158,6 +199,8 @@ void haul__write_findings(haul__json_text *t, const haul_profile *p)
         haul__json_integer(t, "bytes_per_step", f->bytes_per_step);
         haul__json_number(t, "ms_per_step", f->ms_per_step);
         haul__json_string(t, "fix", f->fix);
+        haul__json_string(t, "device", p->findings->devices[i] ? haul_device_name(p->findings->devices[i]) : "");
+        haul__write_copies(t, p, &p->findings->about[i]);
         haul__json_end(t, '}');
     }
     haul__json_end(t, ']');

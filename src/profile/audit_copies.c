@@ -32,6 +32,7 @@ static void add_copy(const haul__costs *costs, const haul__moment *copy, const h
     if (s) {
         s->carried += copy->bytes;
         to->failed = !haul__cost_of_copy(costs, copy, link, &s->when) || to->failed;
+        haul__suspect_about(to, s, costs->profile, copy);
     }
 }
 
@@ -46,8 +47,11 @@ static void add_return(const haul__costs *costs, const haul__moment *back, haul_
     what.second = haul__place_of(p, back->stack);
     what.bytes += back->bytes;
     haul__suspect *s = haul__suspect_add(to, &what, back->step);
-    if (s)
+    if (s) {
         to->failed = !haul__cost_of_return(costs, gone, back, &s->when) || to->failed;
+        haul__suspect_about(to, s, p, gone);
+        haul__suspect_about(to, s, p, back);
+    }
 }
 
 /* Small copies are suspects each; whether there are many is known at the end. */
@@ -98,6 +102,8 @@ static void judge_copies(haul__suspects *all)
         s->when = (haul__intervals){0};
         if (is_many(s))
             all->items[kept++] = *s;
+        else
+            haul__free(s->about.moments);
     }
     all->count = kept;
 }

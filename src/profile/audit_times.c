@@ -25,15 +25,14 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
         if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || !haul__is_in_stretch(p->analysis, m) ||
             p->analysis->spans[i].phase != HAUL__PHASE_WAIT || is_explained(p, all, m))
             continue;
-        (void)haul__suspect_add(all,
-                                &(haul__suspect){.kind = HAUL_FINDING_WAIT_PER_STEP,
-                                                 .place = haul__place_of(p, m->stack),
-                                                 .operation = m->operation,
-                                                 .device = m->device,
-                                                 .count = 1,
-                                                 .bytes = m->bytes,
-                                                 .ns = m->end - m->begin},
-                                m->step);
+        const haul__suspect what = {.kind = HAUL_FINDING_WAIT_PER_STEP,
+                                    .place = haul__place_of(p, m->stack),
+                                    .operation = m->operation,
+                                    .device = m->device,
+                                    .count = 1,
+                                    .bytes = m->bytes,
+                                    .ns = m->end - m->begin};
+        haul__suspect_about(all, haul__suspect_add(all, &what, m->step), p, m);
     }
 }
 
@@ -54,14 +53,13 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
             cost += haul__starved(p->analysis, &p->moments[i]);
     for (size_t i = 0; i < p->count && 4 * cost > p->analysis->wall; i++) {
         const haul__moment *m = &p->moments[i];
+        const haul__suspect what = {.kind = HAUL_FINDING_LOADER_BOUND,
+                                    .place = haul__place_of(p, m->stack),
+                                    .operation = m->operation,
+                                    .count = 1,
+                                    .ns = haul__starved(p->analysis, m)};
         if (is_next_batch(p, m))
-            (void)haul__suspect_add(all,
-                                    &(haul__suspect){.kind = HAUL_FINDING_LOADER_BOUND,
-                                                     .place = haul__place_of(p, m->stack),
-                                                     .operation = m->operation,
-                                                     .count = 1,
-                                                     .ns = haul__starved(p->analysis, m)},
-                                    m->step);
+            haul__suspect_about(all, haul__suspect_add(all, &what, m->step), p, m);
     }
     return cost;
 }

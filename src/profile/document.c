@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "device/device.h"
+#include "profile/audit.h"
 #include "profile/save.h"
 
 static double milliseconds(int64_t ns)
@@ -176,6 +177,7 @@ static void write_span(haul__json_text *t, const haul_profile *p, const haul__mo
     haul__json_number(t, "ms", milliseconds(end - begin));
     haul__json_integer(t, "depth", haul__is_on_stream(m) ? 0 : m->depth);
     haul__json_integer(t, "bytes", m->bytes);
+    haul__write_marks(t, p, m);
     haul__json_end(t, '}');
 }
 
