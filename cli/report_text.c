@@ -333,6 +333,7 @@ static void print_saved(const report *r, const report_done *d)
     print_fact("  saved", END, "%s", d->best_epoch ? r->run->best : r->run->weights);
     print_fact("", END, "%s", r->run->log);
     print_fact("  next", END, "haul predict --run %s", shell_text(quoted, sizeof quoted, r->run->path));
+    print_fact("", END, "haul report %s", quoted);
 }
 
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)

@@ -2,7 +2,7 @@
 
 Each program measures with its own clock what the finding costs, in the same steps: a part with the fault, minus a part
 with the fix if there is one. On the stand-in the link is so slow that it takes most of the time."""
-# ctest: cuda; labels=slow; timeout=300; serial
+# ctest: cuda; labels=slow; timeout=600; serial
 import json
 import os
 import re
@@ -212,6 +212,7 @@ static haul_status slow(void *context, haul_example *example)
     haul_loader_start(loader, 0);""", None, {}),
     # the device has nothing to do for so long
     "host-bound": ("""
+    haul_device_sync(gpu);
     clock_begin;
     nap(5);
     clock_end;

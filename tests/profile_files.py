@@ -217,6 +217,7 @@ def main():
     check("an epoch is profiled where it has fewer steps", read("all", "profile.json")["steps"] == 32)
     text, _ = haul("train", "--data", "shapes:512", "--epochs", "1", "--profile", "4", "--run", "told", "--lr", "0.01")
     check("the end of the training tells of the audit", re.search(r"^  audit +(no findings|\d+ findings?: )", text, re.M), text)
+    check("it suggests the report", "  next       haul predict --run told\n             haul report told\n" in text, text)
     check_text("run-cpu", "all")
     check_refusals("run-cpu")
 
