@@ -25,7 +25,7 @@ typedef struct top_device {
     char   bus[32];                       /* PCI address; "" for the CPU */
     double utilisation;                   /* 0 to 1 */
     double used, total;                   /* bytes of memory, of all processes */
-    double allocated, reserved;           /* of those: by Haul processes */
+    double allocated, reserved;           /* of those: by Haul processes; where `used` is not known, all that is */
     double celsius, celsius_limit;        /* the limit: where the hardware slows down */
     double watts, watts_limit, megahertz; /* power and clock */
     double to_device, from_device;        /* bytes a second on its link */
@@ -34,6 +34,7 @@ typedef struct top_device {
     top_use uses[TOP_USES];
     int     use_count, uses_left_out;
     bool    tells_uses; /* without it, which processes use the device is not known */
+    bool    published;  /* known from pages alone */
 } top_device;
 
 /* All unknown. */

@@ -48,7 +48,7 @@ static void put_used(top_canvas *c, const top_model *m, int place, int width)
     char              text[32];
     const top_device *d = device_at(m, place);
 
-    snprintf(text, sizeof text, "%s%s", top_bytes(d->used), top_is_full(d) ? "!" : "");
+    snprintf(text, sizeof text, "%s%s", top_used(d), top_is_full(d) ? "!" : "");
     canvas_right(c, alert(top_is_full(d)), width, text);
 }
 
@@ -113,7 +113,8 @@ static void put_down(top_canvas *c, const top_model *m, int place, int width)
 }
 
 static const top_column columns[] = {
-    {.title = "DEVICE", .width = 8, .left = true, .put = put_id},
+    {.title = "DEVICE", .width = 8, .until = 120, .left = true, .put = put_id},
+    {.title = "DEVICE", .width = 9, .from = 120, .left = true, .put = put_id}, /* a name follows */
     {.title = "NAME", .width = 22, .from = 120, .until = 150, .left = true, .put = put_name},
     {.title = "NAME", .width = 40, .from = 150, .left = true, .put = put_name},
     {.title = "UTIL", .width = 6, .put = put_busy},

@@ -82,6 +82,24 @@ top_device *top_device_of(top_model *m, const haul_published_device *d)
     return NULL;
 }
 
+/* The row of a device that a page means but nothing reads, such as an OpenCL device. Its name is its address where two
+ * processes mean different devices by one name. NULL where there is no room. */
+static top_device *add_published(top_model *m, const haul_published_device *d)
+{
+    bool taken = false;
+
+    if (m->device_count == TOP_DEVICES)
+        return NULL;
+    for (int i = 0; i < m->device_count; i++)
+        taken = taken || !strcmp(m->devices[i].id, d->name);
+    top_history_add(&m->busy[m->device_count], NAN);
+    top_device *new = &m->devices[m->device_count++];
+    top_device_init(new, taken ? d->bus : d->name, d->model);
+    snprintf(new->bus, sizeof new->bus, "%s", d->bus);
+    new->published = true;
+    return new;
+}
+
 /* ---- processes ---- */
 
 static top_process *find(top_model *m, const haul_published *page)
@@ -119,6 +137,7 @@ static void add_memory(top_model *m, top_process *p)
     for (int i = 0; i < p->page.device_count; i++) {
         const haul_published_device *d = &p->page.devices[i];
         top_device                  *on = top_device_of(m, d);
+        on = on ? on : add_published(m, d);
         p->allocated += (double)d->allocated;
         p->reserved += (double)d->reserved;
         p->spilled += (double)d->spilled;

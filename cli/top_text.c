@@ -65,13 +65,18 @@ const char *top_bytes(double bytes)
     return out;
 }
 
+const char *top_used(const top_device *d)
+{
+    return top_bytes(d->published ? d->reserved : d->used);
+}
+
 const char *top_of_total(const top_device *d)
 {
     const double unit = 1024.0 * 1024 * 1024;
     char        *out = next_text();
 
     if (isnan(d->used) && isnan(d->total))
-        return dash();
+        return d->published ? top_used(d) : dash();
     if (isnan(d->used) || isnan(d->total))
         snprintf(out, ROOM, "%s", top_bytes(isnan(d->used) ? d->total : d->used));
     else

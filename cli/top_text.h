@@ -10,6 +10,7 @@
 const char *top_number(double value);          /* three digits: "8.31", "96.4", "2,656" */
 const char *top_percent(double share);         /* "93 %" */
 const char *top_bytes(double bytes);           /* "611M", "11.8G", "0" */
+const char *top_used(const top_device *d);     /* bytes in use; what Haul processes have where only they tell */
 const char *top_of_total(const top_device *d); /* "14.2/22.5G"; "!" after the first if little is left */
 const char *top_duration(double seconds);      /* "4s", "5m12s", "2h14m", "3d4h" */
 

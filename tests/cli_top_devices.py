@@ -1,10 +1,13 @@
 # What haul top reads from devices: NVIDIA's library (the stand-in), and a /sys and /proc of our own.
 # ctest: timeout=120
+import json
 import os
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
-from top import check, finish, state, top, train, wait_until  # noqa: E402
+from top import HAUL, check, finish, state, top, train, wait_until  # noqa: E402
 
 STANDIN = {"HAUL_CUDA_LIBRARIES": os.environ["HAUL_BUILD"] + "/tests/standin", "STANDIN_DEVICES": "2", "STANDIN_SENSORS": "1",
            "OCL_ICD_VENDORS": "none"}
@@ -53,6 +56,39 @@ try:
 finally:
     job.terminate()
     job.wait()
+
+# ---- known from pages alone ----
+
+known = json.loads(subprocess.run([HAUL, "devices", "--json"], capture_output=True, text=True).stdout)["devices"]
+pocl = next((d for d in known if d["name"] == "opencl:0" and d["usable"]), None)
+if pocl:
+    check("without a process there is no row", "opencl:0" not in devices(), devices())
+    jobs = [train("--device", "opencl:0") for _ in range(2)]
+    try:
+        def both():
+            now = state()
+            pages = [d for p in now["processes"] for d in p["devices"] if d["device"] == "opencl:0" and d["reserved"]]
+            return len(pages) == 2 and ([d for d in now["devices"] if d["device"] == "opencl:0"], pages, now)
+        rows, pages, now = wait_until(both)
+        check("one row for an OpenCL device that two processes use", len(rows) == 1 and now["devices"][-1] == rows[0], now)
+        row = rows[0]
+        for what in ("allocated", "reserved"):
+            check(f"the sum of what they have {what}", row["memory"][what] == sum(d[what] for d in pages) > 0, now)
+        check("its model", row["name"] == pocl["model"][:63] != "opencl:0", f"{row} {pocl}")
+        check("what no sensor says is null", row["utilisation"] is row["celsius"] is row["memory"]["used"] is None, row)
+        line = next(line for line in top("--once", COLUMNS="160").stdout.splitlines() if line.startswith("opencl:0"))
+        top("--once", "--prometheus", "./opencl.prom")
+        text = open("opencl.prom").read()
+        check("its metrics", re.search(r'^haul_device_memory_reserved_bytes\{device="opencl:0"\} [1-9]', text, re.M) and
+              re.search(r'^haul_device_info\{device="opencl:0",name="' + re.escape(row["name"]) + '"', text, re.M) and
+              'haul_device_memory_used_bytes{device="opencl:0"}' not in text, text)
+        check("a line of text", re.match(r"opencl:0 +" + re.escape(row["name"][:15]), line) and
+              re.search(r" \d[\d.]*[KMG] +- +- ", line), line)
+    finally:
+        for job in jobs:
+            job.terminate()
+            job.wait()
+    check("and none after them", "opencl:0" not in devices(), devices())
 
 # ---- AMD and Intel, from /sys ----
 

@@ -64,6 +64,7 @@ try:
     check("the name comes back", sample(metrics, "haul_process_state", pid=str(job.pid))== 1 and
           metrics["haul_process_state"][1][0][0]["name"] == STRANGE, metrics["haul_process_state"])
     check("memory", sample(metrics, "haul_process_memory_allocated_bytes", pid=str(job.pid), device="cpu") > 0)
+    check("memory of the device", sample(metrics, "haul_device_memory_allocated_bytes", device="cpu") > 0)
     check("steps", sample(metrics, "haul_process_steps_total", pid=str(job.pid)) > 0)
     check("the CPU", 0 <= sample(metrics, "haul_device_utilization_ratio", device="cpu") <= 1)
     check("base units", all(re.search(r"_(bytes|seconds|ratio|celsius|watts|hertz|total|info|state|epochs?|per_second)$", name)

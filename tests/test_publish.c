@@ -431,7 +431,7 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     int file = open_file();
     assert_true(haul__page_read(file, &good, why, sizeof why));
     DAMAGE("not a page", true, page.magic[0] = 'h');
-    DAMAGE("version 2, this haul reads 1", true, page.version = 2);
+    DAMAGE("version 3, this haul reads 2", true, page.version = 3);
     DAMAGE("bytes", true, page.size--);
     DAMAGE("not finished", true, page.sequence++);
     DAMAGE("checksum", false, page.steps++);
@@ -448,6 +448,7 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     DAMAGE("name", true, memcpy(page.name, "\xff\xfe", 3));
     DAMAGE("name of a device", true, (page.device_count = 1, memset(page.devices[0].name, 'x', 32)));
     DAMAGE("name of a device", true, (page.device_count = 1, memset(page.devices[0].bus, 'x', 32)));
+    DAMAGE("name of a device", true, (page.device_count = 1, memset(page.devices[0].model, 'x', 64)));
     DAMAGE("spilled", true, (page.device_count = 8, page.devices[7].spilled = -2));
     assert_int_equal(ftruncate(file, 100), 0);
     assert_unreadable("bytes");
@@ -474,7 +475,8 @@ static bool is_sound(const haul_published *p)
         if (!isfinite(numbers[i]) || numbers[i] < -1)
             return false;
     for (int i = 0; i < p->device_count; i++)
-        if (!memchr(p->devices[i].name, 0, 32) || !memchr(p->devices[i].bus, 0, 32))
+        if (!memchr(p->devices[i].name, 0, 32) || !memchr(p->devices[i].bus, 0, 32) ||
+            !memchr(p->devices[i].model, 0, 64))
             return false;
     return p->device_count >= 0 && p->device_count <= HAUL_PUBLISHED_DEVICES && memchr(p->name, 0, sizeof p->name);
 }

@@ -60,6 +60,7 @@ HAUL_API void haul_publish_end(void);
 typedef struct haul_published_device {
     char    name[32];  /* "cuda:0" */
     char    bus[32];   /* its address, "0000:01:00.0", by which other tools name a GPU; "" if unknown */
+    char    model[64]; /* the vendor's name, "cpu-skylake-avx512-..."; "" if unknown */
     int64_t allocated; /* bytes that tensors hold */
     int64_t reserved;  /* bytes obtained from the device, in use or cached */
     int64_t spilled;   /* bytes moved to host memory */

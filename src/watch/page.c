@@ -8,7 +8,7 @@
 
 #include "core/utf8.h"
 
-_Static_assert(sizeof(haul_published_device) == 32 + 32 + 3 * 8, "a page has no gaps");
+_Static_assert(sizeof(haul_published_device) == 32 + 32 + 64 + 3 * 8, "a page has no gaps");
 _Static_assert(sizeof(haul__page) == 32 + 11 * 8 + 7 * 8 + 2 * 8 + HAUL__PAGE_NAME +
                                          HAUL_PUBLISHED_DEVICES * sizeof(haul_published_device),
                "a page has no gaps");
@@ -100,7 +100,7 @@ static bool is_text(const char *text, size_t size)
 
 static const char *wrong_device(const haul_published_device *d)
 {
-    if (!is_text(d->name, sizeof d->name) || !is_text(d->bus, sizeof d->bus))
+    if (!is_text(d->name, sizeof d->name) || !is_text(d->bus, sizeof d->bus) || !is_text(d->model, sizeof d->model))
         return "the name of a device";
     return out_of_range(d, device_integers, COUNT(device_integers), false);
 }

@@ -186,6 +186,7 @@ static void fill_device(haul__page *p, const haul_device *device)
     *d = (haul_published_device){.allocated = m.allocated, .reserved = m.reserved, .spilled = m.spilled};
     haul__page_text(d->name, sizeof d->name, device->name);
     haul__page_text(d->bus, sizeof d->bus, device->properties.bus);
+    haul__page_text(d->model, sizeof d->model, device->model);
 }
 
 static void fill_devices(haul__page *p)
