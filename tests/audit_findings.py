@@ -209,7 +209,7 @@ static haul_status slow(void *context, haul_example *example)
     haul_dataset *data = haul_dataset_new(&(haul_dataset_source){
         .fields = {{"x", HAUL_F32, HAUL_SHAPE(10)}}, .count = 4 * (STEPS + WARM), .name = "slow", .read = slow});
     loader = haul_loader_new(data, .batch = 4, .workers = 1, .device = gpu);
-    haul_loader_start(loader, 0);""", None, {}),
+    haul_loader_start(loader, 0);""", None, {"STANDIN_ORDER": "early"}),  # else batches cross when somebody waits
     # the device has nothing to do for so long
     "host-bound": ("""
     haul_device_sync(gpu);
