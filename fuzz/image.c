@@ -7,14 +7,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* To a size that depends on the file. */
-static void resize(const haul__image *image, const uint8_t *data, size_t size)
+static void decode(const haul__image *image, const haul__image_form *form)
 {
-    haul__image_form form = {
-        .height = 1 + data[size / 2] % 80, .width = 1 + data[size / 3] % 80, .channels = 1 + (size & 2)};
-    uint8_t *out = haul__malloc((size_t)(form.channels * form.height * form.width));
+    const int64_t height = form->height ? form->height : image->height;
+    const int64_t width = form->width ? form->width : image->width;
+    uint8_t      *out = haul__malloc((size_t)(form->channels * height * width));
     if (out)
-        haul__image_put(image, &form, out);
+        haul__image_put(image, form, out);
     haul__free(out);
 }
 
@@ -28,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Large ones are allowed, but would only slow the search down. */
     if (image.height * image.width > 1 << 16)
         return 0;
-    uint8_t *out = haul__malloc((size_t)(HAUL__PIXEL * image.height * image.width));
-    if (out)
-        haul__image_decode(&image, out);
-    haul__free(out);
-    resize(&image, data, size);
+    decode(&image, &(haul__image_form){.channels = 3});
+    /* To a size that depends on the file. */
+    decode(&image, &(haul__image_form){.height = 1 + data[size / 2] % 80,
+                                       .width = 1 + data[size / 3] % 80,
+                                       .channels = 1 + (int)(size & 2)});
     return 0;
 }

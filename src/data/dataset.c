@@ -14,6 +14,7 @@
 #include "data/transform.h"
 
 #define READ_AHEAD_BYTES ((int64_t)512 << 20)
+#define READ_AT_ONCE     8 /* examples that a thread takes at a time: few, because one may be a large picture */
 #define READ             "haul_loader_next"
 
 static void close_source(const haul_dataset_source *source)
@@ -170,7 +171,7 @@ static haul_status read_all(haul_dataset *d, const char *operation)
             return haul__fail_memory(operation, bytes);
     }
     pthread_mutex_init(&a.lock, NULL); /* cannot fail on Linux */
-    haul__parallel_for(d->count, 64, read_range, &a);
+    haul__parallel_for(d->count, READ_AT_ONCE, read_range, &a);
     pthread_mutex_destroy(&a.lock);
     if (a.failed < 0)
         return HAUL_OK;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/error.h"
 
 static const struct {
@@ -14,11 +15,11 @@ static const struct {
     {"\x89PNG\r\n\x1a\n", 8, haul__read_png},
 };
 
-static haul_status read(haul__image *image, uint8_t *pixels)
+static haul_status read(haul__image *image, const haul__image_rows *rows)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (image->size >= formats[i].length && memcmp(image->data, formats[i].magic, formats[i].length) == 0)
-            return formats[i].read(image, pixels);
+            return formats[i].read(image, rows);
     return haul__fail(HAUL_FORMAT, image->operation, image->argument,
                       "%s is neither a JPEG nor a PNG file; convert it, or move it away", image->path);
 }
@@ -28,10 +29,10 @@ haul_status haul__image_measure(haul__image *image)
     return read(image, NULL);
 }
 
-haul_status haul__image_decode(const haul__image *image, uint8_t *pixels)
+haul_status haul__image_decode(const haul__image *image, const haul__image_rows *rows)
 {
     haul__image copy = *image;
-    return read(&copy, pixels);
+    return read(&copy, rows);
 }
 
 haul_status haul__image_unsound(const haul__image *image, const char *what)
@@ -109,4 +110,19 @@ void haul__image_put_row(const haul__image *image, const uint8_t *row, int64_t y
     int64_t at = (turn->flip_y ? height - 1 - to_y : to_y) * width + (turn->flip_x ? width - 1 - to_x : to_x);
     for (int64_t x = 0; x < stored; x++, at += step)
         memcpy(pixels + HAUL__PIXEL * at, row + HAUL__PIXEL * x, HAUL__PIXEL);
+}
+
+uint8_t *haul__image_new_pixels(const haul__image *image)
+{
+    const size_t bytes = (size_t)(HAUL__PIXEL * image->height * image->width);
+    uint8_t     *pixels = haul__malloc(bytes + HAUL__ROW_PADDING);
+    if (pixels)
+        memset(pixels + bytes, 0, HAUL__ROW_PADDING);
+    return pixels;
+}
+
+void haul__image_hand_over(const haul__image *image, uint8_t *pixels, const haul__image_rows *rows)
+{
+    for (int64_t y = 0; y < image->height; y++)
+        rows->take(rows->context, pixels + HAUL__PIXEL * y * image->width);
 }

@@ -5,6 +5,8 @@
 #include <haul/error.h>
 #include <stdbool.h>
 
+#include "data/image_scale.h"
+
 /* Larger files and pictures are refused, whatever their header says. */
 #define HAUL__IMAGE_MAX_BYTES  ((uint64_t)64 << 20)
 #define HAUL__IMAGE_MAX_SIDE   16384
@@ -44,19 +46,53 @@ haul_status haul__image_measure(haul__image *image);
 
 /* Bytes of a decoded pixel: red, green, blue, and one without meaning. */
 enum { HAUL__PIXEL = 4 };
+/* Bytes after a row that may be read. */
+enum { HAUL__ROW_PADDING = 64 };
 
-/* Decodes image->data into upright pixels [height, width]. Grey, palettes and CMYK become RGB, transparency is dropped,
- * 16 bits become 8. The picture must have the image's height and width. */
-haul_status haul__image_decode(const haul__image *image, uint8_t *pixels);
+/* What takes the rows of an upright picture, from the first to the last. */
+typedef struct haul__image_rows {
+    void (*take)(void *context, uint8_t *row); /* a row of pixels, which it may change, and the padding */
+    void    *context;
+    uint8_t *row; /* memory for a row and the padding, for decoders to use */
+} haul__image_rows;
 
-/* Scales pixels to the smallest size that covers height x width, and crops the centre. */
-haul_status haul__image_resize(const haul__image *image, const uint8_t *in, int64_t height, int64_t width,
-                               uint8_t *out);
+/* Decodes image->data. Grey, palettes and CMYK become RGB, transparency is dropped, 16 bits become 8. The picture must
+ * have the image's height and width. */
+haul_status haul__image_decode(const haul__image *image, const haul__image_rows *rows);
+
+/* ---- resizing ---- */
+
+typedef struct haul__side {
+    int64_t cut;          /* results before the first one that is kept */
+    double  scale, reach; /* inputs of a result; the distance at which weights become 0 */
+} haul__side;
+
+/* Scales pixels to the smallest size that covers another one, and crops the centre. */
+typedef struct haul__scaler {
+    const haul__scale_loops *loops;
+    haul__side               down_side, across_side;
+    haul__scale_axis         down, across;
+    int64_t                  pitch;        /* bytes from a scaled row to the next, a multiple of the padding */
+    uint8_t                 *rows;         /* [down.taps, pitch]; row y is at y % down.taps */
+    uint8_t                 *result;       /* [pitch] */
+    const uint8_t          **window;       /* [down.taps] */
+    double                  *temporary;    /* weights that are being computed */
+    int64_t                  taken, given; /* rows so far */
+} haul__scaler;
+
+/* Returns the bytes of memory that haul__scaler_begin uses until the end, aligned to HAUL__ROW_PADDING. */
+size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width);
+void   haul__scaler_begin(haul__scaler *s, uint8_t *memory);
+
+/* Takes the next row of the picture, and its padding. */
+void haul__scaler_take(haul__scaler *s, const uint8_t *row);
+/* The next row of the result, valid until the next call; NULL if it needs rows that have not been taken. */
+const uint8_t *haul__scaler_give(haul__scaler *s);
 
 /* ---- for the readers of formats ---- */
 
-/* One function for each format: with pixels == NULL it measures, else it decodes. */
-typedef haul_status haul__image_reader(haul__image *image, uint8_t *pixels);
+/* One function for each format: with rows == NULL it measures, else it decodes. */
+typedef haul_status haul__image_reader(haul__image *image, const haul__image_rows *rows);
 haul__image_reader  haul__read_jpeg, haul__read_png;
 
 /* Fails with HAUL_FORMAT and the decoder's message. */
@@ -79,5 +115,11 @@ bool haul__image_is_upright(const haul__image *image);
 
 /* Writes stored row `y`, turned upright, to the pixels. */
 void haul__image_put_row(const haul__image *image, const uint8_t *row, int64_t y, uint8_t *pixels);
+
+/* Memory for all pixels and the padding, which the caller must haul__free; NULL if memory is exhausted. Needed for
+ * pictures whose rows do not come in order. */
+uint8_t *haul__image_new_pixels(const haul__image *image);
+/* Hands them over, row by row. */
+void haul__image_hand_over(const haul__image *image, uint8_t *pixels, const haul__image_rows *rows);
 
 #endif

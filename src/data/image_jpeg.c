@@ -30,7 +30,7 @@ typedef struct state {
     jmp_buf                       back;
     char                          message[JMSG_LENGTH_MAX];
     bool                          exhausted; /* memory */
-    uint8_t                      *row;       /* of a picture that is not upright */
+    uint8_t                      *pixels;    /* of a picture that is not upright */
 } state;
 
 static void give_up(j_common_ptr jpeg)
@@ -100,8 +100,24 @@ static int orientation_of(const struct jpeg_decompress_struct *jpeg)
     return 1;
 }
 
+/* Rows are handed over as they come, but those of a picture that is not upright are collected. */
+static void read_rows(state *s, const haul__image *image, bool inks, const haul__image_rows *rows)
+{
+    const int64_t height = haul__image_stored_height(image), width = haul__image_stored_width(image);
+    for (int64_t y = 0; y < height; y++) {
+        JSAMPROW row = rows->row;
+        jpeg_read_scanlines(&s->jpeg, &row, 1);
+        if (inks)
+            mix_inks(row, width, s->jpeg.saw_Adobe_marker);
+        if (s->pixels)
+            haul__image_put_row(image, row, y, s->pixels);
+        else
+            rows->take(rows->context, row);
+    }
+}
+
 /* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
-static haul_status read(state *s, haul__image *image, uint8_t *pixels)
+static haul_status read(state *s, haul__image *image, const haul__image_rows *rows)
 {
     jpeg_mem_src(&s->jpeg, image->data, (unsigned long)image->size);
     jpeg_save_markers(&s->jpeg, EXIF_MARKER, MARKER_MAXIMUM);
@@ -111,61 +127,53 @@ static haul_status read(state *s, haul__image *image, uint8_t *pixels)
                           "%s has %d colour channels of an unknown kind; convert it to RGB", image->path,
                           s->jpeg.num_components);
     haul_status status = haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width,
-                                              orientation_of(&s->jpeg), pixels != NULL);
-    if (status != HAUL_OK || !pixels)
+                                              orientation_of(&s->jpeg), rows != NULL);
+    if (status != HAUL_OK || !rows)
         return status;
-    bool    inks = channels_of(&s->jpeg) == 4;
-    int64_t height = haul__image_stored_height(image), width = haul__image_stored_width(image);
-    bool    upright = haul__image_is_upright(image);
-    size_t  row_bytes = HAUL__PIXEL * (size_t)width;
+    const bool inks = channels_of(&s->jpeg) == 4;
     s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_EXT_RGBX;
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
-    if (!upright && !(s->row = haul__malloc(row_bytes)))
-        return haul__image_no_memory(image, row_bytes);
+    if (!haul__image_is_upright(image) && !(s->pixels = haul__image_new_pixels(image)))
+        return haul__image_no_memory(image, (size_t)(HAUL__PIXEL * image->height * image->width));
     jpeg_start_decompress(&s->jpeg);
-    for (int64_t y = 0; y < height; y++) {
-        JSAMPROW row = upright ? pixels + (size_t)y * row_bytes : s->row;
-        jpeg_read_scanlines(&s->jpeg, &row, 1);
-        if (inks)
-            mix_inks(row, width, s->jpeg.saw_Adobe_marker);
-        if (!upright)
-            haul__image_put_row(image, row, y, pixels);
-    }
+    read_rows(s, image, inks, rows);
     jpeg_finish_decompress(&s->jpeg);
+    if (s->pixels)
+        haul__image_hand_over(image, s->pixels, rows);
     return HAUL_OK;
 }
 
 /* The state belongs to the caller, because local variables of the function that calls setjmp are unreliable after a
  * jump. */
-static haul_status guarded(state *s, haul__image *image, uint8_t *pixels)
+static haul_status guarded(state *s, haul__image *image, const haul__image_rows *rows)
 {
     if (setjmp(s->back) != 0)
         return s->exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->message);
     jpeg_create_decompress(&s->jpeg);
     s->jpeg.progress = &s->progress;
-    return read(s, image, pixels);
+    return read(s, image, rows);
 }
 
-haul_status haul__read_jpeg(haul__image *image, uint8_t *pixels)
+haul_status haul__read_jpeg(haul__image *image, const haul__image_rows *rows)
 {
-    state s = {.row = NULL};
+    state s = {.pixels = NULL};
     s.jpeg.err = jpeg_std_error(&s.errors);
     s.errors.error_exit = give_up;
     s.errors.emit_message = judge;
     s.errors.output_message = say_nothing;
     s.progress.progress_monitor = watch;
-    haul_status status = guarded(&s, image, pixels);
+    haul_status status = guarded(&s, image, rows);
     jpeg_destroy_decompress(&s.jpeg);
-    haul__free(s.row);
+    haul__free(s.pixels);
     return status;
 }
 
 #else
 #include "core/error.h"
 
-haul_status haul__read_jpeg(haul__image *image, uint8_t *pixels)
+haul_status haul__read_jpeg(haul__image *image, const haul__image_rows *rows)
 {
-    (void)pixels;
+    (void)rows;
     return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
                       "%s is a JPEG file, which this build of Haul cannot read: libjpeg was missing when it was built",
                       image->path);

@@ -20,7 +20,7 @@
 /* Headers are mostly at the beginning; thumbnails and colour profiles can precede them. */
 #define HEAD_BYTES 4096
 
-/* Pictures of so many bytes are decoded in memory that their thread keeps. */
+/* Up to so many bytes, the memory for decoding and scaling is one that the thread keeps. */
 #define SCRATCH ((size_t)1 << 20)
 
 haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2], int channels, const char *operation)
@@ -99,49 +99,96 @@ static void make_grey(uint8_t *pixels, int64_t count)
         pixels[0] = (uint8_t)((pixels[0] * 19595u + pixels[1] * 38470u + pixels[2] * 7471u + 32768u) >> 16);
 }
 
-/* The first colours of pixels to planes, 16 pixels at a time where the processor can. */
-static void split(const uint8_t *pixels, int64_t count, int channels, uint8_t *out)
-{
-    for (int c = 0; c < channels; c++, out += count) {
-        int64_t i = 0;
 #if defined(__SSE2__)
-        const __m128i low = _mm_set1_epi32(255), shift = _mm_cvtsi32_si128(8 * c);
-        for (; i + 16 <= count; i += 16) {
-            const __m128i *from = (const __m128i *)(const void *)(pixels + HAUL__PIXEL * i);
-            __m128i        v[4];
-            for (int k = 0; k < 4; k++)
-                v[k] = _mm_and_si128(_mm_srl_epi32(_mm_loadu_si128(from + k), shift), low);
-            _mm_storeu_si128((__m128i *)(void *)(out + i),
-                             _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3])));
-        }
-#endif
-        for (; i < count; i++)
-            out[i] = pixels[HAUL__PIXEL * i + c];
+/* 16 pixels to 16 bytes of each colour. The number of a byte has six bits, four for the pixel and two for the colour.
+ * Interleaving the first half of the bytes with the second one moves the highest bit to the lowest place, so that after
+ * four times those of the colour are the highest. */
+static inline void split_16(const uint8_t *pixels, __m128i *v)
+{
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm_loadu_si128((const __m128i *)(const void *)pixels + i);
+#pragma GCC unroll 4
+    for (int round = 0; round < 4; round++) {
+        const __m128i a = v[0], b = v[1], c = v[2], d = v[3];
+        v[0] = _mm_unpacklo_epi8(a, c);
+        v[1] = _mm_unpackhi_epi8(a, c);
+        v[2] = _mm_unpacklo_epi8(b, d);
+        v[3] = _mm_unpackhi_epi8(b, d);
     }
+}
+#endif
+
+/* The first colours of pixels to planes that are `plane` bytes apart. */
+static void split(const uint8_t *pixels, int64_t count, int channels, int64_t plane, uint8_t *out)
+{
+    int64_t i = 0;
+#if defined(__SSE2__)
+    for (; i + 16 <= count; i += 16) {
+        __m128i v[4];
+        split_16(pixels + HAUL__PIXEL * i, v);
+        for (int c = 0; c < channels; c++)
+            _mm_storeu_si128((__m128i *)(void *)(out + c * plane + i), v[c]);
+    }
+#endif
+    for (; i < count; i++)
+        for (int c = 0; c < channels; c++)
+            out[c * plane + i] = pixels[HAUL__PIXEL * i + c];
+}
+
+/* Where the rows of a picture go: scaled, if it has another size, and split, into `out`. */
+typedef struct target {
+    const haul__image_form *form;
+    haul__scaler            scaler;
+    bool                    scales;
+    int64_t                 height, width, width_in;
+    int64_t                 done; /* rows */
+    uint8_t                *out;  /* [channels, height, width] */
+} target;
+
+static void put_row(target *t, const uint8_t *row)
+{
+    split(row, t->width, t->form->channels, t->height * t->width, t->out + t->done++ * t->width);
+}
+
+static void take_row(void *context, uint8_t *row)
+{
+    target        *t = context;
+    const uint8_t *scaled;
+    if (t->form->channels == 1)
+        make_grey(row, t->width_in);
+    if (!t->scales) {
+        put_row(t, row);
+        return;
+    }
+    haul__scaler_take(&t->scaler, row);
+    while ((scaled = haul__scaler_give(&t->scaler)))
+        put_row(t, scaled);
 }
 
 haul_status haul__image_put(const haul__image *image, const haul__image_form *form, uint8_t *out)
 {
-    int64_t height = form->height ? form->height : image->height, width = form->width ? form->width : image->width;
-    int64_t count = image->height * image->width;
-    bool    same_size = height == image->height && width == image->width;
-    size_t  bytes = HAUL__PIXEL * (size_t)(same_size ? count : count + height * width);
-    /* The decoded picture, and the resized one. */
-    bool     is_small = bytes <= SCRATCH;
-    uint8_t *pixels = is_small ? haul__scratch(bytes) : haul__malloc(bytes), *resized = pixels;
-    if (!pixels)
+    target t = {.form = form,
+                .height = form->height ? form->height : image->height,
+                .width = form->width ? form->width : image->width,
+                .width_in = image->width,
+                .out = out};
+    t.scales = t.height != image->height || t.width != image->width;
+    /* A row, and what the scaler needs. Stored rows may be longer than upright ones. */
+    const int64_t longest = image->height > image->width ? image->height : image->width;
+    const size_t row = (size_t)(haul__ceil_div(HAUL__PIXEL * (longest + 1), HAUL__ROW_PADDING) + 1) * HAUL__ROW_PADDING;
+    const size_t bytes = row + (t.scales ? haul__scaler_plan(&t.scaler, image, t.height, t.width) : 0);
+    const bool   is_small = bytes <= SCRATCH;
+    uint8_t     *memory = is_small ? haul__scratch(bytes) : haul__malloc(bytes);
+    if (!memory)
         return haul__image_no_memory(image, bytes);
-    haul_status status = haul__image_decode(image, pixels);
-    if (status == HAUL_OK && form->channels == 1)
-        make_grey(pixels, count);
-    if (status == HAUL_OK && !same_size) {
-        resized = pixels + HAUL__PIXEL * count;
-        status = haul__image_resize(image, pixels, height, width, resized);
-    }
-    if (status == HAUL_OK)
-        split(resized, height * width, form->channels, out);
+    /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
+    uint8_t *first = memory + HAUL__PIXEL;
+    memset(memory, 0, row);
+    if (t.scales)
+        haul__scaler_begin(&t.scaler, memory + row);
+    haul_status status = haul__image_decode(image, &(haul__image_rows){.take = take_row, .context = &t, .row = first});
     if (!is_small)
-        haul__free(pixels);
+        haul__free(memory);
     return status;
 }
 

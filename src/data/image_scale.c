@@ -1,0 +1,184 @@
+/* The loops of image_scale_loops.h for each instruction level, and the choice among them. */
+#include "data/image_scale.h"
+
+#include <stddef.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "data/image.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Sums to values. */
+#define ROUNDED(sum) (((sum) + (1 << (HAUL__WEIGHT_BITS - 1))) >> HAUL__WEIGHT_BITS)
+
+typedef int32_t ints_base __attribute__((vector_size(16)));
+
+#if defined(__x86_64__)
+/* ---- v4 ---- */
+
+#define NAME(name) name##_v4
+#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define LANES      16
+#define ENCODE     NULL
+
+typedef int32_t ints_v4 __attribute__((vector_size(64)));
+
+TARGET INLINE ints_v4 load_v4(const uint8_t *p)
+{
+    return (ints_v4)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+TARGET INLINE ints_v4 multiply_v4(ints_v4 v, ints_v4 w)
+{
+    return v * w;
+}
+
+TARGET INLINE void put_v4(ints_v4 sums, uint8_t *out)
+{
+    _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtusepi32_epi8((__m512i)ROUNDED(sums)));
+}
+
+/* Halves of a and b, added. */
+TARGET INLINE ints_v4 halves_v4(ints_v4 a, ints_v4 b)
+{
+    const __m512i x = (__m512i)a, y = (__m512i)b;
+    return (ints_v4)_mm512_shuffle_i32x4(x, y, 0x44) + (ints_v4)_mm512_shuffle_i32x4(x, y, 0xee);
+}
+
+TARGET INLINE void put_pixels_v4(ints_v4 a, ints_v4 b, ints_v4 c, ints_v4 d, uint8_t *out)
+{
+    const __m512i ab = (__m512i)halves_v4(a, b), cd = (__m512i)halves_v4(c, d); /* two pixels of each */
+    put_v4((ints_v4)_mm512_shuffle_i32x4(ab, cd, 0x88) + (ints_v4)_mm512_shuffle_i32x4(ab, cd, 0xdd), out);
+}
+
+#include "data/image_scale_loops.h"
+
+/* ---- v3 ---- */
+
+#define NAME(name) name##_v3
+#define TARGET     __attribute__((target("avx2")))
+#define LANES      8
+#define ENCODE     NULL
+
+typedef int32_t ints_v3 __attribute__((vector_size(32)));
+
+TARGET INLINE ints_v3 load_v3(const uint8_t *p)
+{
+    return (ints_v3)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+
+TARGET INLINE ints_v3 multiply_v3(ints_v3 v, ints_v3 w)
+{
+    return v * w;
+}
+
+TARGET INLINE void put_v3(ints_v3 sums, uint8_t *out)
+{
+    const __m256i v = (__m256i)ROUNDED(sums);
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    _mm_storel_epi64((__m128i *)(void *)out, _mm_packus_epi16(words, words));
+}
+
+/* The sum of a's pixels and that of b's. */
+TARGET INLINE ints_v3 pixels_v3(ints_v3 a, ints_v3 b)
+{
+    const __m256i x = (__m256i)a, y = (__m256i)b;
+    return (ints_v3)_mm256_permute2x128_si256(x, y, 0x20) + (ints_v3)_mm256_permute2x128_si256(x, y, 0x31);
+}
+
+TARGET INLINE void put_pixels_v3(ints_v3 a, ints_v3 b, ints_v3 c, ints_v3 d, uint8_t *out)
+{
+    const ints_v3 ab = pixels_v3(a, b), cd = pixels_v3(c, d);
+    const __m256i words = _mm256_packs_epi32((__m256i)ROUNDED(ab), (__m256i)ROUNDED(cd)); /* a, c, b, d */
+    const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)out,
+                     _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
+
+#include "data/image_scale_loops.h"
+#endif
+
+/* ---- base ---- */
+
+#define NAME(name) name##_base
+#define TARGET
+#define LANES  4
+#define ENCODE encode_base
+
+#if defined(__x86_64__)
+/* Processors of this level have no products of 32 bits. A weight is two factors of 16 bits, of the value and of 128
+ * times the value, whose products one instruction adds. The second factor of 2^22 would need 16 bits and a sign. */
+static void encode_base(int32_t *weights, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t high = weights[i] >> 7 > INT16_MAX ? INT16_MAX : weights[i] >> 7;
+        weights[i] = high * (1 << 16) + (weights[i] - high * (1 << 7));
+    }
+}
+
+INLINE ints_base load_base(const uint8_t *p)
+{
+    const __m128i zero = _mm_setzero_si128();
+    int32_t       pixel;
+    memcpy(&pixel, p, sizeof pixel);
+    return (ints_base)_mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_cvtsi32_si128(pixel), zero), zero);
+}
+
+INLINE ints_base multiply_base(ints_base v, ints_base w)
+{
+    return (ints_base)_mm_madd_epi16((__m128i)(v | v << 23), (__m128i)w);
+}
+
+INLINE void put_base(ints_base sums, uint8_t *out)
+{
+    const __m128i words = _mm_packs_epi32((__m128i)ROUNDED(sums), _mm_setzero_si128());
+    const int32_t pixel = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+    memcpy(out, &pixel, sizeof pixel);
+}
+#else
+#define encode_base NULL
+
+INLINE ints_base load_base(const uint8_t *p)
+{
+    return (ints_base){p[0], p[1], p[2], p[3]};
+}
+
+INLINE ints_base multiply_base(ints_base v, ints_base w)
+{
+    return v * w;
+}
+
+INLINE void put_base(ints_base sums, uint8_t *out)
+{
+    const ints_base values = ROUNDED(sums);
+    for (int c = 0; c < HAUL__PIXEL; c++)
+        out[c] = (uint8_t)(values[c] > 255 ? 255 : values[c]);
+}
+#endif
+
+INLINE void put_pixels_base(ints_base a, ints_base b, ints_base c, ints_base d, uint8_t *out)
+{
+    put_base(a, out);
+    put_base(b, out + HAUL__PIXEL);
+    put_base(c, out + 2 * HAUL__PIXEL);
+    put_base(d, out + 3 * HAUL__PIXEL);
+}
+
+#include "data/image_scale_loops.h"
+
+const haul__scale_loops *haul__scale_loops_of(haul__cpu_level_id level)
+{
+#if defined(__x86_64__)
+    switch (level) {
+    case HAUL__CPU_V4: return &loops_v4;
+    case HAUL__CPU_V3: return &loops_v3;
+    default: break;
+    }
+#else
+    (void)level;
+#endif
+    return &loops_base;
+}
