@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/spin.h"
 #include "core/thread.h"
@@ -60,6 +61,17 @@ void *haul__malloc(size_t bytes)
     void *p = malloc(bytes ? bytes : 1);
     if (p)
         haul__count_blocks(1);
+    return p;
+}
+
+void *haul__malloc_large(size_t bytes)
+{
+    enum { PAGE = 4096, LARGE = 4 << 20 };
+    char *p = haul__malloc(bytes);
+    if (p && bytes >= LARGE) {
+        size_t before = (PAGE - (uintptr_t)p % PAGE) % PAGE;
+        madvise(p + before, (bytes - before) / PAGE * PAGE, MADV_HUGEPAGE); /* advice only */
+    }
     return p;
 }
 

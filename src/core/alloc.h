@@ -11,6 +11,9 @@
 #include <stdint.h>
 
 void *haul__malloc(size_t bytes); /* NULL if memory is exhausted; bytes == 0 returns a unique pointer */
+/* The same for large tables: from a few MiB on, in huge pages if the system has them, whose page faults take a quarter
+ * of the time. */
+void *haul__malloc_large(size_t bytes);
 void *haul__calloc(size_t count, size_t size);
 void *haul__realloc(void *old, size_t count, size_t size);
 void  haul__free(void *p);

@@ -167,7 +167,7 @@ static haul_status read_all(haul_dataset *d, const char *operation)
         return HAUL_OK;
     for (int i = 0; i < d->fields->count; i++) {
         size_t bytes = (size_t)d->count * d->fields->bytes[i];
-        if (!(d->ahead[i] = haul__malloc(bytes)))
+        if (!(d->ahead[i] = haul__malloc_large(bytes)))
             return haul__fail_memory(operation, bytes);
     }
     pthread_mutex_init(&a.lock, NULL); /* cannot fail on Linux */
