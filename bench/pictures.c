@@ -113,7 +113,7 @@ static bool run_loader(const bench_case *c, int64_t times)
 {
     for (int64_t i = 0; i < times; i++) {
         haul_scope   *scope = haul_scope_push();
-        haul_dataset *pictures = haul_image_folder(folder, .size = {c->size, c->size});
+        haul_dataset *pictures = haul_image_folder(folder, .size = {c->size, c->size}, .draft = c->context != NULL);
         haul_loader *loader = haul_loader_new(pictures, .batch = BATCH, .shuffle = true, .workers = haul_num_threads());
         if (haul_loader_start(loader, 1) == HAUL_OK)
             while (haul_loader_next(loader)) {}
@@ -184,15 +184,16 @@ static bool run_decoding(const bench_case *c, int64_t times)
     return atomic_load(&failed) ? bench_out("a picture cannot be read") : true;
 }
 
-#define FOLDER(label, side)                                                                                            \
+#define FOLDER(label, side, draft)                                                                                     \
     {                                                                                                                  \
         .name = label, .unit = "k images/s", .amount = PICTURES * 1e-3, .peers = "decode JPEG 256x256 on all cores",   \
-        .open = open_loader, .run = run_loader, .size = side                                                           \
+        .open = open_loader, .run = run_loader, .size = side, .context = draft                                         \
     }
 
 static const bench_case cases[] = {
-    FOLDER("loader, JPEG 256x256", 256),
-    FOLDER("loader, JPEG 256x256 to 64x64", 64),
+    FOLDER("loader, JPEG 256x256", 256, NULL),
+    FOLDER("loader, JPEG 256x256 to 64x64", 64, NULL),
+    FOLDER("loader, JPEG to 64x64, draft", 64, "draft"),
     {.name = "decode JPEG 256x256 on all cores",
      .unit = "k images/s",
      .amount = PICTURES * 1e-3,

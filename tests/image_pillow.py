@@ -21,7 +21,8 @@ class Shape(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("path", ctypes.c_char_p), ("size", ctypes.c_int64 * 2), ("channels", ctypes.c_int)]
+    _fields_ = [("path", ctypes.c_char_p), ("size", ctypes.c_int64 * 2), ("channels", ctypes.c_int),
+                ("draft", ctypes.c_bool)]
 
 
 haul = ctypes.CDLL(os.path.join(os.environ["HAUL_BUILD"], "libhaul.so"))
@@ -34,10 +35,10 @@ for name, result, arguments in [
     getattr(haul, name).argtypes = arguments
 
 
-def read(path, size=(0, 0), channels=0):
+def read(path, size=(0, 0), channels=0, draft=False):
     """[height, width, channels], or the error's text."""
     scope = haul.haul_scope_push()
-    options = Options(os.fsencode(path), (ctypes.c_int64 * 2)(*size), channels)
+    options = Options(os.fsencode(path), (ctypes.c_int64 * 2)(*size), channels, draft)
     t = haul.haul_read_image_with(ctypes.byref(options))
     if haul.haul_tensor_is_valid(t):
         shape = haul.haul_tensor_shape(t)
@@ -84,12 +85,15 @@ def landscape(height, width):
     return Image.fromarray(rgb.astype(np.uint8))
 
 
+def covering(size, n):
+    """The size to which torchvision.transforms.functional.resize scales a picture."""
+    other = int(n * max(size) / min(size))
+    return (n, other) if size[0] <= size[1] else (other, n)
+
+
 def fitted(picture, n):
     """torchvision.transforms.functional.resize and center_crop."""
-    width, height = picture.size
-    short, long = min(width, height), max(width, height)
-    other = int(n * long / short)
-    width, height = (n, other) if width <= height else (other, n)
+    width, height = covering(picture.size, n)
     left, top = round((width - n) / 2), round((height - n) / 2)
     return picture.resize((width, height), Image.BILINEAR).crop((left, top, left + n, top + n))
 
@@ -151,6 +155,29 @@ landscape(48, 64).save("sized.png")
 same("a size that is not square", read("sized.png", (24, 40)),
      landscape(48, 64).resize((40, 30), Image.BILINEAR).crop((0, 3, 40, 27)))
 same("one channel, resized", read("sized.png", (24, 24), 1)[:, :, 0], fitted(landscape(48, 64).convert("L"), 24))
+
+# Drafts: JPEG at a smaller scale, which does not change pictures that need no such scale, nor PNG.
+for height, width in [(128, 128), (129, 127), (300, 400), (401, 299), (64, 512), (90, 70)]:
+    picture = landscape(height, width)
+    picture.save("large.png")
+    for subsampling in (0, 2):
+        picture.save("large.jpg", quality=90, subsampling=subsampling)
+        for n in (8, 16, 32, 37, 64, 100):
+            with Image.open("large.jpg") as draft:
+                draft.draft("RGB", covering(draft.size, n))
+                same(f"{width} x {height} to {n}, a draft of {draft.size}", read("large.jpg", (n, n), draft=True),
+                     fitted(draft, n))
+same("PNG has no drafts", read("large.png", (16, 16), draft=True), fitted(landscape(90, 70), 16))
+same("a draft without a size", read("large.jpg", draft=True), Image.open("large.jpg"))
+landscape(300, 400).save("large.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0")
+with Image.open("large.jpg") as draft:
+    draft.draft("RGB", covering(draft.size, 64))
+    same("a draft that is turned", read("large.jpg", (64, 64), draft=True), fitted(ImageOps.exif_transpose(draft), 64))
+with Image.open("large.jpg") as whole:
+    exact = np.asarray(fitted(ImageOps.exif_transpose(whole), 64)).astype(int)
+    far = np.abs(read("large.jpg", (64, 64), draft=True) - exact).mean()
+    failures += not 0 < far < 8
+    print("a draft differs from the exact picture by", far, "on average")
 
 # Damage.
 photo = open("plain.jpg", "rb").read()

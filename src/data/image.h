@@ -20,12 +20,14 @@ typedef struct haul__image {
     uint8_t       *owned; /* the same, if haul__image_open allocated it */
     int64_t        height, width;
     int            orientation; /* orientation of the stored pixels as EXIF numbers it: 1 ... 8; 1 is upright */
+    bool           can_shrink;  /* the format can be decoded at 1/2, 1/4 and 1/8 of its size */
 } haul__image;
 
 /* The form of a decoded picture: its size, 0 and 0 for the picture's own, and 1 or 3 channels. */
 typedef struct haul__image_form {
     int64_t height, width;
     int     channels;
+    bool    draft; /* decode at a smaller scale where possible */
 } haul__image_form;
 
 /* Checks the options `size` and `channels`, in which 0 means the default. */
@@ -53,8 +55,15 @@ enum { HAUL__ROW_PADDING = 64 };
 typedef struct haul__image_rows {
     void (*take)(void *context, uint8_t *row); /* a row of pixels, which it may change, and the padding */
     void    *context;
-    uint8_t *row; /* memory for a row and the padding, for decoders to use */
+    uint8_t *row;    /* memory for a row and the padding, for decoders to use */
+    int      shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
 } haul__image_rows;
+
+/* A side of the picture as it is decoded. */
+static inline int64_t haul__image_shrunk(int64_t side, int shrink)
+{
+    return (side + shrink - 1) / shrink;
+}
 
 /* Decodes image->data. Grey, palettes and CMYK become RGB, transparency is dropped, 16 bits become 8. The picture must
  * have the image's height and width. */
@@ -66,6 +75,9 @@ typedef struct haul__side {
     int64_t cut;          /* results before the first one that is kept */
     double  scale, reach; /* inputs of a result; the distance at which weights become 0 */
 } haul__side;
+
+/* The smallest size with the image's proportions that covers height x width. */
+void haul__image_cover(const haul__image *image, int64_t *height, int64_t *width);
 
 /* Scales pixels to the smallest size that covers another one, and crops the centre. */
 typedef struct haul__scaler {

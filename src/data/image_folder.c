@@ -305,8 +305,10 @@ haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
              find_roots(o->directory, o->test, &root) != HAUL_OK || list_classes(root.classes, &classes) != HAUL_OK ||
              add_classes(p, root.pictures, &classes) != HAUL_OK)
         close_pictures(p);
-    else
+    else {
+        p->form.draft = o->draft;
         result = make(p, &classes, root.name);
+    }
     haul__entries_free(&classes);
     roots_free(&root);
     return result;

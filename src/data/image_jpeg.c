@@ -128,14 +128,22 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
                           s->jpeg.num_components);
     haul_status status = haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width,
                                               orientation_of(&s->jpeg), rows != NULL);
+    image->can_shrink = true;
     if (status != HAUL_OK || !rows)
         return status;
     const bool inks = channels_of(&s->jpeg) == 4;
+    image->height = haul__image_shrunk(image->height, rows->shrink);
+    image->width = haul__image_shrunk(image->width, rows->shrink);
+    s->jpeg.scale_num = 1;
+    s->jpeg.scale_denom = (unsigned)rows->shrink;
     s->jpeg.out_color_space = inks ? JCS_CMYK : JCS_EXT_RGBX;
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
     if (!haul__image_is_upright(image) && !(s->pixels = haul__image_new_pixels(image)))
         return haul__image_no_memory(image, (size_t)(HAUL__PIXEL * image->height * image->width));
     jpeg_start_decompress(&s->jpeg);
+    if (s->jpeg.output_height != haul__image_stored_height(image) ||
+        s->jpeg.output_width != haul__image_stored_width(image))
+        return haul__image_unsound(image, "it has another size when it is decoded at a smaller scale");
     read_rows(s, image, inks, rows);
     jpeg_finish_decompress(&s->jpeg);
     if (s->pixels)

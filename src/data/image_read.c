@@ -165,28 +165,49 @@ static void take_row(void *context, uint8_t *row)
         put_row(t, scaled);
 }
 
+/* The largest scale of a draft whose pixels still cover the size, as Pillow chooses it. */
+static int shrink_of(const haul__image *image, const haul__image_form *form, int64_t height, int64_t width)
+{
+    int shrink = form->draft && image->can_shrink ? 8 : 1;
+    haul__image_cover(image, &height, &width);
+    while (shrink > 1 && (shrink * height > image->height || shrink * width > image->width))
+        shrink /= 2;
+    return shrink;
+}
+
+/* The image as it is decoded. */
+static haul__image shrunk(const haul__image *image, int shrink)
+{
+    haul__image result = *image;
+    result.height = haul__image_shrunk(image->height, shrink);
+    result.width = haul__image_shrunk(image->width, shrink);
+    return result;
+}
+
 haul_status haul__image_put(const haul__image *image, const haul__image_form *form, uint8_t *out)
 {
-    target t = {.form = form,
-                .height = form->height ? form->height : image->height,
-                .width = form->width ? form->width : image->width,
-                .width_in = image->width,
-                .out = out};
-    t.scales = t.height != image->height || t.width != image->width;
+    target            t = {.form = form,
+                           .height = form->height ? form->height : image->height,
+                           .width = form->width ? form->width : image->width,
+                           .out = out};
+    const int         shrink = shrink_of(image, form, t.height, t.width);
+    const haul__image decoded = shrunk(image, shrink);
+    t.width_in = decoded.width;
+    t.scales = t.height != decoded.height || t.width != decoded.width;
     /* A row, and what the scaler needs. Stored rows may be longer than upright ones. */
-    const int64_t longest = image->height > image->width ? image->height : image->width;
+    const int64_t longest = decoded.height > decoded.width ? decoded.height : decoded.width;
     const size_t row = (size_t)(haul__ceil_div(HAUL__PIXEL * (longest + 1), HAUL__ROW_PADDING) + 1) * HAUL__ROW_PADDING;
-    const size_t bytes = row + (t.scales ? haul__scaler_plan(&t.scaler, image, t.height, t.width) : 0);
+    const size_t bytes = row + (t.scales ? haul__scaler_plan(&t.scaler, &decoded, t.height, t.width) : 0);
     const bool   is_small = bytes <= SCRATCH;
     uint8_t     *memory = is_small ? haul__scratch(bytes) : haul__malloc(bytes);
     if (!memory)
         return haul__image_no_memory(image, bytes);
-    /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
-    uint8_t *first = memory + HAUL__PIXEL;
     memset(memory, 0, row);
     if (t.scales)
         haul__scaler_begin(&t.scaler, memory + row);
-    haul_status status = haul__image_decode(image, &(haul__image_rows){.take = take_row, .context = &t, .row = first});
+    /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
+    haul_status status = haul__image_decode(
+        image, &(haul__image_rows){.take = take_row, .context = &t, .row = memory + HAUL__PIXEL, .shrink = shrink});
     if (!is_small)
         haul__free(memory);
     return status;
@@ -205,6 +226,7 @@ haul_tensor *haul_read_image_with(const haul_read_image_options *options)
     if (haul__image_form_init(&form, options->size, options->channels, READ) != HAUL_OK ||
         haul__image_open(&image) != HAUL_OK)
         return haul__failed_tensor();
+    form.draft = options->draft;
     haul_shape shape =
         HAUL_SHAPE(form.channels, form.height ? form.height : image.height, form.width ? form.width : image.width);
     if (haul__loading_begin(&loading, HAUL_U8, &shape, READ) == HAUL_OK)

@@ -110,12 +110,19 @@ static size_t place(haul__scaler *s, uint8_t *memory)
     return p.used;
 }
 
+/* The side that must grow more, or shrink less, decides; the other one is rounded down. */
+void haul__image_cover(const haul__image *image, int64_t *height, int64_t *width)
+{
+    if (*height * image->width >= *width * image->height)
+        *width = image->width * *height / image->height;
+    else
+        *height = image->height * *width / image->width;
+}
+
 size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width)
 {
-    /* The side that must grow more, or shrink less, decides; the other one is rounded down. */
-    const bool    down_first = height * image->width >= width * image->height;
-    const int64_t scaled_height = down_first ? height : image->height * width / image->width;
-    const int64_t scaled_width = down_first ? image->width * height / image->height : width;
+    int64_t scaled_height = height, scaled_width = width;
+    haul__image_cover(image, &scaled_height, &scaled_width);
     *s = (haul__scaler){.loops = haul__scale_loops_of(haul__cpu_chosen_level()),
                         .down_side = side_of(image->height, scaled_height, height),
                         .across_side = side_of(image->width, scaled_width, width)};
