@@ -31,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* To a size that depends on the file. */
     decode(&image, &(haul__image_form){.height = 1 + data[size / 2] % 80,
                                        .width = 1 + data[size / 3] % 80,
-                                       .channels = 1 + (int)(size & 2)});
+                                       .channels = 1 + (int)(size & 2),
+                                       .draft = (size & 4) != 0});
     return 0;
 }

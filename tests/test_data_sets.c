@@ -391,6 +391,34 @@ static void test_image__every_truncation_is_refused(void **state)
     free(out);
 }
 
+/* Four quarters of one colour each: no pixel of a draft is in two of them. */
+static void test_image__drafts_have_the_colours_of_their_places(void **state)
+{
+    enum { LARGE = 64 };
+    static const uint8_t colours[2][2] = {{20, 90}, {160, 230}};
+    static uint8_t       large[LARGE * LARGE];
+    (void)state;
+    for (int i = 0; i < LARGE * LARGE; i++)
+        large[i] = colours[i / LARGE >= LARGE / 2][i % LARGE >= LARGE / 2];
+    mkdir("drafts", 0777);
+    mkdir("drafts/a", 0777);
+    write_jpeg("drafts/a/1.jpg", LARGE, 1, large);
+    for (int shrink = 1; shrink <= 8; shrink *= 2) {
+        haul_scope   *scope = haul_scope_push();
+        const int     side = LARGE / shrink;
+        uint8_t       picture[3 * LARGE * LARGE];
+        haul_dataset *drafts = haul_image_folder("drafts", .size = {side, side}, .draft = true);
+        assert_non_null(drafts);
+        assert_int_equal(read_example_of(drafts, 0, picture, &(int64_t){0}), HAUL_OK);
+        for (int i = 0; i < 3 * side * side; i++) {
+            const int y = i / side % side, x = i % side;
+            assert_in_range(picture[i] + 2, colours[y >= side / 2][x >= side / 2],
+                            colours[y >= side / 2][x >= side / 2] + 4);
+        }
+        haul_scope_pop(scope);
+    }
+}
+
 static void test_image__huge_pictures_are_refused_before_memory_is_taken(void **state)
 {
     (void)state;
@@ -424,6 +452,7 @@ static void test_image__huge_pictures_are_refused_before_memory_is_taken(void **
     cmocka_unit_test(test_image_folder__reads_sorted_pictures),                                                        \
         cmocka_unit_test(test_image_folder__unsound_pictures_are_refused),                                             \
         cmocka_unit_test(test_image_folder__classes_are_numbered_by_the_training_split),                               \
+        cmocka_unit_test(test_image__drafts_have_the_colours_of_their_places),                                         \
         cmocka_unit_test(test_image__four_inks_become_three_colours),                                                  \
         cmocka_unit_test(test_image__every_truncation_is_refused),                                                     \
         cmocka_unit_test(test_image__huge_pictures_are_refused_before_memory_is_taken),
