@@ -156,6 +156,16 @@ same("a size that is not square", read("sized.png", (24, 40)),
      landscape(48, 64).resize((40, 30), Image.BILINEAR).crop((0, 3, 40, 27)))
 same("one channel, resized", read("sized.png", (24, 24), 1)[:, :, 0], fitted(landscape(48, 64).convert("L"), 24))
 
+# JPEG whose sides are cut off, which are not decoded.
+for height, width in [(60, 200), (61, 301), (120, 163), (33, 1000), (200, 60)]:
+    for options in ({"subsampling": 0}, {"subsampling": 1}, {"subsampling": 2}, {"progressive": True}):
+        landscape(height, width).save("wide.jpg", quality=90, **options)
+        with Image.open("wide.jpg") as picture:
+            for n in (16, 45, 60, 100):
+                same(f"{width} x {height} to {n}, {options}", read("wide.jpg", (n, n)), fitted(picture, n))
+    landscape(height, width).convert("L").save("wide.jpg")
+    same(f"{width} x {height} to 45, grey", read("wide.jpg", (45, 45)), fitted(Image.open("wide.jpg").convert("RGB"), 45))
+
 # Drafts: JPEG at a smaller scale, which does not change pictures that need no such scale, nor PNG.
 for height, width in [(128, 128), (129, 127), (300, 400), (401, 299), (64, 512), (90, 70)]:
     picture = landscape(height, width)

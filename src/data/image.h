@@ -55,7 +55,8 @@ enum { HAUL__ROW_PADDING = 64 };
 typedef struct haul__image_rows {
     void (*take)(void *context, uint8_t *row); /* a row of pixels, which it may change, and the padding */
     void    *context;
-    uint8_t *row;    /* memory for a row and the padding, for decoders to use */
+    int64_t  first, last; /* the columns that are used, last excluded: the others may be left out */
+    uint8_t *row;         /* memory for a row and the padding, for decoders to use */
     int      shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
 } haul__image_rows;
 
@@ -95,6 +96,8 @@ typedef struct haul__scaler {
 /* Returns the bytes of memory that haul__scaler_begin uses until the end, aligned to HAUL__ROW_PADDING. */
 size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width);
 void   haul__scaler_begin(haul__scaler *s, uint8_t *memory);
+/* The columns of the picture that it uses, *last excluded. */
+void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last);
 
 /* Takes the next row of the picture, and its padding. */
 void haul__scaler_take(haul__scaler *s, const uint8_t *row);

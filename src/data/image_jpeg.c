@@ -100,19 +100,34 @@ static int orientation_of(const struct jpeg_decompress_struct *jpeg)
     return 1;
 }
 
+/* Leaves out the columns that are not used, if they are many. Returns the first column that is decoded. A column
+ * depends on its neighbours where colours are stored at half the resolution, so a few more are decoded at both sides.
+ */
+static int64_t crop(state *s, const haul__image_rows *rows)
+{
+    enum { MARGIN = 16 };
+    const int64_t all = s->jpeg.output_width, first = rows->first < MARGIN ? 0 : rows->first - MARGIN;
+    const int64_t last = rows->last + MARGIN < all ? rows->last + MARGIN : all;
+    JDIMENSION    begin = (JDIMENSION)first, width = (JDIMENSION)(last - first);
+    if (s->pixels || width > all - all / 8)
+        return 0;
+    jpeg_crop_scanline(&s->jpeg, &begin, &width);
+    return begin;
+}
+
 /* Rows are handed over as they come, but those of a picture that is not upright are collected. */
 static void read_rows(state *s, const haul__image *image, bool inks, const haul__image_rows *rows)
 {
-    const int64_t height = haul__image_stored_height(image), width = haul__image_stored_width(image);
+    const int64_t height = haul__image_stored_height(image), first = crop(s, rows);
     for (int64_t y = 0; y < height; y++) {
-        JSAMPROW row = rows->row;
+        JSAMPROW row = rows->row + HAUL__PIXEL * first;
         jpeg_read_scanlines(&s->jpeg, &row, 1);
         if (inks)
-            mix_inks(row, width, s->jpeg.saw_Adobe_marker);
+            mix_inks(row, s->jpeg.output_width, s->jpeg.saw_Adobe_marker);
         if (s->pixels)
             haul__image_put_row(image, row, y, s->pixels);
         else
-            rows->take(rows->context, row);
+            rows->take(rows->context, rows->row);
     }
 }
 

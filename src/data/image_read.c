@@ -203,11 +203,14 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     if (!memory)
         return haul__image_no_memory(image, bytes);
     memset(memory, 0, row);
-    if (t.scales)
-        haul__scaler_begin(&t.scaler, memory + row);
     /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
-    haul_status status = haul__image_decode(
-        image, &(haul__image_rows){.take = take_row, .context = &t, .row = memory + HAUL__PIXEL, .shrink = shrink});
+    haul__image_rows rows = {
+        .take = take_row, .context = &t, .last = t.width_in, .row = memory + HAUL__PIXEL, .shrink = shrink};
+    if (t.scales) {
+        haul__scaler_begin(&t.scaler, memory + row);
+        haul__scaler_columns(&t.scaler, &rows.first, &rows.last);
+    }
+    haul_status status = haul__image_decode(image, &rows);
     if (!is_small)
         haul__free(memory);
     return status;

@@ -146,6 +146,12 @@ void haul__scaler_begin(haul__scaler *s, uint8_t *memory)
     memset(s->rows, 0, (size_t)(s->down.taps * s->pitch)); /* bytes between rows are read, and not used */
 }
 
+void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last)
+{
+    *first = s->across.first[0] / HAUL__PIXEL;
+    *last = s->across.first[s->across.out - 1] / HAUL__PIXEL + s->across.taps;
+}
+
 /* ---- rows ---- */
 
 void haul__scaler_take(haul__scaler *s, const uint8_t *row)
