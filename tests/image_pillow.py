@@ -164,7 +164,8 @@ for height, width in [(60, 200), (61, 301), (120, 163), (33, 1000), (200, 60)]:
             for n in (16, 45, 60, 100):
                 same(f"{width} x {height} to {n}, {options}", read("wide.jpg", (n, n)), fitted(picture, n))
     landscape(height, width).convert("L").save("wide.jpg")
-    same(f"{width} x {height} to 45, grey", read("wide.jpg", (45, 45)), fitted(Image.open("wide.jpg").convert("RGB"), 45))
+    with Image.open("wide.jpg") as picture:
+        same(f"{width} x {height} to 45, grey", read("wide.jpg", (45, 45)), fitted(picture.convert("RGB"), 45))
 
 # Drafts: JPEG at a smaller scale, which does not change pictures that need no such scale, nor PNG.
 for height, width in [(128, 128), (129, 127), (300, 400), (401, 299), (64, 512), (90, 70)]:
