@@ -79,6 +79,7 @@ static void write_clean(html *h, const cJSON *audit)
     html_put(h, begun ? "</ul>\n" : "");
 }
 
+/* Costs overlap, so there is no sum. */
 static void write_lead(html *h, const cJSON *audit, double step)
 {
     const cJSON *finding;
@@ -87,17 +88,18 @@ static void write_lead(html *h, const cJSON *audit, double step)
 
     cJSON_ArrayForEach(finding, audit)
     {
-        cost += cost_of(finding);
+        cost = fmax(cost, cost_of(finding));
     }
     if (!count) {
         html_put(h, "<p>No findings.</p>");
         return;
     }
-    html_add(h, "<p>%s, which cost%s %s a step", page_plural(count, "finding"), count == 1 ? "s" : "", say_ms(cost));
+    html_add(h, "<p>%s. %s costs %s a step", page_plural(count, "finding"), count == 1 ? "It" : "The dearest",
+             say_ms(cost));
     if (step > 0)
         html_add(h, ", %s of a step", say_share(cost / step));
-    html_put(h, ".</p><p class=\"note\">Costs are measured. Fixing one finding may also reduce the cost of "
-                "another.</p>");
+    html_put(h, ".</p><p class=\"note\">Costs are measured. They overlap: fixing one finding may also reduce the cost "
+                "of another.</p>");
 }
 
 void page_audit(page *p)

@@ -116,12 +116,12 @@ static void write_findings(html *h, const page_run *run)
 
     for (int i = 0; i < count; i++) {
         double ms = number_of(cJSON_GetArrayItem(run->audit, i), "ms_per_step");
-        cost += isfinite(ms) ? ms : 0;
+        cost = fmax(cost, isfinite(ms) ? ms : 0);
     }
     if (!count)
         return;
-    html_add(h, " <a href=\"#audit\">%s</a> of the audit cost%s %s", page_plural(count, "finding"),
-             count == 1 ? "s" : "", say_ms(cost));
+    html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
+             count == 1 ? "it" : "the dearest", say_ms(cost));
     html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
 }
 
