@@ -52,7 +52,7 @@ static void device_names(const haul_device_report *all, int count, const char **
 static const char *device_like(const char *name)
 {
     enum { MOST = 32 };
-    static haul_device_report all[MOST]; /* too large for small stacks, and the answer lies in it */
+    static haul_device_report all[MOST]; /* the answer points into it; it is too large for small stacks */
     const char               *names[MOST + 3];
     int                       count = haul_device_list(all, MOST);
 

@@ -1,29 +1,9 @@
 /* Findings of the audit on the page, with their cost and fix, and what was looked for and not found. */
-#include <math.h>
 #include <string.h>
 
 #include "page.h"
 #include "page_finding.h"
 #include "page_text.h"
-
-/* What is said of a finding that is not there. */
-typedef struct absence {
-    const char *name, *without;
-} absence;
-
-static const absence absences[] = {
-    {"ping-pong", "a tensor that goes back and forth"},
-    {"wait-per-step", "a wait in every step"},
-    {"pageable", "pageable copies that could be pinned"},
-    {"unchanged", "unchanged data that is sent again"},
-    {"many-small", "many small copies that could be one"},
-    {"cpu-island", "the CPU between two device operations"},
-    {"wrong-side", "a conversion on the wrong side of the link"},
-    {"loader-bound", "a loader that starves the device"},
-    {"host-bound", "a device that idles behind the host"},
-};
-
-enum { ABSENCES = sizeof absences / sizeof *absences };
 
 static bool is_found(const cJSON *audit, const char *name)
 {
@@ -37,16 +17,9 @@ static bool is_found(const cJSON *audit, const char *name)
     return false;
 }
 
-static double cost_of(const cJSON *finding)
-{
-    double ms = number_of(finding, "ms_per_step");
-
-    return ms > 0 ? ms : 0;
-}
-
 static void write_finding(html *h, const cJSON *finding, int number, double step)
 {
-    double cost = cost_of(finding), bytes = number_of(finding, "bytes_per_step");
+    double cost = page_finding_cost(finding), bytes = number_of(finding, "bytes_per_step");
 
     html_add(h, "<li id=\"finding-%s\"><span class=\"letter\">%s</span>", page_letter(number), page_letter(number));
     html_add(h, "<div><h3>%s</h3><p><code>", page_finding_title(finding));
@@ -68,28 +41,22 @@ static void write_clean(html *h, const cJSON *audit)
 {
     bool begun = false;
 
-    for (int i = 0; i < ABSENCES; i++) {
-        if (is_found(audit, absences[i].name))
+    for (int i = 0; i < PAGE_FINDING_KINDS; i++) {
+        if (is_found(audit, page_finding_kinds[i].name))
             continue;
         if (!begun)
             html_put(h, "<h3>Looked for and not found</h3><ul class=\"clean\">");
         begun = true;
-        html_add(h, "<li>%s</li>", absences[i].without);
+        html_add(h, "<li>%s</li>", page_finding_kinds[i].without);
     }
     html_put(h, begun ? "</ul>\n" : "");
 }
 
-/* Costs overlap, so there is no sum. */
 static void write_lead(html *h, const cJSON *audit, double step)
 {
-    const cJSON *finding;
-    double       cost = 0;
-    int          count = cJSON_GetArraySize(audit);
+    const double cost = page_dearest_cost(audit);
+    const int    count = cJSON_GetArraySize(audit);
 
-    cJSON_ArrayForEach(finding, audit)
-    {
-        cost = fmax(cost, cost_of(finding));
-    }
     if (!count) {
         html_put(h, "<p>No findings.</p>");
         return;

@@ -5,26 +5,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run_document.h"
+#include "page_text.h"
 
 /* A letter is this wide, as a share of the narrowest track; the same one is not repeated within NEAR. */
 static const double WIDE = 0.03, NEAR = 0.05;
 
-typedef struct kind {
-    const char *name, *title;
-} kind;
-
-static const kind kinds[] = {
-    {"ping-pong", "A tensor goes back and forth"},
-    {"wait-per-step", "A wait in every step"},
-    {"pageable", "Pageable copies that could be pinned"},
-    {"unchanged", "Unchanged data is sent again"},
-    {"many-small", "Many small copies that could be one"},
-    {"cpu-island", "The CPU computes between two device operations"},
-    {"wrong-side", "A conversion on the wrong side of the link"},
-    {"loader-bound", "The loader starves the device"},
-    {"host-bound", "The device idles behind the host"},
+const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS] = {
+    {"ping-pong", "A tensor goes back and forth", "a tensor that goes back and forth"},
+    {"wait-per-step", "A wait in every step", "a wait in every step"},
+    {"pageable", "Pageable copies that could be pinned", "pageable copies that could be pinned"},
+    {"unchanged", "Unchanged data is sent again", "unchanged data that is sent again"},
+    {"many-small", "Many small copies that could be one", "many small copies that could be one"},
+    {"cpu-island", "The CPU computes between two device operations", "the CPU between two device operations"},
+    {"wrong-side", "A conversion on the wrong side of the link", "a conversion on the wrong side of the link"},
+    {"loader-bound", "The loader starves the device", "a loader that starves the device"},
+    {"host-bound", "The device idles behind the host", "a device that idles behind the host"},
 };
+
+double page_finding_cost(const cJSON *finding)
+{
+    double ms = number_of(finding, "ms_per_step");
+
+    return ms > 0 ? ms : 0;
+}
+
+double page_dearest_cost(const cJSON *audit)
+{
+    const cJSON *finding;
+    double       cost = 0;
+
+    cJSON_ArrayForEach(finding, audit)
+    {
+        cost = fmax(cost, page_finding_cost(finding));
+    }
+    return cost;
+}
 
 const char *page_letter(int finding)
 {
@@ -43,9 +58,9 @@ const char *page_finding_title(const cJSON *finding)
 {
     const char *name = document_text(finding, "finding");
 
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i].name, name))
-            return kinds[i].title;
+    for (int i = 0; i < PAGE_FINDING_KINDS; i++)
+        if (!strcmp(page_finding_kinds[i].name, name))
+            return page_finding_kinds[i].title;
     return name;
 }
 
@@ -71,7 +86,7 @@ void page_mark(html *h, const cJSON *audit, int finding)
     write_rest(h, audit, finding);
 }
 
-/* -1 for what is no finding. */
+/* -1 if the number names no finding. */
 static int finding_of(const cJSON *audit, const cJSON *number)
 {
     const double value = cJSON_IsNumber(number) ? number->valuedouble : -1;

@@ -8,10 +8,24 @@
 
 enum { PAGE_MOST_FINDINGS = 50 }; /* so many have letters */
 
+/* The findings that the audit looks for. */
+typedef struct page_finding_kind {
+    const char *name, *title, *without; /* "A wait in every step"; where there is none, there is not "a wait in ..." */
+} page_finding_kind;
+
+enum { PAGE_FINDING_KINDS = 9 };
+extern const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS];
+
+/* What a finding costs in ms a step; 0 if it is not known. */
+double page_finding_cost(const cJSON *finding);
+
+/* The cost of the dearest one: costs overlap, so there is no sum. */
+double page_dearest_cost(const cJSON *audit);
+
 /* "A" to "Z", and then numbers from "27" on; of a finding by its place in audit.json, from 0. Valid for some calls. */
 const char *page_letter(int finding);
 
-/* "A wait in every step". */
+/* Its title, or the name of one that is not known. */
 const char *page_finding_title(const cJSON *finding);
 
 /* The letter as a link to its finding. */

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "page.h"
+#include "page_finding.h"
 #include "page_text.h"
 
 /* ---- results ---- */
@@ -111,17 +112,13 @@ static void write_others(html *h, const page *p)
 
 static void write_findings(html *h, const page_run *run)
 {
-    double cost = 0, step = number_of(run->profile, "step_ms");
+    double step = number_of(run->profile, "step_ms");
     int    count = cJSON_GetArraySize(run->audit);
 
-    for (int i = 0; i < count; i++) {
-        double ms = number_of(cJSON_GetArrayItem(run->audit, i), "ms_per_step");
-        cost = fmax(cost, isfinite(ms) ? ms : 0);
-    }
     if (!count)
         return;
     html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
-             count == 1 ? "it" : "the dearest", say_ms(cost));
+             count == 1 ? "it" : "the dearest", say_ms(page_dearest_cost(run->audit)));
     html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "device/device.h"
+#include "profile/search.h"
 
 /* ---- pieces ---- */
 
@@ -24,15 +25,7 @@ static int by_copy(const void *a, const void *b)
 
 static size_t first_of(const haul__pieces *all, uint64_t copy)
 {
-    size_t low = 0, high = all->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (all->items[middle].copy < copy)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return haul__first_from(all->items, all->count, sizeof *all->items, &(haul__piece){.copy = copy}, by_copy);
 }
 
 /* ---- what devices did ---- */
@@ -69,15 +62,9 @@ static void sort_backlog(haul__costs *c)
 /* When devices had computed what was submitted before a time. */
 static int64_t computed_by(const haul__costs *c, int64_t time)
 {
-    size_t low = 0, high = c->backlog_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (c->backlog[middle].submitted < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? c->backlog[low - 1].end : 0;
+    const size_t later = haul__first_from(c->backlog, c->backlog_count, sizeof *c->backlog,
+                                          &(haul__backlog){.submitted = time}, by_submission);
+    return later ? c->backlog[later - 1].end : 0;
 }
 
 /* ---- opening ---- */

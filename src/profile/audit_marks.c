@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "device/device.h"
 #include "profile/audit.h"
+#include "profile/search.h"
 
 /* ---- bars ---- */
 
@@ -51,15 +52,7 @@ static bool mark(const haul_profile *p, haul__findings *f, size_t moment, int fi
 /* Of the first `count` marks. */
 static size_t first_mark(const haul__findings *f, size_t count, const haul__finding_mark *from)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (by_key(&f->marks[middle], from) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return haul__first_from(f->marks, count, sizeof *f->marks, from, by_key);
 }
 
 static bool same_bar(const haul__finding_mark *a, const haul__finding_mark *b)
