@@ -48,7 +48,7 @@ static haul_tensor *channels_to_front(haul_tensor *x)
 static haul_tensor *sliced(haul_tensor *x, int axis)
 {
     int64_t size = haul_tensor_shape(x).dims[axis];
-    return haul_contiguous(haul_slice(x, axis, size / 4, size / 4 + size / 2, 1));
+    return haul_clone(haul_slice(x, axis, size / 4, size / 4 + size / 2, 1));
 }
 
 static haul_tensor *every_second(haul_tensor *x, int axis)

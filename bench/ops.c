@@ -56,6 +56,13 @@ static haul_tensor *add(haul_tensor *x)
     return haul_add(x, b);
 }
 
+/* Of a size that the allocator has at hand after the first time. */
+static haul_tensor *empty(haul_tensor *x)
+{
+    (void)x;
+    return haul_empty(HAUL_F32, HAUL_SHAPE(512, 512));
+}
+
 static haul_tensor *view(haul_tensor *x)
 {
     return haul_view(x, HAUL_SHAPE(2, 5));
@@ -71,6 +78,7 @@ static const bench_case cases[] = {
     TINY("add 1x1, each dropped", open_tiny, run_dropped, add, "torch:add 1x1,torch:add 1x1 script"),
     TINY("add 1x1, in place", open_tiny, run_tiny_into, NULL, "torch:add_ 1x1"),
     TINY("add 1x1, with graph", open_recorded, run_dropped, add, "torch:add 1x1 graph"),
+    TINY("empty 1 MiB, each dropped", open_tiny, run_dropped, empty, "torch:empty 1 MiB"),
     TINY("view 1x10 as 2x5", open_row, run_dropped, view, "torch:view 1x10"),
 };
 

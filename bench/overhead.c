@@ -151,7 +151,8 @@ static const bench_case cases[] = {
     {CASE("softmax 1x10", open_row, run_dropped, softmax), .peers = "torch:softmax 1x10", .threads = 1},
     {CASE("reshape, a view", open_row, run_dropped, reshape), .peers = "torch:reshape 1x10", .threads = 1},
     {CASE("linear 1x10 to 16", open_row, run_dropped, linear), .peers = "torch:linear 1x10", .threads = 1},
-    {CASE("dense step, batch 32", open_dense, run_steps, squared_error), .size = 32, .threads = 1},
+    {CASE("dense step, batch 32", open_dense, run_steps, squared_error),
+     .peers = "torch:train dense,torch:train dense fused", .size = 32, .threads = 1},
     PICTURES("N3 step, batch 64", "simplecnn", 64, 1),
 #ifdef HAUL_EVENTS_H
     {CASE("N3 step, all events heard", open_heard, run_steps, cross_entropy), .close = close_heard,

@@ -44,6 +44,21 @@ def train(threads, channels_last=False, model="simplecnn", batch=64):
     return repeat(step)
 
 
+def train_dense(fused):
+    """10 inputs, 16 hidden values, 1 output. `fused` updates all parameters in one call."""
+    torch.set_num_threads(1)
+    net = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 1))
+    x, y = torch.rand(32, 10), torch.rand(32, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.mse_loss(net(x), y).backward()
+        optimizer.step()
+
+    return repeat(step)
+
+
 def repeat(work):
     def run(times):
         for _ in range(times):
@@ -166,6 +181,9 @@ CASES = {
     "train channels_last 2": lambda: train(2, True),
     "train resnet18": lambda: train(CORES, model="resnet18", batch=32),
     "train resnet18 channels_last": lambda: train(CORES, True, model="resnet18", batch=32),
+    "train dense": lambda: train_dense(False),
+    "train dense fused": lambda: train_dense(True),
+    "empty 1 MiB": lambda: repeat(lambda: torch.empty(512, 512)),
     "add 1x1": lambda: tiny(lambda a, b: torch.add(a, b)),
     "add_ 1x1": lambda: tiny(lambda a, b: a.add_(b)),
     "add 1x1 graph": lambda: tiny(lambda a, b: torch.add(a, b), grad=True),

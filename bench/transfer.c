@@ -133,7 +133,7 @@ static void close_memcpy(void)
         CHANGED("f16 to f32 down", mib, .from = HAUL_F16, .to = HAUL_F32, .back = true)
 
 static const bench_case cases[] = {
-    SIZES(1), SIZES(16), SIZES(256), CHANGES(16), SIZES(64), CHANGES(64),
+    SIZES(1), SIZES(4), SIZES(16), SIZES(256), CHANGES(16), SIZES(64), CHANGES(64),
 };
 
 int main(int argc, char **argv)

@@ -281,10 +281,12 @@ def run(name, environment):
 
 def measure(case, name, place, size, environment):
     """Of five runs, what the audit says in relation to what the program measured."""
-    ratios = []
-    for attempt in range(5 if STANDIN or case in UNTIMED else 10):
+    ratios, attempts = [], 5 if STANDIN or case in UNTIMED else 10
+    for attempt in range(attempts):
         findings, ms, disturbed = run(name, environment)
         mine = [f for f in findings if f["finding"] == name]
+        if len(mine) != 1 and disturbed and attempt + 1 < attempts:
+            continue  # on a busy machine the host is late, and that is the finding
         check(f"{case} is found once", len(mine) == 1, f"{findings}")
         if len(mine) != 1:
             break

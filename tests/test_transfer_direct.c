@@ -1,4 +1,4 @@
-/* Copies that gather or convert between the CPU and devices that work in host memory: the right bytes for any layouts
+/* Copies between the CPU and devices that work in host memory, which their kernels do: the right bytes for any layouts
  * and dtypes, one command and one copy each, no wait, and what happens where a kernel cannot reach the memory.
  * ctest: env=POCL_DEVICES=pthread pthread */
 #include <stdio.h>
@@ -135,6 +135,11 @@ static void test_direct__one_command_one_copy_no_wait(void **state)
         assert_int_equal(haul_device_sync(devices[d]), HAUL_OK);
         const seen up = watch_move(here, devices[d], HAUL_F32), down = watch_move(there, haul_cpu(), HAUL_F32);
         const seen gathered = watch_move(rows, haul_cpu(), HAUL_I32), small = watch_move(columns, devices[d], HAUL_U8);
+        const seen dense = watch_move(here, devices[d], HAUL_I32), back = watch_move(there, haul_cpu(), HAUL_I32);
+        const seen short_one = watch_move(haul_slice(here, 0, 0, 1023, 1), devices[d], HAUL_I32);
+        assert_true(dense.commands == 1 && dense.kernels == 1 && dense.copies == 1 && dense.bytes == 4 << 20);
+        assert_true(back.commands == 1 && back.kernels == 1 && back.copies == 1 && back.bytes == 4 << 20);
+        assert_true(short_one.commands == 1 && short_one.kernels == 0 && short_one.bytes == 1023 << 12);
         assert_true(up.commands == 1 && up.kernels == 1 && up.copies == 1 && up.bytes == 4 << 20);
         assert_true(down.commands == 1 && down.kernels == 1 && down.copies == 1 && down.bytes == 4 << 20);
         assert_string_equal(up.conversion, "i32 to f32");
@@ -143,6 +148,25 @@ static void test_direct__one_command_one_copy_no_wait(void **state)
         assert_string_equal(gathered.conversion, "");
         assert_true(small.kernels == 0 && small.copies == 1 && small.bytes == 512 << 10); /* gathered on the CPU */
     }
+}
+
+/* Those of a NaN, too. */
+static void test_direct__dense_copies_keep_every_bit(void **state)
+{
+    enum { BYTES = 4 << 20 };
+    uint32_t *bits = malloc(BYTES);
+    (void)state;
+    assert_non_null(bits);
+    for (int t = 0; t < test_dtype_count; t++) {
+        const haul_dtype dtype = test_dtypes[t];
+        for (int i = 0; i < BYTES / 4; i++)
+            bits[i] = dtype == HAUL_BOOL ? 0x00010001u << 8 * below(2) : (uint32_t)(below(65536) << 16 | below(65536));
+        const haul_shape shape = HAUL_SHAPE(BYTES / (int64_t)haul__dtype_size(dtype));
+        haul_tensor     *x = haul_clone(haul_wrap_host(dtype, shape, bits, NULL, NULL));
+        for (int d = 1; d < device_count; d++)
+            assert_same(haul_to(haul_to(x, devices[d]), haul_cpu()), x);
+    }
+    free(bits);
 }
 
 /* ---- what a kernel cannot reach ---- */
@@ -201,9 +225,8 @@ static void test_direct__memory_of_the_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_direct__any_layout_and_dtypes),
-        TEST(test_direct__one_command_one_copy_no_wait),
-        TEST(test_direct__a_refused_copy_changes_nothing),
+        TEST(test_direct__any_layout_and_dtypes),       TEST(test_direct__one_command_one_copy_no_wait),
+        TEST(test_direct__dense_copies_keep_every_bit), TEST(test_direct__a_refused_copy_changes_nothing),
         TEST(test_direct__memory_of_the_program),
     };
     return run_moves("transfer_direct", tests, sizeof tests / sizeof tests[0]);

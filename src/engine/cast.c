@@ -167,13 +167,14 @@ haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, h
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
 {
     haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
+    const bool       crosses = to->storage->device != from->storage->device;
     pointwise_params p = {.items = 0};
     if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
-    if (to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
-        haul__tensor_is_gap_free(to))
+    if (!crosses && to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) &&
+        haul__tensor_same_layout(to, from) && haul__tensor_is_gap_free(to))
         return copy_bytes(to, from, origin);
-    if (haul__is_dry() && to->storage->device != from->storage->device)
+    if (haul__is_dry() && crosses)
         return cross(&(haul__command){.kernel = NULL}, to, from, origin);
     if (haul__is_dry())
         return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);

@@ -136,18 +136,28 @@ static haul_status gather(void *context, int i)
 
 /* ---- through the memory of the host ---- */
 
-/* Can a kernel of the device copy the elements from one to the other, and does it pay? A small copy does not wait for a
- * kernel to be compiled that it would not need otherwise. Drivers may expect aligned memory. */
+/* Does a kernel of the device pay? The driver copies dense elements on one core, and starts sooner. What is copied
+ * ahead of time goes in pieces, between which other copies pass. Elsewhere a small copy does not wait for a kernel to
+ * be compiled that it would not need otherwise. */
+static bool is_worth_a_kernel(const way *w, bool up)
+{
+    enum { FROM = 1 << 20, DENSE_FROM = 4 << 20 };
+    const int64_t bytes = w->x->count * (int64_t)haul__dtype_size(w->dtype);
+    if (!w->gathers && !w->scatters)
+        return bytes >= DENSE_FROM && !haul__cargo_now.ahead;
+    return bytes >= FROM || (up ? w->scatters : w->gathers);
+}
+
+/* Can a kernel of the device copy the elements from one to the other, and does it pay? Drivers may expect aligned
+ * memory. */
 static bool is_direct(const way *w)
 {
-    enum { FROM = 1 << 20, ALIGNED = 64 };
+    enum { ALIGNED = 64 };
     const haul_tensor   *x = w->x, *y = w->y;
     const bool           up = haul__device_is_host(x->storage->device);
     const haul__storage *here = up ? x->storage : y->storage;
     const haul_device   *there = up ? y->storage->device : x->storage->device;
-    const bool           large = x->count * (int64_t)haul__dtype_size(w->dtype) >= FROM;
-    return (w->gathers || w->scatters) && (large || (up ? w->scatters : w->gathers)) &&
-           haul__device_is_host(here->device) && haul__device_reaches_host(there) &&
+    return haul__device_is_host(here->device) && haul__device_reaches_host(there) && is_worth_a_kernel(w, up) &&
            (uintptr_t)here->buffer.host % ALIGNED == 0 &&
            (there->properties.has_f64 || (x->dtype != HAUL_F64 && y->dtype != HAUL_F64));
 }
