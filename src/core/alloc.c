@@ -64,14 +64,19 @@ void *haul__malloc(size_t bytes)
     return p;
 }
 
+void haul__prefer_huge_pages(void *memory, size_t bytes)
+{
+    enum { PAGE = 4096 };
+    const size_t before = (PAGE - (uintptr_t)memory % PAGE) % PAGE;
+    if (bytes >= HAUL__HUGE_PAGES_FROM)
+        madvise((char *)memory + before, (bytes - before) / PAGE * PAGE, MADV_HUGEPAGE);
+}
+
 void *haul__malloc_large(size_t bytes)
 {
-    enum { PAGE = 4096, LARGE = 4 << 20 };
-    char *p = haul__malloc(bytes);
-    if (p && bytes >= LARGE) {
-        size_t before = (PAGE - (uintptr_t)p % PAGE) % PAGE;
-        madvise(p + before, (bytes - before) / PAGE * PAGE, MADV_HUGEPAGE); /* advice only */
-    }
+    void *p = haul__malloc(bytes);
+    if (p)
+        haul__prefer_huge_pages(p, bytes);
     return p;
 }
 

@@ -79,6 +79,12 @@ bool haul__device_reaches_host(const haul_device *device)
            device->properties.shares_host_memory;
 }
 
+bool haul__device_moves_by_kernel(const haul_device *device, size_t bytes)
+{
+    enum { FROM = 4 << 20 };
+    return bytes >= FROM && haul__device_reaches_host(device);
+}
+
 haul_status haul_set_device(haul_device *device)
 {
     haul_status status = haul__device_check(device, "haul_set_device", "device");

@@ -164,22 +164,29 @@ haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, h
     return haul__launch_command(command, id, (haul__storage *[]){to->storage, from->storage});
 }
 
+/* Have both the same bytes in the same order, which one of the driver's commands copies best? */
+static bool is_for_the_driver(const haul_tensor *to, const haul_tensor *from)
+{
+    return to->storage->device == from->storage->device && to->dtype == from->dtype &&
+           haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
+           haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to));
+}
+
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
 {
     haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
-    const bool       crosses = to->storage->device != from->storage->device;
     pointwise_params p = {.items = 0};
     if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
-    if (!crosses && to->dtype == from->dtype && haul__shape_equal(&to->shape, &from->shape) &&
-        haul__tensor_same_layout(to, from) && haul__tensor_is_gap_free(to))
+    if (is_for_the_driver(to, from))
         return copy_bytes(to, from, origin);
-    if (haul__is_dry() && crosses)
+    if (haul__is_dry() && to->storage->device != from->storage->device)
         return cross(&(haul__command){.kernel = NULL}, to, from, origin);
     if (haul__is_dry())
         return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
-    haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
+    if (from->count > 1) /* else the loop of broadcast elements is short with them */
+        haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, origin);
     const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);

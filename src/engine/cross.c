@@ -136,15 +136,14 @@ static haul_status gather(void *context, int i)
 
 /* ---- through the memory of the host ---- */
 
-/* Does a kernel of the device pay? The driver copies dense elements on one core, and starts sooner. What is copied
- * ahead of time goes in pieces, between which other copies pass. Elsewhere a small copy does not wait for a kernel to
- * be compiled that it would not need otherwise. */
-static bool is_worth_a_kernel(const way *w, bool up)
+/* Does a kernel of the device pay? What is copied ahead of time goes in pieces, between which other copies pass. A
+ * small copy does not wait for a kernel to be compiled that it would not need otherwise. */
+static bool is_worth_a_kernel(const way *w, const haul_device *device, bool up)
 {
-    enum { FROM = 1 << 20, DENSE_FROM = 4 << 20 };
-    const int64_t bytes = w->x->count * (int64_t)haul__dtype_size(w->dtype);
+    enum { FROM = 1 << 20 };
+    const size_t bytes = (size_t)w->x->count * haul__dtype_size(w->dtype);
     if (!w->gathers && !w->scatters)
-        return bytes >= DENSE_FROM && !haul__cargo_now.ahead;
+        return haul__device_moves_by_kernel(device, bytes) && !haul__cargo_now.ahead;
     return bytes >= FROM || (up ? w->scatters : w->gathers);
 }
 
@@ -157,7 +156,7 @@ static bool is_direct(const way *w)
     const bool           up = haul__device_is_host(x->storage->device);
     const haul__storage *here = up ? x->storage : y->storage;
     const haul_device   *there = up ? y->storage->device : x->storage->device;
-    return haul__device_is_host(here->device) && haul__device_reaches_host(there) && is_worth_a_kernel(w, up) &&
+    return haul__device_is_host(here->device) && haul__device_reaches_host(there) && is_worth_a_kernel(w, there, up) &&
            (uintptr_t)here->buffer.host % ALIGNED == 0 &&
            (there->properties.has_f64 || (x->dtype != HAUL_F64 && y->dtype != HAUL_F64));
 }

@@ -36,8 +36,8 @@ static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
     return haul__submit(&command);
 }
 
-/* A tensor with gaps is filled by broadcasting one element. */
-static haul_status fill_strided(haul_tensor *to, double value, const char *origin)
+/* By broadcasting one element. */
+static haul_status fill_by_kernel(haul_tensor *to, double value, const char *origin)
 {
     haul__storage *storage = haul__storage_alloc(to->storage->device, haul__dtype_size(to->dtype), origin);
     haul_tensor   *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
@@ -53,7 +53,9 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
 {
     if (to->count == 0 || !haul__device_computes(to->storage->device))
         return HAUL_OK;
-    return haul__tensor_is_gap_free(to) ? fill_dense(to, value, origin) : fill_strided(to, value, origin);
+    if (haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to)))
+        return fill_dense(to, value, origin);
+    return fill_by_kernel(to, value, origin);
 }
 
 /* ---- the operations ---- */

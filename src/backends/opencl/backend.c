@@ -129,6 +129,19 @@ static cl_int place(haul__cl_device *d, cl_mem memory)
     return code;
 }
 
+/* Drivers of processors keep buffers on the heap. Whatever fails here changes nothing. */
+static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
+{
+    cl_int code;
+    void *at = haul__cl.EnqueueMapBuffer(d->service, memory, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, bytes, 0, NULL,
+                                         NULL, &code);
+    if (code != CL_SUCCESS)
+        return;
+    haul__prefer_huge_pages(at, bytes);
+    haul__cl.EnqueueUnmapMemObject(d->service, memory, at, 0, NULL, NULL);
+    haul__cl.Finish(d->service);
+}
+
 static haul_status alloc(haul_device *device, size_t bytes, haul__buffer *out)
 {
     haul__cl_device *d = haul__cl_of(device);
@@ -142,6 +155,8 @@ static haul_status alloc(haul_device *device, size_t bytes, haul__buffer *out)
         haul__cl.ReleaseMemObject(memory);
         return check_alloc(device, "clEnqueueMigrateMemObjects", code, bytes);
     }
+    if (bytes >= HAUL__HUGE_PAGES_FROM && device->properties.kind == HAUL_KIND_CPU)
+        prefer_huge_pages(d, memory, bytes);
     *out = (haul__buffer){.handle = memory};
     return HAUL_OK;
 }
