@@ -7,6 +7,10 @@
  * the same on every device. */
 #define SUM_LANES 32
 
+/* So many short rows, of fewer than SHORT_ROW elements, may be taken side by side: half the lanes of a sum, one vector. */
+#define SIDE_ROWS 16
+#define SHORT_ROW (4 * SUM_LANES)
+
 /* The record in which kernels note an index out of range, in words of 32 bits: which check it failed (0: nothing is
  * noted), and, as two words each, the lower one first, its position in the tensor of indices, its value, and the number
  * of elements that it may point at. */

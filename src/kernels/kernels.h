@@ -5,6 +5,9 @@
 
 #include <haul/custom.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/constants.h"
 
 enum haul__kernel_id {
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few) HAUL__K_##name,
@@ -29,6 +32,13 @@ extern const int               haul__kernel_count;
 enum { HAUL__KERNELS_ADDED = 1024 };
 /* Its text is the kernel's text; errors name `operation`. */
 haul_status haul__kernel_add(const haul_kernel *kernel, const char *operation, int *id);
+
+/* Items that a thread takes at once, at least `grain`: whole groups of short rows (constants.h) if it is more than one.
+ */
+static inline int64_t haul__whole_sides(int64_t grain)
+{
+    return grain <= SIDE_ROWS ? grain : (grain + SIDE_ROWS - 1) / SIDE_ROWS * SIDE_ROWS;
+}
 
 /* The entry of any id. */
 const haul__kernel_info               *haul__kernel_info_added(int id);

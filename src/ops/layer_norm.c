@@ -23,19 +23,63 @@ TEMPLATE(layer_norm_mean, MEAN, S, TERM)
         const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
 END_TEMPLATE
 
+/* SUMS[0], the sums of TERM over each of SIDE_ROWS rows, which may use `mean`, the row's MEAN. */
+TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
+        A SUMS[SIDE_ROWS][SIDE_ROWS];
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            GLOBAL const T *v = x + p.at[2] + (i + r) * p.n;
+            const A mean = MEAN;
+            A low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = 0;
+            EACH_SIDE(l) high[l] = 0;
+            for (I64 k = 0; k < whole; k += SUM_LANES) {
+                EACH_SIDE(l) { const I64 j = k + l; low[l] += TERM; }
+                EACH_SIDE(l) { const I64 j = k + l + SIDE_ROWS; high[l] += TERM; }
+            }
+            if (rest) {
+                EACH_SIDE(l) { const I64 j = whole + l; low[l] = l < rest ? low[l] + TERM : low[l]; }
+                EACH_SIDE(l) { const I64 j = whole + l + SIDE_ROWS; high[l] = l + SIDE_ROWS < rest ? high[l] + TERM : high[l]; }
+            }
+            EACH_SIDE(l) SUMS[r][l] = low[l] + high[l];
+            (void)mean;
+        }
+        SIDE_TREE(A, SUMS, SUM_OF)
+END_TEMPLATE
+
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
+/* Row I, whose mean and scale are known. */
+TEMPLATE(layer_norm_put, I)
+            EACH_OF_ROW(j, p.n) {
+                const A d = LAYER_NORM_NORMAL * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j));
+                STORE(y, p.at[0] + (I) * p.n + j, p.at[4] < 0 ? d : d + LOAD(bias, p.at[4] + j));
+            }
+            if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * (I)] = mean; stats[p.at[1] + 2 * (I) + 1] = scale; }
+END_TEMPLATE
+
 KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
 {
+#if HAS_SIDES
+    const I64 whole = p.n - p.n % SUM_LANES;
+    const int rest = (int)(p.n - whole);
+    if (p.n < SHORT_ROW) FOR_SIDES(i) {
+        A means[SIDE_ROWS], scales[SIDE_ROWS];
+        EXPAND(layer_norm_sides, sums, 0, LOAD(v, j))
+        EACH_SIDE(r) means[r] = sums[0][r] / (A)p.n;
+        EXPAND(layer_norm_sides, squares, means[r], (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
+        EACH_SIDE(r) scales[r] = LIT(1.0) / M_SQRT(squares[0][r] / (A)p.n + SCALAR(p.eps));
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            GLOBAL const T *v = x + p.at[2] + (i + r) * p.n;
+            const A mean = means[r], scale = scales[r];
+            EXPAND(layer_norm_put, i + r)
+        }
+    }
+#endif
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n;
         EXPAND(layer_norm_mean, mean, s, LOAD(v, j))
         EXPAND(layer_norm_mean, var, t, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         const A scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
-        EACH_OF_ROW(j, p.n) {
-            const A d = LAYER_NORM_NORMAL * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j));
-            STORE(y, p.at[0] + i * p.n + j, p.at[4] < 0 ? d : d + LOAD(bias, p.at[4] + j));
-        }
-        if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * i] = mean; stats[p.at[1] + 2 * i + 1] = scale; }
+        EXPAND(layer_norm_put, i)
     }
 }
 
@@ -95,7 +139,7 @@ static haul_status compute(haul__call *c)
             buffers[i] = i < 2 ? c->results[0] : x;
     }
     return haul__launch_kernel(c, c->operation->kernel, x->dtype, buffers, 2, buffers + 2, c->count, &p, sizeof p,
-                               p.items, 1 + 4096 / (p.n + 1));
+                               p.items, haul__whole_sides(1 + 4096 / (p.n + 1)));
 }
 
 HAUL__OPERATION(layer_norm_backward) = {

@@ -113,11 +113,37 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
     (void)centre; /* not all terms measure from one */
+#if HAS_SIDES
+    if (p.units == 1 && stride == 1 && p.run < SHORT_ROW && p.kept == 1) FOR_SIDES(i) {
+        const I64 whole = p.run - p.run % SUM_LANES;
+        const int rest = (int)(p.run - whole);
+        V sides[SIDE_ROWS][SIDE_ROWS];
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            const I64 o = i + r;
+            GLOBAL const T *base = x + p.x_offset + o * p.kept_strides[0], *v = base;
+            V low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = START;
+            EACH_SIDE(l) high[l] = START;
+            for (I64 j = 0; j < whole; j += SUM_LANES) {
+                EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(V, TERM, j + l, 1));
+                EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(V, TERM, j + l + SIDE_ROWS, 1));
+            }
+            if (rest) {
+                EACH_SIDE(l) low[l] = l < rest ? STEP(low[l], REDUCE_ONE(V, TERM, whole + l, 1)) : low[l];
+                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? STEP(high[l], REDUCE_ONE(V, TERM, whole + l + SIDE_ROWS, 1)) : high[l];
+            }
+            EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
+            (void)o; /* not all terms depend on the output */
+        }
+        SIDE_TREE(V, sides, STEP)
+        for (int r = 0; r < SIDE_ROWS; r++) PUT(i + r, sides[0][r]);
+    }
+#endif
     FOR_ROWS(i) {
         const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
         const I64 end = M_MIN_OF(first + p.chunk, p.units);
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
-        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < 4 * SUM_LANES) { /* fewer steps, the same sums */
+        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) { /* fewer steps, the same sums */
             GLOBAL const T *v = base;
             const I64 whole = p.run - p.run % SUM_LANES;
             LANE_VALUES(V, r);
@@ -377,7 +403,7 @@ static haul_status launch(const haul__call *c, const haul__reduction *how, haul_
     const haul__kernel_info *info = &haul__kernel_infos[how->kernel];
     int                      kernel = !rows ? info->columns : p->units == 1 && p->run <= FEW ? info->few : how->kernel;
     return haul__launch_kernel(c, kernel, x->dtype, &out, 1, ins, 2, p, sizeof *p, p->items,
-                               width * (1 + GRAIN_WORK / (work + 1)));
+                               haul__whole_sides(width * (1 + GRAIN_WORK / (work + 1))));
 }
 
 haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_tensor *out, haul_tensor *x,

@@ -26,6 +26,57 @@ TEMPLATE(softmax, NAME, IS_LOG)
 KERNEL2(NAME, softmax_params, T, out, const T, x)
 {
     const I64 n = p.length;
+#if HAS_SIDES
+    const I64 whole = n - n % SUM_LANES;
+    const int rest = (int)(n - whole);
+    if (n < SHORT_ROW) FOR_SIDES(i) {
+        GLOBAL const T *rows = x + p.offsets[1] + i * n;
+        A sides[SIDE_ROWS][SIDE_ROWS], most[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            GLOBAL const T *v = rows + r * n;
+            A low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = LOAD(v, 0);
+            EACH_SIDE(l) high[l] = LOAD(v, 0);
+            for (I64 k = 0; k < whole; k += SUM_LANES) {
+                EACH_SIDE(l) low[l] = M_MAX(low[l], LOAD(v, k + l));
+                EACH_SIDE(l) high[l] = M_MAX(high[l], LOAD(v, k + l + SIDE_ROWS));
+            }
+            if (rest) {
+                EACH_SIDE(l) low[l] = l < rest ? M_MAX(low[l], LOAD(v, whole + l)) : low[l];
+                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? M_MAX(high[l], LOAD(v, whole + l + SIDE_ROWS)) : high[l];
+            }
+            EACH_SIDE(l) sides[r][l] = M_MAX(low[l], high[l]);
+        }
+        SIDE_TREE(A, sides, M_MAX)
+        EACH_SIDE(r) most[r] = sides[0][r];
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            GLOBAL const T *v = rows + r * n;
+            const A top = most[r];
+            A low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = 0;
+            EACH_SIDE(l) high[l] = 0;
+            for (I64 k = 0; k < n; k += SIDE_ROWS) { /* the zeros behind a row change no sum */
+                const int left = (int)(n - k);
+                EACH_SIDE(l) {
+                    const A power = EXP_BELOW((l < left ? LOAD(v, k + l) : top) - top);
+                    powers[r][k + l] = l < left ? power : 0;
+                }
+            }
+            for (I64 k = 0; k < n; k += SUM_LANES) EACH_SIDE(l) low[l] += powers[r][k + l];
+            for (I64 k = SIDE_ROWS; k < n; k += SUM_LANES) EACH_SIDE(l) high[l] += powers[r][k + l];
+            EACH_SIDE(l) sides[r][l] = low[l] + high[l];
+        }
+        SIDE_TREE(A, sides, SUM_OF)
+        EACH_SIDE(r) sum[r] = sides[0][r] + NAN_IF_NOT_FINITE(most[r]);
+        if (IS_LOG) EACH_SIDE(r) sum[r] = M_LOG(sum[r]);
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            GLOBAL const T *v = rows + r * n;
+            GLOBAL T *o = out + p.offsets[0] + (i + r) * n;
+            const A top = most[r], all = sum[r];
+            EACH_OF_ROW(j, n) STORE(o, j, IS_LOG ? LOAD(v, j) - top - all : powers[r][j] / all);
+        }
+    }
+#endif
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
@@ -149,7 +200,7 @@ static haul_status compute(haul__call *c)
     int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
     return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, c->results, 1,
                                c->operands, c->count, &p, sizeof p, p.items,
-                               width * (1 + 4096 / (p.length * width + 1)));
+                               haul__whole_sides(width * (1 + 4096 / (p.length * width + 1))));
 }
 
 /* ---- gradients of gradients ---- */

@@ -80,6 +80,37 @@
     I64 found = 0;                                                                                                     \
     for (I64 j = 0; found = j, j < (n) - 1 && !(condition); j++) {}
 
+/* Short rows side by side, where HAS_SIDES is 1: the trees of SIDE_ROWS rows have all their steps in common. FOR_SIDES(i)
+ * runs over groups of SIDE_ROWS items, of which i is the first; FOR_ROWS behind it gets what remains. EACH_SIDE(l) runs over
+ * the SIDE_ROWS elements of a vector. Loops over one vector keep it in a register; over all lanes compilers do not. At
+ * SIDE_TREE(V, s, STEP), s[r][l] is what lanes l and l + SIDE_ROWS of row r have together. Behind it, s[0][r] is the
+ * result of row r, from the same steps as a LANE_TREE. V has 4 bytes. */
+#if defined(__AVX512F__) && (defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f16) || defined(HAUL_KERNEL_DTYPE_bf16))
+#define HAS_SIDES    1
+#define FOR_SIDES(i) for (I64 i = haul_first; i + SIDE_ROWS <= haul_last; haul_first = i += SIDE_ROWS)
+#define EACH_SIDE(l) BLOCK_LOOP for (int l = 0; l < SIDE_ROWS; l++)
+typedef U32 haul_side __attribute__((vector_size(4 * SIDE_ROWS), aligned(4), may_alias));
+/* Two vectors a and b become two others. Where l & w is 0, the first has element l of a and the second element l + w; where
+ * it is w, they have elements l - w and l of b. So one step over both is a level of either vector's tree, of width w. */
+#define HAUL_SIDE_FIRST(w, l)  ((l) & (w) ? (l) - (w) + SIDE_ROWS : (l))
+#define HAUL_SIDE_SECOND(w, l) ((l) & (w) ? (l) + SIDE_ROWS : (l) + (w))
+#define HAUL_SIDE_4(PICK, w, l) PICK(w, l), PICK(w, (l) + 1), PICK(w, (l) + 2), PICK(w, (l) + 3)
+#define HAUL_SIDE_16(PICK, w)                                                                                          \
+    HAUL_SIDE_4(PICK, w, 0), HAUL_SIDE_4(PICK, w, 4), HAUL_SIDE_4(PICK, w, 8), HAUL_SIDE_4(PICK, w, 12)
+#define HAUL_SIDE_LEVEL(V, s, STEP, w)                                                                                 \
+    for (int haul_r = 0; haul_r < w; haul_r++) {                                                                       \
+        V haul_near[SIDE_ROWS], haul_far[SIDE_ROWS];                                                                   \
+        const haul_side haul_a = *(const haul_side *)(s)[haul_r], haul_b = *(const haul_side *)(s)[haul_r + w];        \
+        *(haul_side *)haul_near = __builtin_shufflevector(haul_a, haul_b, HAUL_SIDE_16(HAUL_SIDE_FIRST, w));           \
+        *(haul_side *)haul_far = __builtin_shufflevector(haul_a, haul_b, HAUL_SIDE_16(HAUL_SIDE_SECOND, w));           \
+        EACH_SIDE(haul_l) (s)[haul_r][haul_l] = STEP(haul_near[haul_l], haul_far[haul_l]);                             \
+    }
+#define SIDE_TREE(V, s, STEP)                                                                                          \
+    HAUL_SIDE_LEVEL(V, s, STEP, 8) HAUL_SIDE_LEVEL(V, s, STEP, 4) HAUL_SIDE_LEVEL(V, s, STEP, 2) HAUL_SIDE_LEVEL(V, s, STEP, 1)
+#else
+#define HAS_SIDES 0
+#endif
+
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)
 #define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */

@@ -106,6 +106,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
 #define LANES_ARE_THREADS    1
+#define HAS_SIDES            0
 #ifdef __CUDACC__
 #define LANE_UNROLL          _Pragma("unroll 16")
 #define PACK_LOOP            _Pragma("unroll")

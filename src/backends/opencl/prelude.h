@@ -61,6 +61,7 @@ typedef float  F32;
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
 #define LANES_ARE_THREADS 0
+#define HAS_SIDES         0
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
