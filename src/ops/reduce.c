@@ -40,6 +40,7 @@ typedef struct reduce_params {
 
 #define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
 #define REDUCE_SIDE  16  /* the same, of rows of few elements */
+#define REDUCE_LONGEST 1024 /* elements of a row that is taken side by side with others */
 
 #ifdef HAUL_KERNEL
 /* Where element i of these dims lies. */
@@ -105,38 +106,65 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), OF_LANE(a, l));
 
+/* REDUCE_FOUR of one vector, from `at` on. */
+#define REDUCE_SIDE_FOUR(V, STEP, TERM, s, at)                                                                         \
+    EACH_SIDE(l) a[l] = STEP(REDUCE_ONE(V, TERM, (at) + l, 1), REDUCE_ONE(V, TERM, (at) + l + SUM_LANES, 1));          \
+    EACH_SIDE(l) b[l] = STEP(REDUCE_ONE(V, TERM, (at) + l + 2 * SUM_LANES, 1), REDUCE_ONE(V, TERM, (at) + l + 3 * SUM_LANES, 1)); \
+    EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
+    EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
+/* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
+ * Loops run at least once, so that low and high stay in registers, and START is put behind a row, as it changes nothing. */
+TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS)
+        FOR_SIDES(i) {
+            V sides[SIDE_ROWS][SIDE_ROWS];
+            for (int r = 0; r < SIDE_ROWS; r++) {
+                const I64 o = i + r;
+                GLOBAL const T *base = x + p.x_offset + o * p.kept_strides[0], *v = base;
+                const A first = LOAD(base, 0);
+                V low[SIDE_ROWS], high[SIDE_ROWS], a[SIDE_ROWS], b[SIDE_ROWS];
+                I64 j = 0;
+                EACH_SIDE(l) low[l] = START;
+                EACH_SIDE(l) high[l] = START;
+                if (HAS_FOURS) do {
+                    REDUCE_SIDE_FOUR(V, STEP, TERM, low, j)
+                    REDUCE_SIDE_FOUR(V, STEP, TERM, high, j + SIDE_ROWS)
+                } while ((j += 4 * SUM_LANES) + 4 * SUM_LANES <= p.run);
+                do {
+                    const int left = (int)(p.run - j);
+                    EACH_SIDE(l) {
+                        const A e = l < left ? LOAD(v, j + l) : first;
+                        const V term = (V)TERM(e, first, o);
+                        low[l] = STEP(low[l], l < left ? term : START);
+                    }
+                    EACH_SIDE(l) {
+                        const A e = l + SIDE_ROWS < left ? LOAD(v, j + l + SIDE_ROWS) : first;
+                        const V term = (V)TERM(e, first, o);
+                        high[l] = STEP(high[l], l + SIDE_ROWS < left ? term : START);
+                    }
+                } while ((j += SUM_LANES) < p.run);
+                EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
+                (void)o; /* not all terms depend on the output */
+            }
+            SIDE_TREE(V, sides, STEP)
+            EACH_SIDE(r) PUT(i + r, sides[0][r]);
+        }
+END_TEMPLATE
+
 /* STEP puts two values of type V together, which are the TERM of elements, from START on: in columns from START_AT, an
  * expression of the column l, in rows side by side from START_SIDE. A maximum starts from an element, the first one of
- * its output, which changes nothing when it is met again. */
-TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, START, START_AT, START_SIDE)
+ * its output, which changes nothing when it is met again. Rows of up to LONGEST elements are taken side by side. */
+TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, START, START_AT, START_SIDE, LONGEST)
 KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
     (void)centre; /* not all terms measure from one */
 #if HAS_SIDES
-    if (p.units == 1 && stride == 1 && p.run < SHORT_ROW && p.kept == 1) FOR_SIDES(i) {
-        const I64 whole = p.run - p.run % SUM_LANES;
-        const int rest = (int)(p.run - whole);
-        V sides[SIDE_ROWS][SIDE_ROWS];
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            const I64 o = i + r;
-            GLOBAL const T *base = x + p.x_offset + o * p.kept_strides[0], *v = base;
-            V low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = START;
-            EACH_SIDE(l) high[l] = START;
-            for (I64 j = 0; j < whole; j += SUM_LANES) {
-                EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(V, TERM, j + l, 1));
-                EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(V, TERM, j + l + SIDE_ROWS, 1));
-            }
-            if (rest) {
-                EACH_SIDE(l) low[l] = l < rest ? STEP(low[l], REDUCE_ONE(V, TERM, whole + l, 1)) : low[l];
-                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? STEP(high[l], REDUCE_ONE(V, TERM, whole + l + SIDE_ROWS, 1)) : high[l];
-            }
-            EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
-            (void)o; /* not all terms depend on the output */
-        }
-        SIDE_TREE(V, sides, STEP)
-        for (int r = 0; r < SIDE_ROWS; r++) PUT(i + r, sides[0][r]);
+    const int is_plain = p.units == 1 && stride == 1 && p.kept == 1;
+    if (is_plain && p.run < SHORT_ROW) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0)
+    }
+    if (is_plain && p.run >= SHORT_ROW && p.run <= LONGEST) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 1)
     }
 #endif
     FOR_ROWS(i) {
@@ -254,19 +282,19 @@ KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
 }
 END_TEMPLATE
 
-EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step))
-EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step))
-EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)1, (ACC)1, (ACC)1)
-EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 0, 0, 0)
-EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 1, 1, 1)
+EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
+EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 0, 0, 0, REDUCE_LONGEST)
+EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 1, 1, 1, REDUCE_LONGEST)
 #if IS_FLOAT
-EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0)
-EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)))
+EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, SHORT_ROW - 1)
+EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)), REDUCE_LONGEST)
 #endif
 #endif
 /* kernel text ends */
