@@ -56,12 +56,13 @@ TEMPLATE(layer_norm_put, I)
             if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * (I)] = mean; stats[p.at[1] + 2 * (I) + 1] = scale; }
 END_TEMPLATE
 
-KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
-{
 #if HAS_SIDES
+/* Groups of short rows; where the rest begins. A function of its own, as longer rows become slower in one with it. */
+__attribute__((noinline)) static I64 layer_norm_short(T *y, ACC *stats, const T *x, const T *w, const T *bias, const layer_norm_params p, I64 haul_first, I64 haul_last)
+{
     const I64 whole = p.n - p.n % SUM_LANES;
     const int rest = (int)(p.n - whole);
-    if (p.n < SHORT_ROW) FOR_SIDES(i) {
+    FOR_SIDES(i) {
         A means[SIDE_ROWS], scales[SIDE_ROWS];
         EXPAND(layer_norm_sides, sums, 0, LOAD(v, j))
         EACH_SIDE(r) means[r] = sums[0][r] / (A)p.n;
@@ -73,6 +74,14 @@ KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w,
             EXPAND(layer_norm_put, i + r)
         }
     }
+    return haul_first;
+}
+#endif
+
+KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
+{
+#if HAS_SIDES
+    if (p.n < SHORT_ROW) haul_first = layer_norm_short(y, stats, x, w, bias, p, haul_first, haul_last);
 #endif
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n;

@@ -113,8 +113,9 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
     EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
 /* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
- * Loops run at least once, so that low and high stay in registers, and START is put behind a row, as it changes nothing. */
-TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS)
+ * HAS_REST: their number need not be a multiple of SUM_LANES. START is put behind a row then, as it changes nothing. Loops
+ * run at least once, so that low and high stay in registers. */
+TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS, HAS_REST)
         FOR_SIDES(i) {
             V sides[SIDE_ROWS][SIDE_ROWS];
             for (int r = 0; r < SIDE_ROWS; r++) {
@@ -129,7 +130,11 @@ TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS)
                     REDUCE_SIDE_FOUR(V, STEP, TERM, low, j)
                     REDUCE_SIDE_FOUR(V, STEP, TERM, high, j + SIDE_ROWS)
                 } while ((j += 4 * SUM_LANES) + 4 * SUM_LANES <= p.run);
-                do {
+                if (!HAS_REST) do {
+                    EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(V, TERM, j + l, 1));
+                    EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(V, TERM, j + l + SIDE_ROWS, 1));
+                } while ((j += SUM_LANES) < p.run);
+                if (HAS_REST) do {
                     const int left = (int)(p.run - j);
                     EACH_SIDE(l) {
                         const A e = l < left ? LOAD(v, j + l) : first;
@@ -160,11 +165,12 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
     (void)centre; /* not all terms measure from one */
 #if HAS_SIDES
     const int is_plain = p.units == 1 && stride == 1 && p.kept == 1;
-    if (is_plain && p.run < SHORT_ROW) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0)
-    }
-    if (is_plain && p.run >= SHORT_ROW && p.run <= LONGEST) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 1)
+    if (is_plain && p.run < SHORT_ROW && p.run % SUM_LANES == 0) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0, 0)
+    } else if (is_plain && p.run < SHORT_ROW) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0, 1)
+    } else if (is_plain && p.run <= LONGEST) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 1, 1)
     }
 #endif
     FOR_ROWS(i) {
