@@ -16,8 +16,6 @@
 #include "core/shape.h"
 #include "core/thread.h"
 
-#define DEPTH HAUL__PANEL_DEPTH
-
 /* Bytes of a block of A where B is packed once: half of a cache of the second level. Columns of B that are packed once
  * at a time. The most rows of a piece. */
 #define BLOCK_BYTES  ((int64_t)480 << 10)
@@ -30,8 +28,8 @@
 #define SPLIT_WORK  2.5e6
 #define SPLIT       4
 
-/* Multiplications, and rows of A, from which B is packed once, if A has to be packed. If A has more rows than a piece,
- * B is always packed once. */
+/* Multiplications, and rows of A, from which B is packed once, if pieces would repeat work. If A has more rows than a
+ * piece, B is always packed once. */
 #define ONCE_WORK 4e6
 #define ONCE_ROWS 64
 
@@ -56,6 +54,7 @@ typedef struct product {
     int64_t                 size, wide; /* bytes of an element in memory, and in panels */
     bool                    once;       /* B is packed once */
     bool                    pairs;      /* elements of tiles and panels are pairs of bf16 */
+    int64_t                 depth;      /* rows of B in a part of k */
     bool                    packs_a, packs_b;
     int64_t                 row_pieces, column_pieces; /* of a matrix */
     int64_t                 grain;
@@ -129,23 +128,23 @@ static int64_t packed_depth(const product *p, int64_t depth)
 /* The most rows whose A is packed at a time. */
 static int64_t packed_rows(const product *p)
 {
-    return smaller(p->call->m, p->once ? BLOCK_BYTES / (DEPTH * p->wide) : PIECE_ROWS);
+    return smaller(p->call->m, p->once ? BLOCK_BYTES / (p->depth * p->wide) : PIECE_ROWS);
 }
 
 static size_t panel_bytes(const product *p)
 {
-    return (size_t)(packed_depth(p, smaller(p->call->k, DEPTH)) * p->group * p->wide);
+    return (size_t)(packed_depth(p, smaller(p->call->k, p->depth)) * p->group * p->wide);
 }
 
 /* Of a thread. Packed tiles have the room of whole ones. */
 static void measure_rooms(product *p, int64_t panels)
 {
     int64_t rows = p->room_rows = packed_rows(p) + 2 * p->panels->rows, width = p->panels->width;
-    int64_t panel = larger(smaller(p->call->k, DEPTH), 1) * width * p->wide;
+    int64_t panel = larger(smaller(p->call->k, p->depth), 1) * width * p->wide;
     p->group = width * (p->once || !p->packs_b ? 1 : larger(1, smaller(parts_of(GROUP_BYTES, panel), panels)));
     p->thread_bytes = panel_bytes(p);
     if (p->packs_a)
-        p->thread_bytes += (size_t)(line_of(rows) * line_of(smaller(p->call->k, DEPTH)) * p->wide);
+        p->thread_bytes += (size_t)(line_of(rows) * line_of(smaller(p->call->k, p->depth)) * p->wide);
     if (p->halves)
         p->thread_bytes += (size_t)(rows * p->panels->width + WIDENED) * sizeof(float);
     p->thread_bytes += 256;
@@ -340,7 +339,7 @@ static void run_pieces(void *context, int64_t first, int64_t last)
     for (int64_t index = first; index < last; index++) {
         block x = piece_of(p, index);
         do {
-            x.depth = smaller(p->call->k - x.k, DEPTH);
+            x.depth = smaller(p->call->k - x.k, p->depth);
             multiply_block(p, &x, &r);
             x.k += x.depth;
         } while (x.k < p->call->k);
@@ -405,13 +404,13 @@ static void run_once(product *p)
     const haul__gemm *g = p->call;
     for (int64_t z = 0; z < g->batch; z++)
         for (int64_t j = 0; j < g->n; j += MOST_COLUMNS)
-            for (int64_t k = 0; k < g->k; k += DEPTH) {
+            for (int64_t k = 0; k < g->k; k += p->depth) {
                 part t = {.p = p,
                           .of = {.z = z,
                                  .j = j,
                                  .n = smaller(MOST_COLUMNS, g->n - j),
                                  .k = k,
-                                 .depth = smaller(DEPTH, g->k - k)}};
+                                 .depth = smaller(p->depth, g->k - k)}};
                 run_part(p, &t);
             }
 }
@@ -436,8 +435,8 @@ static bool must_pack_a(const product *p, int64_t panels)
     return panels > 1 && collides(p, g->a_row);
 }
 
-/* Cuts a matrix into `wanted` pieces: columns first, since rows of A need no packing, unless panels are too few. Fewer
- * pieces are better than rows whose pieces would all transpose the same B. */
+/* Cuts a matrix into `wanted` pieces: columns first, since rows of A need no packing, unless panels are too few. A
+ * different number of pieces is better than rows whose pieces would all transpose the same B. */
 static void cut(product *p, int64_t wanted, int64_t panels)
 {
     const haul__gemm *g = p->call;
@@ -446,7 +445,7 @@ static void cut(product *p, int64_t wanted, int64_t panels)
         return;
     if (panels >= 2 * wanted || panels % wanted == 0)
         p->column_pieces = wanted;
-    else if (g->b_col != 1 && panels < wanted && panels % haul__pool_threads() == 0)
+    else if (g->b_col != 1 && panels < 2 * wanted && panels % haul__pool_threads() == 0)
         p->column_pieces = panels;
     else if (g->m >= 6 * wanted || panels == 1)
         p->row_pieces = smaller(wanted, parts_of(g->m, 6));
@@ -466,7 +465,7 @@ static void plan_pieces(product *p, double work, int64_t panels)
     if (g->m > PIECE_ROWS && (p->packs_a || g->m > 4 * PIECE_ROWS))
         p->row_pieces = larger(p->row_pieces, parts_of(g->m, PIECE_ROWS));
     int64_t rows = p->row_pieces == 1 ? g->m : parts_of(g->m, p->row_pieces), most = p->panels->rows * 2;
-    if (smaller(g->k, DEPTH) * g->b_row * p->size <= NEAR_BYTES || g->b_row * p->size <= DENSE_BYTES)
+    if (smaller(g->k, p->depth) * g->b_row * p->size <= NEAR_BYTES || g->b_row * p->size <= DENSE_BYTES)
         most = p->panels->rows * 10;
     p->packs_b = p->halves || g->b_col != 1 || rows > most;
     int64_t pieces = g->batch * p->row_pieces * p->column_pieces;
@@ -475,15 +474,28 @@ static void plan_pieces(product *p, double work, int64_t panels)
         p->grain = smaller((int64_t)(SHARED_WORK * (double)pieces / (all + 1)) + 1, parts_of(pieces, threads));
 }
 
-static bool packs_once(const product *p, double work, int64_t panels)
+/* Would pieces pack the same elements again and again, or are they too few for all threads, or do they read A from
+ * lines in the same sets of a cache? */
+static bool repeats(const product *p)
 {
-    int64_t m = p->call->m;
-    return work > ONCE_WORK && (m > PIECE_ROWS || (m > ONCE_ROWS && must_pack_a(p, panels)));
+    const haul__gemm *g = p->call;
+    if (g->a_col != 1 && (collides(p, g->a_col) || p->row_pieces * p->column_pieces < haul__pool_threads()))
+        return true;
+    if (p->column_pieces > 1)
+        return p->packs_a;
+    return p->row_pieces > 1 ? p->packs_b && (p->halves || g->b_col != 1) : p->packs_a;
 }
 
-static bool sums_in_parts(const haul__gemm *g)
+static bool packs_once(const product *p, double work)
 {
-    return g->k > DEPTH && haul__is_half(g->dtype);
+    int64_t m = p->call->m;
+    return work > ONCE_WORK && (m > PIECE_ROWS || (m > ONCE_ROWS && repeats(p)));
+}
+
+/* Is a sum of f16 or bf16 kept as f32 from one part of k to the next? */
+static bool sums_in_parts(const product *p)
+{
+    return p->halves && p->call->k > p->depth;
 }
 
 /* Without memory for it, B is not packed once. */
@@ -501,16 +513,16 @@ static product plan(const haul__gemm *g, bool may_share)
         p.panels = haul__cpu_panels_for(HAUL_F32);
     double  work = (double)g->m * (double)g->n * (double)g->k;
     int64_t panels = parts_of(g->n, p.panels->width);
-    p.once = may_share && packs_once(&p, work, panels);
+    p.depth = HAUL__PANEL_DEPTH;
+    plan_pieces(&p, work, panels);
+    p.once = may_share && packs_once(&p, work);
     if (p.once) {
         p.packs_a = p.halves || (g->a_row != 1 && g->a_col != 1) || panels > 4;
-        p.shared_bytes =
-            (size_t)(round_up(smaller(g->n, MOST_COLUMNS), p.panels->width) * packed_depth(&p, smaller(g->k, DEPTH))) *
-            (size_t)p.wide;
-    } else {
-        plan_pieces(&p, work, panels);
+        p.shared_bytes = (size_t)(round_up(smaller(g->n, MOST_COLUMNS), p.panels->width) *
+                                  packed_depth(&p, smaller(g->k, p.depth))) *
+                         (size_t)p.wide;
     }
-    if (sums_in_parts(g)) {
+    if (sums_in_parts(&p)) {
         p.sums_batch = p.once ? 0 : g->m * g->n; /* C has half as many bytes: no product overflows */
         p.sums_bytes = (size_t)(p.once ? 1 : g->batch) * (size_t)(g->m * g->n) * sizeof(float);
     }
@@ -520,7 +532,8 @@ static product plan(const haul__gemm *g, bool may_share)
 
 bool haul__cpu_gemm_panels_alone(const haul__gemm *call)
 {
-    return (double)call->m * (double)call->n * (double)call->k <= ONCE_WORK && !sums_in_parts(call);
+    return (double)call->m * (double)call->n * (double)call->k <= ONCE_WORK &&
+           (call->k <= HAUL__PANEL_DEPTH || !haul__is_half(call->dtype));
 }
 
 size_t haul__cpu_gemm_panels_scratch(const haul__gemm *call)
