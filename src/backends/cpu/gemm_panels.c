@@ -513,7 +513,7 @@ static product plan(const haul__gemm *g, bool may_share)
         p.panels = haul__cpu_panels_for(HAUL_F32);
     double  work = (double)g->m * (double)g->n * (double)g->k;
     int64_t panels = parts_of(g->n, p.panels->width);
-    p.depth = HAUL__PANEL_DEPTH;
+    p.depth = p.pairs ? 2 * HAUL__PANEL_DEPTH : HAUL__PANEL_DEPTH;
     plan_pieces(&p, work, panels);
     p.once = may_share && packs_once(&p, work);
     if (p.once) {

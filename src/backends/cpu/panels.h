@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HAUL__PANEL_DEPTH 512 /* rows of B taken at a time */
+/* Rows of B taken at a time. Products of bf16 in pairs take twice as many, which have as many bytes. */
+#define HAUL__PANEL_DEPTH 512
 
 /* C [m, n] = A [m, k] B [k, n], plus the bias [n] if there is one, plus C if it accumulates. There are at most `width`
  * columns, and rows of B can be read up to n rounded up to `lanes`. Strides are in elements. */
