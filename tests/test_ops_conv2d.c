@@ -9,14 +9,31 @@ typedef struct settings {
 } settings;
 
 static const settings all[] = {
-    {2, 3, 8, 9, 4, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},   {9, 3, 12, 12, 6, 5, 5, {1, 1}, {0, 0}, {1, 1}, 1},
-    {2, 2, 7, 6, 3, 2, 3, {2, 1}, {0, 2}, {1, 1}, 1},   {1, 4, 9, 7, 6, 3, 3, {2, 3}, {1, 1}, {1, 1}, 2},
-    {2, 2, 9, 9, 3, 3, 3, {1, 1}, {2, 2}, {2, 2}, 1},   {2, 4, 6, 6, 4, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4},
-    {2, 3, 5, 5, 2, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},   {1, 2, 3, 3, 2, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
-    {2, 2, 2, 2, 2, 1, 1, {3, 3}, {4, 4}, {1, 1}, 2},   {1, 2, 10, 11, 2, 3, 2, {3, 2}, {1, 0}, {2, 3}, 1},
-    {17, 1, 6, 40, 7, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1}, {2, 40, 6, 6, 35, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
-    {9, 33, 6, 5, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1}, {3, 64, 6, 5, 96, 3, 3, {2, 2}, {1, 0}, {1, 2}, 2},
-    {1, 300, 3, 3, 7, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1}, {2, 6, 7, 7, 6, 3, 3, {2, 2}, {1, 1}, {1, 1}, 3},
+    {2, 3, 8, 9, 4, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {9, 3, 12, 12, 6, 5, 5, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 2, 7, 6, 3, 2, 3, {2, 1}, {0, 2}, {1, 1}, 1},
+    {1, 4, 9, 7, 6, 3, 3, {2, 3}, {1, 1}, {1, 1}, 2},
+    {2, 2, 9, 9, 3, 3, 3, {1, 1}, {2, 2}, {2, 2}, 1},
+    {2, 4, 6, 6, 4, 3, 3, {1, 1}, {1, 1}, {1, 1}, 4},
+    {2, 3, 5, 5, 2, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {1, 2, 3, 3, 2, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 2, 2, 2, 2, 1, 1, {3, 3}, {4, 4}, {1, 1}, 2},
+    {1, 2, 10, 11, 2, 3, 2, {3, 2}, {1, 0}, {2, 3}, 1},
+    {17, 1, 6, 40, 7, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 40, 6, 6, 35, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {9, 33, 6, 5, 40, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {3, 64, 6, 5, 96, 3, 3, {2, 2}, {1, 0}, {1, 2}, 2},
+    {1, 300, 3, 3, 7, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 6, 7, 7, 6, 3, 3, {2, 2}, {1, 1}, {1, 1}, 3},
+    /* Rows that fill vectors, and channels that do: on the CPU pixels are the columns or the rows of a product. */
+    {17, 3, 6, 32, 29, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {8, 4, 9, 66, 12, 3, 2, {2, 1}, {0, 1}, {1, 4}, 2},
+    {16, 12, 5, 32, 15, 5, 5, {2, 1}, {2, 2}, {1, 1}, 1},
+    {16, 3, 6, 16, 13, 3, 3, {1, 1}, {0, 0}, {1, 1}, 1},
+    {8, 6, 9, 20, 32, 3, 3, {2, 3}, {1, 2}, {1, 1}, 2},
+    {17, 11, 7, 9, 50, 5, 5, {1, 1}, {1, 1}, {1, 1}, 1},
+    {16, 30, 5, 18, 16, 3, 3, {1, 2}, {1, 1}, {1, 1}, 1},
+    {20, 2, 20, 31, 24, 2, 6, {1, 1}, {0, 0}, {2, 1}, 1},
 };
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
@@ -211,7 +228,27 @@ static void test_conv2d__threads_do_not_change_bits(void **state)
     (void)state;
     for (int which = 0; which < 3; which++) {
         assert_same_for_threads(compute, &(wanted){which, 3, 6});
+        assert_same_for_threads(compute, &(wanted){which, 6, 16});
         assert_same_for_threads(compute, &(wanted){which, 32, 48});
+    }
+}
+
+/* Convolutions of many images are cut in another way than those of few, and add up in the same order. */
+static void test_conv2d__the_batch_does_not_change_bits(void **state)
+{
+    static const int64_t sizes[][2] = {{36, 16}, {18, 16}, {36, 48}, {18, 50}}; /* width, channels of the result */
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        haul_scope  *scope = haul_scope_push();
+        int64_t      w = sizes[i][0], out = sizes[i][1], count = out * 4 * (w - 4);
+        haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(16, 12, 8, w), 1, NULL);
+        haul_tensor *weight = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out, 12, 5, 5), 2, NULL);
+        haul_tensor *bias = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out), 3, NULL);
+        double      *want = zeros(count);
+        assert_int_equal(read_values(haul_conv2d(haul_slice(x, 0, 9, 10, 1), weight, bias), want, count), HAUL_OK);
+        assert_close(haul_slice(haul_conv2d(x, weight, bias), 0, 9, 10, 1), want, count, 0, "one of 16 images");
+        free(want);
+        haul_scope_pop(scope);
     }
 }
 
@@ -303,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_conv2d__empty_batch),
         cmocka_unit_test(test_conv2d__views),
         cmocka_unit_test(test_conv2d__threads_do_not_change_bits),
+        cmocka_unit_test(test_conv2d__the_batch_does_not_change_bits),
         cmocka_unit_test(test_conv2d__into_given_tensors),
         cmocka_unit_test(test_conv2d__nodes_and_costs),
         cmocka_unit_test(test_conv2d__errors),

@@ -20,16 +20,17 @@
 /* C [m, n] = A [m, k] B [k, n], plus the bias [n] if there is one, plus C if it accumulates. There are at most `width`
  * columns, and rows of B can be read up to n rounded up to `lanes`. Strides are in elements. */
 typedef struct haul__cpu_strip {
-    int64_t     m, n, k;
-    const void *a;
-    int64_t     a_row, a_column; /* of A in place: one of them is 1 */
-    int64_t     a_tile;          /* distance of packed tiles; 0: A is in place */
-    const void *b;
-    int64_t     b_row;
-    void       *c;
-    int64_t     c_row;
-    const void *bias;
-    bool        accumulate;
+    int64_t        m, n, k;
+    const void    *a;
+    int64_t        a_row, a_column; /* of A in place: one of them is 1 */
+    int64_t        a_tile;          /* distance of packed tiles; 0: A is in place */
+    const int64_t *taps;            /* for haul__cpu_pixels */
+    const void    *b;
+    int64_t        b_row;
+    void          *c;
+    int64_t        c_row;
+    const void    *bias;
+    bool           accumulate;
 } haul__cpu_strip;
 
 typedef struct haul__cpu_panels {
@@ -44,6 +45,26 @@ typedef struct haul__cpu_panels {
     /* Copies B [k, n] with these strides to a panel, with zeros up to n rounded up to `lanes`; n <= width. */
     void (*pack_b)(void *to, const void *from, int64_t row, int64_t column, int64_t k, int64_t n);
 } haul__cpu_panels;
+
+/* Products for convolutions. Taps are offsets in the input's planes, one for each k. */
+typedef struct haul__cpu_pixels {
+    int64_t lanes;
+    int64_t rows, width; /* those of haul__cpu_panels */
+
+    /* Pixels are rows of C, and output channels its columns: a pixel of the input is a factor for a vector of weights.
+     * Columns of A are at the taps, and B is a panel of weights. */
+    void (*multiply)(const haul__cpu_strip *s);
+    /* Copies that C [pixels, channels], with rows of `width`, to planes: to[channel * plane + pixel]. */
+    void (*leave)(float *to, int64_t plane, const float *c, int64_t pixels, int64_t channels);
+    /* Output channels are rows of C, up to `rows`, and `width` pixels are its columns. A is a packed tile of weights,
+     * rows of B are at the taps, and the bias has an element for each row. */
+    void (*multiply_planes)(const haul__cpu_strip *s);
+} haul__cpu_pixels;
+
+/* NULL in a build with HAUL_SMALL. */
+const haul__cpu_pixels *haul__cpu_pixels_for_f32(void);
+
+extern const haul__cpu_pixels haul__cpu_pixels_f32_base, haul__cpu_pixels_f32_v3, haul__cpu_pixels_f32_v4;
 
 /* The functions for this processor; NULL for dtypes other than f32, f64, and bf16 where there are instructions for it.
  */

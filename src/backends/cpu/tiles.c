@@ -22,13 +22,14 @@ typedef struct tiles_level {
     const haul__cpu_tiles  *f64;
     const haul__cpu_panels *panels_f64;
     const haul__cpu_halves *f16, *bf16;
+    const haul__cpu_pixels *pixels;
 #endif
 } tiles_level;
 
 #ifndef HAUL_SMALL
 #define OTHERS(name)                                                                                                   \
     , &haul__cpu_tiles_f64_##name, &haul__cpu_panels_f64_##name, &haul__cpu_halves_f16_##name,                         \
-        &haul__cpu_halves_bf16_##name
+        &haul__cpu_halves_bf16_##name, &haul__cpu_pixels_f32_##name
 #else
 #define OTHERS(name)
 #endif
@@ -81,6 +82,15 @@ const haul__cpu_panels *haul__cpu_panels_for(haul_dtype dtype)
 const haul__winograd_kernels *haul__winograd_kernels_for_f32(void)
 {
     return level()->winograd;
+}
+
+const haul__cpu_pixels *haul__cpu_pixels_for_f32(void)
+{
+#ifndef HAUL_SMALL
+    return level()->pixels;
+#else
+    return NULL;
+#endif
 }
 
 const haul__cpu_halves *haul__cpu_halves_for(haul_dtype dtype)

@@ -109,6 +109,8 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #include "backends/cpu/kernels/panels_template.h"
 
 #ifndef HAUL_SMALL
+/* after the panels of f32 */
+#include "backends/cpu/kernels/panels_pixels.h"
 #undef REAL
 #undef NAME
 #undef LOAD_PART

@@ -8,6 +8,7 @@
 /* ---- the register tile ---- */
 
 /* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. */
+#undef STEP
 #define STEP                                                                                                           \
     VECTOR x[TILE_VECTORS];                                                                                            \
     UNROLL for (int v = 0; v < vectors; v++) x[v] = LOAD(b + v * LANES);                                               \
@@ -157,7 +158,6 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
     .pack_b = NAME(pack_b),
 };
 
-#undef STEP
 #undef TILE
 #undef TILES
 #undef TILE_ENTRY

@@ -1,0 +1,133 @@
+/* Tiles of convolutions, which have pixels as rows or as columns; included by panels_fma.c after panels_template.h. */
+
+/* ---- pixels are rows ---- */
+
+/* The tile of C at c: columns of A are at the taps, and its rows s->a_row apart. */
+INLINE void NAME(pixel_tile)(const haul__cpu_strip *s, int rows, int vectors, const REAL *from, REAL *c)
+{
+    const REAL   *b = s->b;
+    const int64_t b_row = s->b_row, depth = s->k;
+    const bool    dense_rows = false;
+    VECTOR        sum[TILE_ROWS][TILE_VECTORS];
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
+    }
+    for (int64_t k = 0; k < depth; k++, b += b_row) {
+        const REAL *a = from + s->taps[k];
+        STEP
+    }
+    NAME(leave)(s, rows, vectors, sum, c);
+}
+
+typedef void NAME(pixel_function)(const haul__cpu_strip *s, const REAL *a, REAL *c);
+
+#define PIXEL_TILE(rows, vectors)                                                                                      \
+    static void NAME(pixels_##rows##_##vectors)(const haul__cpu_strip *s, const REAL *a, REAL *c)                      \
+    {                                                                                                                  \
+        NAME(pixel_tile)(s, rows, vectors, a, c);                                                                      \
+    }
+#define PIXEL_TILES(rows) PIXEL_TILE(rows, 1) PIXEL_TILE(rows, 2)
+EACH_ROWS(PIXEL_TILES)
+
+/* By rows - 1 and vectors - 1. */
+#define PIXEL_ENTRY(rows) {NAME(pixels_##rows##_1), NAME(pixels_##rows##_2)},
+static NAME(pixel_function) *const NAME(pixel_table)[TILE_ROWS][TILE_VECTORS] = {EACH_ROWS(PIXEL_ENTRY)};
+
+static void NAME(multiply_pixels)(const haul__cpu_strip *s)
+{
+    const int64_t tiles = (s->m + TILE_ROWS - 1) / TILE_ROWS, each = s->m / tiles, longer = s->m - each * tiles;
+    const REAL   *a = s->a;
+    REAL         *c = s->c;
+
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t rows = each + (t < longer);
+        NAME(pixel_table)[rows - 1][s->n > LANES](s, a, c);
+        a += rows * s->a_row;
+        c += rows * s->c_row;
+    }
+}
+
+/* A few channels at a time, because planes may lie in the same sets of a cache. */
+static void NAME(leave_pixels)(REAL *to, int64_t plane, const REAL *c, int64_t pixels, int64_t channels)
+{
+    const int64_t whole_pixels = pixels - pixels % TURN, whole = channels - channels % TURN;
+
+    for (int64_t i = 0; i < channels; i += TURN) {
+        const int64_t count = i < whole ? TURN : channels - i;
+        int64_t       j = 0;
+
+        for (; j < whole_pixels && i < whole; j += TURN)
+            TURN_BLOCK(to + i * plane + j, plane, c + j * WIDTH + i, WIDTH);
+        for (; j < pixels; j++) {
+            for (int64_t q = i; q < i + count; q++)
+                to[q * plane + j] = c[j * WIDTH + q];
+        }
+    }
+}
+
+/* ---- pixels are columns ---- */
+
+/* The tile of C at c, whose columns fill vectors: rows of B are at the taps. What follows in C is fetched meanwhile. */
+INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, REAL *c)
+{
+    const int     vectors = TILE_VECTORS;
+    const int64_t depth = s->k;
+    const bool    dense_rows = true;
+    const REAL   *from = s->b, *bias = s->bias, *ahead = c + WIDTH;
+    int64_t       k = 0;
+    VECTOR        sum[TILE_ROWS][TILE_VECTORS];
+
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
+    }
+    for (; k < rows && k < depth; k++, a += TILE_ROWS, ahead += s->c_row) {
+        const REAL *b = from + s->taps[k];
+        __builtin_prefetch(ahead, 1, 3);
+        __builtin_prefetch(ahead + WIDTH - 1, 1, 3);
+        STEP
+    }
+    for (; k < depth; k++, a += TILE_ROWS) {
+        const REAL *b = from + s->taps[k];
+        STEP
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        REAL *out = c + r * s->c_row;
+        UNROLL for (int v = 0; v < vectors; v++)
+        {
+            VECTOR y = sum[r][v];
+            if (bias)
+                y += bias[r];
+            if (s->accumulate)
+                y += LOAD(out + v * LANES);
+            STORE(out + v * LANES, y);
+        }
+    }
+}
+
+#define PLANE_TILE(rows)                                                                                               \
+    static void NAME(planes_##rows)(const haul__cpu_strip *s, const REAL *a, REAL *c)                                  \
+    {                                                                                                                  \
+        NAME(plane_tile)(s, rows, a, c);                                                                               \
+    }
+EACH_ROWS(PLANE_TILE)
+
+#define PLANE_ENTRY(rows) NAME(planes_##rows),
+static NAME(pixel_function) *const NAME(plane_table)[TILE_ROWS] = {EACH_ROWS(PLANE_ENTRY)};
+
+static void NAME(multiply_planes)(const haul__cpu_strip *s)
+{
+    NAME(plane_table)[s->m - 1](s, s->a, s->c);
+}
+
+const haul__cpu_pixels NAME(haul__cpu_pixels) = {
+    .lanes = LANES,
+    .rows = TILE_ROWS,
+    .width = WIDTH,
+    .multiply = NAME(multiply_pixels),
+    .leave = NAME(leave_pixels),
+    .multiply_planes = NAME(multiply_planes),
+};
