@@ -22,12 +22,14 @@
 #include "core/fork.h"
 #include "core/pool.h"
 
-/* Channels of a group from which copies to blocked layouts pay; images in a piece, and in a piece with a large weight;
- * the most bytes for the weight gradients of all pieces. */
+/* Channels of a group from which copies to blocked layouts pay; images in a piece, and in a piece with a large weight
+ * or of a forward pass with large images, whose copies stay in a cache then; the most bytes for the weight gradients of
+ * all pieces. */
 #define MANY_CHANNELS  32
 #define PIECE          8
 #define SMALL_PIECE    2
 #define LARGE_WEIGHT   (1 << 20)
+#define LARGE_IMAGE    (1 << 17)
 #define MOST_GRADIENTS (1 << 26)
 
 /* ---- the library ---- */
@@ -490,7 +492,9 @@ out:
 static int64_t piece_of(haul__conv2d_pass pass, const haul__conv2d *c)
 {
     int64_t weight = c->c_out * (c->c_in / c->groups) * c->kh * c->kw * (int64_t)sizeof(float);
-    int64_t most = weight > LARGE_WEIGHT ? SMALL_PIECE : PIECE;
+    int64_t image = (c->c_in * c->h * c->w + c->c_out * c->out_h * c->out_w) * (int64_t)sizeof(float);
+    bool    large = weight > LARGE_WEIGHT || (pass == HAUL__CONV2D_FORWARD && image > LARGE_IMAGE);
+    int64_t most = large ? SMALL_PIECE : PIECE;
     while (pass == HAUL__CONV2D_WEIGHT && 2 * most < c->n && c->n / most * weight > MOST_GRADIENTS)
         most *= 2;
     return c->n < most ? c->n : most;
