@@ -475,8 +475,8 @@ static void plan_pieces(product *p, double work, int64_t panels)
 }
 
 /* Would pieces pack the same elements again and again, or are they too few for all threads, or do they read A from
- * lines in the same sets of a cache? */
-static bool repeats(const product *p)
+ * lines in the same sets of a cache? Not inlined, as small products do not ask. */
+static __attribute__((noinline)) bool repeats(const product *p)
 {
     const haul__gemm *g = p->call;
     if (g->a_col != 1 && (collides(p, g->a_col) || p->row_pieces * p->column_pieces < haul__pool_threads()))
