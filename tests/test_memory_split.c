@@ -1,4 +1,5 @@
-/* Free blocks that are cut for smaller requests, and join again when their parts are free.
+/* Free blocks that are cut for smaller requests, and join again when their parts are free. All tests run on a device
+ * whose buffers are addresses, and on one whose parts need handles, like those of OpenCL.
  *
  * ctest: timeout=300 */
 #include <setjmp.h>
@@ -27,6 +28,9 @@ static haul_memory_stats stats_of(haul_device *device)
     return stats;
 }
 
+/* Of the device of a test. */
+static haul_device *(*make_device)(void);
+
 static haul__storage *alloc(haul_device *device, size_t bytes)
 {
     haul__storage *s = haul__storage_alloc(device, bytes, "test");
@@ -36,13 +40,13 @@ static haul__storage *alloc(haul_device *device, size_t bytes)
 
 static char *address(const haul__storage *s)
 {
-    return s->buffer.host ? s->buffer.host : s->buffer.handle;
+    return s->buffer.host ? s->buffer.host : late_address(s);
 }
 
 /* A device with one free block of 4 MiB, which begins at the address. */
 static haul_device *device_with_a_block(char **begin)
 {
-    haul_device   *device = late_device_new();
+    haul_device   *device = make_device();
     haul__storage *s = alloc(device, 4 * MIB);
     *begin = address(s);
     haul__object_release(s);
@@ -80,7 +84,7 @@ static void test_split__a_block_serves_several(void **state)
 
 static void test_split__takes_the_smallest_that_suffices(void **state)
 {
-    haul_device   *device = late_device_new();
+    haul_device   *device = make_device();
     haul__storage *large = alloc(device, 8 * MIB), *small = alloc(device, 2 * MIB);
     char          *wanted = address(small);
     (void)state;
@@ -150,7 +154,7 @@ static haul__use last_write(haul__storage *s)
 /* A part must wait for what the whole block was used for. */
 static void test_split__keeps_uses(void **state)
 {
-    haul_device   *device = late_device_new();
+    haul_device   *device = make_device();
     haul__storage *whole = alloc(device, 4 * MIB);
     (void)state;
     haul__uses_mark(whole->uses, (haul__use){device->compute, 7}, true);
@@ -199,7 +203,7 @@ static void test_split__what_is_taken_does_not_join(void **state)
     haul__block            *block = haul__split_get(a, haul__bin_of(MIB, false));
     (void)state;
     assert_non_null(block);
-    assert_ptr_equal(block->buffer.handle, begin);
+    assert_ptr_equal(address(&block->own), begin);
     haul__spin_lock(&a->lock);
     haul__block *left_over = haul__split_join(a);
     haul__spin_unlock(&a->lock);
@@ -247,6 +251,69 @@ static void test_split__parts_spill_and_return(void **state)
     haul__object_release(part[0]);
     haul_memory_set_spill(device, false);
     haul_memory_set_limit(device, 0);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(stats_of(device).reserved, 0);
+}
+
+/* ---- handles of parts ---- */
+
+/* A piece has one for its bytes. What was handed out before keeps it, and what is whole again needs none. */
+static void test_split__makes_handles(void **state)
+{
+    const int64_t before = late_parts(), made = late_parts_made();
+    haul_device  *device = late_device_with_parts();
+    haul__buffer  whole;
+    (void)state;
+    haul__storage *s = alloc(device, 4 * MIB);
+    whole = s->buffer;
+    haul__object_release(s);
+    for (int round = 0; round < 3; round++) {
+        haul__storage *a = alloc(device, MIB), *b = alloc(device, 2 * MIB);
+        assert_ptr_not_equal(a->buffer.handle, whole.handle);
+        assert_int_equal(a->block->part.bytes, MIB);
+        assert_int_equal(b->block->part.bytes, 2 * MIB);
+        haul__object_release(a);
+        haul__object_release(b);
+        assert_int_equal(late_parts_made(), made + 2);
+    }
+    s = alloc(device, 4 * MIB);
+    assert_ptr_equal(s->buffer.handle, whole.handle);
+    assert_int_equal(late_parts_made(), made + 2);
+    haul__object_release(s);
+    s = alloc(device, MIB); /* the same place and size as before */
+    assert_int_equal(late_parts_made(), made + 2);
+    haul__object_release(s);
+    s = alloc(device, 3 * MIB + 512 * KIB); /* the same place, another size */
+    assert_int_equal(late_parts_made(), made + 3);
+    assert_int_equal(late_parts(), before + 1);
+    haul__object_release(s);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(late_parts(), before);
+    assert_int_equal(stats_of(device).reserved, 0);
+}
+
+static void test_split__without_a_handle(void **state)
+{
+    haul_device   *device = late_device_with_parts();
+    haul__storage *whole = alloc(device, 4 * MIB);
+    char          *begin = address(whole);
+    (void)state;
+    haul__object_release(whole);
+    late_fail_part();
+    haul__storage *fresh = alloc(device, MIB);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_int_equal(stats_of(device).device_allocations, 2);
+    haul__storage *part = alloc(device, MIB); /* the piece that got none gets it now */
+    assert_ptr_equal(address(part), begin);
+    late_fail_part();
+    haul__storage *other = alloc(device, 2 * MIB);
+    assert_int_equal(stats_of(device).device_allocations, 3);
+    haul__object_release(fresh);
+    haul__object_release(part);
+    haul__object_release(other);
+    whole = alloc(device, 4 * MIB);
+    assert_ptr_equal(address(whole), begin);
+    haul__object_release(whole);
     assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
     assert_int_equal(stats_of(device).reserved, 0);
 }
@@ -309,27 +376,119 @@ static void *attack(void *context)
     return NULL;
 }
 
+/* Runs the function in threads on the device, which then holds what it held before. */
+static void run_threads(haul_device *device, void *function(void *))
+{
+    pthread_t               threads[THREADS];
+    worker                  workers[THREADS];
+    const haul_memory_stats before = stats_of(device);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.device = device, .random = 77u * (unsigned)i + 5};
+        assert_int_equal(pthread_create(&threads[i], NULL, function, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(workers[i].wrong, 0);
+    }
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    const haul_memory_stats after = stats_of(device);
+    assert_int_equal(after.allocated, before.allocated);
+    assert_int_equal(after.reserved, after.allocated);
+}
+
 static void test_split__threads(void **state)
 {
-    haul_device *devices[] = {haul_cpu(), late_device_new()};
     (void)state;
-    for (int d = 0; d < 2; d++) {
-        pthread_t               threads[THREADS];
-        worker                  workers[THREADS];
-        const haul_memory_stats before = stats_of(devices[d]);
-        for (int i = 0; i < THREADS; i++) {
-            workers[i] = (worker){.device = devices[d], .random = 77u * (unsigned)i + 5};
-            assert_int_equal(pthread_create(&threads[i], NULL, attack, &workers[i]), 0);
+    run_threads(haul_cpu(), attack);
+    run_threads(make_device(), attack);
+}
+
+/* ---- OpenCL ---- */
+
+enum { TENSORS = 8, MOST_FLOATS = 128 * KIB, TENSOR_ROUNDS = 150 };
+
+static bool is_all(haul_tensor *t, float value)
+{
+    const int64_t count = haul_tensor_count(t);
+    float        *values = malloc((size_t)count * sizeof *values);
+    bool          right = values && haul_read(t, values, (size_t)count * sizeof *values) == HAUL_OK;
+    for (int64_t i = 0; i < count && right; i++)
+        right = values[i] == value;
+    free(values);
+    return right;
+}
+
+/* Makes, changes and reads tensors of many sizes: kernels, fills and copies on pieces. */
+static void *compute(void *context)
+{
+    worker      *w = context;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *t[TENSORS] = {NULL};
+    float        value[TENSORS] = {0};
+    haul_set_device(w->device);
+    for (int i = 0; i < TENSOR_ROUNDS; i++) {
+        const unsigned k = draw(&w->random, TENSORS);
+        if (!t[k]) {
+            value[k] = (float)draw(&w->random, 1000);
+            t[k] = haul_full(HAUL_F32, HAUL_SHAPE(8 * KIB + (int64_t)draw(&w->random, MOST_FLOATS)), value[k]);
+        } else if (draw(&w->random, 2)) {
+            haul_tensor *sum = haul_add_scalar(t[k], 1);
+            haul_drop(t[k]);
+            t[k] = sum;
+            value[k]++;
+        } else {
+            w->wrong += !is_all(t[k], value[k]);
+            haul_drop(t[k]);
+            t[k] = NULL;
         }
-        for (int i = 0; i < THREADS; i++) {
-            pthread_join(threads[i], NULL);
-            assert_int_equal(workers[i].wrong, 0);
-        }
-        assert_int_equal(haul_memory_release_cached(devices[d]), HAUL_OK);
-        const haul_memory_stats after = stats_of(devices[d]);
-        assert_int_equal(after.allocated, before.allocated);
-        assert_int_equal(after.reserved, after.allocated);
+        if (draw(&w->random, 50) == 0)
+            haul_memory_release_cached(w->device);
     }
+    for (int k = 0; k < TENSORS; k++)
+        w->wrong += t[k] && !is_all(t[k], value[k]);
+    haul_scope_pop(scope);
+    return NULL;
+}
+
+static haul_device *opencl(void)
+{
+    haul_device *device = haul_device_get("opencl:0");
+    if (!haul_device_is_valid(device))
+        skip();
+    return device;
+}
+
+/* Neighbouring pieces keep their elements while others come and go. */
+static void test_split__opencl(void **state)
+{
+    enum { COUNT = 4, FLOATS = 256 * KIB };
+    haul_device  *device = opencl();
+    haul_tensor  *t[COUNT];
+    haul_scope   *scope = haul_scope_push();
+    const int64_t before = stats_of(device).device_allocations;
+    (void)state;
+    haul_set_device(device);
+    haul_drop(haul_full(HAUL_F32, HAUL_SHAPE(COUNT, FLOATS), 9));
+    assert_int_equal(stats_of(device).device_allocations, before + 1);
+    for (int i = 0; i < COUNT; i++)
+        assert_valid(t[i] = haul_full(HAUL_F32, HAUL_SHAPE(FLOATS), i));
+    for (int i = 0; i < COUNT; i += 2)
+        haul_drop(t[i]);
+    for (int i = 0; i < COUNT; i += 2)
+        assert_valid(t[i] = haul_add_scalar(t[i + 1], 10));
+    assert_int_equal(stats_of(device).device_allocations, before + 1);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(is_all(t[i], (float)(i % 2 ? i : i + 11)));
+    haul_scope_pop(scope);
+    haul_set_device(haul_cpu());
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(stats_of(device).reserved, stats_of(device).allocated);
+}
+
+static void test_split__opencl_threads(void **state)
+{
+    (void)state;
+    run_threads(opencl(), compute);
 }
 
 static int end(void **state)
@@ -344,6 +503,12 @@ static int end(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest handles[] = {
+        TEST(test_split__makes_handles),
+        TEST(test_split__without_a_handle),
+        TEST(test_split__opencl),
+        TEST(test_split__opencl_threads),
+    };
     const struct CMUnitTest tests[] = {
         TEST(test_split__a_block_serves_several),
         TEST(test_split__takes_the_smallest_that_suffices),
@@ -357,5 +522,9 @@ int main(void)
         TEST(test_split__parts_spill_and_return),
         TEST(test_split__threads),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    make_device = late_device_new;
+    int failed = cmocka_run_group_tests_name("addresses", tests, NULL, NULL);
+    make_device = late_device_with_parts;
+    failed += cmocka_run_group_tests_name("parts with handles", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests(handles, NULL, NULL);
 }

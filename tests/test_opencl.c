@@ -252,7 +252,7 @@ static bool build_plain(haul_device *device)
     OK(haul__cl_build(device, "plain", plain_source, &cached, &program));
     kernel = haul__cl.CreateKernel(program, "plain", &code);
     assert_int_equal(code, CL_SUCCESS);
-    OK(table->alloc(device, sizeof value, &x));
+    OK(table->alloc(device, sizeof value, NULL, &x));
     OK(table->stream_open(device, &s.queue));
     OK(table_write(table, &s, &x, 0, &value, sizeof value));
     assert_int_equal(haul__cl.SetKernelArg(kernel, 0, sizeof(cl_mem), &x.handle), CL_SUCCESS);
@@ -344,7 +344,7 @@ static void test_opencl__says_that_memory_is_exhausted(void **state)
     haul__buffer buffer = {0};
 
     (void)state;
-    assert_int_equal(table->alloc(device, (size_t)1 << 50, &buffer), HAUL_OUT_OF_MEMORY);
+    assert_int_equal(table->alloc(device, (size_t)1 << 50, NULL, &buffer), HAUL_OUT_OF_MEMORY);
     assert_null(buffer.handle);
 }
 
@@ -358,7 +358,7 @@ static void test_opencl__fills_with_patterns_of_all_sizes(void **state)
 
     (void)state;
     memset(sentinels, 0xee, sizeof sentinels);
-    OK(table->alloc(device, sizeof got, &buffer));
+    OK(table->alloc(device, sizeof got, NULL, &buffer));
     OK(table->stream_open(device, &s.queue));
     for (size_t size = 1; size <= 8; size *= 2) {
         OK(table_write(table, &s, &buffer, 0, sentinels, sizeof sentinels));
@@ -384,8 +384,8 @@ static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
     bool           shares = device->properties.shares_host_memory;
 
     (void)state;
-    OK(table->alloc(device, 64, &a));
-    OK(table->alloc(device, 64, &b));
+    OK(table->alloc(device, 64, NULL, &a));
+    OK(table->alloc(device, 64, NULL, &b));
     OK(table->stream_open(device, &s.queue));
     for (int own = 0; own < 2; own++) { /* ordinary memory, then the driver's as for a device with memory of its own */
         device->properties.shares_host_memory = !own;

@@ -122,7 +122,7 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
 
     (void)state;
     assert_non_null(got);
-    OK(table->alloc(device, ROOM * sizeof *got, &z));
+    OK(table->alloc(device, ROOM * sizeof *got, NULL, &z));
     OK(table->stream_open(device, &s.queue));
     for (int gpu = 0; gpu < 2; gpu++) {
         haul__unit unit = {
@@ -175,7 +175,7 @@ static void *race(void *context)
     r->status = table->stream_open(r->device, &s.queue);
     if (r->status)
         return NULL;
-    r->status = table->alloc(r->device, sizeof r->got, &z);
+    r->status = table->alloc(r->device, sizeof r->got, NULL, &z);
     for (int k = 0; k < LAUNCHES && !r->status; k++) {
         axpy_params params = {.items = PLACES, .scale = r->first + k, .offset = k * PLACES};
 
@@ -315,7 +315,7 @@ static void run_schedule(uint32_t seed)
     }
     for (int i = 0; i < BUFFERS; i++) {
         s.cells[i].device = i / 3;
-        OK(table->alloc(s.devices[i / 3], sizeof s.cells[i].model, &s.cells[i].buffer));
+        OK(table->alloc(s.devices[i / 3], sizeof s.cells[i].model, NULL, &s.cells[i].buffer));
         OK(table_write(table, &s.lanes[i / 3 * 2].stream, &s.cells[i].buffer, 0, s.cells[i].model,
                        sizeof s.cells[i].model));
     }
@@ -363,7 +363,7 @@ static void test_opencl_streams__events_of_copies_stand_for_themselves(void **st
     void        *copied, *again, *filled;
 
     (void)state;
-    OK(table->alloc(device, sizeof value, &x));
+    OK(table->alloc(device, sizeof value, NULL, &x));
     OK(table->stream_open(device, &s.queue));
     OK(table_write(table, &s, &x, 0, &value, sizeof value));
     OK(table->event_record(&s, &copied));

@@ -41,6 +41,9 @@ typedef struct haul__unit {
                                              * CPU, by dtype; NULL for others */
 } haul__unit;
 
+/* Parts of a buffer begin at multiples of so many bytes. */
+enum { HAUL__PART_ALIGNMENT = 8 << 10 };
+
 /* A backend's own implementation of a matrix product or a convolution; backends/implementation.h. */
 typedef struct haul__implementation haul__implementation;
 
@@ -64,8 +67,9 @@ typedef struct haul__backend {
     /* Optional: claims what its use needs, once, before its first stream. */
     haul_status (*start)(haul_device *device);
 
-    /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY if the device is full. */
-    haul_status (*alloc)(haul_device *device, size_t bytes, haul__buffer *out);
+    /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY if the device is full. If `of` is not NULL, a buffer for
+     * the `bytes` from that place on, which `free` releases like others: only devices with device->parts have those. */
+    haul_status (*alloc)(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
     /* Optional: host memory that the device copies at full speed (pinned). NULL: copies use pageable memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);

@@ -49,7 +49,8 @@ struct haul_device {
     haul_status                          why_status;
     haul_device_properties               properties;
     char                                 model[128], driver[128], libraries[192];
-    void                                *impl;                        /* owned by the backend */
+    void                                *impl;  /* owned by the backend */
+    bool                                 parts; /* parts of its buffers can have handles of their own */
     haul__stream                        *compute, *upload, *download; /* may be the same stream */
     haul__stream                        *ahead;     /* for uploads that let others pass; may be the same, too */
     _Atomic(struct haul__allocator *)    allocator; /* owned by the memory layer, made with the first tensor */

@@ -38,6 +38,12 @@ typedef struct haul__buffer {
     void *host;
 } haul__buffer;
 
+/* A place in a buffer. */
+typedef struct haul__place {
+    void  *handle; /* the buffer's */
+    size_t offset; /* bytes */
+} haul__place;
+
 /* What layers above attach to a storage: its mapping into host memory, and copies of its elements in another form that
  * stay valid until it changes. Whoever attaches an object has a lock for it. */
 typedef enum haul__attachment { HAUL__MAPPING, HAUL__DERIVED, HAUL__ATTACHMENTS } haul__attachment;

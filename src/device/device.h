@@ -36,13 +36,20 @@ static inline bool haul__device_is_host(const haul_device *device)
     return device->backend->host_memory;
 }
 
-/* Is a part of a buffer a buffer? */
-static inline bool haul__device_divides(const haul_device *device)
+/* Do parts of its buffers need handles of their own, which haul__device_part_alloc makes? */
+static inline bool haul__device_has_parts(const haul_device *device)
 {
-    return device->backend->host_memory || device->backend->addresses;
+    return device->parts;
 }
 
-/* A buffer that begins `bytes` behind the beginning of another one. Only for devices that divide. */
+/* Can a buffer be divided into parts? */
+static inline bool haul__device_divides(const haul_device *device)
+{
+    return device->backend->host_memory || device->backend->addresses || device->parts;
+}
+
+/* A buffer that begins `bytes` behind the beginning of another one, of a device that divides. It has no handle yet if
+ * parts need handles of their own. */
 static inline haul__buffer haul__device_part(const haul_device *device, haul__buffer buffer, size_t bytes)
 {
     return (haul__buffer){.host = buffer.host ? (char *)buffer.host + bytes : NULL,
@@ -135,6 +142,10 @@ void haul__wait_group_end(haul__wait_group *group);
 /* The backend's memory functions, with reports: drivers may wait in them. */
 haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *out, const char *operation);
 void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, const char *operation);
+/* A handle for `bytes` of a buffer of a device that has parts. Commands that use it may still run when it is freed. The
+ * memory of a buffer that is freed goes with the last handle of a part. */
+haul_status haul__device_part_alloc(haul_device *device, size_t bytes, haul__place place, void **handle);
+void        haul__device_part_free(haul_device *device, void *handle);
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
                                     const char *operation);
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);

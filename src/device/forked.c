@@ -40,9 +40,10 @@ static haul_status forked_start(haul_device *device)
     return refuse(device);
 }
 
-static haul_status forked_alloc(haul_device *device, size_t bytes, haul__buffer *out)
+static haul_status forked_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
 {
     (void)bytes;
+    (void)of;
     (void)out;
     return refuse(device);
 }

@@ -105,7 +105,7 @@ void haul__driver_called(const haul_device *device, const char *operation, const
 haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *out, const char *operation)
 {
     int64_t     start = haul__now_ns();
-    haul_status status = device->backend->alloc(device, bytes, out);
+    haul_status status = device->backend->alloc(device, bytes, NULL, out);
     if (!status)
         atomic_fetch_add(&device->obtained, (long long)bytes);
     haul__driver_called(device, operation, "obtained memory", bytes, start);
@@ -118,6 +118,20 @@ void haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, 
     device->backend->free(device, buffer);
     atomic_fetch_sub(&device->obtained, (long long)bytes);
     haul__driver_called(device, operation, "gave memory back", bytes, start);
+}
+
+/* Parts take no memory, and no driver waits for them, so they are not reported. */
+haul_status haul__device_part_alloc(haul_device *device, size_t bytes, haul__place place, void **handle)
+{
+    haul__buffer buffer = {0};
+    haul_status  status = device->backend->alloc(device, bytes, &place, &buffer);
+    *handle = buffer.handle;
+    return status;
+}
+
+void haul__device_part_free(haul_device *device, void *handle)
+{
+    device->backend->free(device, &(haul__buffer){.handle = handle});
 }
 
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle, const char *operation)

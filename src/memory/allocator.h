@@ -4,6 +4,14 @@
 
 #include "device/device.h"
 
+/* Where a block is in what was obtained from a device whose parts need handles, and the handle that was made last for
+ * that place. Not used for blocks that were never a part, and on other devices. */
+typedef struct haul__part {
+    haul__place place;
+    void       *handle; /* NULL: none was made */
+    size_t      bytes;  /* of the handle; other than those of the block: it is out of date */
+} haul__part;
+
 /* A block of device memory, in use or cached. A cached block remembers the uses by its last owner, so that its next
  * owner waits for them. */
 struct haul__block {
@@ -27,6 +35,7 @@ struct haul__block {
     haul__storage        own;            /* the storage that uses it, while it is in use */
     haul__block         *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
     haul__block         *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
+    haul__part           part;
 };
 
 /* Are the block's elements in host memory, and no device memory with it? */

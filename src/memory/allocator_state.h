@@ -14,7 +14,7 @@ struct haul__allocator {
     haul_device            *device;
     bool                    pinned;           /* for host memory pinned for the device */
     haul__block            *bins[HAUL__BINS]; /* free blocks, by `next` */
-    haul__block            *rests;            /* free pieces of blocks whose size is not that of a class */
+    haul__block            *rests;            /* free pieces whose size is not that of a class, or without a handle */
     int64_t                 pieces;           /* how many blocks there are more than were obtained */
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;

@@ -44,13 +44,16 @@ static haul__block *take(struct haul__allocator *a, int64_t wanted, bool only_re
 
 haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted)
 {
-    haul__split_free(haul__split_join(a)); /* rare, so the lock is kept meanwhile */
-    return take(a, wanted, false);
+    haul__block *chain = haul__split_join(a), **end = &chain; /* handles of parts go before the whole */
+    while (*end)
+        end = &(*end)->next;
+    *end = take(a, wanted, false);
+    return chain;
 }
 
 /* ---- returning ---- */
 
-static void block_free(haul__block *block, const char *origin)
+static void give_back(haul__block *block, const char *origin)
 {
     haul__uses_finish(&block->uses, origin);
     const bool    watched = haul__watched(HAUL_EVENT_MEMORY_RETURNED);
@@ -61,15 +64,17 @@ static void block_free(haul__block *block, const char *origin)
         haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
     if (watched)
         haul__emit_block(HAUL_EVENT_MEMORY_RETURNED, block, block->owner->device, origin, start);
-    haul__free(block->record);
-    haul__free(block);
 }
 
 void haul__blocks_free(haul__block *blocks, const char *origin)
 {
     while (blocks) {
         haul__block *next = blocks->next;
-        block_free(blocks, origin);
+        haul__split_drop_handle(blocks);
+        if (blocks->bytes > 0)
+            give_back(blocks, origin);
+        haul__free(blocks->record);
+        haul__free(blocks);
         blocks = next;
     }
 }

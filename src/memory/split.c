@@ -1,9 +1,13 @@
 #include "memory/split.h"
 
 #include "core/alloc.h"
+#include "memory/give_back.h"
 
 /* Smaller requests take little memory, and would cut large blocks into crumbs. */
 enum { LEAST = 32 << 10 };
+
+/* Classes of at least LEAST, and so the places of all pieces, are multiples of this. */
+_Static_assert((int)HAUL__PART_ALIGNMENT == LEAST / HAUL__CLASS_STEPS, "places of pieces");
 
 static bool is_free(const haul__block *block)
 {
@@ -19,6 +23,8 @@ void haul__split_replace(haul__block *to, haul__block *from)
     if (to->after)
         to->after->before = to;
     from->before = from->after = NULL;
+    to->part = from->part;
+    from->part = (haul__part){.handle = NULL};
 }
 
 /* ---- uses ---- */
@@ -62,13 +68,51 @@ static void set_use(haul__uses *uses, haul__use last)
     atomic_store_explicit(&uses->any, last.stream != NULL, memory_order_release);
 }
 
+/* ---- handles of pieces ---- */
+
+/* The block uses the handle for its place: what is whole again, the one that was obtained. False if that must be made
+ * first. The caller holds the lock. */
+static bool use_handle(haul__block *block)
+{
+    const haul__part *part = &block->part;
+    if (!part->place.handle) /* it was never a part, or parts need no handles */
+        return true;
+    if (haul__is_piece(block) && (!part->handle || part->bytes != block->bytes))
+        return false;
+    block->buffer.handle = block->own.buffer.handle = haul__is_piece(block) ? part->handle : part->place.handle;
+    return true;
+}
+
+void haul__split_drop_handle(haul__block *block)
+{
+    if (block->part.handle)
+        haul__device_part_free(block->owner->device, block->part.handle);
+    block->part.handle = NULL;
+}
+
+/* Makes the handle of a piece that was taken, without the lock. Does not record an error. */
+static bool make_handle(haul__block *block)
+{
+    haul__part        *part = &block->part;
+    haul__error_record before;
+    haul__split_drop_handle(block);
+    haul__error_save(&before);
+    if (haul__device_part_alloc(block->owner->device, block->bytes, part->place, &part->handle)) {
+        haul__error_restore(&before);
+        return false;
+    }
+    part->bytes = block->bytes;
+    block->buffer.handle = block->own.buffer.handle = part->handle;
+    return true;
+}
+
 /* ---- joining ---- */
 
 /* The place of a free block: the list of its class, or that of the rests, the largest first. */
 static haul__block **home_of(struct haul__allocator *a, haul__block *block)
 {
     const int bin = haul__bin_of(block->bytes, false);
-    if (haul__bin_bytes(bin) == block->bytes) {
+    if (haul__bin_bytes(bin) == block->bytes && use_handle(block)) {
         block->bin = bin;
         return &a->bins[bin];
     }
@@ -110,6 +154,7 @@ static bool join(const struct haul__allocator *a, haul__block *block, haul__bloc
         return false;
     set_use(&block->uses, later(mine, its));
     block->bytes += after->bytes;
+    after->bytes = 0;
     block->after = after->after;
     if (block->after)
         block->after->before = block;
@@ -148,16 +193,6 @@ haul__block *haul__split_join(struct haul__allocator *a)
     return left_over;
 }
 
-void haul__split_free(haul__block *left_over)
-{
-    while (left_over) {
-        haul__block *next = left_over->next;
-        haul__free(left_over->record);
-        haul__free(left_over);
-        left_over = next;
-    }
-}
-
 /* ---- splitting ---- */
 
 /* Host memory whose last uses are not over is not cut, because the host would wait for it. */
@@ -175,13 +210,15 @@ static haul__block **find(struct haul__allocator *a, haul__block **place, bool o
     return place;
 }
 
-/* Takes the smallest free block that is larger than the class out of its list. With a limit only pieces are cut: whole
- * blocks must be able to go one by one, so that what fits by its size does fit. */
+/* Takes the smallest free block that suffices out of its list: a larger one, or a piece of that size without a handle.
+ * With a limit only pieces are cut: whole blocks must be able to go one by one, so that what fits by its size does
+ * fit. */
 static haul__block *take_larger(struct haul__allocator *a, int bin)
 {
+    const size_t  bytes = haul__bin_bytes(bin);
     haul__block **best = NULL;
-    for (haul__block **place = &a->rests; *place && (*place)->bytes > haul__bin_bytes(bin); place = &(*place)->next)
-        if (can_split(a, *place))
+    for (haul__block **place = &a->rests; *place && (*place)->bytes >= bytes; place = &(*place)->next)
+        if ((*place)->bytes == bytes || can_split(a, *place))
             best = place;
     for (int larger = bin + 1; larger < HAUL__BINS && (!best || haul__bin_bytes(larger) < (*best)->bytes); larger++) {
         haul__block **place = find(a, &a->bins[larger], a->stats.limit > 0);
@@ -200,13 +237,16 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
     haul__use    last;
     last_use(a, &block->uses, &last);
     set_use(&block->uses, last);
+    if (haul__device_has_parts(a->device) && !haul__is_piece(block))
+        block->part.place = (haul__place){block->buffer.handle, 0};
     *rest = (haul__block){.owner = a,
                           .buffer = haul__device_part(a->device, block->buffer, bytes),
                           .bytes = block->bytes - bytes,
                           .origin = block->origin,
                           .born = block->born,
                           .before = block,
-                          .after = block->after};
+                          .after = block->after,
+                          .part.place = {block->part.place.handle, block->part.place.offset + bytes}};
     haul__uses_init(&rest->uses);
     set_use(&rest->uses, last);
     rest->uses.last = block->uses.last;
@@ -215,9 +255,17 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
         rest->after->before = rest;
     block->after = rest;
     block->bytes = bytes;
-    block->bin = bin;
     a->pieces++;
     put_home(a, rest);
+}
+
+/* A block that was taken goes back to the free ones. */
+static void put_back(struct haul__allocator *a, haul__block *block)
+{
+    haul__spin_lock(&a->lock);
+    block->prev = NULL;
+    put_home(a, block);
+    haul__spin_unlock(&a->lock);
 }
 
 haul__block *haul__split_get(struct haul__allocator *a, int bin)
@@ -239,10 +287,16 @@ haul__block *haul__split_get(struct haul__allocator *a, int bin)
         cut(a, block, bin, rest);
         rest = NULL;
     }
-    if (block)
+    if (block) {
+        block->bin = bin;
         block->prev = block; /* its neighbours must not take it for free */
+    }
+    const bool ready = !block || use_handle(block);
     haul__spin_unlock(&a->lock);
-    haul__split_free(left_over);
+    haul__blocks_free(left_over, NULL);
     haul__free(rest);
-    return block;
+    if (ready || make_handle(block))
+        return block;
+    put_back(a, block);
+    return NULL;
 }

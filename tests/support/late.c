@@ -34,7 +34,8 @@ typedef struct late_event {
 /* Everything is under one lock: these are for looking at order, not for speed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t         room = -1, held, pending, pinned_room = -1, pinned_held, pageable;
-static bool            fail_wait;
+static int64_t         parts, parts_made;
+static bool            fail_wait, fail_part;
 
 static void run_until(late_queue *q, size_t position)
 {
@@ -93,7 +94,7 @@ static haul_status late_open(haul_device *device, int index)
 /* A block keeps its size in front. */
 enum { HEADER = 64 };
 
-static haul_status late_alloc(haul_device *device, size_t bytes, haul__buffer *out)
+static haul_status memory_new(const haul_device *device, size_t bytes, char **out)
 {
     char *memory = NULL;
     pthread_mutex_lock(&lock);
@@ -108,21 +109,99 @@ static haul_status late_alloc(haul_device *device, size_t bytes, haul__buffer *o
     if (!memory)
         return haul__fail(HAUL_OUT_OF_MEMORY, "late", NULL, "%s is full", device->name);
     memset(memory + HEADER, 0xAB, bytes);
-    *out = (haul__buffer){.handle = memory + HEADER};
+    *out = memory + HEADER;
     return HAUL_OK;
 }
 
-static void late_free(haul_device *device, haul__buffer *buffer)
+static void memory_free(char *memory)
 {
-    char  *memory = (char *)buffer->handle - HEADER;
     size_t bytes;
-    (void)device;
+    memory -= HEADER;
     memcpy(&bytes, memory, sizeof bytes);
     pthread_mutex_lock(&lock);
     held -= (int64_t)bytes;
     room += room < 0 ? 0 : (int64_t)bytes;
     pthread_mutex_unlock(&lock);
     free(memory);
+}
+
+/* A handle of a device whose parts need handles. */
+typedef struct late_handle late_handle;
+struct late_handle {
+    char        *memory;
+    size_t       bytes;
+    late_handle *whole; /* of a part */
+    int          users; /* of a whole: its parts, and 1 until it is freed */
+};
+
+static haul_status handle_new(char *memory, size_t bytes, late_handle *whole, haul__buffer *out)
+{
+    late_handle *handle = malloc(sizeof *handle);
+    if (!handle)
+        return haul__fail_memory("late", sizeof *handle);
+    *handle = (late_handle){.memory = memory, .bytes = bytes, .whole = whole, .users = 1};
+    *out = (haul__buffer){.handle = handle};
+    return HAUL_OK;
+}
+
+/* As in OpenCL, a part of a part is an error, and so are places that are not aligned. */
+static haul_status part_new(size_t bytes, const haul__place *of, haul__buffer *out)
+{
+    late_handle *whole = of->handle;
+    pthread_mutex_lock(&lock);
+    bool wrong = fail_part || whole->whole || of->offset % HAUL__PART_ALIGNMENT || of->offset + bytes > whole->bytes;
+    fail_part = false;
+    if (!wrong && !(wrong = handle_new(whole->memory + of->offset, bytes, whole, out))) {
+        whole->users++;
+        parts++;
+        parts_made++;
+    }
+    pthread_mutex_unlock(&lock);
+    return wrong ? haul__fail(HAUL_OUT_OF_MEMORY, "late", NULL, "no handle for a part") : HAUL_OK;
+}
+
+/* As in OpenCL, memory goes with the last handle. */
+static void handle_free(late_handle *handle)
+{
+    late_handle *whole = handle->whole ? handle->whole : handle;
+    pthread_mutex_lock(&lock);
+    parts -= handle != whole;
+    const bool last = --whole->users == 0;
+    pthread_mutex_unlock(&lock);
+    if (handle != whole)
+        free(handle);
+    if (last) {
+        memory_free(whole->memory);
+        free(whole);
+    }
+}
+
+static haul_status late_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+{
+    char *memory = NULL;
+    if (of)
+        return part_new(bytes, of, out);
+    haul_status status = memory_new(device, bytes, &memory);
+    if (status)
+        return status;
+    *out = (haul__buffer){.handle = memory};
+    if (device->parts && (status = handle_new(memory, bytes, NULL, out)) != HAUL_OK)
+        memory_free(memory);
+    return status;
+}
+
+static void late_free(haul_device *device, haul__buffer *buffer)
+{
+    if (device->parts)
+        handle_free(buffer->handle);
+    else
+        memory_free(buffer->handle);
+}
+
+char *late_address(const haul__storage *s)
+{
+    void *handle = s->buffer.handle;
+    return s->device->parts ? ((late_handle *)handle)->memory : handle;
 }
 
 /* Pinned memory hangs in a ring, so that copies can be asked if they use it. */
@@ -202,7 +281,13 @@ static void late_stream_close(haul_device *device, void *queue)
 
 static char *place_of(const haul__region *r)
 {
-    return (char *)r->storage->buffer.handle + r->offset;
+    return late_address(r->storage) + r->offset;
+}
+
+static bool is_inside(const haul__region *r, size_t bytes)
+{
+    const haul__storage *s = r->storage;
+    return !s->device->parts || r->offset + bytes <= ((late_handle *)s->buffer.handle)->bytes;
 }
 
 static haul_status late_write(haul__stream *s, const haul__command *c)
@@ -224,6 +309,9 @@ static haul_status late_read(haul__stream *s, const haul__command *c)
 /* There are no kernels and no libraries, and its devices do not reach each other. */
 static haul_status late_submit(haul__stream *s, const haul__command *c)
 {
+    for (int i = 0; i < c->buffer_count; i++)
+        if (c->buffers[i].storage->device == s->device && !is_inside(&c->buffers[i], c->bytes))
+            return haul__fail(HAUL_BACKEND, c->operation, NULL, "%s: the buffer is smaller", s->device->name);
     late_command command = {.to = place_of(&c->buffers[0]), .bytes = c->bytes};
     switch (c->kind) {
     case HAUL__COMMAND_WRITE: return late_write(s, c);
@@ -320,12 +408,15 @@ static const haul__backend backend = {
 
 /* ---- devices ---- */
 
-static haul_device *new_device(int index)
+static haul__backend parted; /* the same without addresses */
+
+static haul_device *new_device(int index, bool with_parts)
 {
     haul_device *device = calloc(1, sizeof *device);
     if (!device)
         abort();
-    device->backend = &backend;
+    device->backend = with_parts ? &parted : &backend;
+    device->parts = with_parts;
     device->index = index;
     device->slot = HAUL__MAX_DEVICES - 1 - index;
     device->mark = HAUL__DEVICE_MARK;
@@ -345,8 +436,8 @@ static haul_device *devices[2];
 
 static void make_devices(void)
 {
-    devices[0] = new_device(0);
-    devices[1] = new_device(1);
+    devices[0] = new_device(0, false);
+    devices[1] = new_device(1, false);
 }
 
 haul_device *late_device(int index)
@@ -356,13 +447,25 @@ haul_device *late_device(int index)
     return devices[index];
 }
 
+static haul_device *keep_device(bool with_parts)
+{
+    static haul_device *kept[32]; /* reachable, for leak checkers */
+    static int          count;
+    if (count == 32)
+        abort();
+    return kept[count++] = new_device(0, with_parts);
+}
+
 haul_device *late_device_new(void)
 {
-    static haul_device *kept[16]; /* reachable, for leak checkers */
-    static int          count;
-    if (count == 16)
-        abort();
-    return kept[count++] = new_device(0);
+    return keep_device(false);
+}
+
+haul_device *late_device_with_parts(void)
+{
+    parted = backend;
+    parted.addresses = false;
+    return keep_device(true);
 }
 
 static int64_t read_locked(const int64_t *variable)
@@ -408,6 +511,23 @@ int64_t late_pinned_held(void)
 int64_t late_pageable(void)
 {
     return read_locked(&pageable);
+}
+
+int64_t late_parts(void)
+{
+    return read_locked(&parts);
+}
+
+int64_t late_parts_made(void)
+{
+    return read_locked(&parts_made);
+}
+
+void late_fail_part(void)
+{
+    pthread_mutex_lock(&lock);
+    fail_part = true;
+    pthread_mutex_unlock(&lock);
 }
 
 void late_fail_wait(void)

@@ -27,5 +27,14 @@ void late_run_all(void);
 void late_fail_wait(void);
 /* A device like late:0 of its own, which may be broken. Never freed. */
 haul_device *late_device_new(void);
+/* The same, but a handle is no address, so parts of buffers need handles of their own. A command that uses bytes behind
+ * those of the handle fails. */
+haul_device *late_device_with_parts(void);
+char        *late_address(const haul__storage *s); /* on either device */
+/* Handles of parts that there are, and that were ever made. */
+int64_t late_parts(void);
+int64_t late_parts_made(void);
+/* Make the next handle of a part fail. */
+void late_fail_part(void);
 
 #endif

@@ -35,8 +35,9 @@ static void *map_huge(size_t bytes)
     return start + before;
 }
 
-haul_status haul__cpu_alloc(haul_device *device, size_t bytes, haul__buffer *out)
+haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
 {
+    (void)of;
     *out = (haul__buffer){NULL, NULL};
     if (bytes >= HUGE_PAGE && bytes <= SIZE_MAX / 2) {
         size_t length = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;

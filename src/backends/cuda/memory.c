@@ -110,11 +110,12 @@ void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *
 
 /* ---- memory for tensors ---- */
 
-haul_status haul__cuda_alloc(haul_device *device, size_t bytes, haul__buffer *out)
+haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
 {
     CUdeviceptr address = 0;
     CUresult    code;
 
+    (void)of;
     HAUL__CU_CALL(code, haul__cuda_of(device), MemAlloc(&address, bytes));
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
         return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "the device has no room for another %zu bytes",

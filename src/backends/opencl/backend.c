@@ -35,6 +35,14 @@ static haul_device_kind kind_of(cl_device_type type)
                                        : HAUL_KIND_ACCELERATOR;
 }
 
+/* Can a sub-buffer begin wherever a part of a block does? */
+static bool divides(cl_device_id id)
+{
+    const size_t bits = PROPERTY(cl_uint, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN); /* 0: the driver does not know it */
+
+    return bits > 0 && HAUL__PART_ALIGNMENT * 8 % bits == 0;
+}
+
 static void describe(haul_device *device, haul__cl_device *d)
 {
     haul_device_properties *p = &device->properties;
@@ -50,6 +58,7 @@ static void describe(haul_device *device, haul__cl_device *d)
     p->memory_bytes = (int64_t)PROPERTY(cl_ulong, d->id, CL_DEVICE_GLOBAL_MEM_SIZE);
     p->shares_host_memory = PROPERTY(cl_bool, d->id, CL_DEVICE_HOST_UNIFIED_MEMORY);
     p->has_f64 = PROPERTY(cl_device_fp_config, d->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+    device->parts = divides(d->id);
 }
 
 /* No option may change results: no fast mathematics, and divisions as exact as on the host if the device can. -w,
@@ -142,12 +151,27 @@ static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
     haul__cl.Finish(d->service);
 }
 
-static haul_status alloc(haul_device *device, size_t bytes, haul__buffer *out)
+/* A part is in the memory of the whole, which was placed. */
+static haul_status alloc_part(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+{
+    const cl_buffer_region region = {of->offset, bytes};
+    cl_int                 code;
+    cl_mem memory = haul__cl.CreateSubBuffer(of->handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+
+    if (code == CL_SUCCESS)
+        *out = (haul__buffer){.handle = memory};
+    return check_alloc(device, "clCreateSubBuffer", code, bytes);
+}
+
+static haul_status alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
 {
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
-    cl_mem           memory = haul__cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    cl_mem           memory;
 
+    if (of)
+        return alloc_part(device, bytes, of, out);
+    memory = haul__cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (code != CL_SUCCESS)
         return check_alloc(device, "clCreateBuffer", code, bytes);
     code = place(d, memory);
@@ -161,6 +185,7 @@ static haul_status alloc(haul_device *device, size_t bytes, haul__buffer *out)
     return HAUL_OK;
 }
 
+/* The driver keeps memory, and the whole of a part, until commands that use it have ended. */
 static void free_buffer(haul_device *device, haul__buffer *buffer)
 {
     (void)device;

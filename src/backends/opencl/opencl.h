@@ -19,6 +19,7 @@
     X(CreateCommandQueue)                                                                                              \
     X(ReleaseCommandQueue)                                                                                             \
     X(CreateBuffer)                                                                                                    \
+    X(CreateSubBuffer)                                                                                                 \
     X(ReleaseMemObject)                                                                                                \
     X(CreateProgramWithSource)                                                                                         \
     X(CreateProgramWithBinary)                                                                                         \
