@@ -2,8 +2,8 @@
  *
  * Each device has one caching allocator, from which every byte of its tensors comes. Freed blocks are kept for reuse:
  * they are "reserved" but not "allocated". They go back to the device when the limit is reached, an allocation fails,
- * or haul_memory_release_cached is called. On the CPU and on NVIDIA GPUs a free block may be cut into parts for smaller
- * requests. It goes back as a whole, when all its parts are free.
+ * or haul_memory_release_cached is called. A free block may be cut into parts for smaller requests. It goes back as a
+ * whole, when all its parts are free.
  *
  * A tensor on the CPU in pinned memory counts for the device that it is pinned for (haul_pinned_stats_get), not for the
  * CPU. */
