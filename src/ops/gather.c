@@ -39,15 +39,48 @@ FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
     return room;
 }
 
+/* A processor checks so many indices that lie side by side at once, and then moves elements without looking at each. */
+#define GATHER_RUN 256
+FUNC I32 all_within(GLOBAL const I64 *index, I64 n, I64 bound)
+{
+    U64 wrong = 0; /* its highest bit, if an index or what is left up to the last one is negative */
+    VECTOR_LOOP for (I64 j = 0; j < n; j++) wrong |= (U64)index[j] | ((U64)(bound - 1) - (U64)index[j]);
+    return wrong >> 63 == 0;
+}
+/* y[j] = v[index[j]]. Eight at a time, as instructions that gather are no faster than loads. */
+FUNC void gather_run(GLOBAL T *y, GLOBAL const T *v, GLOBAL const I64 *index, I64 n)
+{
+    I64 j = 0;
+    for (; j + 8 <= n; j += 8, y += 8, index += 8) {
+        const T a = v[index[0]], b = v[index[1]], c = v[index[2]], d = v[index[3]];
+        const T e = v[index[4]], f = v[index[5]], g = v[index[6]], h = v[index[7]];
+        y[0] = a, y[1] = b, y[2] = c, y[3] = d, y[4] = e, y[5] = f, y[6] = g, y[7] = h;
+    }
+    for (; j < n; j++) *y++ = v[*index++];
+}
+
 /* y[.., i, ..] = x[.., index[.., i, ..], ..], or 0 for an index out of range. */
 KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
-        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
-        for (I64 j = 0; j < row; j++) {
-            const I64 from = CHECKED_INDEX(fault, p.check, i + j, index[p.offsets[1] + i + j], p.size);
-            y[p.offsets[2] + i + j] = from < 0 ? 0 : x[at[0] + j * p.strides[0][p.ndim - 1] + from * p.along[0]];
+        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(least(room, ITEMS_END - i), GATHER_RUN) : 1;
+        const I64 step = p.strides[0][p.ndim - 1], along = p.along[0];
+        GLOBAL const I64 *which = index + p.offsets[1] + i;
+        GLOBAL const T *v = x + at[0];
+        GLOBAL T *to = y + p.offsets[2] + i;
+        if (!CHUNKED || !all_within(which, row, p.size)) {
+            for (I64 j = 0; j < row; j++) {
+                const I64 from = CHECKED_INDEX(fault, p.check, i + j, which[j], p.size);
+                to[j] = from < 0 ? 0 : v[j * step + from * along];
+            }
+        } else if (step == 0 && along == 1) {
+            gather_run(to, v, which, row);
+        } else {
+            for (I64 j = 0; j < row; j++, v += step) {
+                to[j] = v[which[j] * along];
+                LOADS_IN_ORDER;
+            }
         }
         i += ITEMS_STEP(row);
     }
@@ -57,6 +90,43 @@ FUNC void scatter_one(GLOBAL T *sums, I64 to, I64 step, A value)
 {
     if (to >= 0) STORE(sums, to * step, LOAD(sums, to * step) + value);
 }
+/* Elements of v, `step` apart, to the sums that indices within range point at: in their order, as two may be equal. */
+INLINE void scatter_run(GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 along, I64 step, I64 n)
+{
+    I64 j = 0;
+    for (; j + 4 <= n; j += 4, v += 4 * step, index += 4) {
+        const I64 i0 = index[0] * along, i1 = index[1] * along, i2 = index[2] * along, i3 = index[3] * along;
+        const A a = LOAD(v, 0), b = LOAD(v, step), c = LOAD(v, 2 * step), d = LOAD(v, 3 * step);
+        STORE(sums, i0, LOAD(sums, i0) + a);
+        STORE(sums, i1, LOAD(sums, i1) + b);
+        STORE(sums, i2, LOAD(sums, i2) + c);
+        STORE(sums, i3, LOAD(sums, i3) + d);
+    }
+    for (; j < n; j++, v += step, index++) STORE(sums, *index * along, LOAD(sums, *index * along) + LOAD(v, 0));
+}
+/* `n` elements of a line, whose indices lie side by side; the first is at `position`. */
+FUNC void scatter_line(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 position, I64 n)
+{
+    const I64 along = p->along[0], step = p->along[2];
+    if (!all_within(index, n, p->size)) {
+        for (I64 j = 0; j < n; j++)
+            scatter_one(sums, CHECKED_INDEX(fault, p->check, position + j, index[j], p->size), along, LOAD(v, j * step));
+    } else if (along == 1 && step == 1) {
+        scatter_run(sums, index, v, 1, 1, n);
+    } else {
+        scatter_run(sums, index, v, along, step, n);
+    }
+}
+
+/* An element of each of `n` lines that lie side by side. */
+FUNC void scatter_across(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 position, I64 n)
+{
+    const I64 along = p->along[0], at_step = p->strides[1][p->ndim - 1], step = p->strides[2][p->ndim - 1];
+    for (I64 j = 0; j < n; j++) {
+        const I64 to = CHECKED_INDEX(fault, p->check, position + j * at_step, index[j * at_step], p->size);
+        scatter_one(sums + j, to, along, LOAD(v, j * step));
+    }
+}
 
 /* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. Lines that lie side by side are taken
  * together. */
@@ -64,6 +134,7 @@ KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32
 {
     const int last = p.ndim - 1;
     const I64 length = p.length, size = p.size, to_step = p.along[0], at_step = p.along[1], step = p.along[2];
+    const I32 in_runs = CHUNKED && at_step == 1 && length >= 16;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
         const I64 room = gather_at(&p, i, at), row = CHUNKED && p.strides[0][last] == 1 ? least(room, ITEMS_END - i) : 1;
@@ -71,18 +142,17 @@ KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32
         GLOBAL T *sums = y + at[0];
         GLOBAL const I64 *which = index + at[1];
         GLOBAL const T *v = source + at[2];
-        if (row == 1)
+        if (row == 1 && in_runs)
+            for (I64 k = 0; k < length; k += GATHER_RUN)
+                scatter_line(&p, fault, sums, which + k, v + k * step, position + k, least(length - k, GATHER_RUN));
+        else if (row == 1)
             for (I64 k = 0; k < length; k++) {
                 const I64 to = CHECKED_INDEX(fault, p.check, position + k * at_step, which[k * at_step], size);
                 scatter_one(sums, to, to_step, LOAD(v, k * step));
             }
         else
-            for (I64 k = 0; k < length; k++, which += at_step, v += step)
-                for (I64 j = 0; j < row; j++) {
-                    const I64 from = j * p.strides[1][last];
-                    const I64 to = CHECKED_INDEX(fault, p.check, position + k * at_step + from, which[from], size);
-                    scatter_one(sums + j, to, to_step, LOAD(v, j * p.strides[2][last]));
-                }
+            for (I64 k = 0; k < length; k++)
+                scatter_across(&p, fault, sums, which + k * at_step, v + k * step, position + k * at_step, row);
         i += ITEMS_STEP(row);
     }
 }
@@ -114,9 +184,13 @@ KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
         const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
+        const I64 y_step = p.strides[0][last], step = p.strides[2][last], along = p.along[0];
+        GLOBAL const I64 *which = index + p.offsets[1] + i;
+        GLOBAL const T *v = g + at[2];
+        GLOBAL T *to = y + at[0];
         for (I64 j = 0; j < row; j++) {
-            const I64 to = CHECKED_INDEX(fault, p.check, i + j, index[p.offsets[1] + i + j], p.size);
-            if (to >= 0) y[at[0] + j * p.strides[0][last] + to * p.along[0]] = g[at[2] + j * p.strides[2][last]];
+            const I64 place = CHECKED_INDEX(fault, p.check, i + j, which[j], p.size);
+            if (place >= 0) to[j * y_step + place * along] = v[j * step];
         }
         i += ITEMS_STEP(row);
     }
