@@ -104,8 +104,8 @@ static void assert_sorted(haul_device *device, haul_dtype dtype, int64_t rows, i
 
 static void long_rows(haul_device *device)
 {
-    static const int64_t lengths[] = {1, 15, 17, 40, 41, 1000, 4097};
-    for (int i = 0; i < 7; i++) {
+    static const int64_t lengths[] = {1, 6, 7, 15, 16, 40, 64, 65, 1000, 4097};
+    for (int i = 0; i < 10; i++) {
         assert_sorted(device, HAUL_F32, 3, lengths[i], i % 2);
         assert_sorted(device, HAUL_F64, 2, lengths[i], i % 2);
         assert_sorted(device, HAUL_I64, 2, lengths[i], i % 2);

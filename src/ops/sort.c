@@ -1,10 +1,12 @@
 /* Stable sorting along an axis: the elements in order, and their indices.
  *
- * The sorted items combine an element's key and its index in one number. A key is an unsigned integer in the order of
- * the elements. No two items of a row are equal, because their indices differ. Blocks of a row are sorted first: on
- * processors by radix, on GPUs, where a block is small, by insertion. Then runs are merged in pairs. A work item of a
- * merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh, Green, Mwassi,
- * Shmueli, Birk 2012). */
+ * Elements of a short row are put where their ranks say: the numbers of elements that precede them.
+ *
+ * Of a long row, the sorted items combine an element's key and its index in one number. A key is an unsigned integer in
+ * the order of the elements. No two items of a row are equal, because their indices differ. Blocks of a row are sorted
+ * first: on processors by radix, on GPUs, where a block is small, by insertion. Then runs are merged in pairs. A work
+ * item of a merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh,
+ * Green, Mwassi, Shmueli, Birk 2012). */
 #include "ops/sort.h"
 
 #include "engine/copy.h"
@@ -14,6 +16,9 @@
 
 // clang-format off
 /* kernel text begins */
+/* Up to so many elements of a row are put where their ranks say. */
+#define SORT_FEW 64
+
 typedef struct sort_params {
     I64 items;
     I64 length;     /* of a row */
@@ -25,9 +30,6 @@ typedef struct sort_params {
 } sort_params;
 
 #ifdef HAUL_KERNEL
-/* Up to so many elements are sorted by insertion. */
-#define SORT_FEW 40
-
 /* NaN is the largest element; -0 and 0 are equal. */
 #if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
 #define SORT_DIGITS 8
@@ -62,6 +64,84 @@ FUNC sort_key SORT_KEY(A x)
 #else
 #define SORT_KEY(x) ((sort_key)(x) ^ SORT_TOP)
 #endif
+
+/* The rank of an element in its row is the number of those that precede it. Keys with a sign, as not all processors have
+ * vectors of numbers without; the index is in them where there is room for both. */
+#if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
+#define SORT_RANKED(key, j) ((void)(j), (I64)((key) ^ SORT_TOP))
+#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)) | ((I64)((a) == (b)) & (I64)((k) < (j))))
+#else
+#define SORT_RANKED(key, j) ((I64)((U64)((key) ^ SORT_TOP) << 32 | (U64)(j)))
+#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)))
+#endif
+#define SORT_LAST 0x7fffffffffffffff
+FUNC I64 sort_ranked(A x, I64 j, I32 descending)
+{
+    const sort_key key = SORT_KEY(x);
+    return SORT_RANKED(descending ? (sort_key)~key : key, j);
+}
+#if CHUNKED
+FUNC void sort_rank(PRIVATE I64 *keys, PRIVATE I64 *ranks, I64 n)
+{
+    const I64 padded = (n + 7) & ~(I64)7;
+    for (I64 j = n; j < padded; j++) keys[j] = SORT_LAST;
+    for (I64 e = 0; e < padded; e += 8) {
+        BLOCK_LOOP for (int l = 0; l < 8; l++) ranks[e + l] = 0;
+    }
+    for (I64 k = 0; k < n; k += 4) { /* four at once, as each pass reads and writes the ranks */
+        const I64 a = keys[k], b = keys[k + 1], c = keys[k + 2], d = keys[k + 3];
+        for (I64 e = 0; e < padded; e += 8) {
+            PRIVATE const I64 *key = keys + e;
+            PRIVATE I64 *rank = ranks + e;
+            BLOCK_LOOP for (int l = 0; l < 8; l++)
+                rank[l] += SORT_PRECEDES(a, k, key[l], e + l) + SORT_PRECEDES(b, k + 1, key[l], e + l) +
+                           SORT_PRECEDES(c, k + 2, key[l], e + l) + SORT_PRECEDES(d, k + 3, key[l], e + l);
+        }
+    }
+}
+FUNC void sort_rank_few(PRIVATE const I64 *keys, PRIVATE I64 *ranks, I64 n)
+{
+    for (I64 j = 0; j < n; j++) {
+        I64 rank = 0;
+        for (I64 k = 0; k < n; k++) rank += SORT_PRECEDES(keys[k], k, keys[j], j);
+        ranks[j] = rank;
+    }
+}
+#endif
+FUNC void sort_put(const sort_params *p, GLOBAL T *values, GLOBAL I64 *indices, GLOBAL const T *row, I64 first, I64 j, I64 rank)
+{
+    indices[p->offsets[2] + first + rank] = j;
+    if (p->values) values[p->offsets[1] + first + rank] = row[j];
+}
+
+/* Short rows: a row an item where work is CHUNKED, else an element. */
+KERNEL3(sort_few, sort_params, T, values, I64, indices, const T, x)
+{
+    FOR_ITEMS(i) {
+#if CHUNKED
+        const I64 n = p.length, first = i * n, whole = n & ~(I64)7;
+        GLOBAL const T *row = x + p.offsets[0] + first;
+        I64 keys[SORT_FEW], ranks[SORT_FEW];
+        for (I64 e = 0; e < whole; e += 8) {
+            BLOCK_LOOP for (int l = 0; l < 8; l++) keys[e + l] = sort_ranked(LOAD(row, e + l), e + l, p.descending);
+        }
+        for (I64 j = whole; j < n; j++) keys[j] = sort_ranked(LOAD(row, j), j, p.descending);
+        if (n > 6) sort_rank(keys, ranks, n);
+        else sort_rank_few(keys, ranks, n);
+        for (I64 j = 0; j < n; j++) sort_put(&p, values, indices, row, first, j, ranks[j]);
+#else
+        const I64 line = QUOTIENT(i, p.length), first = line * p.length, j = i - first;
+        GLOBAL const T *row = x + p.offsets[0] + first;
+        const I64 own = sort_ranked(LOAD(row, j), j, p.descending);
+        I64 rank = 0;
+        for (I64 k = 0; k < p.length; k++) {
+            const I64 key = sort_ranked(LOAD(row, k), k, p.descending);
+            rank += SORT_PRECEDES(key, k, own, j);
+        }
+        sort_put(&p, values, indices, row, first, j, rank);
+#endif
+    }
+}
 
 #if CHUNKED
 /* By the digits of the keys, the lowest first; those in which all keys agree are left out. */
@@ -102,12 +182,11 @@ KERNEL3(sort_blocks, sort_params, sort_item, items, sort_item, other, const T, x
             const sort_key key = SORT_KEY(LOAD(x, p.offsets[0] + at + j));
             const sort_item item = SORT_ITEM(p.descending ? (sort_key)~key : key, first + j);
             I64 k = j;
-            if (!CHUNKED || n <= SORT_FEW)
-                for (; k > 0 && SORT_LESS(item, own[k - 1]); k--) own[k] = own[k - 1];
+            for (; !CHUNKED && k > 0 && SORT_LESS(item, own[k - 1]); k--) own[k] = own[k - 1];
             own[k] = item;
         }
 #if CHUNKED
-        if (n > SORT_FEW) sort_radix(own, other + at, n);
+        sort_radix(own, other + at, n);
 #endif
     }
 }
@@ -162,6 +241,16 @@ static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *
                                1 + GRAIN / p->chunk);
 }
 
+/* Short rows, by one kernel. */
+static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
+                            sort_params *p)
+{
+    bool gpu = c->device->properties.kind == HAUL_KIND_GPU;
+    p->items = gpu ? x->count : x->count / p->length;
+    return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, (haul_tensor *[]){values ? values : indices, indices}, 2,
+                               &x, 1, p, sizeof *p, p->items, 1 + GRAIN / (p->length + 1));
+}
+
 haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
                             int64_t length, bool descending)
 {
@@ -169,16 +258,18 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
     bool    gpu = c->device->properties.kind == HAUL_KIND_GPU;
     if (!haul__mul_size(x->count, haul__dtype_size(x->dtype) > 4 ? 2 : 1, &words))
         return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of what is sorted overflows");
-    haul_tensor *items = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words));
-    haul_tensor *other = items ? haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words)) : NULL;
-    if (!other || !x->count)
-        return other ? HAUL_OK : haul_error_status();
     sort_params p = {.length = length,
                      .run = gpu ? SMALL_BLOCK : BLOCK,
                      .chunk = gpu ? SMALL_CHUNK : CHUNK,
                      .offsets = {x->offset, values ? values->offset : 0, indices->offset},
                      .descending = descending,
                      .values = values != NULL};
+    if (length <= SORT_FEW)
+        return x->count ? sort_few(c, values, indices, x, &p) : HAUL_OK;
+    haul_tensor *items = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words));
+    haul_tensor *other = items ? haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words)) : NULL;
+    if (!other || !x->count)
+        return other ? HAUL_OK : haul_error_status();
     p.parts = haul__ceil_div(length, p.run);
     p.items = rows * p.parts;
     haul_status status =
