@@ -102,6 +102,86 @@ PACK_TYPE(F64)
 #define CAST_BF16(x) CAST_FLOAT(BF16_TO_F32(x))
 #endif
 
+#if CHUNKED
+/* `row` elements of v, `step` apart. A small step that the compiler knows vectorises; others had better not, as vectors
+ * put together from single elements take longer than the elements. */
+INLINE void copy_row(GLOBAL T *o, GLOBAL const T *v, I64 step, I64 row)
+{
+    VECTOR_LOOP for (I64 j = 0; j < row; j++) o[j] = v[j * step];
+}
+FUNC void copy_apart(GLOBAL T *o, GLOBAL const T *v, I64 to_step, I64 step, I64 row)
+{
+    for (I64 j = 0; j < row; j++) {
+        o[j * to_step] = v[j * step];
+        LOADS_IN_ORDER;
+    }
+}
+/* Every second element, in whole lines past the caches. */
+#define COPY_LINE (64 / (int)sizeof(T))
+FUNC void copy_every_second(GLOBAL T *o, GLOBAL const T *v, I64 row)
+{
+    I64 j = least(row, (I64)(BYTES_TO_LINE(o) / sizeof(T)));
+    copy_row(o, v, 2, j);
+    for (; j + COPY_LINE < row; j += COPY_LINE) {
+        T               even[COPY_LINE], odd[COPY_LINE];
+        GLOBAL const T *w = v + 2 * j;
+        BLOCK_LOOP for (int l = 0; l < COPY_LINE; l++)
+        {
+            even[l] = w[2 * l];
+            odd[l] = w[2 * l + 1];
+        }
+        COUNTS_AS_READ(odd);
+        PUT_LINE(o + j, even);
+    }
+    copy_row(o + j, v + 2 * j, 2, row - j);
+}
+/* Copies between layouts, without conversion, on processors. */
+KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
+{
+    const I64 to_step = p.strides[0][p.ndim - 1], step = p.strides[1][p.ndim - 1];
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64             at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
+        GLOBAL T       *o = out + at[0];
+        GLOBAL const T *v = x + at[1];
+        if (p.nontemporal && step == 1) {
+            PUT_LINES(T, o, v, row);
+        } else if (p.nontemporal && step == 2) {
+            copy_every_second(o, v, row);
+        } else if (p.nontemporal) {
+            LINES_FOR(T, q, o, 1)
+            row = least(row, LINES_RUN);
+            copy_apart(q, v, 1, step, row);
+            PUT_LINES(T, o, q, row);
+        } else if (to_step == 1 && step == 1) {
+            copy_row(o, v, 1, row);
+        } else if (to_step == 1 && step == 2) {
+            copy_row(o, v, 2, row);
+        } else if (to_step == 1 && step == 0) {
+            copy_row(o, v, 0, row);
+        } else {
+            copy_apart(o, v, to_step, step, row);
+        }
+        i += ITEMS_STEP(row);
+    }
+    PUT_LINES_END(p.nontemporal);
+}
+#else
+KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
+{
+    FOR_ITEMS(i)
+    {
+        I64 rest = i, to = p.offsets[0], from = p.offsets[1];
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const I64 next = QUOTIENT(rest, p.dims[d]), c = rest - next * p.dims[d];
+            to += c * p.strides[0][d];
+            from += c * p.strides[1][d];
+            rest = next;
+        }
+        out[to] = x[from];
+    }
+}
+#endif
+
 /* No LOAD and STORE, which would convert. */
 #define CAST_READ(p, i)   ((p)[i])
 #define CAST_PUT(p, i, v) ((p)[i] = (v))
@@ -189,11 +269,13 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
         haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, origin);
-    const haul__kernel *kernel = haul__kernel_for(device, kernels[from->dtype], to->dtype);
+    const bool          by_rows = to->dtype == from->dtype && device->properties.kind != HAUL_KIND_GPU;
+    const int           id = by_rows ? HAUL__K_copy_rows : kernels[from->dtype];
+    const haul__kernel *kernel = haul__kernel_for(device, id, to->dtype);
     if (!kernel)
         return haul_error_status();
     haul__layout_packs(&p, device, to->dtype, 2);
     return haul__launch_copy(
-        &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN},
-        kernels[from->dtype], to, from, origin);
+        &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN}, id,
+        to, from, origin);
 }

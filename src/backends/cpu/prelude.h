@@ -165,10 +165,19 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 
 /* Results that are larger than the caches go past them, in whole lines of 64 bytes, so that memory is not read first.
  * LINES_FOR(R, q, o, nontemporal) declares where up to LINES_RUN elements of type R for o are put: o itself, or memory
- * from which PUT_LINES(R, o, q, n) stores them. PUT_LINES_END stands behind the last, before other threads read. */
+ * from which PUT_LINES(R, o, q, n) stores them. PUT_LINE(o, q) stores the line that begins at o; BYTES_TO_LINE(o) says how
+ * far the next one is. PUT_LINES_END stands behind the last, before other threads read. */
 #define LINES_RUN 1024
 #define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
 #define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
+#define PUT_LINE(o, q) haul_put_line((char *)(o), (const char *)(q))
+#define BYTES_TO_LINE(o) (-(uintptr_t)(o) & 63)
+/* What is in an array counts as read. Compilers load pairs of elements as vectors only where both are. */
+#ifdef __AVX__
+#define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
+#else
+#define COUNTS_AS_READ(array) (void)(array)
+#endif
 #if defined(__x86_64__)
 #if defined(__AVX512F__)
 typedef U8 haul_piece __attribute__((vector_size(64), may_alias));

@@ -114,9 +114,12 @@ FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
 }
 #else
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           (void)0
+#define PUT_LINES(R, o, q, n)           for (I64 haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
 #define PUT_LINES_END(nontemporal)      (void)0
 #endif
+#define PUT_LINE(o, q)                  for (int haul_k = 0; haul_k < 64 / (int)sizeof(*(o)); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define BYTES_TO_LINE(o)                0
+#define COUNTS_AS_READ(array)           (void)(array)
 
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
