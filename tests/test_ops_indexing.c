@@ -2,6 +2,8 @@
  * targets, errors.
  *
  * ctest: cuda */
+#include <string.h>
+
 #include "support/failure.h"
 #include "support/into.h"
 
@@ -368,6 +370,45 @@ static void test_indexing__index_out_of_range(void **state)
     on_devices(faults);
 }
 
+/* Rows of many indices are checked in runs. */
+enum { LONG = 1000, MANY = 700, BAD = 500 };
+
+static void long_rows(haul_device *device)
+{
+    static int64_t at[MANY];
+    static double  picked[MANY], sums[LONG];
+    memset(sums, 0, sizeof sums);
+    for (int i = 0; i < MANY; i++) {
+        at[i] = i * 37 % 600;
+        picked[i] = (double)at[i];
+        sums[at[i]] += i;
+    }
+    haul_tensor *x = counting(device, HAUL_F32, HAUL_SHAPE(LONG)), *zeros = haul_zeros_like(x);
+    haul_tensor *source = counting(device, HAUL_F32, HAUL_SHAPE(MANY));
+    haul_tensor *index = indices(device, HAUL_SHAPE(MANY), at);
+    assert_close(haul_gather(x, 0, index), picked, MANY, 0, "gather");
+    assert_close(haul_scatter_add(zeros, 0, index, source), sums, LONG, 0, "scatter_add");
+    sums[at[BAD]] -= BAD;
+    at[BAD] = LONG;
+    picked[BAD] = 0;
+    index = indices(device, HAUL_SHAPE(MANY), at);
+    for (int i = 0; i < 2; i++) {
+        haul_tensor *y = i ? haul_scatter_add(zeros, 0, index, source) : haul_gather(x, 0, index);
+        if (device != haul_cpu())
+            assert_int_equal(haul_device_sync(device), HAUL_INVALID_ARGUMENT);
+        assert_non_null(strstr(haul_error_message(), "index[500] is 1000, but axis 0 has 1000 elements"));
+        haul_error_clear();
+        if (device != haul_cpu())
+            assert_close(y, i ? sums : picked, i ? LONG : MANY, 0, "what comes from indices in range");
+    }
+}
+
+static void test_indexing__long_rows(void **state)
+{
+    (void)state;
+    on_devices(long_rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_indexing__into),
         cmocka_unit_test(test_indexing__shapes_are_checked),
         cmocka_unit_test(test_indexing__index_out_of_range),
+        cmocka_unit_test(test_indexing__long_rows),
     };
     return cmocka_run_group_tests_name("ops_indexing", tests, NULL, NULL);
 }

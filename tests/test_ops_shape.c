@@ -2,6 +2,7 @@
  *
  * ctest: cuda */
 #include <math.h>
+#include <string.h>
 
 #include "support/into.h"
 #include "support/linalg.h"
@@ -290,6 +291,34 @@ static void test_shape__index_select_with_repeated_indices(void **state)
     on_devices(repeated_indices);
 }
 
+/* Few indices into a long axis: all other rows of the gradient are 0. */
+static void few_indices(haul_device *device)
+{
+    enum { LENGTH = 64, WIDTH = 300, COUNT = 4, ALL = 2 * LENGTH * WIDTH };
+    static const int64_t at[COUNT] = {5, 63, 5, 0};
+    static double        dx[ALL];
+    memset(dx, 0, sizeof dx);
+    for (int i = 0; i < 2 * COUNT * WIDTH; i++)
+        dx[(i / (COUNT * WIDTH) * LENGTH + at[i / WIDTH % COUNT]) * WIDTH + i % WIDTH] += i;
+    haul_tensor *x = haul_set_requires_grad(haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(2, LENGTH, WIDTH)), device), true);
+    haul_tensor *index = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(COUNT), at), device), *g;
+    assert_int_equal(
+        haul_grad(haul_index_select(x, 1, index), &x, 1, &g, .seed = counting(device, HAUL_SHAPE(2, COUNT, WIDTH))),
+        HAUL_OK);
+    assert_close(g, dx, ALL, 0, "few indices");
+    haul_tensor *table = haul_set_requires_grad(haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(LENGTH, 1)), device), true);
+    assert_int_equal(haul_grad(haul_sum(haul_embedding(table, index, .padding_idx = 5)), &table, 1, &g), HAUL_OK);
+    memset(dx, 0, sizeof dx);
+    dx[0] = dx[63] = 1;
+    assert_close(g, dx, LENGTH, 0, "few indices and one for padding");
+}
+
+static void test_shape__index_select_with_few_indices(void **state)
+{
+    (void)state;
+    on_devices(few_indices);
+}
+
 static void bad_indices(haul_device *device)
 {
     haul_tensor *x = counting(device, HAUL_SHAPE(4, 3));
@@ -538,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_shape__stack),
         cmocka_unit_test(test_shape__cat_of_many),
         cmocka_unit_test(test_shape__index_select_with_repeated_indices),
+        cmocka_unit_test(test_shape__index_select_with_few_indices),
         cmocka_unit_test(test_shape__indices_that_are_refused),
         cmocka_unit_test(test_shape__where),
         cmocka_unit_test(test_shape__gradients_of_choices),

@@ -134,6 +134,50 @@ static void test_cast__bools_that_are_not_one(void **state)
     assert_true(back[0] == 0 && back[1] == 1 && back[2] == 1);
 }
 
+/* ---- copies of columns ---- */
+
+/* Every `step`-th column from the fourth on, copied; every element of x is its number. */
+static void assert_columns(haul_tensor *x, int64_t step)
+{
+    int64_t      rows = haul_tensor_dim(x, 0), columns = haul_tensor_dim(x, 1);
+    haul_tensor *first = haul_arange(HAUL_I32, 0, (double)(rows * columns), (double)columns);
+    haul_tensor *want = haul_arange(HAUL_I32, 3, (double)columns, (double)step);
+    want = haul_add(haul_reshape(first, HAUL_SHAPE(rows, 1)), want);
+    haul_tensor *copy = haul_to(haul_contiguous(haul_slice(x, 1, 3, columns, step)), haul_cpu());
+    assert_true(haul_item(haul_max(haul_abs(haul_sub(copy, want)))) == 0);
+}
+
+static void test_copy__columns(void **state)
+{
+    static const uint8_t bytes[] = {0, 1, 1, 0, 1, 0, 1, 0, 0, 1};
+    (void)state;
+    for (int d = 0; d < device_count; d++) {
+        uint8_t      back[10];
+        haul_tensor *x = haul_to(haul_reshape(haul_arange(HAUL_I32, 0, 1015, 1), HAUL_SHAPE(5, 203)), devices[d]);
+        for (int64_t step = 1; step < 5; step++)
+            assert_columns(x, step);
+        haul_tensor *row = haul_contiguous(haul_expand(haul_slice(x, 1, 1, 2, 1), HAUL_SHAPE(5, 40)));
+        assert_true(haul_item(haul_sum(row)) == 40 * (1 + 204 + 407 + 610 + 813));
+        for (int i = 0; i < test_dtype_count; i++) {
+            haul_tensor *y = haul_to(haul_from_host(HAUL_U8, HAUL_SHAPE(2, 5), bytes), devices[d]);
+            if (test_dtypes[i] == HAUL_F64)
+                continue; /* not on every device */
+            y = haul_contiguous(haul_slice(haul_cast(y, test_dtypes[i]), 1, 0, 5, 2));
+            assert_int_equal(haul_read(haul_cast(y, HAUL_U8), back, 6), HAUL_OK);
+            assert_memory_equal(back, ((uint8_t[]){0, 1, 1, 0, 0, 1}), 6);
+        }
+    }
+}
+
+/* Results so large that they go past the caches. */
+static void test_copy__many_columns(void **state)
+{
+    (void)state;
+    haul_tensor *x = haul_reshape(haul_arange(HAUL_I32, 0, 13000000, 1), HAUL_SHAPE(1000, 13000));
+    for (int64_t step = 1; step < 4; step++)
+        assert_columns(x, step);
+}
+
 /* ---- copy_into ---- */
 
 static void test_copy_into__converts_broadcasts_and_moves(void **state)
@@ -210,6 +254,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_cast__every_pair_of_dtypes),
         TEST(test_cast__bools_that_are_not_one),
+        TEST(test_copy__columns),
+        TEST(test_copy__many_columns),
         TEST(test_copy_into__converts_broadcasts_and_moves),
         TEST(test_copy_into__overlapping_views),
         TEST(test_copy_into__refuses),

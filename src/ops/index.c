@@ -3,7 +3,7 @@
  * The gradient adds up the rows of g that were taken from the same row of x. A first kernel threads a list through the
  * indices for each row of x, in ascending order: with one work item, or on GPUs with one for each index, after a sort.
  * A second kernel follows the lists, so that one item computes each element of the result, in an order that the indices
- * fix. */
+ * fix. Where indices are few, processors sort them and only look at the rows that they point at, among zeros. */
 #include "ops/index.h"
 
 #include "engine/copy.h"
@@ -81,19 +81,50 @@ KERNEL4(index_link_sorted, index_params, I64, links, const I64, sorted, const I6
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 r = QUOTIENT(i, p.inner), k = i - r * p.inner, o = QUOTIENT(r, p.size);
+        const I64 r = QUOTIENT(i, p.inner), k = i - r * p.inner, o = p.outer == 1 ? 0 : QUOTIENT(r, p.size);
         const I64 room = CHUNKED ? M_MIN_OF(p.inner - k, ITEMS_END - i) : 1;
         const int row = (int)M_MIN_OF(room, (I64)INDEX_WIDTH);
         GLOBAL const I64 *head = links + p.offsets[2];
         GLOBAL T *y = out + p.offsets[0] + i;
-        A s[INDEX_WIDTH];
-        for (int j = 0; j < row; j++) s[j] = 0;
-        for (I64 at = r - o * p.size == p.skip ? -1 : head[r - o * p.size]; at >= 0; at = head[p.size + at]) {
-            GLOBAL const T *v = g + p.offsets[1] + (o * p.count + at) * p.inner + k;
-            for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
+        const I64 first = r - o * p.size == p.skip ? -1 : head[r - o * p.size];
+        GLOBAL const T *all = g + p.offsets[1] + o * p.count * p.inner + k, *v = all + first * p.inner;
+        if (first < 0) {
+            for (int j = 0; j < row; j++) STORE(y, j, LIT(0.0));
+        } else if (head[p.size + first] < 0) {
+            VECTOR_LOOP for (int j = 0; j < row; j++) STORE(y, j, LIT(0.0) + LOAD(v, j));
+        } else {
+            A s[INDEX_WIDTH];
+            for (int j = 0; j < row; j++) s[j] = 0;
+            for (I64 at = first; at >= 0; at = head[p.size + at]) {
+                v = all + at * p.inner;
+                for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
+            }
+            for (int j = 0; j < row; j++) STORE(y, j, s[j]);
         }
-        for (int j = 0; j < row; j++) STORE(y, j, s[j]);
         i += ITEMS_STEP(row);
+    }
+}
+
+/* The same from sorted indices, of which `order` says where they stand: an index an item, of which the first among equal
+ * ones adds up a row of out. The others are 0 so far. */
+KERNEL5(index_sum_runs, index_params, T, out, const T, g, const I64, sorted, const I64, order, U32, fault)
+{
+    FOR_ITEMS(i) {
+        const I64 o = p.outer == 1 ? 0 : QUOTIENT(i, p.count), first = i - o * p.count, value = sorted[first];
+        if (first > 0 && sorted[first - 1] == value) continue;
+        const I64 r = CHECKED_INDEX(fault, p.check, order[first], value, p.size);
+        if (r < 0 || r == p.skip) continue;
+        for (I64 k = 0; k < p.inner; k += INDEX_WIDTH) {
+            const int row = (int)M_MIN_OF(p.inner - k, (I64)INDEX_WIDTH);
+            GLOBAL T *y = out + p.offsets[0] + (o * p.size + r) * p.inner + k;
+            A s[INDEX_WIDTH];
+            for (int j = 0; j < row; j++) s[j] = 0;
+            for (I64 at = first; at < p.count && sorted[at] == value; at++) {
+                GLOBAL const T *v = g + p.offsets[1] + (o * p.count + order[at]) * p.inner + k;
+                for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
+            }
+            for (int j = 0; j < row; j++) STORE(y, j, s[j]);
+        }
     }
 }
 #endif
@@ -101,7 +132,8 @@ KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 /* kernel text ends */
 // clang-format on
 
-enum { GRAIN = 16384 };
+/* Indices are few if there is one for FEW rows at most. */
+enum { GRAIN = 16384, FEW = 16 };
 
 /* ---- the gradient ---- */
 
@@ -130,6 +162,14 @@ static haul_status backward_infer(haul__call *c)
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
+/* The indices in order, and where they stand. */
+static bool sort_indices(const haul__call *c, haul_tensor *index, haul_tensor **sorted, haul_tensor **order)
+{
+    *sorted = haul__temporary(c, HAUL_I64, &index->shape);
+    *order = *sorted ? haul__temporary(c, HAUL_I64, &index->shape) : NULL;
+    return *order && !haul__sort_rows(c, *sorted, *order, index, index->count, false);
+}
+
 /* Makes the lists: by one item, or on GPUs, if that would take long, by many. */
 static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *index, haul_dtype dtype, index_params p)
 {
@@ -138,14 +178,24 @@ static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *
     p.items = 1;
     if (c->device->properties.kind != HAUL_KIND_GPU || p.count > HAUL__SORT_MOST)
         return haul__launch_checked(c, HAUL__K_index_link, dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1);
-    haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
-    haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);
-    if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.count, false) ||
-        haul__fill_elements(links, -1, c->operation->name))
+    haul_tensor *sorted, *order;
+    if (!sort_indices(c, index, &sorted, &order) || haul__fill_elements(links, -1, c->operation->name))
         return haul_error_status();
     p.items = p.count;
     return haul__launch_checked(c, HAUL__K_index_link_sorted, dtype, &links, 1, (haul_tensor *[]){sorted, order}, 2, &p,
                                 sizeof p, p.items, GRAIN);
+}
+
+static haul_status sum_few(haul__call *c, haul_tensor *dx, haul_tensor *g, haul_tensor *index, index_params p)
+{
+    haul_tensor *sorted, *order;
+    if (haul__fill_elements(dx, 0, c->operation->name) || !sort_indices(c, index, &sorted, &order))
+        return haul_error_status();
+    p.items = p.outer * p.count; /* a part of g's count, or less than it */
+    p.offsets[0] = dx->offset;
+    p.offsets[1] = g->offset;
+    return haul__launch_checked(c, HAUL__K_index_sum_runs, g->dtype, &dx, 1, (haul_tensor *[]){g, sorted, order}, 3, &p,
+                                sizeof p, p.items, 1 + GRAIN / (p.inner + 1));
 }
 
 static haul_status backward_compute(haul__call *c)
@@ -155,6 +205,9 @@ static haul_status backward_compute(haul__call *c)
     index_params            p = {.count = index->count, .skip = a->skip};
     split(&p, &dx->shape, a->axis);
     p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
+    if (c->device->properties.kind != HAUL_KIND_GPU && p.count > 0 && p.count <= p.size / FEW &&
+        p.count <= HAUL__SORT_MOST)
+        return sum_few(c, dx, g, index, p);
     haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
     if (!links || link_indices(c, links, index, g->dtype, p))
         return haul_error_status();
