@@ -111,8 +111,6 @@ FUNC void scatter_line(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums
     if (!all_within(index, n, p->size)) {
         for (I64 j = 0; j < n; j++)
             scatter_one(sums, CHECKED_INDEX(fault, p->check, position + j, index[j], p->size), along, LOAD(v, j * step));
-    } else if (along == 1 && step == 1) {
-        scatter_run(sums, index, v, 1, 1, n);
     } else {
         scatter_run(sums, index, v, along, step, n);
     }

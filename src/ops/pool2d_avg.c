@@ -302,15 +302,18 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
         const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
         I64 rows = 1;
         if (POOL_IS_HALVING) {
-            const I64 count = o0 <= o1 ? p.out_w : 0;
-            GLOBAL const T *g = dy + o0 * p.out_w;
+            const I64 row = r >> 1, count = row < p.out_h ? p.out_w : 0;
+            GLOBAL const T *g = dy + row * p.out_w;
 #define POOL_UNAVERAGE(n) pool_unaverage(g + o, dx + 2 * o, n);
             POOL_BLOCKS((I64)0, count, POOL_UNAVERAGE)
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
-        } else if (POOL_SPREADS_PAIRS) {
+            i += ITEMS_STEP(rows);
+            continue;
+        }
+        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        if (POOL_SPREADS_PAIRS) {
             rows = least(least(p.h - r, ITEMS_END - i), (o0 + POOL_KEPT) * p.stride_h - p.padding_h - r);
             pool_spread_pairs(p, dy, dx, r, rows, o0);
         } else if (CHUNKED && !IS_HALF) { /* elements are added in the order of the loop below */

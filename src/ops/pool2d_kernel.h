@@ -63,11 +63,17 @@ FUNC pool_columns pool_columns_next(const pool2d_params p, pool_columns at, I64 
 }
 
 /* Loops over the outputs of a row take blocks of a fixed number, 16, 8 or 4, which vectorise whatever the row's length.
- * The last block ends with the row, and computes some outputs again. Shorter rows take one output at a time. */
+ * The last block ends with the row, and computes some outputs again. Shorter rows take one output at a time. The CPU's
+ * level for processors with vectors of four has no larger blocks, which keeps its code short. */
+#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
+#define POOL_NARROW 1
+#else
+#define POOL_NARROW 0
+#endif
 #define POOL_BLOCKS(first, last, DO)                                                                                \
     {                                                                                                                  \
         const I64 pool_count = (last) - (first);                                                                       \
-        const int pool_block = pool_count < 4 || !CHUNKED ? 1 : pool_count < 8 ? 4 : pool_count < 16 ? 8 : 16;         \
+        const int pool_block = pool_count < 4 || !CHUNKED ? 1 : pool_count < 8 || POOL_NARROW ? 4 : pool_count < 16 ? 8 : 16; \
         for (I64 pool_o = (first); pool_o < (last); pool_o += pool_block) {                                            \
             const I64 o = least(pool_o, (last) - pool_block);                                                          \
             if (pool_block == 16) DO(16)                                                                               \

@@ -263,18 +263,21 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
         I64 rows = 1;
         if (POOL_IS_HALVING) {
             /* The last of an odd number of rows or columns is in no window. */
             const I32 at = (I32)(r * p.w);
-            const I64 count = o0 <= o1 ? p.out_w : 0;
-            GLOBAL const T *g = dy + o0 * p.out_w;
-            GLOBAL const I32 *from = found + o0 * p.out_w;
+            const I64 row = r >> 1, count = row < p.out_h ? p.out_w : 0;
+            GLOBAL const T *g = dy + row * p.out_w;
+            GLOBAL const I32 *from = found + row * p.out_w;
 #define POOL_UNHALVE(n) pool_unhalve(g + o, from + o, dx + 2 * o, at + (I32)(2 * o), n);
             POOL_BLOCKS((I64)0, count, POOL_UNHALVE)
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
-        } else if (CHUNKED && !IS_HALF) {
+            i += ITEMS_STEP(rows);
+            continue;
+        }
+        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        if (CHUNKED && !IS_HALF) {
             rows = least(p.h - r, ITEMS_END - i);
             const I64 begin = r * p.w, size = rows * p.w, user_end = (POOL_ROW_TO(r + rows - 1) + 1) * p.out_w;
             for (I64 k = 0; k < size; k++) dx[k] = 0;

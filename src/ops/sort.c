@@ -81,6 +81,12 @@ FUNC I64 sort_ranked(A x, I64 j, I32 descending)
     return SORT_RANKED(descending ? (sort_key)~key : key, j);
 }
 #if CHUNKED
+/* The CPU's level for old processors has no vectors of such keys. */
+#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
+#define SORT_VECTORS 0
+#else
+#define SORT_VECTORS 1
+#endif
 FUNC void sort_rank(PRIVATE I64 *keys, PRIVATE I64 *ranks, I64 n)
 {
     const I64 padded = (n + 7) & ~(I64)7;
@@ -126,7 +132,7 @@ KERNEL3(sort_few, sort_params, T, values, I64, indices, const T, x)
             BLOCK_LOOP for (int l = 0; l < 8; l++) keys[e + l] = sort_ranked(LOAD(row, e + l), e + l, p.descending);
         }
         for (I64 j = whole; j < n; j++) keys[j] = sort_ranked(LOAD(row, j), j, p.descending);
-        if (n > 6) sort_rank(keys, ranks, n);
+        if (SORT_VECTORS && n > 6) sort_rank(keys, ranks, n);
         else sort_rank_few(keys, ranks, n);
         for (I64 j = 0; j < n; j++) sort_put(&p, values, indices, row, first, j, ranks[j]);
 #else
