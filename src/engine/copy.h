@@ -5,8 +5,8 @@
 
 #include "core/tensor.h"
 
-/* Copies all elements of `from`, which may broadcast, to `to`; any layouts, any dtypes. They are on one device, or one of
- * them is in host memory that the other one's device reaches (haul__device_reaches_host). */
+/* Copies all elements of `from`, which may broadcast, to `to`; any layouts, any dtypes. They are on one device, or one
+ * of them is in host memory that the other one's device reaches (haul__device_reaches_host). */
 haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
 
 /* Sets all elements of `to`, of any layout, to a value that the dtype holds: haul__dtype_holds. */
