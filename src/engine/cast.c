@@ -271,8 +271,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
     if (haul__is_dry())
         return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
-    if (from->count > 1) /* else the loop of broadcast elements is short with them */
-        haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
+    haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, origin);
     const bool          by_rows = to->dtype == from->dtype && device->properties.kind != HAUL_KIND_GPU;

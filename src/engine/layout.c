@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+enum { NONTEMPORAL_BYTES = 16 << 20 }; /* results of so many bytes go past the caches */
+
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
     for (int k = 0; k < count; k++)
@@ -84,18 +86,11 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     }
 }
 
-/* Results of so many bytes go past the caches; 0: none do. Kernels of OpenCL gain later. */
-static int64_t nontemporal_from(const haul_device *device)
-{
-    return haul__device_is_host(device) ? 16 << 20 : haul__device_reaches_host(device) ? 32 << 20 : 0;
-}
-
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)
 {
     const haul_tensor *result = operands[0];
-    const int64_t      from = nontemporal_from(result->storage->device);
-    p->nontemporal =
-        from && p->items >= from / (int64_t)haul__dtype_size(result->dtype) && haul__tensor_is_gap_free(result);
+    p->nontemporal = p->items >= NONTEMPORAL_BYTES / (int64_t)haul__dtype_size(result->dtype) &&
+                     haul__device_is_host(result->storage->device) && haul__tensor_is_gap_free(result);
     for (int k = 1; k < count; k++)
         p->nontemporal = p->nontemporal && operands[k]->storage != result->storage;
 }

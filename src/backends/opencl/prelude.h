@@ -93,30 +93,11 @@ typedef float  F32;
 
 #define TAKE_WORD(word, mine) (atomic_cmpxchg(word, 0u, mine) == 0u)
 
-/* Processors whose compiler has stores past the caches: private memory is in the address space of all memory there. */
+/* Stores past the caches are left to the device. */
 #define LINES_RUN 1024
-#if CHUNKED && defined(__clang__) && defined(__SSE2__)
-#define LINES_FOR(R, q, o, nontemporal)                                                                                \
-    PRIVATE R haul_lines[LINES_RUN];                                                                                   \
-    GLOBAL R *q = (nontemporal) ? (GLOBAL R *)(U64)haul_lines : (o);
-#define PUT_LINES(R, o, q, n) haul_put_lines((GLOBAL U8 *)(o), (GLOBAL const U8 *)(q), (U64)(n) * sizeof(R))
-#define PUT_LINES_END(nontemporal) do { if (nontemporal) __builtin_ia32_sfence(); } while (0)
-typedef uint16 haul_line __attribute__((aligned(1)));
-FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
-{
-    const U64 line = -(U64)to & 63, head = line < size ? line : size, last = size - (size - head) % 64;
-    for (U64 k = 0; k < head; k++) to[k] = from[k];
-    for (U64 k = head; k < last; k += 64) {
-        const uint16 v = *(GLOBAL const haul_line *)(from + k);
-        __builtin_nontemporal_store(v, (GLOBAL uint16 *)(to + k));
-    }
-    for (U64 k = last; k < size; k++) to[k] = from[k];
-}
-#else
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           for (I64 haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define PUT_LINES(R, o, q, n)           for (int haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
 #define PUT_LINES_END(nontemporal)      (void)0
-#endif
 #define PUT_LINE(o, q)                  for (int haul_k = 0; haul_k < 64 / (int)sizeof(*(o)); haul_k++) (o)[haul_k] = (q)[haul_k]
 #define BYTES_TO_LINE(o)                0
 #define COUNTS_AS_READ(array)           (void)(array)
