@@ -138,7 +138,7 @@ static cl_int place(haul__cl_device *d, cl_mem memory)
     return code;
 }
 
-/* Drivers of processors keep buffers on the heap. Whatever fails here changes nothing. */
+/* Drivers of processors keep buffers on the heap. What fails here changes nothing. Placing the buffer waits for it. */
 static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
 {
     cl_int code;
@@ -148,7 +148,6 @@ static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
         return;
     haul__prefer_huge_pages(at, bytes);
     haul__cl.EnqueueUnmapMemObject(d->service, memory, at, 0, NULL, NULL);
-    haul__cl.Finish(d->service);
 }
 
 /* A part is in the memory of the whole, which was placed. */
@@ -174,13 +173,13 @@ static haul_status alloc(haul_device *device, size_t bytes, const haul__place *o
     memory = haul__cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (code != CL_SUCCESS)
         return check_alloc(device, "clCreateBuffer", code, bytes);
+    if (bytes >= HAUL__HUGE_PAGES_FROM && device->properties.kind == HAUL_KIND_CPU)
+        prefer_huge_pages(d, memory, bytes);
     code = place(d, memory);
     if (code != CL_SUCCESS) {
         haul__cl.ReleaseMemObject(memory);
         return check_alloc(device, "clEnqueueMigrateMemObjects", code, bytes);
     }
-    if (bytes >= HAUL__HUGE_PAGES_FROM && device->properties.kind == HAUL_KIND_CPU)
-        prefer_huge_pages(d, memory, bytes);
     *out = (haul__buffer){.handle = memory};
     return HAUL_OK;
 }
