@@ -87,16 +87,17 @@ KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
         GLOBAL const I64 *head = links + p.offsets[2];
         GLOBAL T *y = out + p.offsets[0] + i;
         const I64 first = r - o * p.size == p.skip ? -1 : head[r - o * p.size];
-        GLOBAL const T *all = g + p.offsets[1] + o * p.count * p.inner + k, *v = all + first * p.inner;
+        const I64 from = p.offsets[1] + o * p.count * p.inner + k; /* g has no memory where no index is */
         if (first < 0) {
             for (int j = 0; j < row; j++) STORE(y, j, LIT(0.0));
         } else if (head[p.size + first] < 0) {
+            GLOBAL const T *v = g + from + first * p.inner;
             VECTOR_LOOP for (int j = 0; j < row; j++) STORE(y, j, LIT(0.0) + LOAD(v, j));
         } else {
             A s[INDEX_WIDTH];
             for (int j = 0; j < row; j++) s[j] = 0;
             for (I64 at = first; at >= 0; at = head[p.size + at]) {
-                v = all + at * p.inner;
+                GLOBAL const T *v = g + from + at * p.inner;
                 for (int j = 0; j < row; j++) s[j] += LOAD(v, j);
             }
             for (int j = 0; j < row; j++) STORE(y, j, s[j]);
