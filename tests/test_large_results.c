@@ -1,4 +1,5 @@
-/* Results of more than 16 MB, which go past the caches, and transposed copies of odd sizes: every element. */
+/* Results that go past the caches, as operations read and write 50 MB and more for them, and transposed copies of odd
+ * sizes: every element. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 #include <haul/haul.h>
 #include <stdlib.h>
 
-enum { ROWS = 2051, COLUMNS = 2311, COUNT = ROWS * COLUMNS, FIRST = 3 };
+enum { ROWS = 2051, COLUMNS = 3311, COUNT = ROWS * COLUMNS, FIRST = 3 };
 
 static float *values, *got;
 

@@ -14,6 +14,7 @@
 #define WIDTH                 16
 #define SET(x)                _mm512_set1_ps(x)
 #define LOAD(p)               _mm512_load_ps(p)
+#define STORE(p, v)           _mm512_store_ps(p, v)
 #define STREAM(p, v)          _mm512_stream_ps(p, v)
 #define ADD(x, y)             _mm512_add_ps(x, y)
 #define MULTIPLY_ADD(x, y, z) _mm512_fmadd_ps(x, y, z)
@@ -26,6 +27,7 @@
 #define WIDTH                 8
 #define SET(x)                _mm256_set1_ps(x)
 #define LOAD(p)               _mm256_load_ps(p)
+#define STORE(p, v)           _mm256_store_ps(p, v)
 #define STREAM(p, v)          _mm256_stream_ps(p, v)
 #define ADD(x, y)             _mm256_add_ps(x, y)
 #define MULTIPLY_ADD(x, y, z) _mm256_fmadd_ps(x, y, z)
@@ -38,22 +40,23 @@
 #define WIDTH                 4
 #define SET(x)                _mm_set1_ps(x)
 #define LOAD(p)               _mm_load_ps(p)
+#define STORE(p, v)           _mm_store_ps(p, v)
 #define STREAM(p, v)          _mm_stream_ps(p, v)
 #define ADD(x, y)             _mm_add_ps(x, y)
 #define MULTIPLY_ADD(x, y, z) _mm_add_ps(_mm_mul_ps(x, y), z)
 #define FENCE()               _mm_sfence()
 #include "support/limits_loops.h"
 
-float limit_run(limit_kind kind, float *to, const float *a, const float *b, int64_t n)
+float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n)
 {
     const char *level = getenv("HAUL_CPU_LEVEL");
     bool        base = level && strcmp(level, "base") == 0, v3 = level && strcmp(level, "v3") == 0;
 
     if (!base && !v3 && __builtin_cpu_supports("avx512f"))
-        return run_avx512(kind, to, a, b, n);
+        return run_avx512(kind, past_caches, to, a, b, n);
     if (!base && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return run_avx2(kind, to, a, b, n);
-    return run_base(kind, to, a, b, n);
+        return run_avx2(kind, past_caches, to, a, b, n);
+    return run_base(kind, past_caches, to, a, b, n);
 }
 
 #else
@@ -64,15 +67,16 @@ float limit_run(limit_kind kind, float *to, const float *a, const float *b, int6
 #define WIDTH                 1
 #define SET(x)                (x)
 #define LOAD(p)               (*(p))
+#define STORE(p, v)           (*(p) = (v))
 #define STREAM(p, v)          (*(p) = (v))
 #define ADD(x, y)             ((x) + (y))
 #define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
 #define FENCE()               ((void)0)
 #include "support/limits_loops.h"
 
-float limit_run(limit_kind kind, float *to, const float *a, const float *b, int64_t n)
+float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n)
 {
-    return run_base(kind, to, a, b, n);
+    return run_base(kind, past_caches, to, a, b, n);
 }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef BENCH_LIMITS_H
 #define BENCH_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum limit_kind {
@@ -14,7 +15,8 @@ typedef enum limit_kind {
 
 enum { LIMIT_BLOCK = 192 }; /* n is a multiple of this; vectors are aligned to 64 bytes */
 
-/* With the widest instructions of this processor that HAUL_CPU_LEVEL allows. The result depends on all of the work. */
-float limit_run(limit_kind kind, float *to, const float *a, const float *b, int64_t n);
+/* With the widest instructions of this processor that HAUL_CPU_LEVEL allows; stores bypass the caches if `past_caches`.
+ * The result depends on all of the work. */
+float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n);
 
 #endif

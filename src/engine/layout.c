@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { NONTEMPORAL_BYTES = 16 << 20 }; /* results of so many bytes go past the caches */
+enum { NONTEMPORAL_BYTES = 48 << 20 }; /* read and written: from here on results go past the caches */
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
@@ -89,8 +89,12 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)
 {
     const haul_tensor *result = operands[0];
-    p->nontemporal = p->items >= NONTEMPORAL_BYTES / (int64_t)haul__dtype_size(result->dtype) &&
-                     haul__device_is_host(result->storage->device) && haul__tensor_is_gap_free(result);
+    double             bytes = 0;
+    for (int k = 0; k < count; k++)
+        if (operands[k]->count == p->items) /* smaller ones are broadcast, and stay in the caches */
+            bytes += (double)p->items * (double)haul__dtype_size(operands[k]->dtype);
+    p->nontemporal =
+        bytes >= NONTEMPORAL_BYTES && haul__device_is_host(result->storage->device) && haul__tensor_is_gap_free(result);
     for (int k = 1; k < count; k++)
         p->nontemporal = p->nontemporal && operands[k]->storage != result->storage;
 }

@@ -168,7 +168,7 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
         LINES_FOR(R, q, o, p.nontemporal)
-        row = p.nontemporal ? least(row, LINES_RUN) : row;
+        row = p.nontemporal ? least(row, LINES_RUN / 4) : row; /* lines of three tensors come and go evenly */
         if (t0 == 1 && t1 == 1 && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j), b = LOAD(v1, j);

@@ -17,7 +17,7 @@
 #include "core/pool.h"
 
 enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
-enum { NONTEMPORAL_FROM = 16 << 20 }; /* bytes; less may stay in the caches */
+enum { NONTEMPORAL_FROM = 24 << 20 }; /* copies of so many bytes go past the caches; less may stay in them */
 
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
@@ -84,28 +84,22 @@ void haul__cpu_describe(haul_device *device, haul__description what, char *out, 
 typedef struct move {
     char       *to;
     const char *from;
-    size_t      pattern; /* for a fill: `from` is repeated */
+    size_t      pattern; /* for a fill: bytes of `from`, which are repeated */
     bool        nontemporal;
 } move;
 
-/* Stores lines of 64 bytes past the caches, so that the memory is not read first: from `from`, or always its first line
- * if `repeat`. `to` is aligned. */
+/* Stores lines of 64 bytes past the caches, so that the memory is not read first. `to` is aligned. */
 #if defined(__SSE2__)
-static void put_lines(char *to, const char *from, size_t lines, bool repeat)
+static void put_lines(char *to, const char *from, size_t lines)
 {
-    for (size_t i = 0; i < lines; i++) {
-        const char *line = from + (repeat ? 0 : i * LINE);
-        for (size_t k = 0; k < LINE; k += sizeof(__m128i))
-            _mm_stream_si128((__m128i *)(void *)(to + i * LINE + k),
-                             _mm_loadu_si128((const __m128i *)(const void *)(line + k)));
-    }
+    for (size_t i = 0; i < lines * LINE; i += sizeof(__m128i))
+        _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
     _mm_sfence();
 }
 #else
-static void put_lines(char *to, const char *from, size_t lines, bool repeat)
+static void put_lines(char *to, const char *from, size_t lines)
 {
-    for (size_t i = 0; i < lines; i++)
-        memcpy(to + i * LINE, from + (repeat ? 0 : i * LINE), LINE);
+    memcpy(to, from, lines * LINE);
 }
 #endif
 
@@ -121,7 +115,7 @@ static void copy_range(void *context, int64_t first, int64_t last)
     }
     const size_t lines = (bytes - head) / LINE, done = head + lines * LINE;
     memcpy(to, from, head);
-    put_lines(to + head, from + head, lines, false);
+    put_lines(to + head, from + head, lines);
     memcpy(to + done, from + done, bytes - done);
 }
 
@@ -158,39 +152,31 @@ haul_status haul__cpu_copy(haul__stream *s, const haul__command *c)
     return copy(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes);
 }
 
-/* Doubles what is already filled; a piece is a multiple of every pattern. */
+/* Patterns are powers of two, and a piece is a multiple of each. Stores past the caches would not be faster: processors
+ * write lines that are stored as a whole without reading them first, and what fits stays in the caches. */
 static void fill_range(void *context, int64_t first, int64_t last)
 {
     const move *m = context;
-    char       *to = m->to + first;
-    size_t      bytes = (size_t)(last - first), done = m->pattern;
-    if (m->nontemporal && bytes >= LINE && (uintptr_t)to % LINE == 0) {
-        char line[LINE];
-        for (size_t i = 0; i < LINE; i++)
-            line[i] = m->from[i % m->pattern];
-        put_lines(to, line, bytes / LINE, true);
-        memcpy(to + bytes / LINE * LINE, line, bytes % LINE);
-        return;
-    }
+    char       *to = m->to + first, line[LINE];
+    size_t      bytes = (size_t)(last - first), done = 0;
     if (m->pattern == 1) {
         memset(to, m->from[0], bytes);
         return;
     }
-    memcpy(to, m->from, done);
-    for (size_t next; done < bytes; done += next) {
-        next = done < 4096 ? done : 4096; /* stays in the innermost cache */
-        if (next > bytes - done)
-            next = bytes - done;
-        memcpy(to + done, to, next);
-    }
+    memcpy(line, m->from, m->pattern);
+    for (size_t n = m->pattern; n < LINE; n *= 2)
+        memcpy(line + n, line, n);
+    for (; done + LINE <= bytes; done += LINE)
+        memcpy(to + done, line, LINE);
+    memcpy(to + done, line, bytes - done);
 }
 
 haul_status haul__cpu_fill(haul__stream *s, const haul__command *c)
 {
     static const char none[8] = {0};
     bool              zeros = memcmp(&c->pattern, none, c->pattern_size) == 0; /* the common case is a memset */
-    move              m = {address_of(&c->buffers[0]), (const char *)&c->pattern, zeros ? 1 : c->pattern_size,
-                           c->bytes >= NONTEMPORAL_FROM};
+    move              m = {
+                     .to = address_of(&c->buffers[0]), .from = (const char *)&c->pattern, .pattern = zeros ? 1 : c->pattern_size};
     (void)s;
     if (c->bytes < SHARED_FROM)
         fill_range(&m, 0, (int64_t)c->bytes);
