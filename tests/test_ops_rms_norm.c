@@ -81,6 +81,25 @@ static void test_rms_norm__targets_and_edges(void **state)
     on_devices(targets);
 }
 
+/* The gradient of x is the same whether weight has one or not. */
+static void one_gradient(haul_device *device)
+{
+    haul_tensor *in[] = {haul_set_requires_grad(sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL), true),
+                         haul_set_requires_grad(sample_tensor(device, HAUL_F32, HAUL_SHAPE(5), 2, NULL), true)};
+    haul_tensor *both[2], *one;
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], in[1])), in, 2, both), "both");
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], haul_detach(in[1]))), in, 1, &one), "of x");
+    assert_equal_bits(one, both[0], "the gradient of x alone");
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(haul_detach(in[0]), in[1])), in + 1, 1, &one), "of weight");
+    assert_equal_bits(one, both[1], "the gradient of weight alone");
+}
+
+static void test_rms_norm__one_gradient(void **state)
+{
+    (void)state;
+    on_devices(one_gradient);
+}
+
 static void test_rms_norm__errors(void **state)
 {
     (void)state;
@@ -125,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rms_norm__equals_its_formula),
         cmocka_unit_test(test_rms_norm__targets_and_edges),
+        cmocka_unit_test(test_rms_norm__one_gradient),
         cmocka_unit_test(test_rms_norm__errors),
         cmocka_unit_test(test_rms_norm__layers_are_their_operations),
     };

@@ -101,18 +101,22 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
         const A mean = stats[p.at[5] + 2 * i], scale = stats[p.at[5] + 2 * i + 1];
         EXPAND(layer_norm_mean, plain, s, LAYER_NORM_H)
         EXPAND(layer_norm_mean, along, t, LAYER_NORM_H * LAYER_NORM_NORMAL)
-        EACH_OF_ROW(j, p.n) {
-            STORE(dx, p.at[0] + i * p.n + j, scale * (LAYER_NORM_H - plain - LAYER_NORM_NORMAL * along));
-            gx[p.at[1] + i * p.n + j] = LOAD(u, j) * LAYER_NORM_NORMAL;
-        }
+        EACH_OF_ROW(j, p.n) STORE(dx, p.at[0] + i * p.n + j, scale * (LAYER_NORM_H - plain - LAYER_NORM_NORMAL * along));
+        if (p.at[1] >= 0)
+            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(u, j) * LAYER_NORM_NORMAL;
     }
 }
 #endif
 /* kernel text ends */
 // clang-format on
+typedef struct layer_norm_attributes {
+    double eps;
+    bool   without_gx; /* of the gradient: weight needs none */
+} layer_norm_attributes;
+
 enum { X, WEIGHT, BIAS };
 #define INPUTS(x, o) x, haul__optional((o)->weight), haul__optional((o)->bias)
-#define EPS(o)       (&(double){haul__option((o)->eps, 1e-5)})
+#define EPS(o)       (&(layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 #define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
 #define SAVED        .saved_for = HAUL__FOR_ALL
 
@@ -121,15 +125,15 @@ static haul_status infer(haul__call *c)
     const haul_tensor *x = c->operands[X];
     haul_shape         shape = x->shape;
     bool               forward = c->operation->results[1].hidden; /* result 1 is the statistics of rows, else gx */
+    const layer_norm_attributes *a = haul__attributes(c);
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
-    if (!(*(const double *)haul__attributes(c) >= 0))
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected",
-                          *(const double *)haul__attributes(c));
+    if (!(a->eps >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", a->eps);
     for (int i = WEIGHT; i <= BIAS && forward; i++)
         if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
             return haul__refuse_shape(c, i, "one dimension is expected, of the size of the last one of x");
-    shape.dims[shape.ndim - 1] = forward ? 2 : shape.dims[shape.ndim - 1];
+    shape.dims[shape.ndim - 1] = forward ? 2 : a->without_gx ? 0 : shape.dims[shape.ndim - 1];
     return haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape) ? haul_error_status()
                                                                    : haul__describe(c, 0, x->dtype, &x->shape);
 }
@@ -140,10 +144,10 @@ static haul_status compute(haul__call *c)
     haul_tensor      *x = c->operands[X], *buffers[6];
     layer_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
     p.items = x->count ? x->count / p.n : 0;
-    p.eps = haul__scalar_bits(x->dtype, *(double *)haul__attributes(c));
+    p.eps = haul__scalar_bits(x->dtype, ((const layer_norm_attributes *)haul__attributes(c))->eps);
     for (int i = 0; i < 2 + c->count; i++) {
         buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
-        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) ? -1 : buffers[i]->offset;
+        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) || !buffers[i]->count ? -1 : buffers[i]->offset;
         if (p.at[i] < 0)
             buffers[i] = i < 2 ? c->results[0] : x;
     }
@@ -157,7 +161,7 @@ HAUL__OPERATION(layer_norm_backward) = {
     .results = {{"dx"}, {"gx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_layer_norm_backward,
-    .attributes_size = HAUL__ATTRIBUTES(double),
+    .attributes_size = HAUL__ATTRIBUTES(layer_norm_attributes),
     .infer = infer,
     .compute = compute,
     .flops = 13,
@@ -168,13 +172,17 @@ static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->operands[BIAS] = c->results[0];
     if (!haul__differentiated(c)) {
-        c->operands[X] = NULL; /* stays so on failure */
-        haul__apply(&haul__operation_layer_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
-                    c->operands);
+        layer_norm_attributes a = *(const layer_norm_attributes *)c->attributes;
+        haul_tensor          *made[HAUL__MAX_RESULTS] = {NULL};
+        a.without_gx = !haul__wanted(c, WEIGHT);
+        haul__apply(&haul__operation_layer_norm_backward, &a, HAUL__OPERANDS(x, w, g, c->saved_results[1]), made);
+        c->operands[X] = made[0];
+        c->operands[WEIGHT] = a.without_gx ? HAUL_NONE : made[1];
         return;
     }
     haul_tensor *centred = haul_sub(x, ROW_MEAN(x)), *h = haul__is_none(w) ? g : haul_mul(g, w);
-    haul_tensor *scale = haul_rsqrt(haul_add_scalar(ROW_MEAN(haul_square(centred)), *(const double *)c->attributes));
+    haul_tensor *scale = haul_rsqrt(
+        haul_add_scalar(ROW_MEAN(haul_square(centred)), ((const layer_norm_attributes *)c->attributes)->eps));
     haul_tensor *normal = haul_mul(centred, scale), *along = haul_mul(normal, ROW_MEAN(haul_mul(h, normal)));
     c->operands[X] = haul_mul(scale, haul_sub(haul_sub(h, ROW_MEAN(h)), along));
     c->operands[WEIGHT] = haul_mul(g, normal);
@@ -187,7 +195,7 @@ HAUL__OPERATION(layer_norm) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .kernel = HAUL__K_layer_norm,
-    .attributes_size = HAUL__ATTRIBUTES(double),
+    .attributes_size = HAUL__ATTRIBUTES(layer_norm_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,

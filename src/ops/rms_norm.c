@@ -46,30 +46,37 @@ KERNEL6(rms_norm_backward, rms_norm_params, T, dx, ACC, gx, const T, x, const T,
         EACH_OF_ROW(j, p.n) {
             const A normal = LOAD(v, j) * scale;
             STORE(dx, p.at[0] + i * p.n + j, scale * (RMS_NORM_H - normal * along));
-            gx[p.at[1] + i * p.n + j] = LOAD(u, j) * normal;
         }
+        if (p.at[1] >= 0)
+            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(u, j) * (LOAD(v, j) * scale);
     }
 }
 #endif
 /* kernel text ends */
 // clang-format on
 
+typedef struct rms_norm_attributes {
+    double eps;
+    bool   without_gx; /* of the gradient: weight needs none */
+} rms_norm_attributes;
+
 enum { X, WEIGHT };
+#define EPS(o) (&(rms_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 
 static haul_status infer(haul__call *c)
 {
-    const haul_tensor *x = c->operands[X];
-    const double       eps = *(const double *)haul__attributes(c);
-    haul_shape         shape = x->shape;
-    bool               forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
+    const haul_tensor         *x = c->operands[X];
+    haul_shape                 shape = x->shape;
+    const rms_norm_attributes *a = haul__attributes(c);
+    bool                       forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
-    if (!(eps >= 0))
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", eps);
+    if (!(a->eps >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", a->eps);
     if (haul__has(c, WEIGHT) &&
         !haul__shape_equal(&c->operands[WEIGHT]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
         return haul__refuse_shape(c, WEIGHT, "one dimension is expected, of the size of the last one of x");
-    shape.dims[shape.ndim - 1] = forward ? 1 : shape.dims[shape.ndim - 1];
+    shape.dims[shape.ndim - 1] = forward ? 1 : a->without_gx ? 0 : shape.dims[shape.ndim - 1];
     haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
     return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
 }
@@ -80,10 +87,10 @@ static haul_status compute(haul__call *c)
     haul_tensor    *x = c->operands[X], *buffers[6];
     rms_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
     p.items = x->count ? x->count / p.n : 0;
-    p.eps = haul__scalar_bits(x->dtype, *(double *)haul__attributes(c));
+    p.eps = haul__scalar_bits(x->dtype, ((const rms_norm_attributes *)haul__attributes(c))->eps);
     for (int i = 0; i < 2 + c->count; i++) {
         buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
-        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) ? -1 : buffers[i]->offset;
+        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) || !buffers[i]->count ? -1 : buffers[i]->offset;
         if (p.at[i] < 0)
             buffers[i] = i < 2 ? c->results[0] : x;
     }
@@ -97,7 +104,7 @@ HAUL__OPERATION(rms_norm_backward) = {
     .results = {{"dx"}, {"gx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_rms_norm_backward,
-    .attributes_size = HAUL__ATTRIBUTES(double),
+    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
     .infer = infer,
     .compute = compute,
     .flops = 10,
@@ -113,13 +120,17 @@ static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->results[0];
     if (!haul__differentiated(c)) {
-        c->operands[X] = NULL; /* stays so on failure */
-        haul__apply(&haul__operation_rms_norm_backward, c->attributes, HAUL__OPERANDS(x, w, g, c->saved_results[1]),
-                    c->operands);
+        rms_norm_attributes a = *(const rms_norm_attributes *)c->attributes;
+        haul_tensor        *made[HAUL__MAX_RESULTS] = {NULL};
+        a.without_gx = !haul__wanted(c, WEIGHT);
+        haul__apply(&haul__operation_rms_norm_backward, &a, HAUL__OPERANDS(x, w, g, c->saved_results[1]), made);
+        c->operands[X] = made[0];
+        c->operands[WEIGHT] = a.without_gx ? HAUL_NONE : made[1];
         return;
     }
     haul_tensor *h = haul__is_none(w) ? g : haul_mul(g, w);
-    haul_tensor *scale = haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), *(const double *)c->attributes));
+    haul_tensor *scale =
+        haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), ((const rms_norm_attributes *)c->attributes)->eps));
     haul_tensor *normal = haul_mul(x, scale);
     c->operands[X] = haul_mul(scale, haul_sub(h, haul_mul(normal, row_mean(haul_mul(h, normal)))));
     c->operands[WEIGHT] = haul_mul(g, normal);
@@ -132,7 +143,7 @@ HAUL__OPERATION(rms_norm) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .kernel = HAUL__K_rms_norm,
-    .attributes_size = HAUL__ATTRIBUTES(double),
+    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -141,12 +152,12 @@ HAUL__OPERATION(rms_norm) = {
 
 haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o)
 {
-    return o ? HAUL__APPLY(rms_norm, &(double){haul__option(o->eps, 1e-5)}, x, haul__optional(o->weight))
+    return o ? HAUL__APPLY(rms_norm, EPS(o), x, haul__optional(o->weight))
              : haul__no_options(&haul__operation_rms_norm);
 }
 
 haul_status haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_rms_norm_options *o)
 {
-    return o ? HAUL__APPLY_INTO(out, rms_norm, &(double){haul__option(o->eps, 1e-5)}, x, haul__optional(o->weight))
+    return o ? HAUL__APPLY_INTO(out, rms_norm, EPS(o), x, haul__optional(o->weight))
              : haul__fail_null("haul_rms_norm", "options");
 }
