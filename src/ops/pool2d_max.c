@@ -133,10 +133,10 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 
 /* Where nobody asks for the places, the maxima of columns come first, in a line, and then those of the windows in it. */
 #define POOL_LINE 192
-INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE A *to, int n)
+INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE const A *before, PRIVATE A *to, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
-        const A upper = M_MAX(LOAD(r0, l), LOAD(r1, l)), lower = M_MAX(LOAD(r2, l), to[l]);
+        const A upper = M_MAX(LOAD(r0, l), LOAD(r1, l)), lower = M_MAX(LOAD(r2, l), before[l]);
         to[l] = M_MAX(upper, lower);
     }
 }
@@ -144,12 +144,13 @@ INLINE void pool_max_pairs(GLOBAL const T *r0, GLOBAL const T *r1, PRIVATE A *to
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = M_MAX(LOAD(r0, l), LOAD(r1, l));
 }
-/* The columns [0, count) of `rows` rows from v on: two rows, or three rows at once, of which the last may be one row. */
-FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, I64 rows, I64 count)
+/* The columns [0, count) of `rows` rows from v on: two rows, or three rows at once, of which the last may be one row.
+ * `none` is -inf 16 times: what is in `to` before the first rows may come from columns behind another row's last. */
+FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, PRIVATE const A *none, I64 rows, I64 count)
 {
     for (I64 r = 0; r < rows && rows != 2; r += 3) {
         GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
-#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, to + o, n);
+#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, r > 0 ? to + o : none, to + o, n);
         POOL_BLOCKS((I64)0, count, POOL_MAX_COLUMNS)
     }
     if (rows != 2) return;
@@ -190,7 +191,8 @@ FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I
     const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);
     const I64 count = least(before + step * (outs - 1) + p.size_w, p.w) - begin;
     const I64 used = least(step * ((rows * outs + 15) & ~(I64)15) + 32, POOL_LINE);
-    A line[POOL_LINE];
+    A line[POOL_LINE], none[16];
+    BLOCK_LOOP for (int l = 0; l < 16; l++) none[l] = -(LIT(1.0) / LIT(0.0));
     for (I64 b = 0; b < used && (p.size_h != 2 || p.padding_h + p.padding_w > 0); b += 16) {
         PRIVATE A *to = line + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
@@ -198,7 +200,7 @@ FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
         const int whole = rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
-        pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, y1 - y0, whole ? 16 : count);
+        pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, none, y1 - y0, whole ? 16 : count);
     }
     pool_max_windows(p, line, y + at, rows * outs);
 }
