@@ -26,12 +26,6 @@ INLINE void pool_sum_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
 /* Where windows are two apart, the sums of columns come first, those of even and of odd columns apart, and then those of
  * the windows: of as many rows at once as fit, as a vector that is loaded from where parts of it were just stored has to
  * wait. Sums are 0 where there is no column. */
-#define POOL_ROUND 256 /* pairs of columns */
-#define POOL_SUMS_PAIRS                                                                                                \
-    (CHUNKED && p.stride_w == 2 && p.size_w > 1 && p.size_w <= 16 && p.padding_w < p.size_w && !p.adaptive && !POOL_IS_HALVING)
-/* Pairs of columns that the windows reach into before the first one's own and behind the last one's. */
-#define POOL_BEFORE ((p.padding_w + 1) >> 1)
-#define POOL_BEHIND ((p.size_w - 1 - p.padding_w) >> 1)
 /* Of one row, two, or more. */
 INLINE void pool_sum_pairs(const pool2d_params p, GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, I64 rows, int n)
 {
@@ -74,13 +68,12 @@ FUNC void pool_sum_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *eve
 /* The averages of `count` windows side by side, of which the first has its column 0 in the pair `own`. */
 FUNC void pool_average_pairs(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, PRIVATE A *to, A divisor, I64 count)
 {
-#define POOL_COLUMN(c) (POOL_TAP(even, odd, (c) - p.padding_w) + b)
     for (I64 b = 0; b < count; b += 16) {
-        PRIVATE const A *first = POOL_COLUMN(0), *second = POOL_COLUMN(1);
+        PRIVATE const A *first = POOL_COLUMN(even, odd, 0) + b, *second = POOL_COLUMN(even, odd, 1) + b;
         PRIVATE A *sum = to + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] = LIT(0.0) + first[l] + second[l];
         for (I64 c = 2; c < p.size_w; c++) {
-            PRIVATE const A *tap = POOL_COLUMN(c);
+            PRIVATE const A *tap = POOL_COLUMN(even, odd, c) + b;
             BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] += tap[l];
         }
         BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] /= divisor;
@@ -134,9 +127,9 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
     POOL_WHOLE_OF_ALL
     const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
-    const I64 most = POOL_SUMS_PAIRS && outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
+    const I64 most = POOL_BY_PAIRS && outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
     A even[CHUNKED ? POOL_ROUND + 32 : 1], odd[CHUNKED ? POOL_ROUND + 32 : 1], columns[CHUNKED ? POOL_ROUND : 1];
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && POOL_SUMS_PAIRS;) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && POOL_BY_PAIRS;) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         const I64 rows = least(most, least(p.out_h - oy, ITEMS_END - i));
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
@@ -150,7 +143,7 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
         }
         i += ITEMS_STEP(rows);
     }
-    if (!POOL_SUMS_PAIRS) FOR_ITEMS(i) {
+    if (!POOL_BY_PAIRS) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;

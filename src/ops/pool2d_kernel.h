@@ -111,6 +111,16 @@ INLINE void pool_split_block(PRIVATE const A *from, PRIVATE A *even, PRIVATE A *
 }
 #define POOL_TAP(even, odd, c) (((c) & 1 ? (odd) : (even)) + ((c) >> 1))
 
+/* Where windows are two apart, even and odd columns are worked on apart, in lines of so many pairs. */
+#define POOL_ROUND 256
+#define POOL_BY_PAIRS                                                                                                  \
+    (CHUNKED && p.stride_w == 2 && p.size_w > 1 && p.size_w <= 16 && p.w > 1 && !p.adaptive && !POOL_IS_HALVING)
+/* Pairs that the windows reach into before the first one's own and behind the last one's. */
+#define POOL_BEFORE ((p.padding_w + 1) >> 1)
+#define POOL_BEHIND ((p.size_w - 1 - p.padding_w) >> 1)
+/* Column c of the windows, from that window on whose own pair is at even[0] and odd[0]. */
+#define POOL_COLUMN(even, odd, c) POOL_TAP(even, odd, (c) - p.padding_w)
+
 /* The pixel (row, column) of image n that element i belongs to, channels-last, and its channel k. */
 typedef struct pool_place {
     I64 n, row, column, k;

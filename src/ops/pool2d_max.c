@@ -28,8 +28,8 @@ INLINE void pool_halve(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL T *y
     }
 }
 /* Put the elements at even and at odd places of the `count` that windows two apart need side by side, and so is then what
- * one tap of n windows reads. Loads of every second element vectorise badly, as they must not read behind the last. */
-#define POOL_SPLITS(step, n) (CHUNKED && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
+ * one tap of n windows reads, where columns do not come first (see below). */
+#define POOL_SPLITS(step, n) (POOL_NARROW && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
 INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int count, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
@@ -40,7 +40,7 @@ INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int c
 }
 
 /* A larger element replaces the one in `most`, as does NaN. */
-#define POOL_TAKE(value, place)                                                                                        \
+#define POOL_TAKE(most, where, value, place)                                                                           \
     take = (value) > most ? 1 : 0;                                                                                     \
     take = (value) != (value) ? 1 : take;                                                                              \
     most = take ? (value) : most;                                                                                      \
@@ -63,9 +63,9 @@ INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
                 const I32 place = here + l * (I32)step;
                 A most = best[l];
                 I32 take, where = from[l];
-                POOL_TAKE(t0[l], place)
-                POOL_TAKE(t1[l], place + 1)
-                POOL_TAKE(t2[l], place + 2)
+                POOL_TAKE(most, where, t0[l], place)
+                POOL_TAKE(most, where, t1[l], place + 1)
+                POOL_TAKE(most, where, t2[l], place + 2)
                 best[l] = most;
                 from[l] = where;
             }
@@ -77,7 +77,7 @@ INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
                 const A value = split ? tap[l] : LOAD(v, r * p.w + c + l * step);
                 A most = best[l];
                 I32 take, where = from[l];
-                POOL_TAKE(value, here + l * (I32)step)
+                POOL_TAKE(most, where, value, here + l * (I32)step)
                 best[l] = most;
                 from[l] = where;
             }
@@ -85,6 +85,127 @@ INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
     }
     BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, best[l]);
     BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = from[l];
+}
+/* Where windows are two apart, the maxima of columns and their places come first, those of even and of odd columns
+ * apart, and then those of the windows: of as many rows at once as fit, as a vector that is loaded from where parts of it
+ * were just stored has to wait. Where there is no column, -inf is at a place behind all others. The CPU's level without
+ * wide vectors has none of this, which keeps its code short. */
+typedef struct pool_best {
+    PRIVATE A *even, *odd;
+    PRIVATE I32 *even_at, *odd_at;
+} pool_best;
+FUNC pool_best pool_best_from(pool_best best, I64 k)
+{
+    const pool_best from = {best.even + k, best.odd + k, best.even_at + k, best.odd_at + k};
+    return from;
+}
+/* Of `rows` rows. v is element `at` of the plane. */
+INLINE void pool_best_columns(const pool2d_params p, GLOBAL const T *v, pool_best to, I32 at, I64 rows, int n)
+{
+    const I64 down = least((I64)1, rows - 1) * p.w, bottom = least((I64)2, rows - 1) * p.w;
+    GLOBAL const T *second = v + down, *third = v + bottom;
+    BLOCK_LOOP for (int l = 0; l < n; l++) {
+        A even = LOAD(v, 2 * l), odd = LOAD(v, 2 * l + 1);
+        I32 take, even_at = at + 2 * l, odd_at = at + 2 * l + 1;
+        POOL_TAKE(even, even_at, LOAD(second, 2 * l), at + (I32)down + 2 * l)
+        POOL_TAKE(odd, odd_at, LOAD(second, 2 * l + 1), at + (I32)down + 2 * l + 1)
+        POOL_TAKE(even, even_at, LOAD(third, 2 * l), at + (I32)bottom + 2 * l)
+        POOL_TAKE(odd, odd_at, LOAD(third, 2 * l + 1), at + (I32)bottom + 2 * l + 1)
+        to.even[l] = even;
+        to.odd[l] = odd;
+        to.even_at[l] = even_at;
+        to.odd_at[l] = odd_at;
+    }
+    for (I64 r = 3; r < rows; r++) {
+        GLOBAL const T *next = v + r * p.w;
+        const I32 here = at + (I32)(r * p.w);
+        BLOCK_LOOP for (int l = 0; l < n; l++) {
+            A even = to.even[l], odd = to.odd[l];
+            I32 take, even_at = to.even_at[l], odd_at = to.odd_at[l];
+            POOL_TAKE(even, even_at, LOAD(next, 2 * l), here + 2 * l)
+            POOL_TAKE(odd, odd_at, LOAD(next, 2 * l + 1), here + 2 * l + 1)
+            to.even[l] = even;
+            to.odd[l] = odd;
+            to.even_at[l] = even_at;
+            to.odd_at[l] = odd_at;
+        }
+    }
+}
+/* The pairs [begin, end) of `rows` rows. The last may be half a pair. */
+FUNC void pool_best_pairs(const pool2d_params p, GLOBAL const T *x, pool_best to, I64 top, I64 rows, I64 begin, I64 end)
+{
+    const I64 whole = least(end, p.w >> 1);
+#define POOL_BEST_COLUMNS(n)                                                                                           \
+    pool_best_columns(p, x + top * p.w + 2 * o, pool_best_from(to, o - begin), (I32)(top * p.w + 2 * o), rows, n);
+    POOL_BLOCKS(begin, whole, POOL_BEST_COLUMNS)
+    if (whole >= end) return;
+    A left, right;
+    I32 left_at, right_at;
+    const pool_best last = {&left, &right, &left_at, &right_at};
+    const I64 behind = top * p.w + p.w - 2;
+    pool_best_columns(p, x + behind, last, (I32)behind, rows, 1);
+    to.even[end - 1 - begin] = right;
+    to.even_at[end - 1 - begin] = right_at;
+}
+/* The same for two maxima in any order: the first of two equal ones counts, and the last NaN. */
+#define POOL_MEET(value, place)                                                                                        \
+    take = ((value) > most) | (((value) == most) & ((place) < where)) |                                                \
+           (((value) != (value)) & ((most == most) | ((place) > where)));                                              \
+    most = take ? (value) : most;                                                                                      \
+    where = take ? (place) : where;
+INLINE void pool_best_windows(const pool2d_params p, pool_best of, GLOBAL T *y, GLOBAL I32 *found, int n)
+{
+    A best[16];
+    I32 from[16];
+    for (I64 c = 1; c < p.size_w; c++) {
+        PRIVATE const A *before = c > 1 ? best : POOL_COLUMN(of.even, of.odd, 0), *tap = POOL_COLUMN(of.even, of.odd, c);
+        PRIVATE const I32 *before_at = c > 1 ? from : POOL_COLUMN(of.even_at, of.odd_at, 0);
+        PRIVATE const I32 *tap_at = POOL_COLUMN(of.even_at, of.odd_at, c);
+        BLOCK_LOOP for (int l = 0; l < n; l++) {
+            A most = before[l];
+            I32 take, where = before_at[l];
+            POOL_MEET(tap[l], tap_at[l])
+            best[l] = most;
+            from[l] = where;
+        }
+    }
+    BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, best[l]);
+    BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = from[l];
+}
+/* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. */
+FUNC void pool_best_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, pool_best best, I64 oy, I64 rows, I64 at, I64 outs)
+{
+    const I64 pitch = outs + POOL_BEFORE + POOL_BEHIND, begin = M_MAX_OF(at - POOL_BEFORE, (I64)0);
+    const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
+    for (I64 r = 0; r < rows; r++) {
+        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
+        pool_best_pairs(p, x, pool_best_from(best, to), y0, y1 - y0, begin, end);
+    }
+    for (I64 r = 0; r < rows; r++) {
+        const I64 from = r * pitch + POOL_BEFORE, to = r * p.out_w + at;
+#define POOL_BEST_WINDOWS(n) pool_best_windows(p, pool_best_from(best, from + o), y + to + o, found + to + o, n);
+        POOL_BLOCKS((I64)0, outs, POOL_BEST_WINDOWS)
+    }
+}
+FUNC void pool_best_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 i, I64 last)
+{
+    const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
+    const I64 most = outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
+    A even[POOL_ROUND], odd[POOL_ROUND];
+    I32 even_at[POOL_ROUND], odd_at[POOL_ROUND];
+    const pool_best best = {even, odd, even_at, odd_at};
+    for (int fresh = 1; i < last; fresh = outs < p.out_w) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h, rows = least(most, least(p.out_h - oy, last - i));
+        for (I64 at = 0; at < p.out_w; at += outs) {
+            for (int l = 0; l < POOL_ROUND && fresh; l++) {
+                even[l] = odd[l] = -(LIT(1.0) / LIT(0.0));
+                even_at[l] = odd_at[l] = 0x7fffffff;
+            }
+            fresh = 1;
+            pool_best_rows(p, x + plane * p.h * p.w, y + i * p.out_w, found + i * p.out_w, best, oy, rows, at, least(p.out_w - at, outs));
+        }
+        i += rows;
+    }
 }
 INLINE void pool_max_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 y0, I64 y1, I64 o)
 {
@@ -102,6 +223,12 @@ INLINE void pool_max_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, 
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 {
+#if CHUNKED && !POOL_NARROW
+    if (POOL_BY_PAIRS) {
+        pool_best_by_pairs(p, in0 + p.x_offset, out, index, ITEMS_BEGIN, ITEMS_END);
+        return;
+    }
+#endif
     POOL_WHOLE_OF_ALL
     FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
@@ -204,6 +331,72 @@ FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I
     }
     pool_max_windows(p, line, y + at, rows * outs);
 }
+/* Where windows are two apart, of even and of odd columns apart, as above: -inf where there is no column. */
+INLINE void pool_most_columns(const pool2d_params p, GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, I64 rows, int n)
+{
+    GLOBAL const T *second = v + least((I64)1, rows - 1) * p.w, *third = v + least((I64)2, rows - 1) * p.w;
+    BLOCK_LOOP for (int l = 0; l < n; l++) {
+        even[l] = M_MAX(M_MAX(LOAD(v, 2 * l), LOAD(second, 2 * l)), LOAD(third, 2 * l));
+        odd[l] = M_MAX(M_MAX(LOAD(v, 2 * l + 1), LOAD(second, 2 * l + 1)), LOAD(third, 2 * l + 1));
+    }
+    for (I64 r = 3; r < rows; r += 3) { /* of two equal zeros, one of the next rows would not be what lines give */
+        GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
+        BLOCK_LOOP for (int l = 0; l < n; l++) {
+            even[l] = M_MAX(M_MAX(LOAD(r0, 2 * l), LOAD(r1, 2 * l)), M_MAX(LOAD(r2, 2 * l), even[l]));
+            odd[l] = M_MAX(M_MAX(LOAD(r0, 2 * l + 1), LOAD(r1, 2 * l + 1)), M_MAX(LOAD(r2, 2 * l + 1), odd[l]));
+        }
+    }
+}
+FUNC void pool_most_pairs(const pool2d_params p, GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, I64 rows, I64 begin, I64 end)
+{
+    const I64 whole = least(end, p.w >> 1);
+#define POOL_MOST_COLUMNS(n) pool_most_columns(p, v + 2 * o, even + o - begin, odd + o - begin, rows, n);
+    POOL_BLOCKS(begin, whole, POOL_MOST_COLUMNS)
+    if (whole >= end) return;
+    A left, right;
+    pool_most_columns(p, v + p.w - 2, &left, &right, rows, 1);
+    even[end - 1 - begin] = right;
+}
+INLINE void pool_most_windows(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, GLOBAL T *y, int n)
+{
+    A most[16];
+    PRIVATE const A *before = POOL_COLUMN(even, odd, 0), *last = POOL_COLUMN(even, odd, p.size_w - 1);
+    for (I64 c = 1; c < p.size_w - 1; c++) {
+        PRIVATE const A *tap = POOL_COLUMN(even, odd, c);
+        BLOCK_LOOP for (int l = 0; l < n; l++) most[l] = M_MAX(before[l], tap[l]);
+        before = most;
+    }
+    BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, M_MAX(before[l], last[l]));
+}
+FUNC void pool_most_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, PRIVATE A *even, PRIVATE A *odd, I64 oy, I64 rows, I64 at, I64 outs)
+{
+    const I64 pitch = outs + POOL_BEFORE + POOL_BEHIND, begin = M_MAX_OF(at - POOL_BEFORE, (I64)0);
+    const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
+    for (I64 r = 0; r < rows; r++) {
+        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
+        pool_most_pairs(p, x + y0 * p.w, even + to, odd + to, y1 - y0, begin, end);
+    }
+    for (I64 r = 0; r < rows; r++) {
+        const I64 from = r * pitch + POOL_BEFORE, to = r * p.out_w + at;
+#define POOL_MOST_WINDOWS(n) pool_most_windows(p, even + from + o, odd + from + o, y + to + o, n);
+        POOL_BLOCKS((I64)0, outs, POOL_MOST_WINDOWS)
+    }
+}
+FUNC void pool_most_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 i, I64 last)
+{
+    const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
+    const I64 most = outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
+    A even[POOL_ROUND], odd[POOL_ROUND];
+    for (int fresh = 1; i < last; fresh = outs < p.out_w) {
+        const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h, rows = least(most, least(p.out_h - oy, last - i));
+        for (I64 at = 0; at < p.out_w; at += outs) {
+            for (int l = 0; l < POOL_ROUND && fresh; l++) even[l] = odd[l] = -(LIT(1.0) / LIT(0.0));
+            fresh = 1;
+            pool_most_rows(p, x + plane * p.h * p.w, y + i * p.out_w, even, odd, oy, rows, at, least(p.out_w - at, outs));
+        }
+        i += rows;
+    }
+}
 FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I64 o)
 {
     const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
@@ -219,6 +412,12 @@ FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I6
 /* The same as max_pool2d without the places: a row of y a work item. Planes that windows divide exactly are as one. */
 KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
 {
+#if CHUNKED && !POOL_NARROW
+    if (POOL_BY_PAIRS) {
+        pool_most_by_pairs(p, in0 + p.x_offset, out, ITEMS_BEGIN, ITEMS_END);
+        return;
+    }
+#endif
     const int by_lines = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16;
     const I64 round = !by_lines ? 1 : p.stride_w <= 2 ? 64 : QUOTIENT(128, p.stride_w);
     const int join = p.size_w <= p.stride_w && p.padding_w == 0 && p.out_w * p.stride_w == p.w && p.out_w <= round;
