@@ -84,6 +84,14 @@ FUNC pool_columns pool_columns_next(const pool2d_params p, pool_columns at, I64 
     }
 #define POOL_IS_HALVING                                                                                                \
     (p.size_h == 2 && p.size_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.padding_h + p.padding_w + p.adaptive == 0)
+/* How many windows of 2 x 2 a loop takes at once: all of a short row, and some behind its last. They may be computed, and
+ * written to the row that comes next, if that is the same thread's and comes after. */
+#define POOL_ONCE(count, DO)                                                                                           \
+    {                                                                                                                  \
+        if ((count) > 8) DO(16)                                                                                        \
+        else if ((count) > 4) DO(8)                                                                                    \
+        else DO(4)                                                                                                     \
+    }
 /* Outputs [first, last) of a row have windows that are whole along it; none if windows are adaptive. */
 #define POOL_WHOLE_FIRST least(p.adaptive ? p.out_w : QUOTIENT(p.padding_w + p.stride_w - 1, p.stride_w), p.out_w)
 #define POOL_WHOLE_LAST(first)                                                                                         \

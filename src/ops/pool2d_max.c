@@ -27,6 +27,35 @@ INLINE void pool_halve(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL T *y
         found[o] = at + 2 * o + (below ? width + low_right : right);
     }
 }
+/* The same without the places. */
+INLINE void pool_most_four(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL T *y, int n)
+{
+    BLOCK_LOOP for (int o = 0; o < n; o++) {
+        const A left = M_MAX(LOAD(upper, 2 * o), LOAD(lower, 2 * o));
+        STORE(y, o, M_MAX(left, M_MAX(LOAD(upper, 2 * o + 1), LOAD(lower, 2 * o + 1))));
+    }
+}
+#if CHUNKED && !POOL_NARROW
+/* The rows [i, last) of y, behind each of which another row of the same thread comes: a short row is computed as one block
+ * of n, of which the next row covers what is too much. */
+INLINE void pool_halve_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 i, I64 last, int places, int n)
+{
+    const I64 plane = QUOTIENT(i, p.out_h), unused = p.h & 1 ? p.w : 0;
+    I64 row = i - plane * p.out_h;
+    GLOBAL const T *upper = x + (plane * p.h + 2 * row) * p.w;
+    for (; i < last; i++) {
+        for (I64 o = 0; o < p.out_w; o += n) {
+            const I64 b = p.out_w < n ? 0 : least(o, p.out_w - n), to = i * p.out_w + b;
+            GLOBAL const T *v = upper + 2 * b;
+            if (places) pool_halve(v, v + p.w, y + to, found + to, (I32)(2 * (row * p.w + b)), (I32)p.w, n);
+            else pool_most_four(v, v + p.w, y + to, n);
+        }
+        row++;
+        upper += 2 * p.w + (row == p.out_h ? unused : 0);
+        row = row == p.out_h ? 0 : row;
+    }
+}
+#endif
 /* Put the elements at even and at odd places of the `count` that windows two apart need side by side, and so is then what
  * one tap of n windows reads, where columns do not come first (see below). */
 #define POOL_SPLITS(step, n) (POOL_NARROW && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
@@ -230,7 +259,15 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
     }
 #endif
     POOL_WHOLE_OF_ALL
-    FOR_ITEMS(i) {
+    I64 first_item = ITEMS_BEGIN;
+#if CHUNKED && !POOL_NARROW
+    if (POOL_IS_HALVING && p.out_w > 1 && ITEMS_END > first_item) {
+#define POOL_HALVE_ROWS(n) pool_halve_rows(p, in0 + p.x_offset, out, index, first_item, ITEMS_END - 1, 1, n);
+        POOL_ONCE(p.out_w, POOL_HALVE_ROWS)
+        first_item = ITEMS_END - 1;
+    }
+#endif
+    for (I64 i = first_item; i < ITEMS_END; i += ITEMS_STEP(1)) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;
@@ -412,10 +449,16 @@ FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I6
 /* The same as max_pool2d without the places: a row of y a work item. Planes that windows divide exactly are as one. */
 KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
 {
+    I64 first_item = ITEMS_BEGIN;
 #if CHUNKED && !POOL_NARROW
     if (POOL_BY_PAIRS) {
         pool_most_by_pairs(p, in0 + p.x_offset, out, ITEMS_BEGIN, ITEMS_END);
         return;
+    }
+    if (POOL_IS_HALVING && p.out_w > 1 && ITEMS_END > first_item) {
+#define POOL_HALVE_VALUES(n) pool_halve_rows(p, in0 + p.x_offset, out, (GLOBAL I32 *)0, first_item, ITEMS_END - 1, 0, n);
+        POOL_ONCE(p.out_w, POOL_HALVE_VALUES)
+        first_item = ITEMS_END - 1;
     }
 #endif
     const int by_lines = CHUNKED && !p.adaptive && p.size_w <= 16 && p.stride_w <= 16;
@@ -428,7 +471,7 @@ KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
         q.out_h = p.items;
         q.h = p.items * p.stride_h;
     }
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && by_lines;) {
+    for (I64 i = first_item; i < ITEMS_END && by_lines;) {
         const I64 plane = QUOTIENT(i, q.out_h), oy = i - plane * q.out_h, before = plane * q.h * q.w;
         const I64 rows = least(joined, least(q.out_h - oy, ITEMS_END - i));
         GLOBAL const T *x = in0 + p.x_offset + before;
@@ -455,12 +498,51 @@ INLINE void pool_unhalve(GLOBAL const T *g, GLOBAL const I32 *from, GLOBAL T *dx
     }
 }
 
+#if CHUNKED && !POOL_NARROW
+/* Pairs of rows of dx, the upper ones in [i, last), and the rows in no window between them: short rows as above. Three
+ * rows of the same thread come behind, so that there is another row of windows. Returns the row after them. */
+INLINE I64 pool_unhalve_rows(const pool2d_params p, GLOBAL const T *dy, GLOBAL const I32 *found, GLOBAL T *dx, I64 i, I64 last, int n)
+{
+    const I64 plane = QUOTIENT(i, p.h), width = 2 * p.out_w;
+    I64 row = (i - plane * p.h) >> 1;
+    GLOBAL const T *g = dy + (plane * p.out_h + row) * p.out_w;
+    GLOBAL const I32 *from = found + (plane * p.out_h + row) * p.out_w;
+    for (; i < last; g += p.out_w, from += p.out_w) {
+        GLOBAL T *upper = dx + i * p.w, *lower = upper + p.w;
+        const I32 at = (I32)(2 * row * p.w);
+        for (I64 o = 0; o < p.out_w; o += n) {
+            const I64 b = p.out_w < n ? 0 : least(o, p.out_w - n);
+            pool_unhalve(g + b, from + b, upper + 2 * b, at + (I32)(2 * b), n);
+        }
+        if (width < p.w) upper[width] = 0;
+        for (I64 o = 0; o < p.out_w; o += n) {
+            const I64 b = p.out_w < n ? 0 : least(o, p.out_w - n);
+            pool_unhalve(g + b, from + b, lower + 2 * b, at + (I32)(p.w + 2 * b), n);
+        }
+        if (width < p.w) lower[width] = 0;
+        i += 2;
+        if (++row < p.out_h) continue;
+        row = 0;
+        for (I64 c = 0; c < p.w && (p.h & 1); c++) dx[i * p.w + c] = 0;
+        i += p.h & 1;
+    }
+    return i;
+}
+#endif
+
 /* dx from dy: a row of x a work item. Where a thread has consecutive rows and elements need no conversion, it adds what
  * the windows give to the elements that they took; elsewhere each element looks at its windows. Both add in one order. */
 KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
+#if CHUNKED && !POOL_NARROW
+        if (POOL_IS_HALVING && p.out_w > 1 && (r & 1) == 0 && r + 1 < p.h && i + 4 < ITEMS_END) {
+#define POOL_UNHALVE_ROWS(n) i = pool_unhalve_rows(p, in0 + p.y_offset, index + p.index_offset, out, i, ITEMS_END - 4, n);
+            POOL_ONCE(p.out_w, POOL_UNHALVE_ROWS)
+            continue;
+        }
+#endif
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
