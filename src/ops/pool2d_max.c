@@ -314,7 +314,7 @@ FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to,
 {
     for (I64 r = 0; r < rows && rows != 2; r += 3) {
         GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
-#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, r > 0 ? to + o : none, to + o, n);
+#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, POOL_NARROW || r > 0 ? to + o : none, to + o, n);
         POOL_BLOCKS((I64)0, count, POOL_MAX_COLUMNS)
     }
     if (rows != 2) return;
@@ -363,7 +363,7 @@ FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I
     }
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
-        const int whole = rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
+        const int whole = !POOL_NARROW && rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
         pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, none, y1 - y0, whole ? 16 : count);
     }
     pool_max_windows(p, line, y + at, rows * outs);
