@@ -176,30 +176,30 @@ FUNC void pool_best_pairs(const pool2d_params p, GLOBAL const T *x, pool_best to
     to.even[end - 1 - begin] = right;
     to.even_at[end - 1 - begin] = right_at;
 }
-/* The same for two maxima in any order: the first of two equal ones counts, and the last NaN. */
-#define POOL_MEET(value, place)                                                                                        \
-    take = ((value) > most) | (((value) == most) & ((place) < where)) |                                                \
-           (((value) != (value)) & ((most == most) | ((place) > where)));                                              \
-    most = take ? (value) : most;                                                                                      \
-    where = take ? (place) : where;
+/* The larger of two maxima, found in any order: the first of two equal ones, the last of two NaN. */
+INLINE void pool_meet(PRIVATE const A *one, PRIVATE const I32 *one_at, PRIVATE const A *other, PRIVATE const I32 *other_at, PRIVATE A *to, PRIVATE I32 *to_at, int n)
+{
+    BLOCK_LOOP for (int l = 0; l < n; l++) {
+        const A most = one[l], value = other[l];
+        const I32 where = one_at[l], place = other_at[l];
+        const I32 take = (value > most) | ((value == most) & (place < where)) |
+                         ((value != value) & ((most == most) | (place > where)));
+        to[l] = take ? value : most;
+        to_at[l] = take ? place : where;
+    }
+}
 INLINE void pool_best_windows(const pool2d_params p, pool_best of, GLOBAL T *y, GLOBAL I32 *found, int n)
 {
-    A best[16];
-    I32 from[16];
-    for (I64 c = 1; c < p.size_w; c++) {
-        PRIVATE const A *before = c > 1 ? best : POOL_COLUMN(of.even, of.odd, 0), *tap = POOL_COLUMN(of.even, of.odd, c);
-        PRIVATE const I32 *before_at = c > 1 ? from : POOL_COLUMN(of.even_at, of.odd_at, 0);
-        PRIVATE const I32 *tap_at = POOL_COLUMN(of.even_at, of.odd_at, c);
-        BLOCK_LOOP for (int l = 0; l < n; l++) {
-            A most = before[l];
-            I32 take, where = before_at[l];
-            POOL_MEET(tap[l], tap_at[l])
-            best[l] = most;
-            from[l] = where;
-        }
-    }
+    A two[16], best[16];
+    I32 two_at[16], best_at[16];
+#define POOL_VALUES(c) POOL_COLUMN(of.even, of.odd, c)
+#define POOL_PLACES(c) POOL_COLUMN(of.even_at, of.odd_at, c)
+    const I64 last = p.size_w - 1, third = least((I64)2, last);
+    pool_meet(POOL_VALUES(0), POOL_PLACES(0), POOL_VALUES(1), POOL_PLACES(1), two, two_at, n);
+    pool_meet(two, two_at, POOL_VALUES(third), POOL_PLACES(third), best, best_at, n);
+    for (I64 c = 3; c <= last; c++) pool_meet(best, best_at, POOL_VALUES(c), POOL_PLACES(c), best, best_at, n);
     BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, best[l]);
-    BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = from[l];
+    BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = best_at[l];
 }
 /* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. */
 FUNC void pool_best_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, pool_best best, I64 oy, I64 rows, I64 at, I64 outs)
