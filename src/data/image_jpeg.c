@@ -14,6 +14,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "data/image_jpeg_ycc.h"
 
 /* A progressive file may require many passes over its pixels. */
 #define MAX_SCANS 200
@@ -116,19 +117,51 @@ static int64_t crop(state *s, const haul__image_rows *rows)
 }
 
 /* Rows are handed over as they come, but those of a picture that is not upright are collected. */
-static void read_rows(state *s, const haul__image *image, bool inks, const haul__image_rows *rows)
+typedef struct delivery {
+    const state            *state;
+    const haul__image      *image;
+    const haul__image_rows *rows;
+} delivery;
+
+static void deliver(void *context, int64_t y)
 {
-    const int64_t height = haul__image_stored_height(image), first = crop(s, rows);
+    const delivery *d = context;
+    if (d->state->pixels)
+        haul__image_put_row(d->image, d->rows->row, y, d->state->pixels);
+    else
+        d->rows->take(d->rows->context, d->rows->row);
+}
+
+static void read_rows(state *s, bool inks, delivery *d)
+{
+    const int64_t height = haul__image_stored_height(d->image), first = crop(s, d->rows);
     for (int64_t y = 0; y < height; y++) {
-        JSAMPROW row = rows->row + HAUL__PIXEL * first;
+        JSAMPROW row = d->rows->row + HAUL__PIXEL * first;
         jpeg_read_scanlines(&s->jpeg, &row, 1);
         if (inks)
             mix_inks(row, s->jpeg.output_width, s->jpeg.saw_Adobe_marker);
-        if (s->pixels)
-            haul__image_put_row(image, row, y, s->pixels);
-        else
-            rows->take(rows->context, rows->row);
+        deliver(d, y);
     }
+}
+
+/* Are so few columns used that the library, which can leave out the others, is faster? */
+static bool is_mostly_cropped(const state *s, const haul__image_rows *rows)
+{
+    return !s->pixels && rows->last - rows->first < (int64_t)s->jpeg.image_width / 2;
+}
+
+static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
+{
+    uint8_t      *planes = s->pixels ? NULL : d->rows->planes;
+    const int64_t plane = d->image->height * d->image->width;
+    ycc->first = s->pixels ? 0 : d->rows->first / 2 * 2;
+    ycc->last = s->pixels ? s->jpeg.output_width : d->rows->last;
+    ycc->to.pixels = d->rows->row;
+    for (int c = 0; c < 3 && planes; c++)
+        ycc->to.planes[c] = planes + c * plane;
+    ycc->take = deliver;
+    ycc->context = d;
+    haul__jpeg_ycc_read(&s->jpeg, ycc);
 }
 
 /* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
@@ -155,11 +188,16 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     s->jpeg.mem->max_memory_to_use = MAX_MEMORY;
     if (!haul__image_is_upright(image) && !(s->pixels = haul__image_new_pixels(image)))
         return haul__image_no_memory(image, (size_t)(HAUL__PIXEL * image->height * image->width));
+    haul__jpeg_ycc ycc = {0};
+    const bool     is_ycc = !is_mostly_cropped(s, rows) && haul__jpeg_ycc_begin(&s->jpeg, &ycc);
     jpeg_start_decompress(&s->jpeg);
     if (s->jpeg.output_height != haul__image_stored_height(image) ||
         s->jpeg.output_width != haul__image_stored_width(image))
         return haul__image_unsound(image, "it has another size when it is decoded at a smaller scale");
-    read_rows(s, image, inks, rows);
+    if (is_ycc)
+        read_ycc(s, &ycc, &(delivery){s, image, rows});
+    else
+        read_rows(s, inks, &(delivery){s, image, rows});
     jpeg_finish_decompress(&s->jpeg);
     if (s->pixels)
         haul__image_hand_over(image, s->pixels, rows);

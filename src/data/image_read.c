@@ -206,6 +206,8 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
     haul__image_rows rows = {
         .take = take_row, .context = &t, .last = t.width_in, .row = memory + HAUL__PIXEL, .shrink = shrink};
+    if (!t.scales && form->channels == 3)
+        rows.planes = out;
     if (t.scales) {
         haul__scaler_begin(&t.scaler, memory + row);
         haul__scaler_columns(&t.scaler, &rows.first, &rows.last);

@@ -1,0 +1,33 @@
+/* JPEG files whose colours Haul converts itself: straight to planes, or to pixels. libjpeg-turbo decodes them to Y, Cb
+ * and Cr. The results have the bytes that it would give, in less time: it has no planes of colours, and its pixels
+ * would have to be taken apart again. */
+#ifndef HAUL_DATA_IMAGE_JPEG_YCC_H
+#define HAUL_DATA_IMAGE_JPEG_YCC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* after stdio.h, which it needs */
+#include <jpeglib.h>
+
+#include "data/image_ycc.h"
+
+typedef struct haul__jpeg_ycc {
+    const haul__ycc_loops *loops;
+    haul__ycc_kind         kind;
+    int64_t                first, last; /* the columns that are converted; `first` is even */
+    haul__ycc_target       to;          /* of the first row; planes are as wide as the picture */
+    /* Takes a row from to.pixels; not called for planes. */
+    void (*take)(void *context, int64_t y);
+    void *context;
+} haul__jpeg_ycc;
+
+/* Sets `loops` and `kind`, and returns true, if the picture is of a kind that can be read so. Call it after
+ * jpeg_read_header, and before jpeg_start_decompress, which it prepares. */
+bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc);
+
+/* Reads all rows. Needs the other fields. Errors leave through the library's handler. */
+void haul__jpeg_ycc_read(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc);
+
+#endif
