@@ -6,6 +6,7 @@
 #include "core/half.h"
 #include "core/tensor.h"
 #include "data/fields.h"
+#include "data/rows.h"
 #include "data/transform.h"
 
 #define CROP    "haul_random_crop"
@@ -13,15 +14,10 @@
 #define CONVERT "haul_convert"
 
 /* A value as planes of rows. */
-typedef struct planes {
-    int64_t count, height, width;
-    size_t  element; /* bytes */
-} planes;
-
-static planes planes_of(const haul_value *value)
+static haul__planes planes_of(const haul_value *value)
 {
     const haul_shape *s = &value->shape;
-    planes            p = {.count = 1, .height = 1, .width = 1, .element = haul__dtype_size(value->dtype)};
+    haul__planes      p = {.count = 1, .height = 1, .width = 1, .element = haul__dtype_size(value->dtype)};
     if (s->ndim >= 1)
         p.width = s->dims[s->ndim - 1];
     if (s->ndim >= 2)
@@ -47,20 +43,6 @@ static haul_status plan_crop(const void *context, haul_field *field)
                       field->shape.ndim);
 }
 
-/* Row y of a plane shifted by (dy, dx), with zeros outside. */
-static void shifted_row(const planes *p, const uint8_t *plane, int64_t y, int64_t dx, uint8_t *out)
-{
-    int64_t first = dx < 0 ? -dx : 0, last = dx > 0 ? p->width - dx : p->width;
-    if (y < 0 || y >= p->height || first >= last) {
-        memset(out, 0, (size_t)p->width * p->element);
-        return;
-    }
-    memset(out, 0, (size_t)first * p->element);
-    memcpy(out + (size_t)first * p->element, plane + (size_t)(y * p->width + first + dx) * p->element,
-           (size_t)(last - first) * p->element);
-    memset(out + (size_t)last * p->element, 0, (size_t)(p->width - last) * p->element);
-}
-
 static haul_status apply_crop(void *context, haul_example *e)
 {
     const crop *c = context;
@@ -69,14 +51,12 @@ static haul_status apply_crop(void *context, haul_example *e)
     int64_t     dy = (int64_t)haul_draw_below(&e->draws, places) - c->padding;
     int64_t     dx = (int64_t)haul_draw_below(&e->draws, places) - c->padding;
     for (int f; (f = haul__named_next(&names, e)) >= 0;) {
-        planes         p = planes_of(&e->fields[f]);
-        const uint8_t *in = e->fields[f].data;
-        uint8_t       *out = haul_example_resize(e, f, e->fields[f].dtype, e->fields[f].shape);
+        const haul__planes planes = planes_of(&e->fields[f]);
+        const uint8_t     *in = e->fields[f].data;
+        uint8_t           *out = haul_example_resize(e, f, e->fields[f].dtype, e->fields[f].shape);
         if (!out)
             return haul_error_status();
-        for (int64_t plane = 0; plane < p.count; plane++, in += (size_t)(p.height * p.width) * p.element)
-            for (int64_t y = 0; y < p.height; y++, out += (size_t)p.width * p.element)
-                shifted_row(&p, in, y + dy, dx, out);
+        haul__planes_shift(&planes, in, dy, dx, out);
     }
     return HAUL_OK;
 }
@@ -105,26 +85,6 @@ static haul_status plan_flip(const void *context, haul_field *field)
     return haul__fail(HAUL_SHAPE, FLIP, "fields", "%s is 0-d and cannot be flipped", field->name);
 }
 
-static void mirror(uint8_t *row, int64_t width, size_t element)
-{
-    uint8_t kept[8];
-    for (int64_t i = 0, k = width - 1; i < k; i++, k--) {
-        uint8_t *a = row + (size_t)i * element, *b = row + (size_t)k * element;
-        memcpy(kept, a, element);
-        memcpy(a, b, element);
-        memcpy(b, kept, element);
-    }
-}
-
-static void mirror_bytes(uint8_t *row, int64_t width)
-{
-    for (int64_t i = 0, k = width - 1; i < k; i++, k--) {
-        uint8_t byte = row[i];
-        row[i] = row[k];
-        row[k] = byte;
-    }
-}
-
 static haul_status apply_flip(void *context, haul_example *e)
 {
     const haul__named *named = context;
@@ -132,13 +92,8 @@ static haul_status apply_flip(void *context, haul_example *e)
     if (!(haul_draw_bits(&e->draws) & 1))
         return HAUL_OK;
     for (int f; (f = haul__named_next(&names, e)) >= 0;) {
-        planes   p = planes_of(&e->fields[f]);
-        uint8_t *row = e->fields[f].data;
-        for (int64_t y = 0; y < p.count * p.height; y++, row += (size_t)p.width * p.element)
-            if (p.element == 1)
-                mirror_bytes(row, p.width);
-            else
-                mirror(row, p.width, p.element);
+        const haul__planes planes = planes_of(&e->fields[f]);
+        haul__planes_mirror(&planes, e->fields[f].data);
     }
     return HAUL_OK;
 }
@@ -218,7 +173,7 @@ static haul_status apply_convert(void *context, haul_example *e)
     const char       *names = c->named.names;
     for (int f; (f = haul__named_next(&names, e)) >= 0;) {
         haul_dtype     from = e->fields[f].dtype;
-        planes         p = planes_of(&e->fields[f]);
+        haul__planes   p = planes_of(&e->fields[f]);
         const uint8_t *in = e->fields[f].data;
         size_t         width = haul__dtype_size(from);
         uint8_t       *out = from == c->to ? NULL : haul_example_resize(e, f, c->to, e->fields[f].shape);
