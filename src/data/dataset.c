@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -12,9 +13,12 @@
 #include "core/thread.h"
 #include "data/example.h"
 #include "data/transform.h"
+#include "device/device.h"
+#include "memory/allocator.h"
 
 #define READ_AHEAD_BYTES ((int64_t)512 << 20)
-#define READ_AT_ONCE     8 /* examples that a thread takes at a time: few, because one may be a large picture */
+#define READ_AT_ONCE     8 /* examples that a thread takes at a time, at most */
+#define ALIGNMENT        64
 #define READ             "haul_loader_next"
 
 static void close_source(const haul_dataset_source *source)
@@ -31,8 +35,8 @@ static void destroy(void *object)
     for (int i = 0; i < d->transform_count; i++)
         haul__object_release(d->transforms[i]);
     haul__object_release(d->base);
-    for (int i = 0; i < HAUL_MAX_FIELDS; i++)
-        haul__free(d->ahead[i]);
+    haul__object_release(d->kept);
+    haul__free(d->own);
     haul__free(d->transforms);
     haul__free(d->name);
     haul__fields_free(d->fields);
@@ -109,8 +113,10 @@ haul_status haul__dataset_read(const haul_dataset *d, haul_example *e)
 
 typedef struct ahead {
     haul_dataset      *dataset;
+    int64_t            threads;
+    atomic_llong       next; /* the first example that no thread took yet */
     pthread_mutex_t    lock;
-    int64_t            failed; /* the first example that could not be read, or -1 */
+    atomic_llong       failed; /* the first example that could not be read; the dataset's count if there is none */
     haul__error_record error;
 } ahead;
 
@@ -126,25 +132,45 @@ static haul_status read_one(haul_dataset *d, haul__example_room *room, int64_t i
     return status;
 }
 
-/* Errors belong to threads: those of pool threads are passed to the caller. */
-static void read_range(void *context, int64_t first, int64_t last)
+static void note_failure(ahead *a, int64_t index)
+{
+    pthread_mutex_lock(&a->lock);
+    if (index < atomic_load(&a->failed)) {
+        atomic_store(&a->failed, index);
+        haul__error_save(&a->error);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Takes several examples, and fewer towards the end, so that no thread has to wait for long: one may be a large
+ * picture. After a failure no more are taken; all before it were, so that the first failure is the same for any number
+ * of threads. Returns how many. */
+static int64_t take_some(ahead *a, int64_t *first)
+{
+    const int64_t count = a->dataset->count, left = count - atomic_load(&a->next), part = left / (8 * a->threads);
+    const int64_t some = part < 1 ? 1 : part < READ_AT_ONCE ? part : READ_AT_ONCE;
+    if (left <= 0 || atomic_load(&a->failed) < count)
+        return 0;
+    *first = atomic_fetch_add(&a->next, some);
+    return *first + some < count ? some : count - *first;
+}
+
+/* Runs once on each thread. Errors belong to threads: those of pool threads are passed to the caller. */
+static void read_some(void *context, int64_t thread, int64_t end)
 {
     ahead             *a = context;
     haul__example_room room = {.wanted = a->dataset->fields};
     haul__error_record before;
+    int64_t            first = 0, count;
     haul__error_save(&before);
-    for (int64_t i = first; i < last; i++) {
-        haul_error_clear();
-        if (read_one(a->dataset, &room, i) == HAUL_OK)
-            continue;
-        pthread_mutex_lock(&a->lock);
-        if (a->failed < 0 || i < a->failed) {
-            a->failed = i;
-            haul__error_save(&a->error);
+    while (thread < end && (count = take_some(a, &first)) > 0)
+        for (int64_t i = first; i < first + count; i++) {
+            haul_error_clear();
+            if (read_one(a->dataset, &room, i) == HAUL_OK)
+                continue;
+            note_failure(a, i);
+            break;
         }
-        pthread_mutex_unlock(&a->lock);
-        break;
-    }
     haul__example_room_free(&room);
     haul__error_restore(&before);
 }
@@ -160,20 +186,43 @@ static bool fit_ahead(const haul_dataset *d)
     return true;
 }
 
+/* Bytes for all examples of a field. */
+static size_t bytes_of(const haul_dataset *d, int field)
+{
+    return ((size_t)d->count * d->fields->bytes[field] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* One block for all fields. Large ones come from the CPU's allocator, which keeps them for the next dataset: before the
+ * system gives a page to a process, it clears it, which takes as long as a fifth of the decoding of a picture. */
+static haul_status allocate_ahead(haul_dataset *d, const char *operation)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < d->fields->count; i++)
+        bytes += bytes_of(d, i);
+    if (bytes >= HAUL__HUGE_PAGES_FROM && !haul__is_dry()) {
+        d->kept = haul__storage_alloc_apart(haul_cpu(), bytes, operation);
+        if (!d->kept || haul__host_before(d->kept, true, operation) != HAUL_OK)
+            return haul_error_status();
+    } else if (!(d->own = haul__malloc_large(bytes))) {
+        return haul__fail_memory(operation, bytes);
+    }
+    uint8_t *at = d->kept ? d->kept->buffer.host : d->own;
+    for (int i = 0; i < d->fields->count; at += bytes_of(d, i++))
+        d->ahead[i] = at;
+    return HAUL_OK;
+}
+
 static haul_status read_all(haul_dataset *d, const char *operation)
 {
-    ahead a = {.dataset = d, .failed = -1};
+    ahead a = {.dataset = d, .threads = haul__pool_threads(), .failed = d->count};
     if (!fit_ahead(d))
         return HAUL_OK;
-    for (int i = 0; i < d->fields->count; i++) {
-        size_t bytes = (size_t)d->count * d->fields->bytes[i];
-        if (!(d->ahead[i] = haul__malloc_large(bytes)))
-            return haul__fail_memory(operation, bytes);
-    }
+    if (allocate_ahead(d, operation) != HAUL_OK)
+        return haul_error_status();
     pthread_mutex_init(&a.lock, NULL); /* cannot fail on Linux */
-    haul__parallel_for(d->count, READ_AT_ONCE, read_range, &a);
+    haul__parallel_for(a.threads, 1, read_some, &a);
     pthread_mutex_destroy(&a.lock);
-    if (a.failed < 0)
+    if (a.failed == d->count)
         return HAUL_OK;
     haul__error_restore(&a.error);
     return a.error.status;

@@ -6,6 +6,7 @@
 #include <haul/transform.h>
 
 #include "core/object.h"
+#include "core/tensor.h"
 #include "data/fields.h"
 
 /* A dataset reads examples with a function, or maps those of another dataset. */
@@ -17,9 +18,11 @@ struct haul_dataset {
 
     haul_example_function *read;
     void (*close)(void *context);
-    void    *context;
-    bool     nested;                 /* `read` reads other datasets, which prepare the example */
-    uint8_t *ahead[HAUL_MAX_FIELDS]; /* all examples, if they were read ahead; else NULL */
+    void          *context;
+    bool           nested;                 /* `read` reads other datasets, which prepare the example */
+    uint8_t       *ahead[HAUL_MAX_FIELDS]; /* all examples, if they were read ahead; else NULL */
+    haul__storage *kept;                   /* their memory: from the CPU's allocator */
+    uint8_t       *own;                    /* or from haul__malloc */
 
     haul_dataset    *base; /* of a mapped dataset; else NULL */
     haul_transform **transforms;

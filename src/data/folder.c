@@ -23,10 +23,12 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool haul__is_folder(int parent, const char *name)
+bool haul__is_folder(int parent, const struct dirent *entry)
 {
     struct stat info;
-    return fstatat(parent, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+    if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
+        return entry->d_type == DT_DIR;
+    return fstatat(parent, entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
 static haul_status add(haul__entries *out, const char *name, const char *operation)
@@ -40,7 +42,7 @@ static haul_status add(haul__entries *out, const char *name, const char *operati
     return haul__fail_memory(operation, sizeof *out->items);
 }
 
-haul_status haul__list_folder(const char *folder, haul__wanted *wanted, haul__entries *out, const char *operation)
+haul_status haul__list_folder(const char *folder, haul__wanted_entry *wanted, haul__entries *out, const char *operation)
 {
     DIR *dir = opendir(folder);
     if (!dir)
@@ -48,7 +50,7 @@ haul_status haul__list_folder(const char *folder, haul__wanted *wanted, haul__en
     haul_status          status = HAUL_OK;
     const struct dirent *entry;
     while (status == HAUL_OK && (errno = 0, entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && wanted(dirfd(dir), entry->d_name))
+        if (entry->d_name[0] != '.' && wanted(dirfd(dir), entry))
             status = add(out, entry->d_name, operation);
     if (status == HAUL_OK && errno)
         status = haul__fail(HAUL_IO, operation, "directory", "cannot read the folder %s: %s", folder, strerror(errno));

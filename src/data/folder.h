@@ -2,6 +2,7 @@
 #ifndef HAUL_DATA_FOLDER_H
 #define HAUL_DATA_FOLDER_H
 
+#include <dirent.h>
 #include <haul/error.h>
 
 typedef struct haul__entries {
@@ -10,11 +11,13 @@ typedef struct haul__entries {
 } haul__entries;
 
 /* Is the entry wanted? `parent` is the open folder. Must not allocate. */
-typedef bool haul__wanted(int parent, const char *name);
-haul__wanted haul__is_folder;
+typedef bool haul__wanted_entry(int parent, const struct dirent *entry);
+/* Links are followed. */
+bool haul__is_folder(int parent, const struct dirent *entry);
 
 /* The wanted entries of a folder, sorted, without hidden ones. haul__entries_free frees `out`, even after a failure. */
-haul_status haul__list_folder(const char *folder, haul__wanted *wanted, haul__entries *out, const char *operation);
+haul_status haul__list_folder(const char *folder, haul__wanted_entry *wanted, haul__entries *out,
+                              const char *operation);
 void        haul__entries_free(haul__entries *entries);
 
 /* The index of a name; -1 if it is not among them. */

@@ -21,18 +21,18 @@ static bool has_ending(const char *name, const char *const *endings)
     return false;
 }
 
-static bool is_picture(int parent, const char *name)
+static bool is_picture(int parent, const struct dirent *entry)
 {
     static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
-    return has_ending(name, endings) && !haul__is_folder(parent, name);
+    return has_ending(entry->d_name, endings) && !haul__is_folder(parent, entry);
 }
 
 /* Pictures that no decoder here reads, which would otherwise be ignored silently. */
-static bool is_foreign(int parent, const char *name)
+static bool is_foreign(int parent, const struct dirent *entry)
 {
     static const char *const endings[] = {".webp", ".gif",  ".bmp", ".tif",  ".tiff", ".heic",
                                           ".heif", ".avif", ".jp2", ".jfif", ".ppm",  NULL};
-    return has_ending(name, endings) && !haul__is_folder(parent, name);
+    return has_ending(entry->d_name, endings) && !haul__is_folder(parent, entry);
 }
 
 /* ---- the pictures ---- */
@@ -97,7 +97,7 @@ static haul_status measure_all(pictures *p)
 /* ---- classes ---- */
 
 /* Fails if the folder has an entry of this kind. */
-static haul_status refuse(const char *folder, haul__wanted *kind, const char *what)
+static haul_status refuse(const char *folder, haul__wanted_entry *kind, const char *what)
 {
     haul__entries found = {0};
     haul_status   status = haul__list_folder(folder, kind, &found, OPEN);
