@@ -121,22 +121,25 @@ typedef struct delivery {
     const state            *state;
     const haul__image      *image;
     const haul__image_rows *rows;
+    uint8_t                *row;
 } delivery;
 
 static void deliver(void *context, int64_t y)
 {
     const delivery *d = context;
     if (d->state->pixels)
-        haul__image_put_row(d->image, d->rows->row, y, d->state->pixels);
+        haul__image_put_row(d->image, d->row, y, d->state->pixels);
     else
-        d->rows->take(d->rows->context, d->rows->row);
+        d->rows->take(d->rows->context, d->row);
 }
 
 static void read_rows(state *s, bool inks, delivery *d)
 {
     const int64_t height = haul__image_stored_height(d->image), first = crop(s, d->rows);
+    /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
+    d->row = d->rows->row + HAUL__PIXEL;
     for (int64_t y = 0; y < height; y++) {
-        JSAMPROW row = d->rows->row + HAUL__PIXEL * first;
+        JSAMPROW row = d->row + HAUL__PIXEL * first;
         jpeg_read_scanlines(&s->jpeg, &row, 1);
         if (inks)
             mix_inks(row, s->jpeg.output_width, s->jpeg.saw_Adobe_marker);
@@ -156,7 +159,7 @@ static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
     const int64_t plane = d->image->height * d->image->width;
     ycc->first = s->pixels ? 0 : d->rows->first / 2 * 2;
     ycc->last = s->pixels ? s->jpeg.output_width : d->rows->last;
-    ycc->to.pixels = d->rows->row;
+    ycc->to.pixels = d->row = d->rows->row;
     for (int c = 0; c < 3 && planes; c++)
         ycc->to.planes[c] = planes + c * plane;
     ycc->take = deliver;
@@ -195,9 +198,9 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
         s->jpeg.output_width != haul__image_stored_width(image))
         return haul__image_unsound(image, "it has another size when it is decoded at a smaller scale");
     if (is_ycc)
-        read_ycc(s, &ycc, &(delivery){s, image, rows});
+        read_ycc(s, &ycc, &(delivery){s, image, rows, NULL});
     else
-        read_rows(s, inks, &(delivery){s, image, rows});
+        read_rows(s, inks, &(delivery){s, image, rows, NULL});
     jpeg_finish_decompress(&s->jpeg);
     if (s->pixels)
         haul__image_hand_over(image, s->pixels, rows);

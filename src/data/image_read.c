@@ -203,9 +203,7 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     if (!memory)
         return haul__image_no_memory(image, bytes);
     memset(memory, 0, row);
-    /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
-    haul__image_rows rows = {
-        .take = take_row, .context = &t, .last = t.width_in, .row = memory + HAUL__PIXEL, .shrink = shrink};
+    haul__image_rows rows = {.take = take_row, .context = &t, .last = t.width_in, .row = memory, .shrink = shrink};
     if (!t.scales && form->channels == 3)
         rows.planes = out;
     if (t.scales) {
