@@ -1,5 +1,7 @@
 /* JPEG files from a folder of classes, resized, in shuffled batches of 32; compared with nothing but decoding the same
- * files by libjpeg on all cores. The files are written when the first case is opened. */
+ * files by libjpeg on all cores. Both read files that are in the system's cache. The peer discards each row of pixels;
+ * Haul also lists the folder, resizes, puts the colours into planes, keeps all pictures in memory, copies them into
+ * batches, and starts and ends the loader's threads. The files are written when the first case is opened. */
 #include "haul_config.h"
 #include "support/bench.h"
 

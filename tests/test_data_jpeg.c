@@ -73,7 +73,7 @@ static int between(const uint8_t *near, const uint8_t *far, int count, int x)
 static void check_halves(const haul__ycc_loops *loops, haul__ycc_kind kind, int first, int width)
 {
     uint8_t   y[ROOM], near[2][ROOM], far[2][ROOM], pixels[4 * ROOM], planes[3][ROOM], expected[3];
-    int16_t   sums[2][2 * ROOM];
+    int16_t   sums[2][2 * ROOM] = {{0}};
     haul__ycc row = {.y = y};
     for (int i = 0; i < ROOM; i++) {
         y[i] = next_byte();

@@ -56,7 +56,7 @@ typedef struct haul__image_rows {
     void (*take)(void *context, uint8_t *row); /* a row of pixels, which it may change, and the padding */
     void    *context;
     int64_t  first, last; /* the columns that are used, last excluded: the others may be left out */
-    uint8_t *row;    /* memory for decoders to use, aligned to the padding: a row, one more pixel, and the padding */
+    uint8_t *row;         /* memory for decoders to use: a row, one more pixel, and the padding */
     uint8_t *planes; /* [3, height, width], where decoders may put the whole picture in place of taking rows; or NULL */
     int      shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
 } haul__image_rows;

@@ -5,6 +5,8 @@
 #ifdef HAUL_HAVE_JPEG
 #include "data/image_jpeg_ycc.h"
 
+#include <string.h>
+
 #include "core/shape.h"
 
 enum { BANDS = 2, ROWS = DCTSIZE };
@@ -80,8 +82,10 @@ static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
     b.y = component_of(jpeg, b.width, b.height, ROWS * down);
     for (int i = 0; i < 2; i++) {
         b.chroma[i] = component_of(jpeg, b.halves, haul__ceil_div(b.height, down), ROWS);
-        /* room before and after the sums, which stay aligned */
-        b.sums[i] = (int16_t *)memory_of(jpeg, (b.halves + 2 * HAUL__YCC_PADDING) * (int64_t)sizeof(int16_t));
+        /* Room before and after the sums, which is read. */
+        const int64_t bytes = (b.halves + 2 * HAUL__YCC_PADDING) * (int64_t)sizeof(int16_t);
+        b.sums[i] = (int16_t *)memory_of(jpeg, bytes);
+        memset(b.sums[i], 0, (size_t)bytes);
         b.sums[i] += HAUL__YCC_PADDING / 2;
     }
     return b;

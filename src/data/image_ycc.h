@@ -14,8 +14,7 @@ typedef enum haul__ycc_kind { HAUL__YCC_FULL, HAUL__YCC_HALF, HAUL__YCC_QUARTER,
 /* Bytes after the end of a row that may be read, and sums after the end of their row that may be read and written. */
 enum { HAUL__YCC_PADDING = 64 };
 
-/* A row of a picture. Cb and Cr are as stored for HAUL__YCC_FULL; else they are sums, of which those of the first and
- * the last pixel are repeated before and after the row. */
+/* A row of a picture. Cb and Cr are as stored for HAUL__YCC_FULL; else they are what `sums` makes of stored rows. */
 typedef struct haul__ycc {
     const uint8_t *y;
     const uint8_t *stored[2];
@@ -31,7 +30,9 @@ typedef struct haul__ycc_target {
 
 typedef struct haul__ycc_loops {
     /* The sums of a row: 3 * near + far for HAUL__YCC_QUARTER, where `far` is the stored row on the other side of the
-     * pixels; near alone if far is NULL. Also repeats the first and the last one, at out[-1] and out[count]. */
+     * pixels; near alone if far is NULL. They are shifted so that 128, no colour, becomes 0 when they are interpolated
+     * and rounded. Repeats the first and the last one, at out[-1] and out[count]. The memory after them is initialised,
+     * because `convert` reads it. */
     void (*sums)(const uint8_t *near, const uint8_t *far, int64_t count, int16_t *out);
     /* Converts the pixels from `first`, an even number, to last - 1. */
     void (*convert)(haul__ycc_kind kind, const haul__ycc *row, int64_t first, int64_t last, const haul__ycc_target *to);

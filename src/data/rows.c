@@ -1,3 +1,4 @@
+/* Copies and swaps of eight bytes, for all sizes of elements. */
 #include "data/rows.h"
 
 #include <string.h>
