@@ -18,47 +18,62 @@
 /* ---- bytes ---- */
 
 /* Avoids a division, which would take most of the time: 1/255 is split so that x * high is exact and x * low is small,
- * and the result is multiplied by 1/deviation. Compilers vectorise the loop of fixed length at -O2. No
- * multiply-add may be fused, in which case the bits differ, and the table is used. */
+ * and the result is multiplied by 1/deviation. No multiply-add may be fused: if the bits
+ * differ, the table is used. */
 #define BLOCK 16
-
-static void blocks_base(const haul__normaliser *n, const uint8_t *restrict in, float *restrict out, int64_t blocks)
-{
-    const float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
-    for (; blocks > 0; blocks--, in += BLOCK, out += BLOCK)
-        for (int i = 0; i < BLOCK; i++) {
-            const float x = (float)in[i];
-            out[i] = ((x * high + x * low) - mean) * scale;
-        }
-}
 
 #if defined(__x86_64__)
 #define TARGET_V3 __attribute__((target("avx2")))
 #define TARGET_V4 __attribute__((target("avx512f,avx512bw,avx512vl")))
 
+typedef float floats_base __attribute__((vector_size(16)));
 typedef float floats_v3 __attribute__((vector_size(32)));
 typedef float floats_v4 __attribute__((vector_size(64)));
 
+static void blocks_base(const haul__normaliser *n, const uint8_t *in, float *out, int64_t blocks)
+{
+    const float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
+    for (int64_t i = 0; i < blocks * BLOCK; i += BLOCK / 4) {
+        const __m128i zero = _mm_setzero_si128();
+        int32_t       bytes;
+        memcpy(&bytes, in + i, sizeof bytes);
+        const __m128i     words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), zero);
+        const floats_base x = (floats_base)_mm_cvtepi32_ps(_mm_unpacklo_epi16(words, zero));
+        const floats_base y = ((x * high + x * low) - mean) * scale;
+        memcpy(out + i, &y, sizeof y);
+    }
+}
+
 TARGET_V3 static void blocks_v3(const haul__normaliser *n, const uint8_t *in, float *out, int64_t blocks)
 {
+    const float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
     for (int64_t i = 0; i < blocks * BLOCK; i += BLOCK / 2) {
         const __m128i   bytes = _mm_loadl_epi64((const __m128i *)(const void *)(in + i));
         const floats_v3 x = (floats_v3)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-        const floats_v3 y = ((x * n->high + x * n->low) - n->mean) * n->scale;
+        const floats_v3 y = ((x * high + x * low) - mean) * scale;
         memcpy(out + i, &y, sizeof y);
     }
 }
 
 TARGET_V4 static void blocks_v4(const haul__normaliser *n, const uint8_t *in, float *out, int64_t blocks)
 {
+    const float high = n->high, low = n->low, mean = n->mean, scale = n->scale;
     for (int64_t i = 0; i < blocks * BLOCK; i += BLOCK) {
         const __m128i   bytes = _mm_loadu_si128((const __m128i *)(const void *)(in + i));
         const floats_v4 x = (floats_v4)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
-        const floats_v4 y = ((x * n->high + x * n->low) - n->mean) * n->scale;
+        const floats_v4 y = ((x * high + x * low) - mean) * scale;
         memcpy(out + i, &y, sizeof y);
     }
 }
 #else
+static void blocks_base(const haul__normaliser *n, const uint8_t *in, float *out, int64_t blocks)
+{
+    for (int64_t i = 0; i < blocks * BLOCK; i++) {
+        const float x = (float)in[i];
+        out[i] = ((x * n->high + x * n->low) - n->mean) * n->scale;
+    }
+}
+
 #define blocks_v3 blocks_base
 #define blocks_v4 blocks_base
 #endif
