@@ -149,11 +149,11 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         I64             at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
         GLOBAL T       *o = out + at[0];
         GLOBAL const T *v = x + at[1];
-        if (p.nontemporal && step == 1) {
+        if (PAST_CACHES && step == 1) {
             PUT_LINES(T, o, v, row);
-        } else if (COPY_VECTORS && p.nontemporal && step == 2) {
+        } else if (COPY_VECTORS && PAST_CACHES && step == 2) {
             copy_every_second(o, v, row);
-        } else if (p.nontemporal) {
+        } else if (PAST_CACHES) {
             LINES_FOR(T, q, o, 1)
             row = least(row, LINES_RUN);
             copy_apart(q, v, 1, step, row);
@@ -169,7 +169,7 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         }
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(p.nontemporal);
+    PUT_LINES_END(PAST_CACHES);
 }
 #else
 KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
@@ -271,7 +271,8 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
     if (haul__is_dry())
         return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
-    haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
+    if (from->count > 1) /* a fill is faster with plain stores */
+        haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, origin);
     const bool          by_rows = to->dtype == from->dtype && device->properties.kind != HAUL_KIND_GPU;

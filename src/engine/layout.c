@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-enum { NONTEMPORAL_BYTES = 48 << 20 }; /* read and written: from here on results go past the caches */
-
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
     for (int k = 0; k < count; k++)
@@ -86,15 +84,21 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     }
 }
 
+/* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. */
+static double nontemporal_from(const haul_device *device)
+{
+    return haul__device_is_host(device) ? 48 << 20 : haul__device_reaches_host(device) ? 64 << 20 : 0;
+}
+
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)
 {
     const haul_tensor *result = operands[0];
+    const double       from = nontemporal_from(result->storage->device);
     double             bytes = 0;
     for (int k = 0; k < count; k++)
         if (operands[k]->count == p->items) /* smaller ones are broadcast, and stay in the caches */
             bytes += (double)p->items * (double)haul__dtype_size(operands[k]->dtype);
-    p->nontemporal =
-        bytes >= NONTEMPORAL_BYTES && haul__device_is_host(result->storage->device) && haul__tensor_is_gap_free(result);
+    p->nontemporal = from > 0 && bytes >= from && haul__tensor_is_gap_free(result);
     for (int k = 1; k < count; k++)
         p->nontemporal = p->nontemporal && operands[k]->storage != result->storage;
 }

@@ -48,12 +48,13 @@ KERNEL2(transpose, transpose_params, T, out, const T, x)
                 for (int k = 0; k < TRANSPOSE_LINE; k++) FETCH_AHEAD(v + (c + 2 * TRANSPOSE_LINE + k) * p.column_step);
             for (int r = 0; r < TRANSPOSE_LINE; r++) {
                 for (int k = 0; k < TRANSPOSE_LINE; k++) line[k] = tile[k][r];
-                if (p.nontemporal) PUT_LINES(T, o + r * p.row_step + c, line, TRANSPOSE_LINE);
-                else for (int k = 0; k < TRANSPOSE_LINE; k++) o[r * p.row_step + c + k] = line[k];
+                GLOBAL T *to_line = o + r * p.row_step + c;
+                if (PAST_CACHES && BYTES_TO_LINE(to_line) == 0) PUT_LINE(to_line, line);
+                else for (int k = 0; k < TRANSPOSE_LINE; k++) to_line[k] = line[k];
             }
         }
     }
-    PUT_LINES_END(p.nontemporal);
+    PUT_LINES_END(PAST_CACHES);
 }
 #endif
 /* kernel text ends */

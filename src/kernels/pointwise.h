@@ -111,8 +111,8 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
         GLOBAL R *o = out + at[0];
         GLOBAL const S *v = in0 + at[1];
         U32 far = t0 != 1 || t1 != 1;
-        LINES_FOR(R, q, o, p.nontemporal)
-        row = IS_FAR(LIT(-1e9)) || p.nontemporal ? least(row, LINES_RUN) : row;
+        LINES_FOR(R, q, o, PAST_CACHES)
+        row = IS_FAR(LIT(-1e9)) || PAST_CACHES ? least(row, LINES_RUN) : row;
         if (IS_FAR(LIT(-1e9)) && !far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) far |= IS_FAR(READ(v, j));
         if (!far)
@@ -125,10 +125,10 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
                 const V X = READ(v, j * t1);
                 PUT(q, j * t0, FORMULA);
             }
-        if (p.nontemporal) PUT_LINES(R, o, q, row);
+        if (PAST_CACHES) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(p.nontemporal);
+    PUT_LINES_END(PAST_CACHES);
 #else
     FOR_PACKS(i) {
         I64 at[2];
@@ -167,8 +167,8 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
         I64 at[3], row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
-        LINES_FOR(R, q, o, p.nontemporal)
-        row = p.nontemporal ? least(row, LINES_RUN / 4) : row; /* lines of three tensors come and go evenly */
+        LINES_FOR(R, q, o, PAST_CACHES)
+        row = PAST_CACHES ? least(row, LINES_RUN / 4) : row; /* lines of three tensors come and go evenly */
         if (t0 == 1 && t1 == 1 && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j), b = LOAD(v1, j);
@@ -185,10 +185,10 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
                 PUT(q, j * t0, FORMULA);
             }
-        if (p.nontemporal) PUT_LINES(R, o, q, row);
+        if (PAST_CACHES) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(p.nontemporal);
+    PUT_LINES_END(PAST_CACHES);
 #else
     FOR_PACKS(i) {
         I64 at[3];

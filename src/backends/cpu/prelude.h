@@ -163,11 +163,11 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 #define MULHI32(a, b) ((U32)(((U64)(U32)(a) * (U32)(b)) >> 32))
 #define HAS_F64 1
 
-/* Results that are larger than the caches go past them, in whole lines of 64 bytes, so that memory is not read first.
- * LINES_FOR(R, q, o, nontemporal) declares where up to LINES_RUN elements of type R for o are put: o itself, or memory
- * from which PUT_LINES(R, o, q, n) stores them. PUT_LINE(o, q) stores the line that begins at o; BYTES_TO_LINE(o) says how
- * far the next one is. PUT_LINES_END stands behind the last, before other threads read. */
+/* Large results go past the caches in whole lines of 64 bytes, so that memory is not read first: where PAST_CACHES.
+ * LINES_FOR(R, q, o, nontemporal) declares q for up to LINES_RUN elements of o: o, or memory for PUT_LINES(R, o, q, n) to
+ * store. PUT_LINE(o, q) stores a line; BYTES_TO_LINE(o) are before the next. PUT_LINES_END comes before other threads. */
 #define LINES_RUN 1024
+#define PAST_CACHES (p.nontemporal)
 #define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
 #define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
 #define PUT_LINE(o, q) haul_put_line((char *)(o), (const char *)(q))

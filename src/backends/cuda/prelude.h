@@ -134,8 +134,11 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 
 /* Stores past the caches are left to the device. */
 #define LINES_RUN 1024
+#define PAST_CACHES 0
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           for (int haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define PUT_LINES(R, o, q, n)           (void)0
+#define PUT_LINE(o, q)                  (void)0
+#define BYTES_TO_LINE(o)                0
 #define PUT_LINES_END(nontemporal)      (void)0
 
 /* Mathematical functions of type A. */

@@ -24,7 +24,6 @@ typedef float  F32;
 #define FUNC     static inline
 #define INLINE   static inline
 #define VECTOR_LOOP
-#define FETCH_AHEAD(p) (void)0
 #define LOADS_IN_ORDER (void)0
 #define BLOCK_LOOP
 #define PACK_LOOP
@@ -93,14 +92,51 @@ typedef float  F32;
 
 #define TAKE_WORD(word, mine) (atomic_cmpxchg(word, 0u, mine) == 0u)
 
-/* Stores past the caches are left to the device. */
+/* Stores past the caches and fetches ahead, on x86 processors whose driver uses clang and generates code for the
+ * processor directly. Private and global memory share one address space there, so pointers to one can be cast to the
+ * other by way of a number. */
+#define HAUL_X86 0
+#if CHUNKED && defined(__SSE2__) && defined(__has_builtin)
+#if __has_builtin(__builtin_nontemporal_store) && __has_builtin(__builtin_ia32_sfence)
+#undef HAUL_X86
+#define HAUL_X86 1
+#endif
+#endif
 #define LINES_RUN 1024
+#if HAUL_X86
+#define FETCH_AHEAD(p) __builtin_prefetch((const void *)(U64)(p))
+#define PAST_CACHES (p.nontemporal)
+#define LINES_FOR(R, q, o, nontemporal)                                                                                \
+    PRIVATE R haul_lines[LINES_RUN];                                                                                   \
+    GLOBAL R *q = (nontemporal) ? (GLOBAL R *)(U64)haul_lines : (o);
+#define PUT_LINES(R, o, q, n) haul_put_lines((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q), (U64)(n) * sizeof(R))
+#define PUT_LINE(o, q)        haul_put_line((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q))
+#define PUT_LINES_END(nontemporal) do { if (nontemporal) __builtin_ia32_sfence(); } while (0)
+#define BYTES_TO_LINE(o)      (-(U64)(o) & 63)
+#define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
+typedef uint16 haul_line __attribute__((aligned(1)));
+FUNC void haul_put_line(GLOBAL U8 *to, GLOBAL const U8 *from)
+{
+    const uint16 v = *(GLOBAL const haul_line *)from;
+    __builtin_nontemporal_store(v, (GLOBAL uint16 *)to);
+}
+FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
+{
+    const U64 before = BYTES_TO_LINE(to), head = before < size ? before : size, last = size - (size - head) % 64;
+    for (U64 k = 0; k < head; k++) to[k] = from[k];
+    for (U64 k = head; k < last; k += 64) haul_put_line(to + k, from + k);
+    for (U64 k = last; k < size; k++) to[k] = from[k];
+}
+#else
+#define FETCH_AHEAD(p) (void)0
+#define PAST_CACHES 0
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           for (int haul_k = 0; haul_k < (n); haul_k++) (o)[haul_k] = (q)[haul_k]
+#define PUT_LINES(R, o, q, n)           (void)0
+#define PUT_LINE(o, q)                  (void)0
 #define PUT_LINES_END(nontemporal)      (void)0
-#define PUT_LINE(o, q)                  for (int haul_k = 0; haul_k < 64 / (int)sizeof(*(o)); haul_k++) (o)[haul_k] = (q)[haul_k]
 #define BYTES_TO_LINE(o)                0
 #define COUNTS_AS_READ(array)           (void)(array)
+#endif
 
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of
  * kernels called the same; behind these the backend can undefine the names of a unit's kernels. */
