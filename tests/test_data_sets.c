@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "data/image.h"
 #include "haul_config.h"
+#include "memory/allocator.h"
 #include "support/example.h"
 
 static void write_bytes(const char *path, const void *data, size_t size)
@@ -601,6 +602,20 @@ static void test_shapes__examples_depend_on_seed_and_index_only(void **state)
     haul_scope_pop(scope);
 }
 
+static void test_shapes__large_sets_are_in_counted_memory(void **state)
+{
+    (void)state;
+    enum { MANY = 2000, FEW = 50, BYTES = 3 * 32 * 32 + 8 };
+    const int64_t before = haul__device_allocated(haul_cpu(), false);
+    haul_scope   *scope = haul_scope_push();
+    haul_shapes(FEW);
+    assert_int_equal(haul__device_allocated(haul_cpu(), false), before);
+    haul_shapes(MANY);
+    assert_true(haul__device_allocated(haul_cpu(), false) >= before + (int64_t)MANY * BYTES);
+    haul_scope_pop(scope);
+    assert_int_equal(haul__device_allocated(haul_cpu(), false), before);
+}
+
 /* What is drawn on one machine is drawn on all. */
 static void test_shapes__draws_what_it_always_drew(void **state)
 {
@@ -650,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_tensors__that_are_no_examples_are_refused),
         cmocka_unit_test(test_dataset__wrong_sources_are_refused_and_closed),
         cmocka_unit_test(test_shapes__examples_depend_on_seed_and_index_only),
+        cmocka_unit_test(test_shapes__large_sets_are_in_counted_memory),
         cmocka_unit_test(test_shapes__draws_what_it_always_drew),
         cmocka_unit_test(test_blobs__are_two_clouds),
     };
