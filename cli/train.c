@@ -6,7 +6,6 @@
 #include "commands.h"
 #include "config.h"
 #include "options.h"
-#include "run_account.h"
 #include "source.h"
 #include "trainer.h"
 
@@ -157,12 +156,8 @@ static int run_training(trainer *t)
         code = trainer_run(t);
     if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
-    bool saved = true;
-    if (t->run.log_fd >= 0 && code != EXIT_FAILED) { /* what failed was complained of, such as a full disk */
-        saved =
-            run_account_save(t->ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
-        t->ledger = NULL;
-    }
+    /* What failed was complained of, such as a full disk. */
+    bool saved = t->run.log_fd < 0 || code == EXIT_FAILED || trainer_save_account(t);
     haul_sync_report(false);
     return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }

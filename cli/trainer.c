@@ -367,6 +367,16 @@ static int64_t spilled_bytes(const trainer *t)
     return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total;
 }
 
+bool trainer_save_account(trainer *t)
+{
+    haul_ledger *ledger = t->ledger;
+
+    t->ledger = NULL;
+    return !ledger ||
+           (run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path));
+}
+
+/* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
 static int finish(trainer *t, double began)
 {
     report_done d = {.device = t->device,
@@ -386,7 +396,7 @@ static int finish(trainer *t, double began)
     if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
         return tell_stopped(t, t->position.epoch - 1, t->report.batches);
     d.seconds = clock_seconds() - began;
-    if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit))
+    if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit) || !trainer_save_account(t))
         return EXIT_FAILED;
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
 }

@@ -187,6 +187,10 @@ bool trainer_keep_best(trainer *t);
 /* Print what a step costs, and train nothing. An exit code. */
 int trainer_estimate(trainer *t);
 
+/* With --run: end the ledger and the profile and save what they found. Does nothing the second time. False after a
+ * complaint. */
+bool trainer_save_account(trainer *t);
+
 /* Train until the end, Ctrl-C, or a loss that is not finite. Returns an exit code. */
 int trainer_run(trainer *t);
 

@@ -335,7 +335,8 @@ static bool log_says_done(const run_folder *run, int64_t log_bytes)
     return found;
 }
 
-/* A run that was killed between its last epoch and the test of its best weights has that test left to do. */
+/* A run that was killed after its last epoch has its end left to do: the test of its best weights, the ledger and the
+ * event "done". */
 bool trainer_find_end(const trainer *t, report_end *out)
 {
     const train_options *o = t->options;
@@ -354,8 +355,7 @@ bool trainer_find_end(const trainer *t, report_end *out)
     }
     if (epoch <= o->epochs && o->patience > 0 && stalled >= o->patience)
         out->patience = o->patience;
-    bool trained = epoch > o->epochs || out->patience, tests = o->validation > 0 && source_has_test(o->data);
-    out->finished = trained && (!tests || log_says_done(&t->run, log_bytes));
+    out->finished = (epoch > o->epochs || out->patience) && log_says_done(&t->run, log_bytes);
     return true;
 }
 

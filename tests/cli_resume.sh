@@ -29,6 +29,17 @@ check "in JSON too" test "$(value out finished epochs)" = 3
 run 0 train --run later --resume --epochs 2
 check "the run is as before" diff -r before later
 
+# A run that was killed while it wrote its last files writes them when it is resumed.
+cp -r later ended
+sed -i '/"event":"done"/d' ended/log.jsonl
+mv ended/ledger.json ended/ledger.json.tmp
+rm ended/memory.json
+run 0 train --run ended --resume
+same_run ended
+check "its last files are there" test "$(ls ended)" = "$(ls whole)"
+run 0 train --run ended --resume
+check "now it is finished" grep -q 'ended is finished' out
+
 # A run that was stopped before its first checkpoint starts from the beginning, with its options.
 mkdir early
 cp whole/config.json early/
