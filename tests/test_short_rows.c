@@ -119,6 +119,13 @@ static haul_tensor *rows_of(haul_device *device, haul_dtype dtype, int64_t n)
     values[19 * n] = -INFINITY;
     for (int64_t j = 0; j < n; j++)
         values[20 * n + j] = -0.0;
+    /* Their maximum or minimum is 0, with a sign that depends on which of the zeros is taken. */
+    for (int64_t j = 0; j < n; j++) {
+        values[21 * n + j] = j == n / 2 ? 0.0 : j ? -1 : -0.0;
+        values[22 * n + j] = j == n / 2 ? -0.0 : j ? 1 : 0.0;
+        values[23 * n + j] = j == n - 1 ? -0.0 : j % 3 ? -1 : 0.0;
+        values[24 * n + j] = j == n - 1 ? 0.0 : j % 3 ? 1 : -0.0;
+    }
     return haul_to(haul_cast(haul_from_host(HAUL_F64, HAUL_SHAPE(ROWS, n), values), dtype), device);
 }
 
@@ -138,7 +145,7 @@ static void same_bits(const char *name, haul_tensor *rows, haul_tensor *one, int
 
 static void compare_rows(haul_device *device, haul_dtype dtype, int64_t n)
 {
-    static const int64_t chosen[] = {0, 3, 15, 16, 18, 19, 20, 31, 32, 36};
+    static const int64_t chosen[] = {0, 3, 15, 16, 18, 19, 20, 21, 22, 23, 24, 31, 32, 36};
     haul_scope          *scope = haul_scope_push();
     haul_tensor         *x = rows_of(device, dtype, n);
     weight = sample_tensor(device, dtype, HAUL_SHAPE(n), 2, NULL);

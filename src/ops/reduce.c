@@ -113,8 +113,8 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
     EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
     EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
 /* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
- * HAS_REST: their number need not be a multiple of SUM_LANES. START is put behind a row then, as it changes nothing. Loops
- * run at least once, so that low and high stay in registers. */
+ * HAS_REST: their number need not be a multiple of SUM_LANES. Lanes behind a row then keep their value: even START, met
+ * again, would change the sign of a maximum that is 0. Loops run at least once, so that low and high stay in registers. */
 TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS, HAS_REST)
         FOR_SIDES(i) {
             V sides[SIDE_ROWS][SIDE_ROWS];
@@ -139,12 +139,12 @@ TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS, HAS_REST)
                     EACH_SIDE(l) {
                         const A e = l < left ? LOAD(v, j + l) : first;
                         const V term = (V)TERM(e, first, o);
-                        low[l] = STEP(low[l], l < left ? term : START);
+                        low[l] = l < left ? STEP(low[l], term) : low[l];
                     }
                     EACH_SIDE(l) {
                         const A e = l + SIDE_ROWS < left ? LOAD(v, j + l + SIDE_ROWS) : first;
                         const V term = (V)TERM(e, first, o);
-                        high[l] = STEP(high[l], l + SIDE_ROWS < left ? term : START);
+                        high[l] = l + SIDE_ROWS < left ? STEP(high[l], term) : high[l];
                     }
                 } while ((j += SUM_LANES) < p.run);
                 EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
