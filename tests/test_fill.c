@@ -44,8 +44,33 @@ static void test_fill__each_length(void **state)
     on_devices(fill_parts);
 }
 
+/* A fill needs no memory that a limit could refuse. */
+static void fill_at_the_limit(haul_device *device)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_tensor      *x = haul_to(haul_empty(HAUL_F32, HAUL_SHAPE(4 << 20)), device);
+    haul_memory_stats stats;
+    assert_non_null(x);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(device, stats.reserved), HAUL_OK);
+    assert_int_equal(haul_fill_into(x, 2), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(device, 0), HAUL_OK);
+    assert_float_equal(haul_item(haul_sum(x)), 2.0 * (4 << 20), 0);
+    haul_scope_pop(scope);
+}
+
+static void test_fill__at_the_limit_of_memory(void **state)
+{
+    (void)state;
+    on_devices(fill_at_the_limit);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fill__each_length)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fill__each_length),
+        cmocka_unit_test(test_fill__at_the_limit_of_memory),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,26 +36,35 @@ static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
     return haul__submit(&command);
 }
 
-/* By broadcasting one element. */
-static haul_status fill_by_kernel(haul_tensor *to, double value, const char *origin)
+/* By broadcasting one element, which is in `storage`; NULL is an error. */
+static haul_status fill_by_kernel(haul_tensor *to, haul__storage *storage, double value, const char *origin)
 {
-    haul__storage *storage = haul__storage_alloc(to->storage->device, haul__dtype_size(to->dtype), origin);
-    haul_tensor   *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
-    haul_status    status = haul__failed(one) ? haul_error_status() : fill_dense(one, value, origin);
+    haul_tensor *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
+    haul_status  status = haul__failed(one) ? haul_error_status() : fill_dense(one, value, origin);
     if (!status)
         status = haul__copy_elements(to, one, origin);
     haul__object_release(one);
-    haul__object_release(storage);
     return status;
 }
 
+/* Without memory for the element, dense memory is filled by the device's own command. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin)
 {
-    if (to->count == 0 || !haul__device_computes(to->storage->device))
+    haul_device   *device = to->storage->device;
+    const size_t   size = haul__dtype_size(to->dtype);
+    const bool     dense = haul__tensor_is_gap_free(to);
+    haul__storage *storage = NULL;
+    if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
-    if (haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to)))
+    if (!dense)
+        storage = haul__storage_alloc(device, size, origin);
+    else if (haul__device_moves_by_kernel(device, haul_tensor_bytes(to)))
+        storage = haul__scratch_alloc(device, size);
+    if (dense && !storage)
         return fill_dense(to, value, origin);
-    return fill_by_kernel(to, value, origin);
+    haul_status status = fill_by_kernel(to, storage, value, origin);
+    haul__object_release(storage);
+    return status;
 }
 
 /* ---- the operations ---- */
