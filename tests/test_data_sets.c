@@ -613,6 +613,14 @@ static void test_shapes__large_sets_are_in_counted_memory(void **state)
     haul_shapes(MANY);
     assert_true(haul__device_allocated(haul_cpu(), false) >= before + (int64_t)MANY * BYTES);
     haul_scope_pop(scope);
+
+    /* Where the device's limit leaves no room, they are in the system's memory. */
+    scope = haul_scope_push();
+    assert_int_equal(haul_memory_release_cached(haul_cpu()), HAUL_OK);
+    assert_int_equal(haul_memory_set_limit(haul_cpu(), 1 << 20), HAUL_OK);
+    assert_non_null(haul_shapes(MANY));
+    assert_int_equal(haul_memory_set_limit(haul_cpu(), 0), HAUL_OK);
+    haul_scope_pop(scope);
     assert_int_equal(haul__device_allocated(haul_cpu(), false), before);
 }
 

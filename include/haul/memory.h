@@ -5,6 +5,9 @@
  * or haul_memory_release_cached is called. A free block may be cut into parts for smaller requests. It goes back as a
  * whole, when all its parts are free.
  *
+ * The CPU's allocator also holds the examples of datasets that are kept in memory, from 4 MiB on, if its limit leaves
+ * room for them.
+ *
  * A tensor on the CPU in pinned memory counts for the device that it is pinned for (haul_pinned_stats_get), not for the
  * CPU. */
 #ifndef HAUL_MEMORY_H

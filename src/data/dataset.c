@@ -17,7 +17,8 @@
 #include "memory/allocator.h"
 
 #define READ_AHEAD_BYTES ((int64_t)512 << 20)
-#define READ_AT_ONCE     8 /* examples that a thread takes at a time, at most */
+#define READ_AT_ONCE     8                 /* examples that a thread takes at a time, at most */
+#define KEPT_FROM        ((size_t)4 << 20) /* bytes of all examples that are in memory of the CPU's allocator */
 #define ALIGNMENT        64
 #define READ             "haul_loader_next"
 
@@ -144,7 +145,7 @@ static void note_failure(ahead *a, int64_t index)
 
 /* Takes several examples, and fewer towards the end, so that no thread has to wait for long: one may be a large
  * picture. After a failure no more are taken; all before it were, so that the first failure is the same for any number
- * of threads. Returns how many. */
+ * of threads. Returns how many, or less than 1. */
 static int64_t take_some(ahead *a, int64_t *first)
 {
     const int64_t count = a->dataset->count, left = count - atomic_load(&a->next), part = left / (8 * a->threads);
@@ -162,8 +163,9 @@ static void read_some(void *context, int64_t thread, int64_t end)
     haul__example_room room = {.wanted = a->dataset->fields};
     haul__error_record before;
     int64_t            first = 0, count;
+    (void)thread, (void)end;
     haul__error_save(&before);
-    while (thread < end && (count = take_some(a, &first)) > 0)
+    while ((count = take_some(a, &first)) > 0)
         for (int64_t i = first; i < first + count; i++) {
             haul_error_clear();
             if (read_one(a->dataset, &room, i) == HAUL_OK)
@@ -193,19 +195,19 @@ static size_t bytes_of(const haul_dataset *d, int field)
 }
 
 /* One block for all fields. Large ones come from the CPU's allocator, which keeps them for the next dataset: before the
- * system gives a page to a process, it clears it, which takes as long as a fifth of the decoding of a picture. */
+ * system gives a page to a process, it clears it, which takes as long as a fifth of the decoding of a picture. Where
+ * the device's limit leaves no room, they come from the system, as small ones do. */
 static haul_status allocate_ahead(haul_dataset *d, const char *operation)
 {
     size_t bytes = 0;
     for (int i = 0; i < d->fields->count; i++)
         bytes += bytes_of(d, i);
-    if (bytes >= HAUL__HUGE_PAGES_FROM && !haul__is_dry()) {
-        d->kept = haul__storage_alloc_apart(haul_cpu(), bytes, operation);
-        if (!d->kept || haul__host_before(d->kept, true, operation) != HAUL_OK)
-            return haul_error_status();
-    } else if (!(d->own = haul__malloc_large(bytes))) {
+    if (bytes >= KEPT_FROM && !haul__is_dry())
+        d->kept = haul__storage_alloc_spare(haul_cpu(), bytes, operation);
+    if (d->kept && haul__host_before(d->kept, true, operation) != HAUL_OK)
+        return haul_error_status();
+    if (!d->kept && !(d->own = haul__malloc_large(bytes)))
         return haul__fail_memory(operation, bytes);
-    }
     uint8_t *at = d->kept ? d->kept->buffer.host : d->own;
     for (int i = 0; i < d->fields->count; at += bytes_of(d, i++))
         d->ahead[i] = at;

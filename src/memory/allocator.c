@@ -523,6 +523,19 @@ haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, cons
     return storage;
 }
 
+haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, const char *origin)
+{
+    void             **setting = &haul__thread()->held[HAUL__BUDGET], *budget = *setting;
+    haul__error_record before;
+    haul__error_save(&before);
+    *setting = NULL;
+    haul__storage *storage = storage_in(haul__allocator_of(device, false), bytes, false, origin);
+    *setting = budget;
+    if (!storage)
+        haul__error_restore(&before);
+    return storage;
+}
+
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
 {
     haul__error_record before;

@@ -52,6 +52,10 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
  * too. */
 haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin);
 
+/* The same for memory that the caller can do without: if there is none, NULL without an error. Nothing is spilled for
+ * it. */
+haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, const char *origin);
+
 /* Memory for one library call. Release it with haul__object_release once the call is submitted: the block remembers its
  * use. Returns NULL, without recording an error, for 0 bytes, on meta, and if there is no memory even without the
  * cache: the call must then work without it. */
