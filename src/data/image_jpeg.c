@@ -116,7 +116,6 @@ static int64_t crop(state *s, const haul__image_rows *rows)
     return begin;
 }
 
-/* Rows are handed over as they come, but those of a picture that is not upright are collected. */
 typedef struct delivery {
     const state            *state;
     const haul__image      *image;
@@ -124,6 +123,7 @@ typedef struct delivery {
     uint8_t                *row;
 } delivery;
 
+/* Rows are handed over as they come, but those of a picture that is not upright are collected. */
 static void deliver(void *context, int64_t y)
 {
     const delivery *d = context;

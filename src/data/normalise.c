@@ -18,8 +18,7 @@
 /* ---- bytes ---- */
 
 /* Avoids a division, which would take most of the time: 1/255 is split so that x * high is exact and x * low is small,
- * and the result is multiplied by 1/deviation. No multiply-add may be fused: if the bits
- * differ, the table is used. */
+ * and the result is multiplied by 1/deviation. No multiply-add may be fused: if the bits differ, the table is used. */
 #define BLOCK 16
 
 #if defined(__x86_64__)

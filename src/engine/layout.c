@@ -84,7 +84,8 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     }
 }
 
-/* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. */
+/* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. The CPU's own
+ * copies have the same limit (backends/cpu/memory.c). */
 static double nontemporal_from(const haul_device *device)
 {
     return haul__device_is_host(device) ? 48 << 20 : haul__device_reaches_host(device) ? 64 << 20 : 0;

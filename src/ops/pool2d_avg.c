@@ -65,7 +65,7 @@ FUNC void pool_sum_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *eve
     for (I64 r = 1; r < rows; r++) column += LOAD(v, r * p.w + p.w - 1);
     even[end - 1 - begin] = column;
 }
-/* The averages of `count` windows side by side, of which the first has its column 0 in the pair `own`. */
+/* The averages of `count` windows side by side, of which the first has its column 0 in even[0]. */
 FUNC void pool_average_pairs(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, PRIVATE A *to, A divisor, I64 count)
 {
     for (I64 b = 0; b < count; b += 16) {

@@ -101,7 +101,7 @@ INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
         }
         for (; c < p.size_w; c++) {
             const I32 here = at + (I32)(r * p.w + c);
-            PRIVATE const A *tap = POOL_TAP(even, odd, c);
+            PRIVATE const A *tap = split ? POOL_TAP(even, odd, c) : even;
             BLOCK_LOOP for (int l = 0; l < n; l++) {
                 const A value = split ? tap[l] : LOAD(v, r * p.w + c + l * step);
                 A most = best[l];

@@ -44,7 +44,7 @@ haul_status haul__cpu_gemm_panels(const haul__gemm *call);
 const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
 
-/* conv2d_pixels.c: its convolutions whose output channels fill vectors. `may` says if it takes a problem. */
+/* conv2d_pixels.c: its convolutions whose pixels or output channels fill vectors. `may` says if it takes a problem. */
 bool        haul__cpu_conv2d_may_pixels(const haul__conv2d *call);
 haul_status haul__cpu_conv2d_pixels(const haul__conv2d *call);
 

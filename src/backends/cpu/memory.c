@@ -17,7 +17,9 @@
 #include "core/pool.h"
 
 enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
-enum { NONTEMPORAL_FROM = 24 << 20 }; /* copies of so many bytes go past the caches; less may stay in them */
+enum {
+    NONTEMPORAL_FROM = 24 << 20
+}; /* copies of so many bytes go past the caches, as in engine/layout.c; less may stay in them */
 
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
