@@ -380,6 +380,77 @@ static void check_level(const haul__cpu_panels *panels)
     }
 }
 
+/* A matrix of bf16 for panels of pairs: its values are those of `exact`. */
+typedef struct half_matrix {
+    uint16_t in[96 * 300];
+    double   exact[96 * 300];
+    int64_t  row, column;
+} half_matrix;
+
+static void fill_halves(half_matrix *h, int64_t rows, int64_t columns)
+{
+    lay_out(rows, columns, &h->row, &h->column);
+    for (int i = 0; i < 96 * 300; i++) {
+        h->in[i] = haul__half_encode(HAUL_BF16, (double)(below(2001) - 1000) / 1000);
+        h->exact[i] = haul__half_decode(HAUL_BF16, h->in[i]);
+    }
+}
+
+static double sum_of_pairs(const half_matrix *a, const half_matrix *b, int64_t row, int64_t column, int64_t k)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < k; l++)
+        sum += a->exact[row * a->row + l * a->column] * b->exact[l * b->row + column * b->column];
+    return sum;
+}
+
+/* Tiles for bf16, packed, against a plain loop. C is [m, c_row]; what is behind its n columns stays. */
+static void check_pairs(const haul__cpu_panels *panels)
+{
+    static half_matrix a, b;
+    static uint32_t    packed_a[128 * 80], panel[80 * 64];
+    static float       c[96 * 70];
+    for (int i = 0; i < 1500; i++) {
+        int64_t m = 1 + below(90), n = 1 + below(panels->width), k = 1 + below(130), c_row = n + below(6);
+        int64_t pairs = (k + panels->step - 1) / panels->step * panels->step / 2, tile = panels->rows * pairs;
+        fill_halves(&a, m, k);
+        fill_halves(&b, k, n);
+        for (int64_t j = 0; j < 96 * 70; j++)
+            c[j] = 7;
+        memset(packed_a, 0xff, sizeof packed_a); /* NaN: no sum may read what is in no row */
+        memset(panel, 0xff, sizeof panel);
+        panels->pack_a(packed_a, tile, a.in, a.row, a.column, m, k);
+        panels->pack_b(panel, b.in, b.row, b.column, k, n);
+        haul__cpu_strip s = {.m = m, .n = n, .k = pairs, .a = packed_a, .a_tile = tile, .b = panel, .c = c};
+        s.b_row = panels->width;
+        s.c_row = c_row;
+        panels->multiply(&s);
+        s.accumulate = true;
+        panels->multiply(&s);
+        for (int64_t at = 0; at < m * c_row; at++) {
+            int64_t row = at / c_row, column = at % c_row;
+            double  sum = column < n ? 2 * sum_of_pairs(&a, &b, row, column, k) : 7;
+            if (!(fabs(c[at] - sum) < 1e-4))
+                fail_msg("%lldx%lldx%lld: element %lld %lld is %g, not %g", (long long)m, (long long)n, (long long)k,
+                         (long long)row, (long long)column, c[at], sum);
+        }
+    }
+}
+
+/* Each set of instructions for bf16 that the processor has. */
+static void test_cpu_gemm__instructions_for_bf16(void **unused)
+{
+    (void)unused;
+#ifdef HAUL_HAVE_LEVEL_v4
+    if (haul__cpu_has_bf16_pairs())
+        check_pairs(&haul__cpu_panels_bf16_v4);
+    if (haul__cpu_has_bf16_tiles())
+        check_pairs(&haul__cpu_panels_amx_v4);
+#endif
+    if (!haul__cpu_has_bf16_pairs())
+        skip();
+}
+
 static void test_cpu_gemm__every_level(void **unused)
 {
     (void)unused;
@@ -505,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_cpu_gemm__many_rows_and_columns),
         cmocka_unit_test(test_cpu_gemm__vectors),
         cmocka_unit_test(test_cpu_gemm__layouts_give_the_same_bits),
+        cmocka_unit_test(test_cpu_gemm__instructions_for_bf16),
         cmocka_unit_test(test_cpu_gemm__every_level),
         cmocka_unit_test(test_cpu_gemm__conversions_of_halves),
         cmocka_unit_test(test_cpu_gemm__without_memory_of_a_thread),

@@ -120,7 +120,7 @@ static bool widens(const product *p)
 /* Rows of B that are in a panel with `depth` of them. */
 static int64_t packed_depth(const product *p, int64_t depth)
 {
-    return p->pairs ? depth + (depth & 1) : depth;
+    return (depth + p->panels->step - 1) & -p->panels->step;
 }
 
 /* ---- memory ---- */
@@ -230,7 +230,7 @@ static void pack_b(const product *p, const block *x, int64_t j, int64_t n, char 
     const haul__gemm *g = p->call;
     int64_t           width = p->panels->width, step = x->depth, depth = packed_depth(p, step);
     if (!widens(p) && g->b_col == 1)
-        step = PACKED_ROWS;
+        step = larger(PACKED_ROWS, p->panels->step);
     for (int64_t k = 0; k < x->depth; k += step) {
         block part = *x;
         part.k += k;

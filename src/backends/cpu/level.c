@@ -5,6 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "backends/cpu/processor.h"
 #include "core/error.h"
@@ -93,6 +98,39 @@ bool haul__cpu_has_bf16_pairs(void)
     return false;
 #endif
 }
+
+#if defined(__x86_64__) && defined(__linux__)
+/* Threads have no memory for the contents of tiles before their process asks for it: Linux, Documentation/arch/x86/
+ * xstate.rst. */
+#define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
+#define TILE_DATA          18     /* XFEATURE_XTILEDATA */
+
+/* Bits of cpuid's leaf 7, EDX: Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID. */
+#define AMX_BF16 (1u << 22)
+#define AMX_TILE (1u << 24)
+
+static pthread_once_t tiles_once = PTHREAD_ONCE_INIT;
+static bool           has_tiles;
+
+static void ask_for_tiles(void)
+{
+    unsigned eax, ebx, ecx, edx;
+
+    has_tiles = haul__cpu_has_bf16_pairs() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & AMX_BF16) &&
+                (edx & AMX_TILE) && !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
+}
+
+bool haul__cpu_has_bf16_tiles(void)
+{
+    pthread_once(&tiles_once, ask_for_tiles);
+    return has_tiles;
+}
+#else
+bool haul__cpu_has_bf16_tiles(void)
+{
+    return false;
+}
+#endif
 
 haul_status haul__cpu_check_level(void)
 {

@@ -1,11 +1,11 @@
 /* Packed panels: the innermost loops of the CPU's matrix products.
  *
- * A panel holds `width` columns of B for up to HAUL__PANEL_DEPTH rows, one row after another, and a packed tile holds
+ * A panel holds `width` columns of B for a part of k, one row after another, and a packed tile holds
  * up to `rows` rows of A, one column after another. A register tile then reads both from the beginning to the end.
- * kernels/panels_fma.c compiles these loops once for each instruction level.
+ * kernels/panels_fma.c compiles these loops once for each instruction level, and kernels/panels_amx_fma.c for AMX.
  *
- * The sum of an element is one chain over k: it starts at zero every HAUL__PANEL_DEPTH rows of B, and the result of a
- * part is added to C. So the bits of a result do not depend on the cut into tiles, on the place of an element in its
+ * The sum of an element is one chain over k: it starts at zero for every part of k, and the result of a part is added
+ * to C. So the bits of a result do not depend on the cut into tiles, on the place of an element in its
  * tile, or on packing. */
 #ifndef HAUL_BACKENDS_CPU_PANELS_H
 #define HAUL_BACKENDS_CPU_PANELS_H
@@ -36,11 +36,12 @@ typedef struct haul__cpu_strip {
 typedef struct haul__cpu_panels {
     int64_t lanes; /* elements in a vector */
     int64_t rows, width;
+    int64_t step; /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
 
     void (*multiply)(const haul__cpu_strip *s);
     /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`
-     * takes at a time, and columns of a tile are `rows` apart. In those for bf16 an element of a tile or panel is a
-     * pair along k, so that they have half as many, rounded up; C is f32. */
+     * takes at a time, and their form is known to it alone. In those for bf16 an element of a tile or panel is a pair
+     * along k, so that they have half as many, C is f32, and there is no bias. */
     void (*pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k);
     /* Copies B [k, n] with these strides to a panel, with zeros up to n rounded up to `lanes`; n <= width. */
     void (*pack_b)(void *to, const void *from, int64_t row, int64_t column, int64_t k, int64_t n);
@@ -71,6 +72,7 @@ extern const haul__cpu_pixels haul__cpu_pixels_f32_base, haul__cpu_pixels_f32_v3
 const haul__cpu_panels *haul__cpu_panels_for(haul_dtype dtype);
 
 extern const haul__cpu_panels haul__cpu_panels_f32_base, haul__cpu_panels_f64_base, haul__cpu_panels_f32_v3,
-    haul__cpu_panels_f64_v3, haul__cpu_panels_f32_v4, haul__cpu_panels_f64_v4, haul__cpu_panels_bf16_v4;
+    haul__cpu_panels_f64_v3, haul__cpu_panels_f32_v4, haul__cpu_panels_f64_v4, haul__cpu_panels_bf16_v4,
+    haul__cpu_panels_amx_v4;
 
 #endif

@@ -72,6 +72,8 @@ const haul__cpu_panels *haul__cpu_panels_for(haul_dtype dtype)
     if (dtype == HAUL_F64)
         return level()->panels_f64;
 #ifdef HAUL_HAVE_LEVEL_v4
+    if (dtype == HAUL_BF16 && haul__cpu_has_bf16_tiles())
+        return &haul__cpu_panels_amx_v4;
     if (dtype == HAUL_BF16 && haul__cpu_has_bf16_pairs())
         return &haul__cpu_panels_bf16_v4;
 #endif

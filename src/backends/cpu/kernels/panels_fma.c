@@ -151,7 +151,19 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #define STORE_PART(p, v, count) STORE_PART_f32(p, v, count)
 #define MULTIPLY_ADD(sum, w, x)                                                                                        \
     ((sum) = (VECTOR)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_ps(w), (__m512bh)(x)))
+typedef float bits_of_pair __attribute__((may_alias));
+typedef float VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
+
 #include "backends/cpu/kernels/panels_pairs.h"
+
+static void NAME(pack_tile)(uint32_t *to, const uint16_t *a, int64_t row, int64_t column, int64_t k, int64_t rows)
+{
+    if (row == 1)
+        pair_adjacent(to, TILE_ROWS, a, column, k, (int)rows);
+    else
+        pair_apart(to, TILE_ROWS, a, column, row, k, (int)rows);
+}
+
 #include "backends/cpu/kernels/panels_template.h"
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,8 +1,5 @@
 /* Packing of bf16 for instructions that multiply pairs: an element of a panel is two elements of the matrix that follow
- * each other along k, the second of which is 0 behind an odd k. Included by panels_fma.c before panels_template.h. */
-
-typedef float bits_of_pair __attribute__((may_alias));
-typedef float VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
+ * each other along k, the second of which is 0 behind an odd k. Included by panels_fma.c and panels_amx_fma.c. */
 
 /* Where columns are 1 apart. Whole vectors are stored as far as a row of the panel has room. */
 static void pair_adjacent(uint32_t *to, int pitch, const uint16_t *from, int64_t row, int64_t k, int n)
@@ -65,12 +62,4 @@ static void NAME(pack_b)(void *to, const void *from, int64_t row, int64_t column
         for (int64_t j = n; j % LANES; j++)
             ((uint32_t *)to)[i * WIDTH + j] = 0;
     }
-}
-
-static void NAME(pack_tile)(uint32_t *to, const uint16_t *a, int64_t row, int64_t column, int64_t k, int64_t rows)
-{
-    if (row == 1)
-        pair_adjacent(to, TILE_ROWS, a, column, k, (int)rows);
-    else
-        pair_apart(to, TILE_ROWS, a, column, row, k, (int)rows);
 }

@@ -153,6 +153,7 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
     .lanes = LANES,
     .rows = TILE_ROWS,
     .width = WIDTH,
+    .step = (int64_t)(sizeof(PACKED) / sizeof(MATRIX)),
     .multiply = NAME(multiply),
     .pack_a = NAME(pack_a),
     .pack_b = NAME(pack_b),
