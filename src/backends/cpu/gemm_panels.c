@@ -431,7 +431,7 @@ static bool must_pack_a(const product *p, int64_t panels)
     if (p->halves || (g->a_row != 1 && g->a_col != 1))
         return true;
     if (g->a_col != 1)
-        return panels > 4 && g->a_col * p->size > 256;
+        return panels > 2 && g->a_col * p->size > 256;
     return panels > 1 && collides(p, g->a_row);
 }
 
@@ -517,7 +517,7 @@ static product plan(const haul__gemm *g, bool may_share)
     plan_pieces(&p, work, panels);
     p.once = may_share && packs_once(&p, work);
     if (p.once) {
-        p.packs_a = p.halves || (g->a_row != 1 && g->a_col != 1) || panels > 4;
+        p.packs_a = p.halves || (g->a_row != 1 && g->a_col != 1) || panels > 2;
         p.shared_bytes = (size_t)(round_up(smaller(g->n, MOST_COLUMNS), p.panels->width) *
                                   packed_depth(&p, smaller(g->k, p.depth))) *
                          (size_t)p.wide;

@@ -11,12 +11,15 @@
 #if defined(__AVX512F__)
 #define TILE_ROWS         14
 #define EACH_ROWS(action) EACH_OF_6(action) EACH_OF_14(action)
+#define AHEAD             16 /* rows of B that are fetched ahead; 0: none, where loads already take most of the time */
 #elif defined(__AVX__)
 #define TILE_ROWS         6
 #define EACH_ROWS(action) EACH_OF_6(action)
+#define AHEAD             0
 #else
 #define TILE_ROWS         6
 #define EACH_ROWS(action) EACH_OF_6(action)
+#define AHEAD             0
 #endif
 #define TILE_VECTORS       2
 #define EACH_OF_6(action)  action(1) action(2) action(3) action(4) action(5) action(6)

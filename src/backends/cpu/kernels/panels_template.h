@@ -7,11 +7,13 @@
 
 /* ---- the register tile ---- */
 
-/* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. */
+/* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. A panel may
+ * be larger than a cache of the first level: its rows are fetched ahead. */
 #undef STEP
 #define STEP                                                                                                           \
     VECTOR x[TILE_VECTORS];                                                                                            \
     UNROLL for (int v = 0; v < vectors; v++) x[v] = LOAD(b + v * LANES);                                               \
+    UNROLL for (int v = 0; AHEAD && v < vectors; v++) __builtin_prefetch(b + AHEAD * s->b_row + v * LANES, 0, 3);      \
     UNROLL for (int r = 0; r < rows; r++)                                                                              \
     {                                                                                                                  \
         const REAL w = a[dense_rows ? r : r * s->a_row];                                                               \
