@@ -50,9 +50,9 @@
  * (Vectors under a mask are faster than a loop whose end is not known.) EACH_OF_ROW(j, n) runs over the elements of a
  * row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
  * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
- * none; only the first lane has it. LANE_UNROLL stands before a loop over a long row: several loads are to be under way
- * at once. LANES_ARE_THREADS: 1 where every lane is one. What is done once for an item stands under IS_FIRST_LANE; all
- * else is done by every lane. */
+ * none; only the first lane has it. (Blocks without one are passed without a branch for each element.) LANE_UNROLL stands
+ * before a loop over a long row: several loads are to be under way at once. LANES_ARE_THREADS: 1 where every lane is one.
+ * What is done once for an item stands under IS_FIRST_LANE; all else is done by every lane. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
@@ -78,7 +78,9 @@
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
-    for (I64 j = 0; found = j, j < (n) - 1 && !(condition); j++) {}
+    for (I32 haul_any = 0; !haul_any && found + SUM_LANES < (n); found += haul_any ? 0 : SUM_LANES)                    \
+        BLOCK_LOOP for (I64 j = found; j < found + SUM_LANES; j++) haul_any |= (condition) ? 1 : 0;                    \
+    for (I64 j = found; found = j, j < (n) - 1 && !(condition); j++) {}
 
 /* Short rows side by side, where HAS_SIDES is 1: the trees of SIDE_ROWS rows have all their steps in common. FOR_SIDES(i)
  * runs over groups of SIDE_ROWS items, of which i is the first; FOR_ROWS behind it gets what remains. EACH_SIDE(l) runs over

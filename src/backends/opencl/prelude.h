@@ -64,7 +64,9 @@ typedef float  F32;
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
-    for (I64 j = 0; found = j, j < (n) - 1 && !(condition); j++) {}
+    for (I32 haul_any = 0; !haul_any && found + SUM_LANES < (n); found += haul_any ? 0 : SUM_LANES)                    \
+        for (I64 j = found; j < found + SUM_LANES; j++) haul_any |= (condition) ? 1 : 0;                               \
+    for (I64 j = found; found = j, j < (n) - 1 && !(condition); j++) {}
 
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
