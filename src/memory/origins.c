@@ -42,10 +42,10 @@ const char *haul__origins_text(const haul_memory_origin *rows, int count, char *
     return out;
 }
 
-/* Spilled blocks have no device memory. */
+/* Blocks whose elements are in host memory have no device memory. */
 static bool is_counted(const haul__block *b, const haul__budget *only)
 {
-    return !b->host && (!only || haul__budget_within(b->budget, only));
+    return !haul__block_is_away(b) && (!only || haul__budget_within(b->budget, only));
 }
 
 /* The next block from `b` on that counts; `live` itself at the end of the ring. */

@@ -135,9 +135,9 @@ static void part(haul__block *block, haul__block *rest, haul__storage *host)
     take_uses(&rest->uses, &block->uses);
     haul__block_begin(rest, a->device);
     block->buffer = block->own.buffer = (haul__buffer){NULL, NULL};
-    atomic_store(&block->uses.away, true);
-    atomic_store(&block->uses.any, true);
     haul__spin_lock(&a->lock);
+    atomic_store(&block->uses.away, true); /* under the lock, because sums by origin must agree with the statistics */
+    atomic_store(&block->uses.any, true);
     haul__split_replace(rest, block);
     rest->next = a->bins[rest->bin];
     a->bins[rest->bin] = rest;
@@ -216,6 +216,7 @@ static haul_status obtain(haul__block *block, bool ahead)
     haul__split_replace(block, fresh);
     a->stats.live_blocks--;
     a->stats.spilled -= (int64_t)block->bytes;
+    atomic_store(&block->uses.away, false);
     haul__spin_unlock(&a->lock);
     block->buffer = block->own.buffer = fresh->buffer;
     take_uses(&block->uses, &fresh->uses);

@@ -1,0 +1,93 @@
+/* Spilling, and what sums, statistics and reports on failures say of it.
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+#include "memory/allocator.h"
+#include "support/moves.h"
+
+enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
+
+static haul_memory_stats stats_of(const haul_device *device)
+{
+    haul_memory_stats stats;
+    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
+    return stats;
+}
+
+/* The devices that can spill: those of this machine without the CPU, and late:0. */
+static haul_device *spilling(int i)
+{
+    return i == 0 ? late_device(0) : i < device_count ? devices[i] : NULL;
+}
+
+static void begin_limit(haul_device *device, int64_t bytes)
+{
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(device, stats_of(device).reserved + bytes), HAUL_OK);
+}
+
+static void end_limit(haul_device *device)
+{
+    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
+    assert_int_equal(haul_memory_set_spill(device, false), HAUL_OK);
+}
+
+static haul_tensor *on(haul_device *device, float value)
+{
+    haul_tensor *t = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), value), device);
+    assert_valid(t);
+    return t;
+}
+
+/* The bytes in all rows, of which there are at most 32. */
+static int64_t sum_of(int (*list)(const haul_device *, haul_memory_origin *, int), const haul_device *device)
+{
+    haul_memory_origin rows[32];
+    const int          count = list(device, rows, 32);
+    int64_t            bytes = 0;
+    assert_true(count >= 0 && count <= 32);
+    for (int i = 0; i < count; i++)
+        bytes += rows[i].bytes;
+    return bytes;
+}
+
+static void assert_sums(const haul_device *device)
+{
+    assert_int_equal(sum_of(haul_memory_by_origin, device), stats_of(device).allocated);
+    assert_int_equal(sum_of(haul_memory_by_module, device), stats_of(device).allocated);
+}
+
+/* What has returned counts again, even though host memory keeps a copy of it. */
+static void test_spill_reports__sums_are_what_is_allocated(void **state)
+{
+    enum { COUNT = 6, FIT = 3 };
+    static float values[SIDE * SIDE];
+    haul_device *device;
+    (void)state;
+    for (int d = 0; (device = spilling(d)); d++) {
+        haul_scope  *part = haul_scope_push();
+        haul_tensor *t[COUNT];
+        begin_limit(device, FIT * BYTES);
+        for (int i = 0; i < COUNT; i++) {
+            t[i] = on(device, (float)i);
+            assert_sums(device);
+        }
+        assert_int_equal(stats_of(device).spilled, (COUNT - FIT) * BYTES);
+        for (int i = 0; i < 2 * COUNT; i++) {
+            assert_int_equal(haul_read(t[i % COUNT], values, sizeof values), HAUL_OK);
+            assert_sums(device);
+        }
+        haul_scope_pop(part);
+        assert_sums(device);
+        end_limit(device);
+    }
+}
+
+#define SPILL_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SPILL_TEST(test_spill_reports__sums_are_what_is_allocated),
+    };
+    return run_moves("spill_reports", tests, sizeof tests / sizeof tests[0]);
+}
