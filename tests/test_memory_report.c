@@ -331,6 +331,7 @@ static const haul_memory_report *example(void)
                              .block = 3 * MIB,
                              .allocated = 6 * MIB,
                              .reserved = 7 * MIB,
+                             .spilled = 3 * MIB,
                              .scope_allocated = 5 * MIB,
                              .limit = 6 * MIB,
                              .free = -1,
@@ -352,6 +353,7 @@ static void test_memory_report__text(void **state)
                                  "  in scope   5.0 MiB\n"
                                  "  allocated  6.0 MiB\n"
                                  "  reserved   7.0 MiB\n"
+                                 "  spilled    3.0 MiB\n"
                                  "  free       unknown\n"
                                  "  spilling   would move 2.0 MiB to host memory and back: about 1.25 ms, an estimate\n"
                                  "memory by module:\n"
@@ -383,8 +385,9 @@ static void test_memory_report__json(void **state)
     static const char wanted[] =
         "{\"device\":\"cpu\",\"operation\":\"haul_conv2d\",\"module\":\"features.0\",\"of_scope\":true,"
         "\"scope\":\"request "
-        "7\",\"requested\":3145728,\"block\":3145728,\"allocated\":6291456,\"reserved\":7340032,\"overhead\":0,"
-        "\"scope_allocated\":5242880,\"limit\":6291456,\"free\":-1,\"room\":1048576,\"spill_bytes\":2097152,\"spill_"
+        "7\",\"requested\":3145728,\"block\":3145728,\"allocated\":6291456,\"reserved\":7340032,\"spilled\":3145728,"
+        "\"overhead\":0,\"scope_allocated\":5242880,\"limit\":6291456,\"free\":-1,\"room\":1048576,\"spill_bytes\":"
+        "2097152,\"spill_"
         "nanoseconds\":1250000,\"by_module\":true,\"origins\":["
         "{\"name\":\"features.0\",\"bytes\":4194304,\"blocks\":2},{\"name\":\"(no module)\",\"bytes\":1048576,"
         "\"blocks\":1}]}";

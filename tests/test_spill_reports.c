@@ -82,12 +82,74 @@ static void test_spill_reports__sums_are_what_is_allocated(void **state)
     }
 }
 
+static haul_memory_report failed_report(haul_device *device, size_t bytes)
+{
+    haul_memory_report r;
+    assert_null(haul__storage_alloc(device, bytes, "haul_test"));
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    assert_int_equal(haul_memory_report_get(&r), HAUL_OK);
+    haul_error_clear();
+    return r;
+}
+
+/* What exceeds the limit by itself. Its report still names who holds memory on the device. */
+static void test_spill_reports__what_exceeds_the_limit_moves_nothing(void **state)
+{
+    enum { COUNT = 4, FIT = 3 };
+    haul_device *device;
+    (void)state;
+    for (int d = 0; (device = spilling(d)); d++) {
+        haul_scope *part = haul_scope_push();
+        begin_limit(device, FIT * BYTES);
+        for (int i = 0; i < COUNT; i++)
+            on(device, (float)i);
+        const haul_memory_stats  before = stats_of(device);
+        const haul_memory_report r = failed_report(device, (size_t)before.limit + 1);
+        const haul_memory_stats  after = stats_of(device);
+        assert_int_equal(before.spilled, (COUNT - FIT) * BYTES);
+        assert_int_equal(after.spilled, before.spilled);
+        assert_int_equal(after.spilled_total, before.spilled_total);
+        assert_int_equal(after.allocated, before.allocated);
+        assert_int_equal(r.spilled, before.spilled);
+        assert_int_equal(r.allocated, before.allocated);
+        assert_true(r.origin_count > 0 && r.origins[0].bytes >= FIT * BYTES);
+        haul_scope_pop(part);
+        end_limit(device);
+    }
+}
+
+/* There is no limit, but the device's size is known. */
+static void test_spill_reports__what_exceeds_the_device_moves_nothing(void **state)
+{
+    enum { MIB = 1 << 20 };
+    haul_device *device = late_device_new();
+    (void)state;
+    device->properties.memory_bytes = 4 * (int64_t)MIB;
+    assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
+    late_set_room(2 * MIB);
+    haul__storage *held[3];
+    for (int i = 0; i < 3; i++)
+        assert_non_null(held[i] = haul__storage_alloc(device, MIB, "haul_test"));
+    assert_int_equal(stats_of(device).spilled, MIB); /* the device is full */
+    const haul_memory_report r = failed_report(device, 5 * MIB);
+    assert_int_equal(r.limit, 0);
+    assert_int_equal(r.spilled, MIB);
+    assert_int_equal(r.allocated, 2 * MIB);
+    assert_int_equal(stats_of(device).spilled, MIB);
+    late_set_room(-1);
+    for (int i = 0; i < 3; i++)
+        haul__object_release(held[i]);
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+}
+
 #define SPILL_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SPILL_TEST(test_spill_reports__sums_are_what_is_allocated),
+        SPILL_TEST(test_spill_reports__what_exceeds_the_limit_moves_nothing),
+        SPILL_TEST(test_spill_reports__what_exceeds_the_device_moves_nothing),
     };
     return run_moves("spill_reports", tests, sizeof tests / sizeof tests[0]);
 }

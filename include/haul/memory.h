@@ -64,7 +64,8 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
  * not changed since the last one, because host memory keeps its elements until it changes or ends. The device orders
  * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
  * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
- * and temporaries do not fit.
+ * and temporaries do not fit. A request that exceeds the limit, or all memory of the device, fails without moving
+ * anything.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
@@ -181,6 +182,7 @@ typedef struct haul_memory_report {
     int64_t      block;         /* the size of the block that they take */
     int64_t      allocated;     /* bytes in blocks that tensors hold */
     int64_t      reserved;      /* bytes obtained from the device, in use or cached */
+    int64_t      spilled;       /* bytes in blocks of tensors whose elements are in host memory, not in `allocated` */
     int64_t      overhead;      /* bytes that the limit counts besides: haul_memory_stats.overhead */
     int64_t      scope_allocated; /* bytes that the scope counts; 0 unless of_scope */
     int64_t      limit;           /* the limit that was reached; 0: the device is full */

@@ -103,6 +103,7 @@ void haul__report_failure(struct haul__allocator *a, const haul__budget *over, s
     haul__spin_lock(&a->lock);
     r.allocated = a->stats.allocated;
     r.reserved = a->stats.reserved;
+    r.spilled = a->stats.spilled;
     r.overhead = haul__limited_overhead(a);
     r.limit = a->stats.limit;
     r.by_module = is_recorded(&a->live);
@@ -210,6 +211,8 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
         append_size(out, size, &used, "in scope", r->scope_allocated);
     append_size(out, size, &used, "allocated", r->allocated);
     append_size(out, size, &used, "reserved", r->reserved);
+    if (r->spilled)
+        append_size(out, size, &used, "spilled", r->spilled);
     if (r->overhead)
         append_size(out, size, &used, "overhead", r->overhead);
     append_size(out, size, &used, "free", r->free);
@@ -236,6 +239,7 @@ int64_t haul_memory_report_json(const haul_memory_report *r, char *out, size_t s
     haul__json_integer(&t, "block", r->block);
     haul__json_integer(&t, "allocated", r->allocated);
     haul__json_integer(&t, "reserved", r->reserved);
+    haul__json_integer(&t, "spilled", r->spilled);
     haul__json_integer(&t, "overhead", r->overhead);
     haul__json_integer(&t, "scope_allocated", r->scope_allocated);
     haul__json_integer(&t, "limit", r->limit);

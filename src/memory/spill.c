@@ -315,12 +315,19 @@ static void copy_ahead(struct haul__allocator *a, int64_t enough)
         ;
 }
 
+/* Would a block of so many bytes fit if nothing else were on the device? */
+static bool could_fit(const struct haul__allocator *a, int64_t bytes)
+{
+    const int64_t limit = haul__spill_limit(a->device), memory = a->device->properties.memory_bytes;
+    return (!limit || bytes <= limit) && (!memory || bytes <= memory);
+}
+
 bool haul__spill(struct haul__allocator *a, int64_t wanted)
 {
     haul__error_record before;
     int64_t            moved = 0;
     bool               works = true;
-    if (a->pinned || !atomic_load(&a->spills))
+    if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
         return false;
     const bool taken = haul__presence_take();
     haul__error_save(&before);

@@ -6,7 +6,7 @@
 
 /* Moves what was used longest ago to host memory, until `wanted` bytes are in free blocks, or nothing is left to move.
  * Returns whether it helps to try again: false if nothing was moved and no memory is free, and for devices that do
- * not spill. */
+ * not spill. If a block of `wanted` bytes exceeds the limit or the device's whole memory, nothing is moved. */
 bool haul__spill(struct haul__allocator *a, int64_t wanted);
 
 /* Did a device ever spill? Else nothing can be in host memory. */
