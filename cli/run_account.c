@@ -21,10 +21,11 @@ haul_ledger *run_account_begin(haul_device *device, double step_flops)
     haul_ledger *ledger = haul_ledger_begin(.everywhere = true, .device_times = device != haul_cpu());
 
     ledger = ledger ? haul_keep(ledger) : NULL;
-    if (!ledger)
+    if (!ledger || (records_memory(device, step_flops) && haul_memory_record(true))) {
         complain_error();
-    else if (records_memory(device, step_flops))
-        haul_memory_record(true);
+        run_account_end(ledger);
+        ledger = NULL;
+    }
     haul_scope_pop(scope);
     return ledger;
 }
@@ -89,12 +90,20 @@ static bool save_rows(haul_ledger *ledger, const haul_device *device, const char
     return count >= 0 && json_save(path, object);
 }
 
+typedef int64_t snapshot_writer(const haul_device *device, char *out, size_t size);
+
+static int64_t write_failure(const haul_device *device, char *out, size_t size)
+{
+    (void)device;
+    return haul_memory_report_snapshot_json(out, size);
+}
+
 /* The text of a snapshot, for free; NULL after a complaint. */
-static char *snapshot_text(const haul_device *device)
+static char *snapshot_text(snapshot_writer *write, const haul_device *device)
 {
     for (int64_t size = 1 << 16;;) {
         char   *text = malloc((size_t)size);
-        int64_t length = text ? haul_memory_snapshot_json(device, text, (size_t)size) : -1;
+        int64_t length = text ? write(device, text, (size_t)size) : -1;
 
         if (length >= 0 && length < size)
             return text;
@@ -109,13 +118,44 @@ static char *snapshot_text(const haul_device *device)
     }
 }
 
-static bool save_memory(const haul_device *device, const char *path)
+/* The same as an object. */
+static cJSON *snapshot_object(snapshot_writer *write, const haul_device *device)
 {
-    char *text = snapshot_text(device);
-    bool  saved = text && json_save(path, cJSON_Parse(text));
+    char  *text = snapshot_text(write, device);
+    cJSON *object = text ? cJSON_Parse(text) : NULL;
 
+    if (text && !object)
+        complain("memory is exhausted");
     free(text);
-    return saved;
+    return object;
+}
+
+/* If the thread's error is that memory ran out while it was recorded: what the device held then, and what was asked
+ * for. NULL if it is not, or after a complaint. */
+static cJSON *find_failure(void)
+{
+    haul_memory_report report;
+    char               text[4096];
+
+    if (haul_error_status() != HAUL_OUT_OF_MEMORY || haul_memory_report_get(&report) ||
+        haul_memory_report_snapshot_json(NULL, 0) < 0)
+        return NULL;
+    cJSON *object = snapshot_object(write_failure, NULL);
+    if (object && haul_memory_report_json(&report, text, sizeof text) < (int64_t)sizeof text)
+        cJSON_AddItemToObject(object, "report", cJSON_Parse(text));
+    return object;
+}
+
+/* `failure` may be NULL. */
+static bool save_memory(const haul_device *device, cJSON *failure, const char *path)
+{
+    cJSON *object = snapshot_object(haul_memory_snapshot_json, device);
+
+    if (object && failure && !cJSON_AddItemReferenceToObject(object, "at_failure", failure)) {
+        cJSON_Delete(object);
+        return !complain("memory is exhausted");
+    }
+    return object && json_save(path, object);
 }
 
 void run_account_end(haul_ledger *ledger)
@@ -131,11 +171,13 @@ bool run_account_save(haul_ledger *ledger, haul_device *device, const run_folder
 {
     if (!ledger)
         return true;
+    cJSON *failure = find_failure();
     /* The times of what is still running. After a failure of the device there may be none. */
     haul_device_sync(device);
     haul_error_clear();
     haul_ledger_end(ledger);
-    bool saved = save_rows(ledger, device, run->ledger) && save_memory(device, run->memory);
+    bool saved = save_rows(ledger, device, run->ledger) && save_memory(device, failure, run->memory);
+    cJSON_Delete(failure);
     run_account_end(ledger);
     return saved;
 }

@@ -1,5 +1,5 @@
-/* Where a training's bytes went: ledger.json, what was copied between devices, and memory.json, what the device holds.
- */
+/* Where a training's bytes went: ledger.json, what was copied between devices, and memory.json, what the device holds,
+ * and held when its memory ran out. */
 #ifndef CLI_RUN_ACCOUNT_H
 #define CLI_RUN_ACCOUNT_H
 
@@ -14,7 +14,8 @@ haul_ledger *run_account_begin(haul_device *device, double step_flops);
 /* End both, and release the ledger, which may be NULL: then nothing was begun. */
 void run_account_end(haul_ledger *ledger);
 
-/* End both and save the two files. Releases the ledger, which may be NULL. False after a complaint. */
+/* End both and save the two files, also if the thread's error is that memory ran out, which is cleared. Releases the
+ * ledger, which may be NULL. False after a complaint. */
 bool run_account_save(haul_ledger *ledger, haul_device *device, const run_folder *run);
 
 #endif

@@ -187,6 +187,16 @@ def run_out():
     check("the log ends with it", log[-1]["event"] == "out_of_memory" and log[-1]["epoch"] == 2 and
           log[-1]["limit_bytes"] == 0 and log[-1]["expected_bytes"] > 300e6 and events[-1] == log[-1], f"{log[-1]}")
     check("the run is intact", weights == open("out/weights.safetensors", "rb").read())
+    memory = json.load(open("out/memory.json"))
+    failure = memory["at_failure"]
+    held = sum(block["bytes"] for block in failure["blocks"] if block["live"])
+    check("the memory at the failure", failure["device"] == "cpu" and held == failure["allocated"] > memory["allocated"],
+          f"{held} {failure['allocated']} {memory['allocated']}")
+    check("the modules at the failure", any(row["name"].startswith("layer") for row in failure["by_module"]),
+          f"{failure['by_module']}")
+    report = failure["report"]
+    check("what was asked for", report["module"] and f"asked for {report['requested'] / 2**20:.1f} MiB" in told,
+          f"{report} {told}")
     train(0, "--run", "out", "--resume", "--epochs", "2")
     check("it went on", weights != open("out/weights.safetensors", "rb").read())
     check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())

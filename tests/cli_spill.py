@@ -62,8 +62,16 @@ def too_little():
     check("the run is intact", weights == open("run/weights.safetensors", "rb").read())
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
-    check("the memory", json.load(open("run/memory.json"))["device"] == DEVICE)
+    memory = json.load(open("run/memory.json"))
+    check("the memory", memory["device"] == DEVICE)
+    failure = memory["at_failure"]
+    report, live = failure["report"], [b for b in failure["blocks"] if b["live"] and not b["spilled"]]
+    check("the memory at the failure", failure["device"] == DEVICE and failure["left_out"] == 0 and
+          sum(b["bytes"] for b in live) == failure["allocated"] == report["allocated"] and
+          failure["spilled"] == report["spilled"], f"{failure}")
+    check("what was asked for", report["block"] > report["room"] >= 0 and report["requested"] > 0, f"{report}")
     train(0, "--run", "run", "--resume", "--epochs", "2", "--memory-limit", "0", "--spill", "off")
+    check("it is gone", "at_failure" not in json.load(open("run/memory.json")))
 
 
 def refused():

@@ -127,7 +127,10 @@ HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin
  * devices and threads. An allocation takes about 0.2 microseconds longer meanwhile; while nothing is recorded, it costs
  * what it always does. What was recorded stays with the memory until that is freed and used again.
  *
- * Fails with HAUL_OUT_OF_MEMORY if the system cannot register another thread key. */
+ * Meanwhile each allocation that fails takes a snapshot: haul_memory_report_snapshot. The recording allocates 1.8 MB of
+ * host memory for it when it begins.
+ *
+ * Fails with HAUL_OUT_OF_MEMORY if there is no memory for that, or if the system cannot register another thread key. */
 HAUL_API haul_status haul_memory_record(bool on);
 
 /* List live memory by the module that was being called when it was allocated, largest first, as haul_memory_by_origin
@@ -214,6 +217,26 @@ HAUL_API haul_status haul_memory_report_get(haul_memory_report *out);
  * without the 0; -1 on failure. */
 HAUL_API int64_t haul_memory_report_text(const haul_memory_report *report, char *out, size_t size);
 HAUL_API int64_t haul_memory_report_json(const haul_memory_report *report, char *out, size_t size);
+
+/* The number of blocks that a snapshot of a failure keeps. */
+enum { HAUL_MEMORY_REPORT_BLOCKS = 8192 };
+
+/* List the blocks that the device had at the moment of the failure that the calling thread's error is about, in the
+ * order of haul_memory_snapshot. While haul_memory_record is on, each allocation that fails takes this snapshot, unless
+ * it is tried again; nothing is allocated for it. It is kept until the next failure of any thread, or until
+ * haul_memory_record(false).
+ *
+ * Fills at most `capacity` rows of `out` and returns how many blocks there were. If there were more than
+ * HAUL_MEMORY_REPORT_BLOCKS, only so many are kept: cached blocks are left out first, then the youngest live ones.
+ *
+ * Returns -1 on failure. Fails with HAUL_STATE, and keeps the error, if haul_memory_report_get does, if memory was not
+ * recorded, and if the snapshot is no longer kept. */
+HAUL_API int haul_memory_report_snapshot(haul_memory_block *out, int capacity);
+
+/* Write this snapshot to `out` as a JSON object, as haul_memory_snapshot_json does, but without allocating anything.
+ * The object has one more member, "left_out": the number of blocks that are not kept. The sums include these blocks;
+ * the 256 largest sums of each kind are kept. Returns -1 on failure, as above. */
+HAUL_API int64_t haul_memory_report_snapshot_json(char *out, size_t size);
 
 HAUL_END
 

@@ -18,6 +18,7 @@
 #include "memory/budget.h"
 #include "memory/derived.h"
 #include "memory/dry_run.h"
+#include "memory/failure.h"
 #include "memory/give_back.h"
 #include "memory/origins.h"
 #include "memory/report.h"
@@ -419,7 +420,7 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
     return block;
 }
 
-static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     int           bin = haul__bin_of(bytes, a->pinned);
     haul__budget *budget = haul__budget_now();
@@ -446,6 +447,14 @@ static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool need
     } else if (budget) {
         haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
     }
+    return block;
+}
+
+static haul__block *block_get(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+{
+    haul__block *block = block_find(a, bytes, needed, origin);
+    if (!block && needed)
+        haul__failure_take(a);
     return block;
 }
 

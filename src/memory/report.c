@@ -120,11 +120,19 @@ void haul__report_failure(struct haul__allocator *a, const haul__budget *over, s
 
 /* ---- reading it ---- */
 
+haul_status haul__report_lacks(const char *operation, const char *what)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    if (before.status != HAUL_OK && !before.settled)
+        return HAUL_STATE; /* the error stays, because the program is about to report it */
+    return haul__fail(HAUL_STATE, operation, NULL, "%s", what);
+}
+
 haul_status haul_memory_report_get(haul_memory_report *out)
 {
-    static const char  operation[] = "haul_memory_report_get";
-    const uint64_t     number = haul__error_report();
-    haul__error_record before;
+    static const char operation[] = "haul_memory_report_get";
+    const uint64_t    number = haul__error_report();
     if (!out)
         return haul__fail_null(operation, "out");
     take_lock();
@@ -132,13 +140,8 @@ haul_status haul_memory_report_get(haul_memory_report *out)
     if (found)
         *out = kept.reports[number % KEPT];
     give_lock();
-    if (found)
-        return HAUL_OK;
-    haul__error_save(&before);
-    if (before.status != HAUL_OK && !before.settled)
-        return HAUL_STATE; /* the error stays, because the program is about to report it */
-    return haul__fail(HAUL_STATE, operation, NULL,
-                      "no allocation has failed on this thread since its error was cleared");
+    return found ? HAUL_OK
+                 : haul__report_lacks(operation, "no allocation has failed on this thread since its error was cleared");
 }
 
 /* ---- as text ---- */

@@ -10,4 +10,8 @@
  * budget `over`, unless it is NULL. Allocates nothing. */
 void haul__report_failure(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin);
 
+/* A function found nothing about the thread's error. Returns HAUL_STATE; keeps the error, and if there is none, records
+ * one with the text `what`. */
+haul_status haul__report_lacks(const char *operation, const char *what);
+
 #endif

@@ -1,9 +1,9 @@
 /* Snapshots: every block of a device as a row, and as JSON. */
+#include "memory/snapshot.h"
+
 #include "core/alloc.h"
 #include "core/clock.h"
-#include "core/json_text.h"
 #include "core/utf8.h"
-#include "memory/allocator_state.h"
 #include "memory/origins.h"
 #include "memory/record.h"
 
@@ -62,49 +62,54 @@ int haul_memory_snapshot(const haul_device *device, haul_memory_block *out, int 
 
 /* ---- JSON ---- */
 
-/* All that the text is made of, taken at one moment. */
-typedef struct snapshot {
-    haul_memory_stats   stats;
-    haul_memory_block  *blocks;
-    haul_memory_origin *origins[2]; /* by operation, by module */
-    int                 count, counts[2];
-} snapshot;
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
 
-static void snapshot_free(snapshot *s)
+int haul__snapshot_rows(const haul__snapshot *s)
+{
+    return smaller(s->count, s->block_room);
+}
+
+void haul__snapshot_take(struct haul__allocator *a, haul__snapshot *s)
+{
+    static haul__origin_of *const of[] = {haul__origin_operation, haul__origin_module};
+    haul__spin_lock(&a->lock);
+    s->device = a->device;
+    s->stats = a->stats;
+    s->stats.overhead = (int64_t)atomic_load(&a->device->overhead);
+    s->count = take_rows(a, s->blocks, s->block_room);
+    for (int i = 0; i < 2; i++)
+        s->counts[i] = haul__sum_origins(&a->live, NULL, of[i], s->origins[i], s->origin_room);
+    haul__spin_unlock(&a->lock);
+}
+
+static void snapshot_free(haul__snapshot *s)
 {
     haul__free(s->blocks);
     haul__free(s->origins[0]);
     haul__free(s->origins[1]);
 }
 
-/* False if there are more rows than `room`. */
-static bool snapshot_take(struct haul__allocator *a, snapshot *s, int room)
+/* Allocates without the lock. The number of blocks may grow meanwhile; there are no more origins than blocks. */
+static haul_status snapshot_make(struct haul__allocator *a, haul__snapshot *s)
 {
-    haul__spin_lock(&a->lock);
-    s->stats = a->stats;
-    s->stats.overhead = (int64_t)atomic_load(&a->device->overhead);
-    s->count = take_rows(a, s->blocks, room);
-    s->counts[0] = haul__sum_origins(&a->live, NULL, haul__origin_operation, s->origins[0], room);
-    s->counts[1] = haul__sum_origins(&a->live, NULL, haul__origin_module, s->origins[1], room);
-    haul__spin_unlock(&a->lock);
-    return s->count <= room; /* there are no more origins than blocks */
-}
-
-/* Allocates without the lock. The number of blocks may grow meanwhile. */
-static haul_status snapshot_make(struct haul__allocator *a, snapshot *s)
-{
-    int room = 0;
-    *s = (snapshot){.count = 0};
-    while (!snapshot_take(a, s, room)) {
-        room = s->count + s->count / 8 + 8;
+    *s = (haul__snapshot){.count = 0};
+    haul__snapshot_take(a, s);
+    while (s->count > s->block_room) {
+        const int room = s->count + s->count / 8 + 8;
         snapshot_free(s);
-        *s = (snapshot){.blocks = haul__calloc((size_t)room, sizeof *s->blocks),
-                        .origins = {haul__calloc((size_t)room, sizeof **s->origins),
-                                    haul__calloc((size_t)room, sizeof **s->origins)}};
+        *s = (haul__snapshot){.blocks = haul__calloc((size_t)room, sizeof *s->blocks),
+                              .origins = {haul__calloc((size_t)room, sizeof **s->origins),
+                                          haul__calloc((size_t)room, sizeof **s->origins)},
+                              .block_room = room,
+                              .origin_room = room};
         if (!s->blocks || !s->origins[0] || !s->origins[1]) {
             snapshot_free(s);
             return haul__fail_memory("haul_memory_snapshot_json", (size_t)room * sizeof *s->blocks);
         }
+        haul__snapshot_take(a, s);
     }
     return HAUL_OK;
 }
@@ -126,12 +131,30 @@ static void put_block(haul__json_text *t, const haul_memory_block *b)
     haul__json_end(t, '}');
 }
 
+void haul__snapshot_json(haul__json_text *t, const haul__snapshot *s)
+{
+    static const char *const names[] = {"by_operation", "by_module"};
+    haul__json_string(t, "device", s->device->name);
+    haul__json_integer(t, "allocated", s->stats.allocated);
+    haul__json_integer(t, "reserved", s->stats.reserved);
+    haul__json_integer(t, "peak_allocated", s->stats.peak_allocated);
+    haul__json_integer(t, "limit", s->stats.limit);
+    haul__json_integer(t, "spilled", s->stats.spilled);
+    haul__json_integer(t, "overhead", s->stats.overhead);
+    for (int i = 0; i < 2; i++)
+        haul__json_origins(t, names[i], s->origins[i], smaller(s->counts[i], s->origin_room));
+    haul__json_begin(t, "blocks", '[');
+    for (int i = 0; i < haul__snapshot_rows(s); i++)
+        put_block(t, &s->blocks[i]);
+    haul__json_end(t, ']');
+}
+
 int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t size)
 {
     static const char       operation[] = "haul_memory_snapshot_json";
     struct haul__allocator *a = haul__allocator_checked(device, operation);
     haul__json_text         t = {.out = out, .size = size};
-    snapshot                s;
+    haul__snapshot          s;
     if (!a)
         return -1;
     if (!out && size) {
@@ -141,19 +164,7 @@ int64_t haul_memory_snapshot_json(const haul_device *device, char *out, size_t s
     if (snapshot_make(a, &s))
         return -1;
     haul__json_begin(&t, NULL, '{');
-    haul__json_string(&t, "device", device->name);
-    haul__json_integer(&t, "allocated", s.stats.allocated);
-    haul__json_integer(&t, "reserved", s.stats.reserved);
-    haul__json_integer(&t, "peak_allocated", s.stats.peak_allocated);
-    haul__json_integer(&t, "limit", s.stats.limit);
-    haul__json_integer(&t, "spilled", s.stats.spilled);
-    haul__json_integer(&t, "overhead", s.stats.overhead);
-    haul__json_origins(&t, "by_operation", s.origins[0], s.counts[0]);
-    haul__json_origins(&t, "by_module", s.origins[1], s.counts[1]);
-    haul__json_begin(&t, "blocks", '[');
-    for (int i = 0; i < s.count; i++)
-        put_block(&t, &s.blocks[i]);
-    haul__json_end(&t, ']');
+    haul__snapshot_json(&t, &s);
     haul__json_end(&t, '}');
     snapshot_free(&s);
     return haul__json_finish(&t);
