@@ -9,7 +9,7 @@
  * room for them.
  *
  * A tensor on the CPU in pinned memory counts for the device that it is pinned for (haul_pinned_stats_get), not for the
- * CPU. */
+ * CPU. Scratch memory that kernels of the CPU take from the system during a call is not counted and not limited. */
 #ifndef HAUL_MEMORY_H
 #define HAUL_MEMORY_H
 
