@@ -78,6 +78,24 @@ static void test_memory__impossible_sizes_are_refused(void **state)
     assert_int_equal(stats_of(late_device(0)).reserved, 0);
 }
 
+/* Huge pages need it. Each block is obtained anew, because parts of larger ones begin anywhere. */
+static void test_memory__large_blocks_of_the_cpu_begin_at_huge_pages(void **state)
+{
+    enum { HUGE_PAGE = 2 * MIB, COUNT = 6 };
+    static const size_t sizes[COUNT] = {2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 3 * MIB, 5 * MIB + 7, 33 * MIB};
+    haul__storage      *held[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        held[i] = haul__storage_alloc(haul_cpu(), sizes[i], "test");
+        assert_non_null(held[i]);
+        assert_true(held[i]->block->bytes >= HUGE_PAGE);
+        assert_int_equal((uintptr_t)held[i]->buffer.host % HUGE_PAGE, 0);
+        memset(held[i]->buffer.host, i, sizes[i]); /* all of it is there */
+    }
+    for (int i = 0; i < COUNT; i++)
+        haul__object_release(held[i]);
+}
+
 /* ---- statistics ---- */
 
 static void test_memory__statistics(void **state)
@@ -469,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory__classes_waste_little),
         TEST(test_memory__impossible_sizes_are_refused),
+        TEST(test_memory__large_blocks_of_the_cpu_begin_at_huge_pages),
         TEST(test_memory__statistics),
         TEST(test_memory__views_share_and_empty_tensors_cost_nothing),
         TEST(test_memory__meta_holds_nothing),
