@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cli.h"
+#include "free_memory.h"
 #include "progress.h"
 #include "trainer.h"
 
@@ -30,47 +31,56 @@ int64_t batch_choice_fastest(const batch_choice *c)
 
 /* ---- what fits ---- */
 
-haul_status batch_need(trainer *t, int64_t batch, const char *recompute, int64_t limit, int64_t *need,
-                       network_parts *parts)
+static haul_status try_batch_dry(trainer *t, int64_t batch, const char *recompute, int64_t limit, dry_run *out)
 {
-    train_options     *o = t->options;
-    const int64_t      kept_batch = o->batch;
-    const char        *kept_recompute = o->recompute;
-    const memory_limit kept_limit = t->plans.limit;
-    const trainer      kept = *t;
-    dry_run            d;
+    train_options      *o = t->options;
+    const train_options kept_options = *o;
 
     o->batch = batch;
     o->recompute = recompute;
-    t->plans.limit = (memory_limit){.bytes = limit};
-    haul_status status = dry_run_try(t, &d);
-    *t = kept; /* the dry run has built a training of its own */
-    t->plans.limit = kept_limit;
-    o->batch = kept_batch;
-    o->recompute = kept_recompute;
+    haul_status status = o->spill ? dry_run_try_spilling(t, limit, out) : dry_run_try_within(t, limit, out);
+    *o = kept_options;
+    return status;
+}
+
+/* What goes to host memory has to fit there. */
+static bool host_has_room(int64_t bytes)
+{
+    const int64_t available = available_memory();
+
+    return !available || bytes <= available / 10 * 9;
+}
+
+haul_status batch_find_need(trainer *t, int64_t batch, const char *recompute, int64_t limit, batch_need *need,
+                            network_parts *parts)
+{
+    dry_run     d;
+    haul_status status = try_batch_dry(t, batch, recompute, limit, &d);
+
     if (status) {
         haul_error_clear();
         return status;
     }
-    *need = d.peak - d.start + t->expected.start;
+    need->bytes = d.peak - d.start + t->expected.start;
+    need->fits = need->bytes <= limit || (d.spill.fits && host_has_room(need->bytes - limit));
     if (parts)
         *parts = d.parts;
     dry_run_free(&d);
     return HAUL_OK;
 }
 
-static bool fits_in(trainer *t, int64_t batch, int64_t limit, int64_t *need, network_parts *parts)
+static bool fits_in(trainer *t, int64_t batch, int64_t limit, batch_need *need, network_parts *parts)
 {
-    int64_t now;
+    batch_need now;
 
-    if (batch_need(t, batch, t->options->recompute, limit, &now, parts) || now > limit)
+    if (batch_find_need(t, batch, t->options->recompute, limit, &now, parts) || !now.fits)
         return false;
     *need = now;
     return true;
 }
 
 /* A larger batch may need less, because the library computes in another way; so one a quarter larger is tried, too. */
-int64_t batch_largest(trainer *t, int64_t bound, int64_t limit, int64_t *need)
+int64_t batch_largest(trainer *t, int64_t bound, int64_t limit, batch_need *need)
 {
     int64_t fits = 0, fails = bound;
 
@@ -176,10 +186,12 @@ static haul_status time_batch(trainer *t, int64_t batch, const network_parts *pa
 static bool try_batch(trainer *t, batch_choice *c, int64_t batch)
 {
     network_parts parts;
+    batch_need    need;
     batch_trial   trial = {.batch = batch};
 
-    if (c->count == MOST_BATCH_TRIALS || !fits_in(t, batch, c->room_bytes, &trial.peak_bytes, &parts))
+    if (c->count == MOST_BATCH_TRIALS || !fits_in(t, batch, c->room_bytes, &need, &parts))
         return false;
+    trial.peak_bytes = need.bytes;
     haul_status status = time_batch(t, batch, &parts, &trial.per_second);
     haul_memory_release_cached(t->device);
     haul_error_clear();

@@ -212,6 +212,25 @@ static haul_status make_steps(void *context)
     return status;
 }
 
+/* Within the limit a step moves nothing. */
+static haul_status estimate_spilling(making *m)
+{
+    dry_run    *d = m->out;
+    const bool  is_within = d->limit && d->peak <= d->limit;
+    haul_status status = is_within ? HAUL_OK : haul_estimate(make_steps, m, &d->steps);
+
+    if (status)
+        return status;
+    const haul_estimate_device *steps = dry_run_device(&d->steps, m->trainer->device),
+                               *epoch = dry_run_device(&d->epoch, m->trainer->device);
+    d->spill.fits = is_within || (steps && steps->fits && epoch && epoch->fits);
+    if (steps) {
+        d->spill.bytes = steps->spilled_bytes / SPILLED_STEPS;
+        d->spill.back_bytes = steps->returned_bytes / SPILLED_STEPS;
+    }
+    return HAUL_OK;
+}
+
 /* ---- recomputation ---- */
 
 static haul_status measure_parts(const network_parts *p, int64_t *peak, void *context)
@@ -264,7 +283,7 @@ static haul_status run_training(void *context)
         status = estimate_epoch(m);
     if (!status && trainer_recomputes(m->trainer))
         status = choose_parts(m);
-    return status || !m->trainer->plans_spill ? status : haul_estimate(make_steps, m, &m->out->steps);
+    return status || !m->trainer->plans_spill ? status : estimate_spilling(m);
 }
 
 haul_status dry_run_try(trainer *t, dry_run *out)
@@ -281,6 +300,49 @@ haul_status dry_run_try(trainer *t, dry_run *out)
     haul_estimate_free(&all);
     if (status)
         dry_run_free(out);
+    return status;
+}
+
+/* The device spills, and has the limit of the training besides what is allocated now, which does not move. */
+static haul_status begin_spilling(const trainer *t, int64_t limit, haul_memory_stats *before)
+{
+    haul_status status = haul_memory_stats_get(t->device, before);
+
+    if (!status)
+        status = haul_memory_set_spill(t->device, true);
+    return status ? status : haul_memory_set_tensor_limit(t->device, limit + before->allocated - t->expected.start);
+}
+
+static void end_spilling(const trainer *t, const haul_memory_stats *before)
+{
+    if (before->limit)
+        trainer_set_limit(t);
+    else
+        haul_memory_set_limit(t->device, 0);
+    if (!t->options->spill)
+        haul_memory_set_spill(t->device, false);
+}
+
+haul_status dry_run_try_within(trainer *t, int64_t limit, dry_run *out)
+{
+    const trainer kept = *t;
+
+    t->plans.limit = (memory_limit){.bytes = limit};
+    haul_status status = dry_run_try(t, out);
+    *t = kept; /* the dry run has built a training of its own */
+    return status;
+}
+
+haul_status dry_run_try_spilling(trainer *t, int64_t limit, dry_run *out)
+{
+    haul_memory_stats before = {0};
+    haul_status       status = begin_spilling(t, limit, &before);
+
+    t->plans_spill = true;
+    if (!status)
+        status = dry_run_try_within(t, limit, out);
+    t->plans_spill = false;
+    end_spilling(t, &before);
     return status;
 }
 

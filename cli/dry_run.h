@@ -21,6 +21,12 @@ typedef struct layer {
 
 enum { SPILLED_STEPS = 12 };
 
+/* What a device that spills would do. */
+typedef struct dry_run_spill {
+    bool    fits;              /* are all operations of the training small enough for the limit? */
+    int64_t bytes, back_bytes; /* that a step moves to host memory, and back */
+} dry_run_spill;
+
 typedef struct dry_run {
     int64_t              examples;   /* in a batch */
     haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
@@ -31,7 +37,8 @@ typedef struct dry_run {
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
-    haul_estimate_result steps;      /* SPILLED_STEPS steps one after the other, if the trainer plans to spill */
+    haul_estimate_result steps;      /* SPILLED_STEPS steps one after the other, if they spill */
+    dry_run_spill        spill;      /* of dry_run_try_spilling */
     int64_t              parameters, parameter_bytes;
     layer               *layers; /* each before those it consists of */
     size_t               layer_count, layer_room;
@@ -41,6 +48,12 @@ typedef struct dry_run {
  * false after a complaint; dry_run_try records an error only. */
 bool        dry_run_make(struct trainer *t, dry_run *out);
 haul_status dry_run_try(struct trainer *t, dry_run *out);
+
+/* The same as if the tensors of the training had this limit, in bytes. The trainer stays as it was. On a device that
+ * spills, dry_run_try_spilling also finds out whether that suffices; it fails with HAUL_UNSUPPORTED if the device
+ * cannot spill. */
+haul_status dry_run_try_within(struct trainer *t, int64_t limit, dry_run *out);
+haul_status dry_run_try_spilling(struct trainer *t, int64_t limit, dry_run *out);
 
 /* What an estimate says of a device; NULL: nothing. */
 const haul_estimate_device *dry_run_device(const haul_estimate_result *r, const haul_device *device);

@@ -15,7 +15,10 @@ static bool find_spill(trainer *t, spill_cost *out)
 {
     const dry_run *d = &t->expected;
 
-    return t->options->spill && d->limit && d->peak > d->limit && spill_cost_find(t, d->limit, out);
+    if (!t->options->spill || !d->limit || d->peak <= d->limit)
+        return false;
+    spill_cost_of(&d->spill, t->device, out);
+    return true;
 }
 
 static bool print_json(trainer *t, const dry_run *d)

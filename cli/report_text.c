@@ -89,6 +89,8 @@ static void print_choice(const report_start *s)
         append(text, sizeof text, s->batch < s->train_count ? "the largest that fits" : "all examples");
     else
         append(text, sizeof text, "the fastest that fits");
+    if (chosen && chosen->peak_bytes > c->room_bytes)
+        append(text, sizeof text, ", and spills");
     if (chosen)
         append(text, sizeof text, "%s %s examples/s", s->batch == c->largest ? ", as fast as any:" : ", with",
                text_count((int64_t)chosen->per_second));

@@ -45,48 +45,34 @@ static double link_speed(haul_device *device)
 
 /* ---- a step ---- */
 
-/* The dry run counts what is allocated now as well. */
-static haul_status estimate(trainer *t, int64_t limit, spill_cost *out)
+static haul_status find_spill(trainer *t, int64_t limit, dry_run_spill *out)
 {
-    const trainer     kept = *t;
-    haul_memory_stats now = {0};
-    dry_run           d;
-    haul_status       status = haul_memory_stats_get(t->device, &now);
+    dry_run     d;
+    haul_status status = dry_run_try_spilling(t, limit, &d);
 
-    t->plans_spill = true;
-    if (!status)
-        status = haul_memory_set_tensor_limit(t->device, limit + now.allocated - t->expected.start);
-    if (!status)
-        status = dry_run_try(t, &d);
-    *t = kept; /* the dry run has built a training of its own */
-    if (now.limit)
-        trainer_set_limit(t);
-    else
-        haul_memory_set_limit(t->device, 0);
     if (status)
         return status;
-    const haul_estimate_device *steps = dry_run_device(&d.steps, t->device),
-                               *epoch = dry_run_device(&d.epoch, t->device);
-    if (steps && epoch)
-        *out = (spill_cost){.fits = steps->fits && epoch->fits,
-                            .bytes = steps->spilled_bytes / SPILLED_STEPS,
-                            .back_bytes = steps->returned_bytes / SPILLED_STEPS};
+    *out = d.spill;
     dry_run_free(&d);
     return HAUL_OK;
 }
 
+void spill_cost_of(const dry_run_spill *spill, haul_device *device, spill_cost *out)
+{
+    *out = (spill_cost){.fits = spill->fits,
+                        .bytes = spill->bytes,
+                        .back_bytes = spill->back_bytes,
+                        .seconds = (double)(spill->bytes + spill->back_bytes) / link_speed(device)};
+}
+
 bool spill_cost_find(trainer *t, int64_t limit, spill_cost *out)
 {
-    *out = (spill_cost){.seconds = NAN};
-    const double speed = link_speed(t->device);
-    haul_status  status = haul_memory_set_spill(t->device, true);
+    dry_run_spill spill;
+    haul_status   status = find_spill(t, limit, &spill);
 
-    if (!status)
-        status = estimate(t, limit, out);
-    if (!status)
-        haul_memory_set_spill(t->device, false);
     haul_error_clear();
-    out->seconds = (double)(out->bytes + out->back_bytes) / speed;
+    if (!status)
+        spill_cost_of(&spill, t->device, out);
     return !status;
 }
 

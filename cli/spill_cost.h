@@ -4,7 +4,7 @@
 
 #include <haul/haul.h>
 
-struct trainer;
+#include "dry_run.h"
 
 /* Of a step, by a dry run that spills, and by copies over the link that are timed now. */
 typedef struct spill_cost {
@@ -13,7 +13,10 @@ typedef struct spill_cost {
     double  seconds;           /* of these copies; NaN: not known */
 } spill_cost;
 
-/* False, without an error, if the device cannot spill. Nothing is changed. */
+/* What a dry run has found, with the seconds of its copies. */
+void spill_cost_of(const dry_run_spill *spill, haul_device *device, spill_cost *out);
+
+/* The same of a dry run with that limit. False, without an error, if the device cannot spill. Nothing is changed. */
 bool spill_cost_find(struct trainer *t, int64_t limit, spill_cost *out);
 
 /* "177.0 MiB to host memory and 150.0 MiB back in each step, about 40 ms". */

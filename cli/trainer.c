@@ -249,11 +249,7 @@ static haul_status limit_memory(trainer *t)
 
     if (!status)
         status = haul_memory_reset_peak(t->device);
-    if (!status && t->expected.limit)
-        status = trainer_set_limit(t);
-    if (!status && t->options->spill)
-        status = haul_memory_set_spill(t->device, true);
-    return status;
+    return status || !t->expected.limit ? status : trainer_set_limit(t);
 }
 
 static bool open_training(trainer *t)
@@ -359,12 +355,11 @@ static bool tell_early_stop(trainer *t)
     return report_tell_early_stop(&t->report, &s);
 }
 
-/* What was moved to host memory, each time counted. */
-static int64_t spilled_bytes(const trainer *t)
+int64_t trainer_spilled_bytes(const trainer *t)
 {
     haul_memory_stats stats = {.spilled_total = 0};
 
-    return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total;
+    return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total - t->spilled_before;
 }
 
 bool trainer_save_account(trainer *t)
@@ -384,7 +379,7 @@ static int finish(trainer *t, double began)
                      .epochs = t->position.epoch - 1,
                      .peak_bytes = trainer_peak_bytes(t),
                      .limit_bytes = t->expected.limit + t->expected.overhead,
-                     .spilled_bytes = spilled_bytes(t),
+                     .spilled_bytes = trainer_spilled_bytes(t),
                      .waits = haul_sync_count() - t->waits_before,
                      .step_peak_bytes = t->step_peak_bytes,
                      .best_epoch = t->best.epoch,

@@ -65,9 +65,10 @@ typedef struct trainer {
     training_data     data;
     dry_run           expected;     /* what the training takes */
     batch_choice      choice;       /* of --batch auto */
-    int64_t           waits_before; /* haul_sync_count before the training */
-    bool              plans_spill;  /* a dry run finds out what spilling would move */
-    bool              recomputes;   /* parts of the network run again in the backward pass */
+    int64_t           waits_before; /* haul_sync_count before the training, and what was spilled before it: */
+    int64_t           spilled_before;
+    bool              plans_spill; /* a dry run finds out what spilling would move */
+    bool              recomputes;  /* parts of the network run again in the backward pass */
     haul_module      *net;
     haul_optimizer   *optimizer;
     haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
@@ -166,6 +167,9 @@ haul_status trainer_read_window(trainer *t, double *mean);
 
 /* The most that was allocated on the device. */
 int64_t trainer_peak_bytes(const trainer *t);
+
+/* What was moved to host memory, each time counted. */
+int64_t trainer_spilled_bytes(const trainer *t);
 
 /* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
 void trainer_note_divergence(trainer *t, const char *what, int64_t batch);

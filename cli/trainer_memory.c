@@ -31,6 +31,7 @@ static void choose_fastest(trainer *t)
         t->options->batch = batch_choice_fastest(&t->choice);
     haul_transfer_stats_reset();
     t->waits_before = haul_sync_count();
+    t->spilled_before = trainer_spilled_bytes(t);
 }
 
 /* --batch auto. -1, or an exit code. */
@@ -39,7 +40,7 @@ static int choose_batch(trainer *t)
     const int64_t     examples = haul_dataset_count(t->data.train), limit = memory_limit_bytes(&t->plans.limit, 0);
     batch_choice     *c = &t->choice;
     haul_memory_stats memory = {0};
-    int64_t           need;
+    batch_need        need;
 
     if (t->options->batch)
         return -1;
@@ -58,13 +59,39 @@ static int choose_batch(trainer *t)
     return -1;
 }
 
+/* ---- what the training takes ---- */
+
+/* With --spill on, where it needs more than the limit. */
+static haul_status expect_spilling(trainer *t)
+{
+    dry_run *d = &t->expected, spilling;
+
+    if (!t->options->spill || !d->limit || d->peak <= d->limit)
+        return HAUL_OK;
+    haul_status status = dry_run_try_spilling(t, d->limit, &spilling);
+    if (status)
+        return status;
+    d->spill = spilling.spill;
+    dry_run_free(&spilling);
+    return HAUL_OK;
+}
+
+/* From here on, so that what --batch auto tries spills, too. */
+static haul_status begin_spilling(const trainer *t)
+{
+    return t->options->spill ? haul_memory_set_spill(t->device, true) : HAUL_OK;
+}
+
 int trainer_expect(trainer *t)
 {
+    if (begin_spilling(t))
+        return complain_error();
     const int code = choose_batch(t);
-
     if (code >= 0)
         return code;
-    return dry_run_make(t, &t->expected) ? -1 : EXIT_FAILED;
+    if (!dry_run_make(t, &t->expected))
+        return EXIT_FAILED;
+    return expect_spilling(t) ? complain_error() : -1;
 }
 
 bool trainer_fits(const trainer *t)
@@ -127,23 +154,28 @@ static void tell_batch(trainer *t, int64_t limit)
         complain_more("No batch is smaller.");
         return;
     }
-    int64_t need = 0, batch = batch_largest(t, t->options->batch, limit, &need);
+    batch_need    need = {0};
+    const int64_t batch = batch_largest(t, t->options->batch, limit, &need);
 
     if (batch)
-        complain_more("The largest batch that fits is --batch %lld%s: it needs %s.", (long long)batch,
-                      t->options->resume ? ", in another run" : "", size_of(need).text);
+        complain_more("The largest batch that fits is --batch %lld%s: it needs %s%s.", (long long)batch,
+                      t->options->resume ? ", in another run" : "", size_of(need.bytes).text,
+                      need.bytes > limit ? ", of which a part goes to host memory" : "");
     else
         complain_more("No smaller batch fits: a batch of one example needs more, too.");
 }
 
 static void tell_recompute(trainer *t, int64_t limit)
 {
-    int64_t need;
+    batch_need need;
 
-    if (trainer_recomputes(t) || batch_need(t, t->options->batch, "auto", limit, &need, NULL))
+    if (trainer_recomputes(t) || batch_find_need(t, t->options->batch, "auto", limit, &need, NULL))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
-                  size_of(need).text, need <= limit ? "fits" : "does not fit either");
+                  size_of(need.bytes).text,
+                  need.bytes <= limit ? "fits"
+                  : need.fits         ? "fits if a part of it goes to host memory"
+                                      : "does not fit either");
 }
 
 static void tell_spill(trainer *t, int64_t limit)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 HAUL = os.environ["HAUL"]
-DEVICE = os.environ.get("HAUL_EXAMPLE_DEVICE", "opencl:0")
+TESTED = re.split("[ ,]+", os.environ.get("HAUL_TEST_DEVICES", "cpu,opencl:0"))
+DEVICE = os.environ.get("HAUL_EXAMPLE_DEVICE") or TESTED[1]
 found = json.loads(subprocess.run([HAUL, "devices", "--json"], capture_output=True, text=True).stdout)["devices"]
 if not any(d["name"] == DEVICE and d["usable"] for d in found):
     print(f"there is no {DEVICE} here")
     sys.exit(77)
 NET = "--data shapes:96 --epochs 1 --log-every 1 --lr 0.01 --device".split() + [DEVICE]
+SMALL = [*NET, "--model", "simplecnn"]
 failures = []
 
 
@@ -22,24 +24,39 @@ def check(name, fine, what=""):
         failures.append(name)
 
 
-def train(code, *arguments):
-    """The losses, the last event, and what was complained of."""
-    done = subprocess.run([HAUL, "train", "--json", *arguments], capture_output=True, text=True)
+def train(code, *arguments, **environment):
+    """The events, and what was complained of."""
+    done = subprocess.run([HAUL, "train", "--json", *arguments], capture_output=True, text=True,
+                          env={**os.environ, **environment})
     check(f"haul train {' '.join(arguments)} ends with {code}", done.returncode == code,
           f"not {done.returncode}: {done.stderr}")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    return [e["loss"] for e in events if e["event"] == "batch"], events[-1] if events else {}, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def last(events):
+    return events[-1] if events else {}
+
+
+def losses(events):
+    return [e["loss"] for e in events if e["event"] == "batch"]
+
+
+def contents(folder):
+    return {name: open(f"{folder}/{name}", "rb").read() for name in os.listdir(folder)}
 
 
 def same_bits(shares, *net):
-    plain, done, _ = train(0, *NET, *net)
+    events, _ = train(0, *NET, *net)
+    plain, done = losses(events), last(events)
     check("nothing is spilled without need", done["spilled_bytes"] == 0 and done["limit_bytes"] == 0)
     for share in shares:
-        losses, limited, _ = train(0, *NET, *net, "--memory-limit", f"{share}%", "--spill", "on")
-        check("the same losses", losses == plain and len(plain) > 2, f"{losses} {plain}")
+        spilling = [*NET, *net, "--memory-limit", f"{share}%", "--spill", "on"]
+        events, _ = train(0, *spilling)
+        limited = last(events)
+        check("the same losses", losses(events) == plain and len(plain) > 2, f"{losses(events)} {plain}")
         check("within the limit", 0 < limited["peak_bytes"] <= limited["limit_bytes"], f"{limited}")
         check("about that share", limited["limit_bytes"] <= share / 100 * done["peak_bytes"] * 1.1, f"{limited} {done}")
-        _, dry, _ = train(0, *NET, *net, "--memory-limit", f"{share}%", "--spill", "on", "--estimate")
+        dry = last(train(0, *spilling, "--estimate")[0])
         steps = len(plain) + 1  # and the test
         check("as estimated", dry["spill_fits"] and 0.7 < limited["spilled_bytes"] / steps / dry["spilled_bytes"] < 1.4 and
               0 < dry["returned_bytes"] <= dry["spilled_bytes"] and dry["spill_seconds"] > 0, f"{limited} {dry}")
@@ -47,18 +64,40 @@ def same_bits(shares, *net):
         check("waits are counted", limited["waits"] > done["waits"], f"{limited} {done}")
 
 
+def largest_batch():
+    """--batch auto finds batches that fit only by spilling, and a quarter more does not fit even so."""
+    for limit in (2000000, 1200000):
+        limited = [*SMALL, "--memory-limit", str(limit)]
+        start = train(0, *limited, "--batch", "auto")[0][0]
+        spilling = [*limited, "--spill", "on"]
+        events, _ = train(0, *spilling, "--batch", "auto")
+        most, trials = events[0]["largest_batch"], events[0]["batch_trials"]
+        check(f"more than {start['largest_batch']} fit by spilling", most > start["largest_batch"], f"{events[0]}")
+        check("the largest was timed, and spilled", trials[-1]["batch"] == most and trials[-1]["peak_bytes"] > limit, f"{trials}")
+        check("within the limit", last(events)["peak_bytes"] <= limit, f"{last(events)}")
+        plain, _ = train(0, *spilling, "--batch", str(events[0]["batch"]))
+        check("what was timed is not counted", last(events)["spilled_bytes"] < 2 * last(plain)["spilled_bytes"] + 10**6 and
+              losses(events) == losses(plain), f"{last(events)} {last(plain)}")
+        done = last(train(0, *spilling, "--batch", str(most))[0])
+        check(f"{most} fit in {limit}", 0 < done["peak_bytes"] <= limit and done["spilled_bytes"] > 0, f"{done}")
+        check("an estimate finds the same", last(train(0, *spilling, "--batch", "auto", "--estimate")[0])["batch"] == most)
+        _, told = train(4, *spilling, "--batch", str(-(-5 * most // 4)))
+        check("the report says so", f"The largest batch that fits is --batch {most}:" in told and
+              "of which a part goes to host memory" in told, told)
+
+
 def too_little():
-    _, _, told = train(4, *NET, "--model", "simplecnn", "--memory-limit", "50%")
+    _, told = train(4, *SMALL, "--memory-limit", "50%")
     check("says what helps, and what it costs", re.search(
         r"With --spill on, tensors that do not fit go to host memory: [\d.]+ MiB to host memory and [\d.]+ MiB back in each "
         r"step, about [\d.]+ [mu]s \(estimates\)", told), told)
-    _, _, told = train(4, *NET, "--model", "simplecnn", "--memory-limit", "10%")
+    _, told = train(4, *SMALL, "--memory-limit", "10%")
     check("says what does not help", "With --spill on, a step does not fit either" in told, told)
-    train(0, *NET, "--model", "simplecnn", "--memory-limit", "50%", "--spill", "on", "--run", "run")
+    train(0, *SMALL, "--memory-limit", "50%", "--spill", "on", "--run", "run")
     weights = open("run/weights.safetensors", "rb").read()
-    _, last, told = train(4, "--run", "run", "--resume", "--epochs", "2", "--memory-limit", "4%", "--spill", "on")
+    events, told = train(4, "--run", "run", "--resume", "--epochs", "2", "--memory-limit", "4%", "--spill", "on")
     check("the report", "out of memory on" in told and "By the dry run" in told and "With --spill on" not in told, told)
-    check("the event", last["event"] == "out_of_memory", f"{last}")
+    check("the event", last(events)["event"] == "out_of_memory", f"{events}")
     check("the run is intact", weights == open("run/weights.safetensors", "rb").read())
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
@@ -75,15 +114,16 @@ def too_little():
 
 
 def refused():
-    _, _, told = train(1, "--data", "blobs", "--device", "cpu", "--spill", "on")
+    _, told = train(1, "--data", "blobs", "--device", "cpu", "--spill", "on")
     check("the CPU has nowhere to spill", "no memory apart from the host's" in told, told)
-    _, _, told = train(2, *NET, "--spill", "maybe")
+    _, told = train(2, *NET, "--spill", "maybe")
     check("on or off", "--spill" in told and "on or off" in told, told)
 
 
 same_bits((75, 50), "--model", "simplecnn", "--batch", "32")
 if not os.environ.get("HAUL_SANITIZE"):  # too slow with it, and nothing else than with the small one
     same_bits((50, 25), "--model", "resnet18", "--batch", "24")
+largest_batch()
 too_little()
 refused()
 sys.exit(bool(failures))
