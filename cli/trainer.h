@@ -125,7 +125,8 @@ int trainer_expect(trainer *t);
 /* Limit the device's memory: a size counts everything, a share the tensors. */
 haul_status trainer_set_limit(const trainer *t);
 
-/* Does that fit in --memory-limit, or may the rest be spilled? */
+/* Does that fit in --memory-limit, or can the rest be spilled? Where a refusal would not be certain, the training has
+ * to show it. */
 bool trainer_fits(const trainer *t);
 
 /* With --recompute auto? */

@@ -61,12 +61,17 @@ static int choose_batch(trainer *t)
 
 /* ---- what the training takes ---- */
 
+static bool is_within_limit(const dry_run *d)
+{
+    return !d->limit || d->peak <= d->limit;
+}
+
 /* With --spill on, where it needs more than the limit. */
 static haul_status expect_spilling(trainer *t)
 {
     dry_run *d = &t->expected, spilling;
 
-    if (!t->options->spill || !d->limit || d->peak <= d->limit)
+    if (!t->options->spill || is_within_limit(d))
         return HAUL_OK;
     haul_status status = dry_run_try_spilling(t, d->limit, &spilling);
     if (status)
@@ -94,9 +99,19 @@ int trainer_expect(trainer *t)
     return expect_spilling(t) ? complain_error() : -1;
 }
 
+/* Libraries for NVIDIA GPUs can do without the workspace that a dry run counts, so there only the training shows it. */
+static bool is_refusal_certain(const trainer *t)
+{
+    haul_device_properties p = {.backend = ""};
+
+    return !haul_device_describe(t->device, &p) && strcmp(p.backend, "cuda") != 0;
+}
+
 bool trainer_fits(const trainer *t)
 {
-    return !t->expected.limit || t->expected.peak <= t->expected.limit || t->options->spill;
+    const dry_run *d = &t->expected;
+
+    return is_within_limit(d) || (t->options->spill && (d->spill.fits || !is_refusal_certain(t)));
 }
 
 /* ---- sentences ---- */
@@ -183,6 +198,8 @@ static void tell_spill(trainer *t, int64_t limit)
     spill_cost c;
     char       text[160];
 
+    if (t->options->spill && !is_within_limit(&t->expected) && !t->expected.spill.fits)
+        complain_more("--spill on does not suffice: one of its operations needs more than the limit by itself.");
     if (t->options->spill || !spill_cost_find(t, limit, &c))
         return;
     if (c.fits)
