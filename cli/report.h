@@ -90,9 +90,10 @@ typedef struct report_diverged {
 
 /* Memory was exhausted while training. */
 typedef struct report_memory {
-    int64_t epoch, batch;   /* trained mini-batches of the epoch */
-    int64_t limit_bytes;    /* 0: none */
-    int64_t expected_bytes; /* what the dry run expected at the peak */
+    int64_t                   epoch, batch;   /* trained mini-batches of the epoch */
+    int64_t                   limit_bytes;    /* 0: none */
+    int64_t                   expected_bytes; /* what the dry run expected at the peak */
+    const haul_memory_report *failure;        /* the allocation that failed; NULL: it was not one of a tensor */
 } report_memory;
 
 typedef struct report_done {

@@ -221,6 +221,63 @@ cJSON *form_diverged(double elapsed, const report_diverged *d)
     return event;
 }
 
+/* Negative: it is not known, which is null. */
+static void put_known(cJSON *event, const char *name, int64_t count)
+{
+    json_number(event, name, count < 0 ? NAN : (double)count);
+}
+
+static void put_known_text(cJSON *event, const char *name, const char *text)
+{
+    if (text)
+        json_text(event, name, text);
+    else
+        json_number(event, name, NAN);
+}
+
+static void put_origins(cJSON *event, const haul_memory_report *r)
+{
+    cJSON *origins = json_array(event, "origins");
+
+    for (int i = 0; i < r->origin_count; i++) {
+        cJSON *row = cJSON_CreateObject();
+        json_text(row, "name", r->origins[i].name);
+        put_count(row, "bytes", r->origins[i].bytes);
+        put_count(row, "blocks", r->origins[i].blocks);
+        json_push(origins, row);
+    }
+}
+
+/* NULL: what failed was not an allocation for tensors. */
+static void put_failure(cJSON *event, const haul_memory_report *known)
+{
+    static const haul_memory_report unknown = {.requested = -1,
+                                               .block = -1,
+                                               .allocated = -1,
+                                               .reserved = -1,
+                                               .overhead = -1,
+                                               .free = -1,
+                                               .room = -1,
+                                               .spill_bytes = -1,
+                                               .spill_nanoseconds = -1};
+    const haul_memory_report       *r = known ? known : &unknown;
+
+    put_known_text(event, "device", known ? haul_device_name(r->device) : NULL);
+    put_known_text(event, "operation", known ? r->operation : NULL);
+    put_known_text(event, "module", known ? r->module : NULL);
+    put_known(event, "requested_bytes", r->requested);
+    put_known(event, "block_bytes", r->block);
+    put_known(event, "allocated_bytes", r->allocated);
+    put_known(event, "reserved_bytes", r->reserved);
+    put_known(event, "overhead_bytes", r->overhead);
+    put_known(event, "free_bytes", r->free);
+    put_known(event, "room_bytes", r->room);
+    put_known(event, "spill_bytes", r->spill_bytes);
+    json_number(event, "spill_seconds", r->spill_nanoseconds < 0 ? NAN : (double)r->spill_nanoseconds / 1e9);
+    json_bool(event, "by_module", r->by_module);
+    put_origins(event, r);
+}
+
 cJSON *form_memory(double elapsed, const report_memory *m)
 {
     cJSON *event = begin("out_of_memory", elapsed);
@@ -229,6 +286,7 @@ cJSON *form_memory(double elapsed, const report_memory *m)
     put_count(event, "batch", m->batch);
     put_count(event, "limit_bytes", m->limit_bytes);
     put_count(event, "expected_bytes", m->expected_bytes);
+    put_failure(event, m->failure);
     return event;
 }
 

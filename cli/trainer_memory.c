@@ -227,15 +227,27 @@ static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
                       size_of(limit).text);
 }
 
+/* In the log. The library's report goes with its error. */
+static void log_failure(trainer *t)
+{
+    const dry_run     *d = &t->expected;
+    haul_memory_report failure;
+    const bool         is_known = !haul_memory_report_get(&failure);
+
+    report_tell_memory(&t->report, &(report_memory){.epoch = t->position.epoch,
+                                                    .batch = t->position.batch,
+                                                    .limit_bytes = d->limit + d->overhead,
+                                                    .expected_bytes = d->peak,
+                                                    .failure = is_known ? &failure : NULL});
+}
+
 int trainer_tell_memory(trainer *t, bool exhausted)
 {
     const dry_run *d = &t->expected;
     const int64_t  bound = d->limit ? d->limit : trainer_peak_bytes(t);
 
-    report_tell_memory(&t->report, &(report_memory){.epoch = t->position.epoch,
-                                                    .batch = t->position.batch,
-                                                    .limit_bytes = d->limit + d->overhead,
-                                                    .expected_bytes = d->peak});
+    if (exhausted)
+        log_failure(t);
     tell_limit(t, exhausted, bound);
     tell_need(t);
     tell_batch(t, bound);

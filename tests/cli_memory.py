@@ -186,6 +186,16 @@ def run_out():
     log = [json.loads(line) for line in open("out/log.jsonl")]
     check("the log ends with it", log[-1]["event"] == "out_of_memory" and log[-1]["epoch"] == 2 and
           log[-1]["limit_bytes"] == 0 and log[-1]["expected_bytes"] > 300e6 and events[-1] == log[-1], f"{log[-1]}")
+    failed = log[-1]
+    check("what failed", failed["device"] == "cpu" and failed["operation"].startswith("haul_") and
+          0 < failed["requested_bytes"] <= failed["block_bytes"], f"{failed}")
+    check("what was in use", 0 < failed["allocated_bytes"] <= failed["reserved_bytes"] < 340 << 20 and
+          failed["overhead_bytes"] == 0, f"{failed}")
+    sizes = [o["bytes"] for o in failed["origins"]]
+    check("the modules that hold most", failed["by_module"] and sizes == sorted(sizes, reverse=True) and
+          0 < sum(sizes) <= failed["allocated_bytes"] and all(o["blocks"] > 0 for o in failed["origins"]) and
+          any(o["name"].startswith("layer") for o in failed["origins"]), f"{failed}")
+    check("the CPU cannot spill", failed["spill_bytes"] == 0 and failed["spill_seconds"] is None, f"{failed}")
     check("the run is intact", weights == open("out/weights.safetensors", "rb").read())
     memory = json.load(open("out/memory.json"))
     failure = memory["at_failure"]
