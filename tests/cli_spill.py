@@ -136,8 +136,9 @@ def refused_early():
 
 
 def refused():
-    _, told = train(1, "--data", "blobs", "--device", "cpu", "--spill", "on")
-    check("the CPU has nowhere to spill", "no memory apart from the host's" in told, told)
+    for how in ((), ("--estimate",), ("--batch", "auto", "--memory-limit", "1M")):
+        events, told = train(1, "--data", "blobs", "--device", "cpu", "--spill", "on", *how)
+        check("the CPU has nowhere to spill", not events and "no memory apart from the host's" in told, told)
     _, told = train(2, *NET, "--spill", "maybe")
     check("on or off", "--spill" in told and "on or off" in told, told)
 
