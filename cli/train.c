@@ -154,11 +154,10 @@ static int run_training(trainer *t)
     int code = trainer_open(t);
     if (code < 0)
         code = trainer_run(t);
-    const bool exhausted = code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak;
-    /* What failed was complained of, such as a full disk. What memory held is known only now. */
-    bool saved = t->run.log_fd < 0 || (code == EXIT_FAILED && !exhausted) || trainer_save_account(t);
-    if (exhausted)
+    if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
+    /* What failed was complained of, such as a full disk. */
+    bool saved = code == EXIT_FAILED || trainer_save_account(t);
     haul_sync_report(false);
     return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }

@@ -366,9 +366,10 @@ bool trainer_save_account(trainer *t)
 {
     haul_ledger *ledger = t->ledger;
 
+    if (!ledger || t->run.log_fd < 0)
+        return true;
     t->ledger = NULL;
-    return !ledger ||
-           (run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path));
+    return run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
 }
 
 /* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */

@@ -192,8 +192,8 @@ bool trainer_keep_best(trainer *t);
 /* Print what a step costs, and train nothing. An exit code. */
 int trainer_estimate(trainer *t);
 
-/* With --run: end the ledger and the profile and save what they found. Does nothing the second time. False after a
- * complaint. */
+/* With --run: end the ledger and the profile and save what they found, with what memory held if it ran out and the
+ * error stands. Does nothing before the run's log is open, or the second time. False after a complaint. */
 bool trainer_save_account(trainer *t);
 
 /* Train until the end, Ctrl-C, or a loss that is not finite. Returns an exit code. */

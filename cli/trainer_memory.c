@@ -246,8 +246,11 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     const dry_run *d = &t->expected;
     const int64_t  bound = d->limit ? d->limit : trainer_peak_bytes(t);
 
-    if (exhausted)
+    /* What memory held at the failure is known as long as its error stands. */
+    if (exhausted) {
         log_failure(t);
+        trainer_save_account(t);
+    }
     tell_limit(t, exhausted, bound);
     tell_need(t);
     tell_batch(t, bound);
