@@ -71,10 +71,17 @@ haul_status haul__recording_note(const haul__command *command)
         haul__storage *storage = command->buffers[i].storage;
         haul__object_keep(storage);
         if (storage->uses)
-            atomic_store(&storage->uses->fixed, true);
+            atomic_fetch_add(&storage->uses->fixed, 1);
     }
     r->count++;
     return HAUL_OK;
+}
+
+static void let_go(haul__storage *storage)
+{
+    if (storage->uses)
+        atomic_fetch_sub(&storage->uses->fixed, 1);
+    haul__object_release(storage);
 }
 
 static void cut(haul__recording *r, int count)
@@ -82,7 +89,7 @@ static void cut(haul__recording *r, int count)
     while (r->count > count) {
         haul__command *c = &r->commands[--r->count];
         for (int i = 0; i < c->buffer_count; i++)
-            haul__object_release(c->buffers[i].storage);
+            let_go(c->buffers[i].storage);
         haul__command_free(c);
     }
 }
