@@ -2,6 +2,7 @@
  * fused epilogues against the CPU, which engines may be chosen, what is planned once, little memory, threads.
  *
  * ctest: timeout=300 */
+#include "support/choice.h"
 #include "support/cudnn.h"
 #include "support/failure.h"
 
@@ -237,7 +238,9 @@ static void test_conv__little_memory(void **state)
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(4, 8, 64, 64)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(8, 8, 1, 1));
     haul_tensor *room = haul_empty(HAUL_F32, HAUL_SHAPE(4, 8, 64, 64)), *y;
     haul_memory_stats stats;
+    choice            made;
     (void)state;
+    listen_for_choices(&made);
     assert_int_equal(haul_memory_release_cached(gpu()), HAUL_OK);
     assert_int_equal(haul_memory_stats_get(gpu(), &stats), HAUL_OK);
     assert_int_equal(haul_memory_set_limit(gpu(), stats.reserved), HAUL_OK);
@@ -248,6 +251,7 @@ static void test_conv__little_memory(void **state)
         if (!haul_tensor_is_valid(y))
             fail_msg("%s", haul_error_message());
         assert_int_equal(engine_runs(PLAIN), i + 1);
+        assert_computed_with_less(&made, "cudnn");
         assert_true(haul_item(haul_slice(haul_view(y, HAUL_SHAPE(4 * 8 * 64 * 64)), 0, 0, 1, 1)) == 8);
         haul_scope_pop(scope);
     }
@@ -256,6 +260,9 @@ static void test_conv__little_memory(void **state)
     assert_int_equal(haul_memory_set_limit(gpu(), 0), HAUL_OK);
     assert_valid(haul_conv2d(x, w, HAUL_NONE));
     assert_int_equal(engine_runs(TILED), 1);
+    assert_string_equal(made.by, "cudnn");
+    assert_string_equal(made.refused, "");
+    haul_events_unsubscribe(made.id);
 }
 
 /* ---- threads ---- */

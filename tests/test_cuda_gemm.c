@@ -3,6 +3,7 @@
  * kernels serve where the library does not.
  *
  * ctest: timeout=300 */
+#include "support/choice.h"
 #include "support/failure.h"
 #include "support/linalg.h"
 #include "support/standin.h"
@@ -297,8 +298,12 @@ static void test_gemm__scratch_comes_from_the_allocator(void **state)
     assert_int_equal(haul_memory_stats_get(gpu(), &before), HAUL_OK);
     assert_int_equal(haul_memory_set_limit(gpu(), before.reserved), HAUL_OK);
     assert_int_equal(haul_drop(room), HAUL_OK);
-    long         asked = lt_count("cublasLtMatmulAlgoGetHeuristic");
+    long   asked = lt_count("cublasLtMatmulAlgoGetHeuristic");
+    choice made;
+    listen_for_choices(&made);
     haul_tensor *y = haul_matmul(a, b);
+    haul_events_unsubscribe(made.id);
+    assert_computed_with_less(&made, "cublaslt");
     assert_valid(y);
     assert_int_equal(haul_error_status(), HAUL_OK);
     assert_int_equal(lt_count("cublasLtMatmulAlgoGetHeuristic") - asked, 2);

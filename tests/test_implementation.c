@@ -237,6 +237,29 @@ static void test_implementation__choices_are_events(void **state)
     haul_scope_pop(inner);
 }
 
+/* The limit leaves room for the result, but not for what winograd wants. */
+static void test_implementation__refused_scratch_memory_is_a_reason(void **state)
+{
+    static record r;
+    haul_scope   *inner = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 32, 16, 16)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(32, 32, 3, 3));
+    haul_scope  *little = haul_scope_push();
+    (void)state;
+    assert_int_equal(haul_scope_set_memory_limit(little, haul_cpu(), 64 << 10), HAUL_OK);
+    int64_t      id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
+    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE);
+    haul_events_unsubscribe(id);
+    assert_true(haul_item(haul_max(y)) == 288);
+    assert_int_equal(r.count, 1);
+    assert_string_not_equal(r.events[0].text, "winograd");
+    const char *refused = r.events[0].refused;
+    if (strncmp(refused, "winograd: ", 10) != 0 || !strstr(refused, " KiB of scratch memory were refused"))
+        fail_msg("refused: %s", refused);
+    assert_null(strstr(refused, "computed with less"));
+    haul_scope_pop(little);
+    haul_scope_pop(inner);
+}
+
 static int lines_of(const char *text)
 {
     int lines = 0;
@@ -282,6 +305,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_implementation__lists_end_with_the_reference),
         cmocka_unit_test(test_implementation__lists_refuse_wrong_arguments),
         cmocka_unit_test(test_implementation__choices_are_events),
+        cmocka_unit_test(test_implementation__refused_scratch_memory_is_a_reason),
         cmocka_unit_test(test_implementation__new_choices_are_reported),
         cmocka_unit_test(test_implementation__unknown_reports_are_named),
         cmocka_unit_test(test_implementation__reports_come_beside_other_subscribers),

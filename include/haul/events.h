@@ -99,7 +99,9 @@ HAUL_BEGIN
  *   from there
  * - HAUL_EVENT_IMPLEMENTATION: one of several implementations was chosen: `operation`, `device`, `text` (its name,
  *   "onednn"), `problem` (dtype and shapes in words), `refused` (those preferred to it and why each was not used,
- *   "cudnn: it was not found; ..."; "" if it was the first)
+ *   "cudnn: it was not found; ..."; "" if it was the first). Where memory was short, the reason is "winograd: 12.0 MiB
+ *   of scratch memory were refused". The chosen one is in this list, too, if it used another algorithm for this reason:
+ *   "cudnn: 12.0 MiB of scratch memory were refused, so it computed with less"
  * - HAUL_EVENT_KERNEL_COMPILED: `operation` (the kernel), `device`, `duration`, `text` (its dtype)
  * - HAUL_EVENT_CALL_BEGIN: the forward function of a module begins: `module`, `x` (the inputs as given, before they are
  *   moved), `text` (the module's kind)

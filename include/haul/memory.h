@@ -51,7 +51,8 @@ HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
  * accepted: nothing more can be obtained then. What the driver takes is never refused, but leaves less for tensors.
  *
  * An allocation that would exceed the limit first gives back the cache, then derived copies, and then fails with
- * HAUL_OUT_OF_MEMORY. */
+ * HAUL_OUT_OF_MEMORY. Matrix products and convolutions do not fail if there is no scratch memory for them: another
+ * algorithm computes, whose bits may differ, and HAUL_EVENT_IMPLEMENTATION says so. */
 HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 
 /* The same for `reserved` alone: what the driver takes does not count. It replaces the limit of haul_memory_set_limit,

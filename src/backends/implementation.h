@@ -67,7 +67,8 @@ struct haul__implementation {
      * NULL asks for the reason to refuse every problem: the library is missing, or is for other devices. */
     const char *(*refuses)(haul_device *device, const void *problem);
     /* Optional: the scratch memory that `run` wants, in bytes. It is asked for before the stream is locked, so that the
-     * memory can come from the allocator; if none is left, `run` gets none. Buffers and offsets are those of the run.
+     * memory can come from the allocator; if none is left, `run` gets none. Then it computes in another way or returns
+     * HAUL_UNSUPPORTED; the harness reports the reason either way. Buffers and offsets are those of the run.
      * Scratch memory is free again when the run is done: its contents are lost. */
     size_t (*scratch)(haul_device *device, const void *problem);
     /* Computes it, as one command on a stream. HAUL_UNSUPPORTED, without recording an error: it turned out that it

@@ -7,6 +7,7 @@
 #include "engine/custom.h"
 #include "events/cargo.h"
 #include "events/events.h"
+#include "memory/origins.h"
 
 enum { TEXT = 160, REFUSED = 640 };
 
@@ -44,11 +45,24 @@ static const haul__implementation *next(walk *w)
 
 /* ---- reports ---- */
 
-/* "onednn: it takes f32 only; direct: ..." */
-static void note_refusal(char *refused, const haul__implementation *entry, const char *why)
+/* What an entry did with the forms of a problem. */
+typedef struct attempt {
+    bool        heard;   /* somebody wants the reasons */
+    const char *why;     /* the reason for the last form that it did not compute */
+    int64_t     refused; /* bytes of scratch memory that it wanted for a form and did not get, if heard */
+} attempt;
+
+/* Adds to "onednn: it takes f32 only; direct: ...". Refused scratch memory is the reason that counts, because a limit
+ * decided about it. The entry that computes is named only if it was refused some. */
+static void note(char *refused, const haul__implementation *entry, const attempt *a, bool computed)
 {
+    char   size[32];
     size_t used = strlen(refused);
-    snprintf(refused + used, REFUSED - used, "%s%s: %s", used ? "; " : "", haul__implementation_name(entry->id), why);
+    if (a->refused)
+        haul__size_text(a->refused, size, sizeof size);
+    snprintf(refused + used, REFUSED - used, "%s%s: %s%s%s", used ? "; " : "", haul__implementation_name(entry->id),
+             a->refused ? size : a->why, a->refused ? " of scratch memory were refused" : "",
+             computed ? ", so it computed with less" : "");
 }
 
 static void report(const haul__call *c, const void *task, const haul__implementation *chosen, const char *refused)
@@ -80,21 +94,30 @@ static haul_status compute_watched(const haul__call *c, void *task, const haul__
     return status;
 }
 
-/* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form. *why is then the reason for the last
- * form. */
-static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, const char **why)
+/* Runs of portable entries may call other operations, whose scratch memory is not theirs. */
+static haul_status compute_form(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
+{
+    if (a->heard)
+        haul__cargo_now.refused = 0;
+    haul_status status = haul__watched(HAUL_EVENT_COMMAND) ? compute_watched(c, task, entry) : compute(c, task, entry);
+    if (a->heard && !entry->compute && haul__cargo_now.refused)
+        a->refused = haul__cargo_now.refused;
+    return status;
+}
+
+/* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form. */
+static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
 {
     const haul__implementations *list = c->operation->implementations;
     const void                  *problem;
     for (int i = 0; (problem = list->form(task, i)); i++) {
-        *why = entry->refuses(c->device, problem);
-        if (*why)
+        a->why = entry->refuses(c->device, problem);
+        if (a->why)
             continue;
-        haul_status status =
-            haul__watched(HAUL_EVENT_COMMAND) ? compute_watched(c, task, entry) : compute(c, task, entry);
+        haul_status status = compute_form(c, task, entry, a);
         if (status != HAUL_UNSUPPORTED)
             return status;
-        *why = "it found out too late that it cannot";
+        a->why = "it found out too late that it cannot";
     }
     return HAUL_UNSUPPORTED;
 }
@@ -111,12 +134,12 @@ haul_status haul__implement(const haul__call *c, void *task)
     *refused = '\0';
     status = HAUL_UNSUPPORTED;
     for (walk w = walk_of(c->operation, c->device); status == HAUL_UNSUPPORTED && (entry = next(&w));) {
-        const char *why = "HAUL_WITHOUT names it";
+        attempt a = {.heard = heard, .why = "HAUL_WITHOUT names it"};
         if (!(without >> entry->id & 1))
-            status = try_forms(c, task, entry, &why);
-        if (heard && status == HAUL_UNSUPPORTED)
-            note_refusal(refused, entry, why);
-        else if (heard && !status)
+            status = try_forms(c, task, entry, &a);
+        if (heard && (status == HAUL_UNSUPPORTED || (!status && a.refused)))
+            note(refused, entry, &a, !status);
+        if (heard && !status)
             report(c, task, entry, refused);
     }
     return status;

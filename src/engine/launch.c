@@ -2,6 +2,7 @@
 #include "device/launch_now.h"
 #include "device/presence.h"
 #include "engine/driver.h"
+#include "events/cargo.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 
@@ -147,13 +148,22 @@ haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, 
 
 /* ---- library calls ---- */
 
+/* Notes the bytes that are refused, for the report of the choice (implementation.c). */
+static haul__storage *take_scratch(const haul__call *c, size_t bytes)
+{
+    haul__storage *scratch = haul__scratch_alloc(c->device, bytes);
+    if (!scratch)
+        haul__cargo_now.refused = (int64_t)bytes;
+    return scratch;
+}
+
 /* The command's buffers: the result, scratch memory if there is any, the operands. A dry run only allocates the scratch
  * memory. */
 static haul_status call_once(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
                              const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
                              int in_count, size_t scratch_bytes)
 {
-    haul__storage *scratch = haul__scratch_alloc(c->device, scratch_bytes);
+    haul__storage *scratch = scratch_bytes ? take_scratch(c, scratch_bytes) : NULL;
     haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = scratch ? 2 : 1;
     buffers[0] = (haul__region){out->storage, 0};
@@ -181,8 +191,10 @@ haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__str
     haul__error_record before;
     haul__error_save(&before);
     haul_status status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
-    if (haul__room_made(c->device, status, &before))
+    if (haul__room_made(c->device, status, &before)) {
+        haul__cargo_now.refused = 0;
         status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+    }
     return status;
 }
 

@@ -13,6 +13,7 @@ typedef struct haul__cargo {
     bool        ahead;    /* nobody waits for the copy yet, so it lets others pass */
     uint64_t    copy;     /* the number of the copy whose commands are being submitted; 0: of none */
     const char *way;      /* the implementation whose commands are being submitted, "onednn"; NULL: of none */
+    int64_t     refused;  /* bytes of scratch memory that the thread's last library call wanted and did not get */
 } haul__cargo;
 
 extern _Thread_local haul__cargo haul__cargo_now;
