@@ -265,6 +265,125 @@ static void test_conv__little_memory(void **state)
     haul_events_unsubscribe(made.id);
 }
 
+/* ---- spilling ---- */
+
+enum { KIB = 1024, IMAGES = 512 * KIB, WORKSPACE = 640 * KIB }; /* blocks of x, y and scratch memory */
+
+static haul_tensor *tensor_of(int64_t bytes)
+{
+    haul_tensor *t = haul_full(HAUL_F32, HAUL_SHAPE(bytes / 4), 1);
+    assert_valid(t);
+    return t;
+}
+
+/* In a block of their own, not in a part of a cached one. */
+static haul_tensor *ones_of_images(void)
+{
+    assert_int_equal(haul_memory_release_cached(gpu()), HAUL_OK);
+    return haul_view(tensor_of(IMAGES), HAUL_SHAPE(4, 8, 64, 64));
+}
+
+static haul_memory_stats stats_of_gpu(void)
+{
+    haul_memory_stats stats;
+    assert_int_equal(haul_memory_stats_get(gpu(), &stats), HAUL_OK);
+    return stats;
+}
+
+/* For `bytes` more than is in use. */
+static void begin_spilling(int64_t bytes)
+{
+    assert_int_equal(haul_memory_release_cached(gpu()), HAUL_OK);
+    assert_int_equal(haul_memory_set_spill(gpu(), true), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(gpu(), stats_of_gpu().reserved + bytes), HAUL_OK);
+}
+
+static void end_spilling(void)
+{
+    assert_int_equal(haul_memory_set_limit(gpu(), 0), HAUL_OK);
+    assert_int_equal(haul_memory_set_spill(gpu(), false), HAUL_OK);
+}
+
+/* A convolution in a scope of its own. */
+static void convolve_images(haul_tensor *x, haul_tensor *w, void *out)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE);
+    assert_int_equal(haul_read(y, out, IMAGES), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
+/* A limit decides neither the plan nor the bits: what is not in use makes room for scratch memory. */
+static void test_conv__tensors_make_room_for_scratch_memory(void **state)
+{
+    static char  want[IMAGES], got[IMAGES];
+    haul_tensor *x = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(4, 8, 64, 64), 1, NULL), *idle[3];
+    haul_tensor *w = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(8, 8, 1, 1), 2, NULL);
+    choice       made;
+    (void)state;
+    convolve_images(x, w, want);
+    assert_int_equal(engine_runs(TILED), 1);
+    for (int i = 0; i < 3; i++)
+        idle[i] = tensor_of(IMAGES);
+    begin_spilling(0);
+    const int64_t spilled = stats_of_gpu().spilled_total;
+    listen_for_choices(&made);
+    convolve_images(x, w, got);
+    haul_events_unsubscribe(made.id);
+    assert_int_equal(engine_runs(TILED), 2);
+    assert_int_equal(engine_runs(PLAIN), 0);
+    assert_string_equal(made.refused, "");
+    assert_memory_equal(got, want, IMAGES);
+    assert_true(stats_of_gpu().spilled_total > spilled);
+    for (int i = 0; i < 3; i++)
+        assert_true(haul_item(haul_min(idle[i])) == 1);
+    end_spilling();
+}
+
+/* x, y and scratch memory do not fit at once: x stays, and a plan without scratch memory computes. */
+static void test_conv__operands_do_not_make_room(void **state)
+{
+    static char  out[IMAGES];
+    haul_tensor *x = ones_of_images(), *w = haul_ones(HAUL_F32, HAUL_SHAPE(8, 8, 1, 1));
+    choice       made;
+    (void)state;
+    begin_spilling(IMAGES + WORKSPACE - 64 * KIB);
+    const int64_t spilled = stats_of_gpu().spilled_total;
+    listen_for_choices(&made);
+    convolve_images(x, w, out);
+    haul_events_unsubscribe(made.id);
+    assert_int_equal(engine_runs(PLAIN), 1);
+    assert_int_equal(engine_runs(TILED), 0);
+    assert_computed_with_less(&made, "cudnn");
+    assert_int_equal(stats_of_gpu().spilled_total, spilled);
+    assert_true(*(float *)(void *)out == 8);
+    end_spilling();
+}
+
+/* The same, but there is free memory for the scratch memory, and x must come back. */
+static void test_conv__scratch_memory_makes_room_for_operands(void **state)
+{
+    static char  out[IMAGES];
+    haul_tensor *x = ones_of_images(), *w = haul_ones(HAUL_F32, HAUL_SHAPE(8, 8, 1, 1));
+    choice       made;
+    (void)state;
+    begin_spilling(IMAGES + WORKSPACE - 64 * KIB);
+    haul_scope *part = haul_scope_push();
+    tensor_of(IMAGES);
+    tensor_of(WORKSPACE);
+    haul_scope_pop(part);
+    assert_int_equal(stats_of_gpu().spilled, IMAGES);
+    listen_for_choices(&made);
+    convolve_images(x, w, out);
+    haul_events_unsubscribe(made.id);
+    assert_int_equal(engine_runs(PLAIN), 1);
+    assert_int_equal(engine_runs(TILED), 0);
+    assert_computed_with_less(&made, "cudnn");
+    assert_int_equal(stats_of_gpu().spilled, 0);
+    assert_true(*(float *)(void *)out == 8);
+    end_spilling();
+}
+
 /* ---- threads ---- */
 
 typedef struct work {
@@ -320,6 +439,9 @@ int main(void)
         T(test_conv__planned_once_and_no_waits),
         T(test_conv__ever_new_shapes),
         T(test_conv__little_memory),
+        T(test_conv__tensors_make_room_for_scratch_memory),
+        T(test_conv__operands_do_not_make_room),
+        T(test_conv__scratch_memory_makes_room_for_operands),
         T(test_conv__threads_share_the_library),
     };
     setenv("HAUL_CUDA_LIBRARIES", STANDIN, 1);

@@ -467,12 +467,12 @@ static void test_memory__scratch_takes_what_is_left(void **state)
     (void)state;
     assert_int_equal(haul_memory_set_limit(device, 1 << 20), HAUL_OK);
     haul__storage *held = haul__storage_alloc(device, 700 << 10, "test");
-    assert_null(haul__scratch_alloc(device, 500 << 10));
+    assert_null(haul__scratch_alloc(device, 500 << 10, NULL, 0));
     assert_int_equal(haul_error_status(), HAUL_OK);
-    haul__storage *small = haul__scratch_alloc(device, 100 << 10);
+    haul__storage *small = haul__scratch_alloc(device, 100 << 10, NULL, 0);
     assert_non_null(small);
     haul__object_release(held); /* cached now: it makes room */
-    haul__storage *large = haul__scratch_alloc(device, 500 << 10);
+    haul__storage *large = haul__scratch_alloc(device, 500 << 10, NULL, 0);
     assert_non_null(large);
     haul__object_release(small);
     haul__object_release(large);

@@ -252,7 +252,7 @@ static void test_memory_report__not_of_attempts_that_were_repeated(void **state)
     assert_non_null(a);
     assert_no_report();
     haul_error_clear();
-    assert_null(haul__scratch_alloc(device, 60 * KIB)); /* does without */
+    assert_null(haul__scratch_alloc(device, 60 * KIB, NULL, 0)); /* does without */
     assert_no_report();
     haul__object_release(a);
 }

@@ -1,7 +1,10 @@
-/* Spilling: what stays in device memory. */
+/* Spilling: what stays in device memory, and which tensors make room for scratch memory.
+ * ctest: timeout=300 */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "device/recording.h"
+#include "memory/allocator.h"
 #include "support/moves.h"
 
 enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
@@ -110,12 +113,169 @@ static void test_spill_held__by_recordings(void **state)
     end_limit(device);
 }
 
+/* ---- scratch memory ---- */
+
+/* What was used longest ago makes room, unless the call uses it. */
+static void test_spill_held__by_calls(void **state)
+{
+    haul_device *device = late_device(0);
+    haul_scope  *part = haul_scope_push();
+    haul_tensor *t[4];
+    (void)state;
+    begin_limit(device, 4);
+    for (int i = 0; i < 4; i++)
+        t[i] = tensor_on(device, (float)i);
+    haul__storage *scratch = haul__scratch_alloc(device, BYTES, t, 2);
+    assert_non_null(scratch);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_true(!is_away(t[0]) && !is_away(t[1]) && is_away(t[2]) && !is_away(t[3]));
+    haul__object_release(scratch);
+    for (int i = 0; i < 4; i++)
+        assert_true(is_filled(t[i], (float)i));
+    haul_tensor *more = tensor_on(device, 4); /* t[0] is the oldest, and nothing holds it any more */
+    assert_true(is_away(t[0]) && !is_away(more));
+    haul_scope_pop(part);
+    assert_true(stats_of(device).peak_reserved <= stats_of(device).limit);
+    end_limit(device);
+}
+
+static void nothing_moves(haul_device *device, haul_tensor *const *used, int count)
+{
+    const int64_t spilled = stats_of(device).spilled_total;
+    assert_null(haul__scratch_alloc(device, BYTES, used, count));
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_int_equal(stats_of(device).spilled_total, spilled);
+}
+
+/* If it would not suffice, nothing moves. */
+static void test_spill_held__without_room(void **state)
+{
+    haul_device *device = late_device(0);
+    haul_scope  *part = haul_scope_push();
+    haul_tensor *t[3];
+    (void)state;
+    begin_limit(device, 2);
+    for (int i = 0; i < 3; i++)
+        t[i] = tensor_on(device, (float)i);
+    assert_true(is_away(t[0]));
+    nothing_moves(device, &t[1], 2);
+    nothing_moves(device, t, 2); /* t[0] must come back */
+    haul__storage *scratch = haul__scratch_alloc(device, BYTES, (haul_tensor *[]){t[0], t[0]}, 2);
+    assert_non_null(scratch);
+    haul__object_release(scratch);
+    haul_scope_pop(part);
+    end_limit(device);
+}
+
+/* A scope's limit remains one. A replay would repeat the copies of a recording. */
+static void test_spill_held__by_limits_and_recordings(void **state)
+{
+    haul_device *device = late_device(0);
+    haul_scope  *part = haul_scope_push();
+    (void)state;
+    begin_limit(device, 1);
+    tensor_on(device, 1);
+    haul_scope *little = haul_scope_push();
+    assert_int_equal(haul_scope_set_memory_limit(little, device, BYTES / 2), HAUL_OK);
+    nothing_moves(device, NULL, 0);
+    haul_scope_pop(little);
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    nothing_moves(device, NULL, 0);
+    haul__recording_free(haul__recording_end());
+    haul__storage *scratch = haul__scratch_alloc(device, BYTES, NULL, 0);
+    assert_non_null(scratch);
+    haul__object_release(scratch);
+    haul_scope_pop(part);
+    end_limit(device);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, OWN = 4, FIT = 8, ROUNDS = 150 };
+
+typedef struct worker {
+    pthread_t thread;
+    uint64_t  state;
+    int       rounds, given;
+    bool      good;
+} worker;
+
+static int draw(worker *w)
+{
+    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((w->state >> 33) % OWN);
+}
+
+/* Like a library call: writes to scratch memory and to a tensor. */
+static bool call(haul_tensor *t, haul_tensor *other, worker *w)
+{
+    haul_tensor   *used[] = {t, other};
+    haul__storage *scratch = haul__scratch_alloc(t->storage->device, BYTES, used, 2);
+    const bool     works = (!scratch || fill(scratch, 9) == HAUL_OK) && fill(t->storage, 0) == HAUL_OK;
+    w->given += scratch != NULL;
+    haul__object_release(scratch);
+    return works;
+}
+
+static void *work(void *context)
+{
+    worker      *w = context;
+    haul_scope  *part = haul_scope_push();
+    haul_device *device = late_device(0);
+    haul_tensor *t[OWN];
+    float        values[OWN];
+    for (int i = 0; i < OWN; i++) {
+        values[i] = (float)i;
+        t[i] = try_tensor_on(device, values[i]);
+        w->good = w->good && t[i];
+    }
+    for (int round = 0; round < w->rounds && w->good; round++) {
+        const int i = draw(w), k = draw(w);
+        w->good = call(t[i], t[k], w) && is_filled(t[k], i == k ? 0 : values[k]);
+        haul_drop(t[i]);
+        values[i] = (float)round;
+        t[i] = try_tensor_on(device, values[i]);
+        w->good = w->good && t[i];
+    }
+    for (int i = 0; i < OWN; i++)
+        w->good = w->good && is_filled(t[i], values[i]);
+    haul_scope_pop(part);
+    return NULL;
+}
+
+/* HAUL_TEST_ROUNDS=N makes N rounds. */
+static void test_spill_held__threads(void **state)
+{
+    static worker workers[THREADS];
+    const char   *rounds = getenv("HAUL_TEST_ROUNDS");
+    haul_device  *device = late_device(0);
+    int           given = 0;
+    (void)state;
+    begin_limit(device, FIT);
+    const int64_t spilled = stats_of(device).spilled_total;
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.state = (uint64_t)i + 1, .rounds = rounds ? atoi(rounds) : ROUNDS, .good = true};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+        assert_true(workers[i].good);
+        given += workers[i].given;
+    }
+    assert_true(given > 0 && stats_of(device).spilled_total > spilled);
+    assert_int_equal(stats_of(device).spilled, 0);
+    assert_true(stats_of(device).peak_reserved <= stats_of(device).limit);
+    end_limit(device);
+}
+
 #define HELD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HELD_TEST(test_spill_held__by_recordings),
+        HELD_TEST(test_spill_held__by_recordings), HELD_TEST(test_spill_held__by_calls),
+        HELD_TEST(test_spill_held__without_room),  HELD_TEST(test_spill_held__by_limits_and_recordings),
+        HELD_TEST(test_spill_held__threads),
     };
     return run_moves("spill_held", tests, sizeof tests / sizeof tests[0]);
 }

@@ -66,7 +66,7 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
  * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
  * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
  * and temporaries do not fit. A request that exceeds the limit, or all memory of the device, fails without moving
- * anything.
+ * anything. Tensors make room for scratch memory, too, unless it does not fit beside those.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);

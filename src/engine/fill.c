@@ -59,7 +59,7 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
     if (!dense)
         storage = haul__storage_alloc(device, size, origin);
     else if (haul__device_moves_by_kernel(device, haul_tensor_bytes(to)))
-        storage = haul__scratch_alloc(device, size);
+        storage = haul__storage_alloc_spare(device, size, origin);
     if (dense && !storage)
         return fill_dense(to, value, origin);
     haul_status status = fill_by_kernel(to, storage, value, origin);

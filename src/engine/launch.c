@@ -5,6 +5,7 @@
 #include "events/cargo.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
+#include "memory/spill.h"
 
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
     _Static_assert(buffers <= HAUL__MAX_BUFFERS, "a launch has no room for the buffers of " #name);
@@ -149,9 +150,13 @@ haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, 
 /* ---- library calls ---- */
 
 /* Notes the bytes that are refused, for the report of the choice (implementation.c). */
-static haul__storage *take_scratch(const haul__call *c, size_t bytes)
+static haul__storage *take_scratch(const haul__call *c, haul_tensor *out, haul_tensor *const *ins, int in_count,
+                                   size_t bytes)
 {
-    haul__storage *scratch = haul__scratch_alloc(c->device, bytes);
+    haul_tensor *used[1 + HAUL__MAX_LIBRARY_INPUTS] = {out};
+    for (int i = 0; i < in_count; i++)
+        used[1 + i] = ins[i];
+    haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, 1 + in_count);
     if (!scratch)
         haul__cargo_now.refused = (int64_t)bytes;
     return scratch;
@@ -163,7 +168,7 @@ static haul_status call_once(const haul__call *c, haul_status (*run)(haul__strea
                              const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
                              int in_count, size_t scratch_bytes)
 {
-    haul__storage *scratch = scratch_bytes ? take_scratch(c, scratch_bytes) : NULL;
+    haul__storage *scratch = scratch_bytes ? take_scratch(c, out, ins, in_count, scratch_bytes) : NULL;
     haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = scratch ? 2 : 1;
     buffers[0] = (haul__region){out->storage, 0};
@@ -194,6 +199,11 @@ haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__str
     if (haul__room_made(c->device, status, &before)) {
         haul__cargo_now.refused = 0;
         status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+    }
+    if (status == HAUL_OUT_OF_MEMORY && scratch_bytes && haul__may_spill()) { /* operands that return need its room */
+        haul__error_restore(&before);
+        haul__cargo_now.refused = (int64_t)scratch_bytes;
+        status = call_once(c, run, params, params_size, out, ins, in_count, 0);
     }
     return status;
 }

@@ -474,9 +474,7 @@ haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, cons
 
 /* ---- storages ---- */
 
-/* A storage in a block of the allocator. For an allocation that is not `needed` it frees no cached blocks and writes no
- * message about the memory in use. */
-static haul__storage *storage_in(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
+haul__storage *haul__storage_in(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
     haul__block *block = a ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
     if (!block)
@@ -498,10 +496,11 @@ __attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device
             storage->bytes = bytes;
         return storage;
     }
-    return storage_in(haul__allocator_of(device, false), bytes, true, origin);
+    return haul__storage_in(haul__allocator_of(device, false), bytes, true, origin);
 }
 
-/* Most blocks are taken from the cache, by a thread without limits and subscribers: the short case of storage_in. */
+/* Most blocks are taken from the cache, by a thread without limits and subscribers: the short case of
+ * haul__storage_in. */
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
 {
     struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
@@ -538,21 +537,9 @@ haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, cons
     haul__error_record before;
     haul__error_save(&before);
     *setting = NULL;
-    haul__storage *storage = storage_in(haul__allocator_of(device, false), bytes, false, origin);
+    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
+                                            : haul__storage_in(haul__allocator_of(device, false), bytes, false, origin);
     *setting = budget;
-    if (!storage)
-        haul__error_restore(&before);
-    return storage;
-}
-
-haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes)
-{
-    haul__error_record before;
-    if (bytes == 0 || !haul__device_computes(device))
-        return NULL;
-    haul__error_save(&before);
-    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, "scratch")
-                                            : storage_in(haul__allocator_of(device, false), bytes, false, "scratch");
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -565,7 +552,7 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
         return NULL;
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)
-                                            : storage_in(haul__allocator_of(device, true), bytes, true, origin);
+                                            : haul__storage_in(haul__allocator_of(device, true), bytes, true, origin);
     if (!storage)
         haul__error_restore(&before);
     return storage;

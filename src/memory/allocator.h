@@ -57,9 +57,10 @@ haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, cons
 haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, const char *origin);
 
 /* Memory for one library call. Release it with haul__object_release once the call is submitted: the block remembers its
- * use. Returns NULL, without recording an error, for 0 bytes, on meta, and if there is no memory even without the
- * cache: the call must then work without it. */
-haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes);
+ * use. On a device that spills, tensors make room for it, but not the `used` ones, which the call uses. Returns NULL,
+ * without recording an error, for 0 bytes, on meta, and if there is no memory even without the cache: the call must
+ * then work without it. */
+haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tensor *const *used, int count);
 
 /* Call this after a function that allocates outside the allocator (a library, or the driver for a kernel) returned
  * `status`. If it ran out of memory, empties the cache, restores the error `before`, and returns true: try again. Else

@@ -42,6 +42,10 @@ void haul__block_begin(haul__block *block, haul_device *device);
  * memory. */
 haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin);
 
+/* A storage in a block of the allocator, which may be NULL. An allocation that is not `needed` moves nothing away,
+ * frees no derived copies, and leaves no report. Returns NULL, with an error recorded, if there is no memory. */
+haul__storage *haul__storage_in(struct haul__allocator *a, size_t bytes, bool needed, const char *origin);
+
 /* The allocator of a device, made on first use. Returns NULL, with the error recorded, if host memory is exhausted. */
 struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);
 

@@ -39,11 +39,19 @@ static inline int64_t allocated_of(const haul__budget *b)
     return (int64_t)atomic_load_explicit(&b->allocated, memory_order_relaxed);
 }
 
-haul__budget *haul__budget_charge(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry)
+haul__budget *haul__budget_over(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry)
 {
     for (haul__budget *b = innermost; b; b = b->outer)
         if (counts(b, device, dry) && b->limit && allocated_of(b) > b->limit - bytes)
             return b;
+    return NULL;
+}
+
+haul__budget *haul__budget_charge(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry)
+{
+    haul__budget *over = haul__budget_over(innermost, device, bytes, dry);
+    if (over)
+        return over;
     for (haul__budget *b = innermost; b; b = b->outer) {
         if (!counts(b, device, dry))
             continue;

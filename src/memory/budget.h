@@ -18,6 +18,9 @@ static inline haul__budget *haul__budget_now(void)
     return haul__thread()->held[HAUL__BUDGET];
 }
 
+/* The budget whose limit `bytes` more would exceed; NULL: none. */
+haul__budget *haul__budget_over(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry);
+
 /* Counts memory that the calling thread allocates, and takes a reference to `innermost` for it. If a limit would be
  * exceeded, returns its budget and changes nothing. Otherwise returns NULL. */
 haul__budget *haul__budget_charge(haul__budget *innermost, const haul_device *device, int64_t bytes, bool dry);
