@@ -93,7 +93,7 @@ static bool open_pictures(const bench_case *c)
     return !haul_error_status();
 }
 
-/* Older commits, with which this file is compared, have no events. */
+/* Older commits, with which this file is compared, have no events, or no ledger. */
 #ifdef HAUL_EVENTS_H
 static int64_t listener;
 
@@ -112,6 +112,31 @@ static bool open_heard(const bench_case *c)
 static void close_heard(void)
 {
     haul_events_unsubscribe(listener);
+}
+#endif
+
+#ifdef HAUL_LEDGER_H
+static haul_ledger *ledger;
+
+static bool open_ledger(void)
+{
+    ledger = haul_ledger_begin(.everywhere = false);
+    return ledger != NULL;
+}
+
+static bool open_numbers_counted(const bench_case *c)
+{
+    return open_ledger() && open_numbers(c);
+}
+
+static bool open_pictures_counted(const bench_case *c)
+{
+    return open_ledger() && open_pictures(c);
+}
+
+static void close_ledger(void)
+{
+    haul_ledger_end(ledger);
 }
 #endif
 
@@ -157,6 +182,15 @@ static const bench_case cases[] = {
 #ifdef HAUL_EVENTS_H
     {CASE("N3 step, all events heard", open_heard, run_steps, cross_entropy), .close = close_heard,
      .context = "simplecnn", .size = 64, .threads = 1},
+#endif
+#ifdef HAUL_LEDGER_H
+    /* What a ledger costs: each is measured in turns with the same without one. */
+    {CASE("add 1x1 with a ledger", open_numbers_counted, run_dropped, add_b), .close = close_ledger,
+     .peers = "add 1x1 without a ledger", .threads = 1},
+    {CASE("add 1x1 without a ledger", open_numbers, run_dropped, add_b), .threads = 1},
+    {CASE("N3 step with a ledger", open_pictures_counted, run_steps, cross_entropy), .close = close_ledger,
+     .peers = "N3 step without a ledger", .context = "simplecnn", .size = 64, .threads = 1},
+    PICTURES("N3 step without a ledger", "simplecnn", 64, 1),
 #endif
     PICTURES("N3 step, 2 threads", "simplecnn", 64, 2),
     PICTURES("resnet18 step, batch 8", "resnet18", 8, 1),
