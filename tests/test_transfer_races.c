@@ -172,9 +172,16 @@ static void *run_race(void *context)
     return NULL;
 }
 
+/* HAUL_TEST_ROUNDS=N makes N rounds. */
+static int rounds_or(int usual)
+{
+    const char *rounds = getenv("HAUL_TEST_ROUNDS");
+    return rounds ? atoi(rounds) : usual;
+}
+
 static void race_on(haul_device **places, int place_count, int steps, int rounds)
 {
-    for (int round = 1; round <= rounds; round++) {
+    for (int round = 1; round <= rounds_or(rounds); round++) {
         race r = {
             .places = places, .place_count = place_count, .steps = steps, .random = (uint32_t)round * 2654435761u};
         run_race(&r);
@@ -205,22 +212,28 @@ static void test_race__both_kinds(void **state)
     race_on(places, device_count + 2, 1000, 4);
 }
 
-static void test_race__threads_share_devices(void **state)
+static void race_in_threads(haul_device **places, int place_count, uint32_t random)
 {
-    haul_device *places[18] = {late_device(0), late_device(1)};
-    pthread_t    threads[3];
-    race         races[3];
-    (void)state;
-    for (int i = 0; i < device_count; i++)
-        places[i + 2] = devices[i];
+    pthread_t threads[3];
+    race      races[3];
     for (int i = 0; i < 3; i++) {
-        races[i] = (race){.places = places, .place_count = device_count + 2, .steps = 800, .random = 77u + (uint32_t)i};
+        races[i] = (race){.places = places, .place_count = place_count, .steps = 800, .random = random + (uint32_t)i};
         assert_int_equal(pthread_create(&threads[i], NULL, run_race, &races[i]), 0);
     }
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
         assert_true(races[i].good);
     }
+}
+
+static void test_race__threads_share_devices(void **state)
+{
+    haul_device *places[18] = {late_device(0), late_device(1)};
+    (void)state;
+    for (int i = 0; i < device_count; i++)
+        places[i + 2] = devices[i];
+    for (int round = 0; round < rounds_or(1); round++)
+        race_in_threads(places, device_count + 2, 77u + 3u * (uint32_t)round);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
