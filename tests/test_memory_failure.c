@@ -227,7 +227,7 @@ static void test_memory_failure__goes_with_its_error(void **state)
     haul_error_clear();
     assert_none();
     fail_on(device);
-    assert_null(haul__scratch_alloc(second, MIB)); /* does without, and takes nobody's place */
+    assert_null(haul__scratch_alloc(second, MIB, NULL, 0)); /* does without, and takes nobody's place */
     assert_int_equal(haul_memory_report_snapshot(NULL, 0), 2);
     haul__object_release(other[1]);
     other[1] = NULL;

@@ -78,9 +78,15 @@
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
-    for (I32 haul_any = 0; !haul_any && found + SUM_LANES < (n); found += haul_any ? 0 : SUM_LANES)                    \
-        BLOCK_LOOP for (I64 j = found; j < found + SUM_LANES; j++) haul_any |= (condition) ? 1 : 0;                    \
+    HAUL_PASS_BLOCKS(found, j, n, condition)                                                                           \
     for (I64 j = found; found = j, j < (n) - 1 && !(condition); j++) {}
+#ifdef __AVX2__
+#define HAUL_PASS_BLOCKS(found, j, n, condition)                                                                       \
+    for (I32 haul_any = 0; !haul_any && found + SUM_LANES < (n); found += haul_any ? 0 : SUM_LANES)                    \
+        BLOCK_LOOP for (I64 j = found; j < found + SUM_LANES; j++) haul_any |= (condition) ? 1 : 0;
+#else
+#define HAUL_PASS_BLOCKS(found, j, n, condition) /* shorter code */
+#endif
 
 /* Short rows side by side, where HAS_SIDES is 1: the trees of SIDE_ROWS rows have all their steps in common. FOR_SIDES(i)
  * runs over groups of SIDE_ROWS items, of which i is the first; FOR_ROWS behind it gets what remains. EACH_SIDE(l) runs over
