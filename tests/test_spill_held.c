@@ -268,14 +268,43 @@ static void test_spill_held__threads(void **state)
     end_limit(device);
 }
 
+/* ---- what cannot be freed ---- */
+
+/* The rest of a block that was cut is free, but neither goes to the driver nor suffices: the search for room ends. */
+static void test_spill_held__beside_a_free_piece(void **state)
+{
+    haul_device *device = haul_device_get("opencl:0");
+    (void)state;
+    if (!device || !haul__device_divides(device)) {
+        haul_error_clear();
+        skip();
+    }
+    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
+    const haul_memory_stats before = stats_of(device);
+    haul_drop(haul_to(haul_empty(HAUL_F32, HAUL_SHAPE(4, SIDE, SIDE)), device));
+    haul_tensor *part = tensor_on(device, 1);
+    begin_limit(device, 0);
+    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
+    assert_int_equal(fill(part->storage, 0), HAUL_OK);
+    haul__recording *recording = haul__recording_end();
+    assert_int_equal(stats_of(device).reserved, before.reserved + 4 * BYTES);
+    assert_int_equal(stats_of(device).allocated, before.allocated + BYTES);
+    assert_false(haul_tensor_is_valid(haul_to(haul_empty(HAUL_F32, HAUL_SHAPE(4, SIDE, SIDE)), device)));
+    assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    haul_error_clear();
+    haul__recording_free(recording);
+    haul_drop(part);
+    end_limit(device);
+}
+
 #define HELD_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HELD_TEST(test_spill_held__by_recordings), HELD_TEST(test_spill_held__by_calls),
-        HELD_TEST(test_spill_held__without_room),  HELD_TEST(test_spill_held__by_limits_and_recordings),
-        HELD_TEST(test_spill_held__threads),
+        HELD_TEST(test_spill_held__by_recordings),       HELD_TEST(test_spill_held__by_calls),
+        HELD_TEST(test_spill_held__without_room),        HELD_TEST(test_spill_held__by_limits_and_recordings),
+        HELD_TEST(test_spill_held__beside_a_free_piece), HELD_TEST(test_spill_held__threads),
     };
     return run_moves("spill_held", tests, sizeof tests / sizeof tests[0]);
 }

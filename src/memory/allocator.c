@@ -29,6 +29,9 @@
  * for one of them. */
 enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 
+/* How often room is looked for although nothing could be moved: other threads may give memory back. */
+enum { MOST_FUTILE = 4 };
+
 /* ---- the allocator of a device ---- */
 
 /* All allocators, which stay to the end of the process, and those whose locks a fork has taken: the list grows at its
@@ -292,7 +295,11 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
         haul__error_restore(&before);
         block = block_new(a, bin, bytes, needed, origin);
     }
-    while (again && !block && haul__spill(a, (int64_t)haul__bin_bytes(bin))) {
+    for (int futile = 0; again && !block && futile < MOST_FUTILE;) {
+        const int64_t moved = haul__spill(a, (int64_t)haul__bin_bytes(bin));
+        if (moved < 0)
+            break;
+        futile += moved == 0;
         haul__error_restore(&before);
         haul__spin_lock(&a->lock);
         block = take_free(a, bin);

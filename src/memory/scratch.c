@@ -66,7 +66,7 @@ static haul__storage *make_room(struct haul__allocator *a, size_t bytes, int64_t
     const bool     taken = haul__presence_take();
     hold(used, count, 1);
     if (can_fit(a, block, used, count))
-        for (int i = 0; i < ATTEMPTS && !storage && haul__spill(a, block); i++)
+        for (int i = 0; i < ATTEMPTS && !storage && haul__spill(a, block) >= 0; i++)
             storage = haul__storage_in(a, bytes, false, origin);
     hold(used, count, -1);
     if (taken)

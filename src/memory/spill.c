@@ -50,7 +50,7 @@ static bool can_move(const haul__block *block)
 /* What a search for memory finds. */
 typedef struct found {
     haul__block *block; /* used longest ago, marked as moving; NULL: there is none */
-    bool         free;  /* another thread gave memory back meanwhile */
+    bool         free;  /* there is memory that nobody has */
 } found;
 
 /* Looks for a block of at least `least` bytes. If its last reference goes now, that thread waits until it was moved. */
@@ -322,13 +322,13 @@ static bool could_fit(const struct haul__allocator *a, int64_t bytes)
     return (!limit || bytes <= limit) && (!memory || bytes <= memory);
 }
 
-bool haul__spill(struct haul__allocator *a, int64_t wanted)
+int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
 {
     haul__error_record before;
     int64_t            moved = 0;
     bool               works = true;
     if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
-        return false;
+        return -1;
     const bool taken = haul__presence_take();
     haul__error_save(&before);
     haul__presence_stop();
@@ -341,7 +341,7 @@ bool haul__spill(struct haul__allocator *a, int64_t wanted)
     haul__error_restore(&before);
     if (taken)
         haul__presence_give();
-    return works || moved > 0;
+    return works || moved > 0 ? moved : -1;
 }
 
 bool haul__may_spill(void)
