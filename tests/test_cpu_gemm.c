@@ -380,6 +380,7 @@ static void check_level(const haul__cpu_panels *panels)
     }
 }
 
+#ifdef HAUL_HAVE_LEVEL_v4
 /* A matrix of bf16 for panels of pairs: its values are those of `exact`. */
 typedef struct half_matrix {
     uint16_t in[96 * 300];
@@ -436,6 +437,8 @@ static void check_pairs(const haul__cpu_panels *panels)
         }
     }
 }
+
+#endif
 
 /* Each set of instructions for bf16 that the processor has. */
 static void test_cpu_gemm__instructions_for_bf16(void **unused)
