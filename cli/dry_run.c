@@ -303,7 +303,7 @@ haul_status dry_run_try(trainer *t, dry_run *out)
     return status;
 }
 
-/* The device spills, and has the limit of the training besides what is allocated now, which does not move. */
+/* Turns spilling on. What is allocated now does not move, so the device gets the training's limit in addition to it. */
 static haul_status begin_spilling(const trainer *t, int64_t limit, haul_memory_stats *before)
 {
     haul_status status = haul_memory_stats_get(t->device, before);

@@ -36,6 +36,9 @@
 /* Bytes of B that stay in a cache of the first level where they are. */
 #define NEAR_BYTES (24 << 10)
 
+/* Panels up to which a transposed A is read in place. */
+#define FEW_PANELS 2
+
 /* Bytes between rows of B up to which its lines spread over a cache. */
 #define DENSE_BYTES 2048
 
@@ -431,7 +434,7 @@ static bool must_pack_a(const product *p, int64_t panels)
     if (p->halves || (g->a_row != 1 && g->a_col != 1))
         return true;
     if (g->a_col != 1)
-        return panels > 2 && g->a_col * p->size > 256;
+        return panels > FEW_PANELS && g->a_col * p->size > 256;
     return panels > 1 && collides(p, g->a_row);
 }
 
@@ -517,7 +520,7 @@ static product plan(const haul__gemm *g, bool may_share)
     plan_pieces(&p, work, panels);
     p.once = may_share && packs_once(&p, work);
     if (p.once) {
-        p.packs_a = p.halves || (g->a_row != 1 && g->a_col != 1) || panels > 2;
+        p.packs_a = p.halves || (g->a_row != 1 && g->a_col != 1) || panels > FEW_PANELS;
         p.shared_bytes = (size_t)(round_up(smaller(g->n, MOST_COLUMNS), p.panels->width) *
                                   packed_depth(&p, smaller(g->k, p.depth))) *
                          (size_t)p.wide;
