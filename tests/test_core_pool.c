@@ -109,25 +109,51 @@ static void test_pool__small_work_stays_on_the_caller(void **state)
     }
 }
 
-/* Two pieces that wait for each other end only if two threads run them. */
+/* Pieces that wait for one another end only if as many threads run them. */
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    pthread_t         who[4];
+} meeting;
+
 static void meet(void *context, int64_t first, int64_t last)
 {
-    (void)first, (void)last;
-    pthread_barrier_wait(context);
+    meeting *m = context;
+    (void)last;
+    m->who[first] = pthread_self();
+    pthread_barrier_wait(&m->barrier);
 }
 
+/* A thread that takes a unit of its own share first has the same piece in every job. */
 static void test_pool__pieces_run_side_by_side(void **state)
 {
     (void)state;
-    pthread_barrier_t barrier;
+    meeting   m;
+    pthread_t before[3];
     haul__pool_set_threads(3);
-    assert_int_equal(pthread_barrier_init(&barrier, NULL, 3), 0);
+    assert_int_equal(pthread_barrier_init(&m.barrier, NULL, 3), 0);
     for (int i = 0; i < 50; i++) {
-        haul__parallel_for(3, 1, meet, &barrier);
+        haul__parallel_for(3, 1, meet, &m);
+        for (int j = 0; j < 3 && i > 0; j++)
+            assert_true(pthread_equal(m.who[j], before[j]));
+        memcpy(before, m.who, sizeof before);
         if (i % 10 == 0)
             usleep(2000); /* long enough for the workers to fall asleep */
     }
-    pthread_barrier_destroy(&barrier);
+    pthread_barrier_destroy(&m.barrier);
+}
+
+/* Fewer threads than the pool has, then all of them, on threads that sleep or watch. */
+static void test_pool__some_of_the_workers(void **state)
+{
+    (void)state;
+    haul__pool_set_threads(4);
+    for (int i = 0; i < 200; i++) {
+        haul_set_scope_threads(i % 5);
+        check_pieces(1 + i % 7, 1);
+        if (i % 20 == 0)
+            usleep(1000);
+    }
+    haul_set_scope_threads(0);
 }
 
 /* Of all threads of this process. */
@@ -142,15 +168,15 @@ static double cpu_seconds(void)
 static void test_pool__idle_workers_take_no_time(void **state)
 {
     (void)state;
-    pthread_barrier_t barrier;
+    meeting m;
     haul__pool_set_threads(4);
-    assert_int_equal(pthread_barrier_init(&barrier, NULL, 4), 0);
-    haul__parallel_for(4, 1, meet, &barrier);
+    assert_int_equal(pthread_barrier_init(&m.barrier, NULL, 4), 0);
+    haul__parallel_for(4, 1, meet, &m);
     usleep(100000);
     double before = cpu_seconds();
     usleep(400000);
     assert_true(cpu_seconds() - before < 0.05);
-    pthread_barrier_destroy(&barrier);
+    pthread_barrier_destroy(&m.barrier);
 }
 
 /* --- nested and concurrent --- */
@@ -356,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_pool__nothing_to_do),
         cmocka_unit_test(test_pool__small_work_stays_on_the_caller),
         cmocka_unit_test(test_pool__pieces_run_side_by_side),
+        cmocka_unit_test(test_pool__some_of_the_workers),
         cmocka_unit_test(test_pool__idle_workers_take_no_time),
         cmocka_unit_test(test_pool__nested_calls),
         cmocka_unit_test(test_pool__several_users_at_once),

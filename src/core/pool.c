@@ -1,13 +1,16 @@
 /* The thread pool.
  *
- * One job runs at a time. A job is cut into units. One word, the ticket, holds the job's number (so that a late thread
- * cannot take a unit of another job for one of its own) and how many units are unclaimed. A thread claims a unit by
- * decrementing that count, and only while it is above zero. The job's description is written before the ticket and
- * changes only after all units are done, so it is stable for every thread that claims a unit. Before its first unit, a
- * pool thread takes one of the job's seats; there are as many as the caller's number of threads allows. A seat also
- * carries the job's number.
+ * One job runs at a time. A job is cut into units, and its threads have seats: the caller has seat 0, and a pool thread
+ * keeps the seat it was started with. The units are shared out to the seats in order, so that in jobs of the same form
+ * a thread gets the same part of the memory, which its caches may still hold. A thread takes the units of its own share
+ * from the front. When they are gone, it takes units of other shares from the back.
  *
- * Idle threads watch the ticket for a moment, because the next job of a training step comes within microseconds, and
+ * A seat's share is one word: the job's number (so that a late thread cannot take a unit of another job for one of its
+ * own), the units taken from the front, and the units left. A job's description is written before the shares and
+ * changes only after all units are done, so it is stable for every thread that took a unit. The shares come before the
+ * offer, the word that idle threads look at.
+ *
+ * Idle threads watch the offer for a moment, because the next job of a training step comes within microseconds, and
  * then sleep. A caller that finds the pool taken, by another thread or by itself, works alone: nothing ever waits for
  * the pool. */
 #include "core/pool.h"
@@ -36,36 +39,47 @@ enum {
     LINE = 64              /* bytes of a cache line */
 };
 
-/* The ticket: unclaimed units in the low bits, the job's number above them. */
-enum { LEFT_BITS = 16 };
-#define LEFT_MASK ((UINT64_C(1) << LEFT_BITS) - 1)
-#define NONE      UINT64_MAX
+/* A share: from the low bits, the units left, those taken from the front, and the job's number. An offer: the job's
+ * seats in the low bits, and the job's number in the same place. */
+enum { COUNT_BITS = 12, JOB_SHIFT = 2 * COUNT_BITS };
+#define COUNT_MASK      ((UINT64_C(1) << COUNT_BITS) - 1)
+#define TAKEN_IN_FRONT  (UINT64_C(1) << COUNT_BITS)
+#define LEFT_OF(share)  ((int)((share)&COUNT_MASK))
+#define TAKEN_OF(share) ((int)((share) >> COUNT_BITS & COUNT_MASK))
+#define JOB_OF(word)    ((word) >> JOB_SHIFT)
+
+/* What a thread has for itself. */
+typedef struct seat {
+    _Alignas(LINE) _Atomic uint64_t share;
+    atomic_bool    asleep;
+    int            number;
+    uint64_t       seen; /* the last offer that the thread took up */
+    pthread_t      thread;
+    pthread_cond_t work_came;
+} seat;
 
 static struct {
     /* Written by the caller of a job and read by all threads: one cache line. */
-    _Alignas(LINE) _Atomic uint64_t ticket;
-    _Atomic uint64_t          seats; /* the job's number, and how many pool threads may still join it */
+    _Alignas(LINE) _Atomic uint64_t offer;
     _Atomic(haul__range_fn *) fn;
     _Atomic(void *)           context;
     _Atomic int64_t           count, grain;
-    atomic_int                units;
+    atomic_int                units, seats; /* of the job */
     /* Written by all threads. */
     _Alignas(LINE) atomic_int pending; /* units that are not done yet */
-    atomic_int  sleeping;              /* pool threads that must be woken */
     atomic_bool caller_sleeps;
     /* Whoever holds this may start a job, and change what follows. */
     _Alignas(LINE) atomic_bool taken;
     atomic_bool quit;
+    seat       *table;     /* the caller's seat, and those of the workers */
     int         workers;   /* running threads */
     int         sized_for; /* the process's number of threads when they were started */
     int         failed_at; /* this many could not be started: do not retry for as many or more */
-    pthread_t  *threads;
     int64_t     watch_ns;
 } pool;
 
 static atomic_int      wanted; /* threads of the process, including the caller; 0: not decided yet */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t  work_came = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t  work_done = PTHREAD_COND_INITIALIZER;
 
 /* --- number of threads --- */
@@ -169,24 +183,25 @@ static inline void pause_briefly(void)
 }
 
 /* Runs on a pool thread. */
-static bool work_is_left(void)
+static bool work_came(const seat *own)
 {
-    const uint64_t units = atomic_load(&pool.ticket) & LEFT_MASK, seats = atomic_load(&pool.seats) & LEFT_MASK;
-    return (units && seats) || atomic_load(&pool.quit);
+    const uint64_t offer = atomic_load(&pool.offer);
+    return (offer != own->seen && (int)(offer & COUNT_MASK) > own->number) || atomic_load(&pool.quit);
 }
 
-static bool units_are_done(void)
+static bool units_are_done(const seat *unused)
 {
+    (void)unused;
     return atomic_load(&pool.pending) == 0;
 }
 
 /* Watches for `happened` for a moment; false if it did not happen. */
-static bool watch(bool (*happened)(void))
+static bool watch(bool (*happened)(const seat *), const seat *own)
 {
     int64_t end = 0;
     for (;;) {
         for (int i = 0; i < PAUSES_PER_LOOK; i++) {
-            if (happened())
+            if (happened(own))
                 return true;
             pause_briefly();
         }
@@ -213,42 +228,44 @@ static int64_t pieces_of(int64_t count, int64_t grain)
     return count / grain + (count % grain != 0);
 }
 
-/* Takes a seat of the job; false if none is left, or the job is over. */
-static bool join(uint64_t job)
+/* The first unit of a seat's share. */
+static int first_unit(int number, int units, int seats)
 {
-    uint64_t seats = atomic_load(&pool.seats);
-    while (seats >> LEFT_BITS == job && (seats & LEFT_MASK))
-        if (atomic_compare_exchange_weak(&pool.seats, &seats, seats - 1))
-            return true;
-    return false;
+    return (int)((int64_t)units * number / seats);
 }
 
-/* Claims and runs units until none is left; returns how many ran here. `job` is the one that the thread takes part in,
- * NONE for a pool thread. All units are of one job, which cannot end before this thread reports. */
-static int run_units(uint64_t job)
+/* Takes a unit of a share of the job and runs it; false if none is left. All units are of one job, which cannot end
+ * before this thread reports. */
+static bool run_unit(uint64_t job, int number, bool own)
 {
-    int      done = 0;
-    uint64_t ticket = atomic_load(&pool.ticket);
-    while (ticket & LEFT_MASK) {
-        if (ticket >> LEFT_BITS != job && !join(ticket >> LEFT_BITS))
-            return done;
-        job = ticket >> LEFT_BITS;
-        haul__range_fn *fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
-        void           *context = atomic_load_explicit(&pool.context, memory_order_relaxed);
-        int64_t         count = atomic_load_explicit(&pool.count, memory_order_relaxed);
-        int64_t         grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
-        int             units = atomic_load_explicit(&pool.units, memory_order_relaxed);
-        if (!atomic_compare_exchange_weak(&pool.ticket, &ticket, ticket - 1))
-            continue;
-        int64_t unit = units - (int64_t)(ticket & LEFT_MASK);
-        int64_t pieces = pieces_of(count, grain);
-        /* Units differ by at most one piece. Pieces / units comes first, because their product could overflow. */
-        int64_t each = pieces / units, longer = pieces % units;
-        int64_t first = unit * each + (unit < longer ? unit : longer);
-        run_pieces(fn, context, count, grain, first, first + each + (unit < longer));
-        done++;
-        ticket = atomic_load(&pool.ticket);
-    }
+    _Atomic uint64_t *word = &pool.table[number].share;
+    uint64_t          share = atomic_load(word);
+    do {
+        if (JOB_OF(share) != job || !LEFT_OF(share))
+            return false;
+    } while (!atomic_compare_exchange_weak(word, &share, share - 1 + (own ? TAKEN_IN_FRONT : 0)));
+    int     units = atomic_load_explicit(&pool.units, memory_order_relaxed);
+    int     seats = atomic_load_explicit(&pool.seats, memory_order_relaxed);
+    int64_t count = atomic_load_explicit(&pool.count, memory_order_relaxed);
+    int64_t grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
+    int     unit = first_unit(number, units, seats) + TAKEN_OF(share) + (own ? 0 : LEFT_OF(share) - 1);
+    /* Units differ by at most one piece. Pieces / units comes first, because their product could overflow. */
+    int64_t pieces = pieces_of(count, grain), each = pieces / units, longer = pieces % units;
+    int64_t first = unit * each + (unit < longer ? unit : longer);
+    run_pieces(atomic_load_explicit(&pool.fn, memory_order_relaxed),
+               atomic_load_explicit(&pool.context, memory_order_relaxed), count, grain, first,
+               first + each + (unit < longer));
+    return true;
+}
+
+/* Takes and runs units of a job with so many seats until none is left, those of the own share first; returns how many
+ * ran here. */
+static int run_units(int own, uint64_t job, int seats)
+{
+    int done = 0;
+    for (int i = 0; i < seats; i++)
+        while (run_unit(job, (own + i) % seats, i == 0))
+            done++;
     return done;
 }
 
@@ -261,23 +278,26 @@ static void report_done(int units)
     pthread_mutex_unlock(&lock);
 }
 
-static void sleep_until_work(void)
+static void sleep_until_work(seat *own)
 {
     pthread_mutex_lock(&lock);
-    atomic_fetch_add(&pool.sleeping, 1);
-    while (!work_is_left())
-        pthread_cond_wait(&work_came, &lock);
-    atomic_fetch_sub(&pool.sleeping, 1);
+    atomic_store(&own->asleep, true);
+    while (!work_came(own))
+        pthread_cond_wait(&own->work_came, &lock);
+    atomic_store(&own->asleep, false);
     pthread_mutex_unlock(&lock);
 }
 
-static void *worker(void *unused)
+static void *worker(void *context)
 {
-    (void)unused;
+    seat *own = context;
     while (!atomic_load(&pool.quit)) {
-        report_done(run_units(NONE));
-        if (!watch(work_is_left))
-            sleep_until_work();
+        if (!watch(work_came, own))
+            sleep_until_work(own);
+        own->seen = atomic_load(&pool.offer);
+        int seats = (int)(own->seen & COUNT_MASK);
+        if (own->number < seats)
+            report_done(run_units(own->number, JOB_OF(own->seen), seats));
     }
     return NULL;
 }
@@ -316,13 +336,16 @@ static void stop_workers(void)
 {
     pthread_mutex_lock(&lock);
     atomic_store(&pool.quit, true);
-    pthread_cond_broadcast(&work_came);
+    for (int i = 1; i <= pool.workers; i++)
+        pthread_cond_signal(&pool.table[i].work_came);
     pthread_mutex_unlock(&lock);
-    for (int i = 0; i < pool.workers; i++)
-        pthread_join(pool.threads[i], NULL);
+    for (int i = 1; i <= pool.workers; i++) {
+        pthread_join(pool.table[i].thread, NULL);
+        pthread_cond_destroy(&pool.table[i].work_came);
+    }
     pool.workers = 0;
-    free(pool.threads);
-    pool.threads = NULL;
+    free(pool.table);
+    pool.table = NULL;
     atomic_store(&pool.quit, false);
 }
 
@@ -332,16 +355,28 @@ static void forget_workers(void)
     pool.workers = 0;
     pool.sized_for = pool.failed_at = 0;
     atomic_store(&pool.quit, false);
-    atomic_fetch_and(&pool.ticket, ~LEFT_MASK); /* no units are left of a job of the parent */
+    atomic_fetch_and(&pool.offer, ~COUNT_MASK); /* no units are left of a job of the parent */
     atomic_store(&pool.pending, 0);
-    atomic_store(&pool.sleeping, 0);
     atomic_store(&pool.caller_sleeps, false);
     atomic_store(&pool.taken, false);
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    work_came = work_done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    work_done = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
 HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget_workers);
+
+/* A worker in the next seat. */
+static bool add_worker(int number)
+{
+    seat *own = &pool.table[number];
+    *own = (seat){.number = number, .seen = atomic_load(&pool.offer)};
+    if (pthread_cond_init(&own->work_came, NULL) != 0)
+        return false;
+    if (start_thread(&own->thread, worker, own) == 0)
+        return true;
+    pthread_cond_destroy(&own->work_came);
+    return false;
+}
 
 /* Start as many workers as the process and this job want, or as many as the system allows. There may be more, because
  * another scope wanted them, until the process's number changes. The process owns the list, so it does not count among
@@ -359,12 +394,11 @@ static void adjust_workers(int job_threads)
     pool.failed_at = 0;
     /* With more threads than cores, watching would take cores from other work. */
     pool.watch_ns = threads > haul__core_count() ? 0 : WATCH_NS;
-    pool.threads = malloc((size_t)threads * sizeof *pool.threads);
-    for (int i = 0; pool.threads && i < threads - 1; i++) {
-        if (start_thread(&pool.threads[i], worker, NULL) != 0)
-            break;
+    pool.table = aligned_alloc(LINE, (size_t)threads * sizeof *pool.table);
+    if (pool.table)
+        pool.table[0] = (seat){.number = 0};
+    while (pool.table && pool.workers < threads - 1 && add_worker(pool.workers + 1))
         pool.workers++;
-    }
     if (pool.workers < threads - 1)
         pool.failed_at = threads;
 }
@@ -379,27 +413,26 @@ __attribute__((destructor)) static void finish(void)
 
 /* --- jobs --- */
 
-static void wake_workers(int wanted_workers)
+static void wake_workers(int seats)
 {
-    if (atomic_load(&pool.sleeping) == 0)
+    bool asleep = false;
+    for (int i = 1; i < seats; i++)
+        asleep |= atomic_load(&pool.table[i].asleep);
+    if (!asleep)
         return;
     pthread_mutex_lock(&lock);
-    int sleeping = atomic_load(&pool.sleeping);
-    if (wanted_workers >= sleeping)
-        pthread_cond_broadcast(&work_came);
-    else
-        for (int i = 0; i < wanted_workers; i++)
-            pthread_cond_signal(&work_came);
+    for (int i = 1; i < seats; i++)
+        pthread_cond_signal(&pool.table[i].work_came);
     pthread_mutex_unlock(&lock);
 }
 
 static void wait_for_units(void)
 {
-    if (watch(units_are_done))
+    if (watch(units_are_done, NULL))
         return;
     pthread_mutex_lock(&lock);
     atomic_store(&pool.caller_sleeps, true);
-    while (!units_are_done())
+    while (!units_are_done(NULL))
         pthread_cond_wait(&work_done, &lock);
     atomic_store(&pool.caller_sleeps, false);
     pthread_mutex_unlock(&lock);
@@ -410,17 +443,24 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     int64_t pieces = pieces_of(count, grain);
     int     most = threads < MOST_UNITS / UNITS_EACH ? threads * UNITS_EACH : MOST_UNITS;
     int     units = pieces < most ? (int)pieces : most;
+    int     seats = threads <= pool.workers ? threads : pool.workers + 1;
+    seats = units < seats ? units : seats;
     atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&pool.context, context, memory_order_relaxed);
     atomic_store_explicit(&pool.count, count, memory_order_relaxed);
     atomic_store_explicit(&pool.grain, grain, memory_order_relaxed);
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
+    atomic_store_explicit(&pool.seats, seats, memory_order_relaxed);
     atomic_store_explicit(&pool.pending, units, memory_order_relaxed);
-    uint64_t job = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> LEFT_BITS) + 1;
-    atomic_store(&pool.seats, job << LEFT_BITS | (uint64_t)(threads - 1));
-    atomic_store(&pool.ticket, job << LEFT_BITS | (uint64_t)units);
-    wake_workers(units < threads ? units - 1 : threads - 1);
-    report_done(run_units(job));
+    uint64_t job = JOB_OF(atomic_load_explicit(&pool.offer, memory_order_relaxed)) + 1;
+    for (int i = 0; i < seats; i++)
+        atomic_store_explicit(&pool.table[i].share,
+                              job << JOB_SHIFT |
+                                  (uint64_t)(first_unit(i + 1, units, seats) - first_unit(i, units, seats)),
+                              memory_order_release);
+    atomic_store(&pool.offer, job << JOB_SHIFT | (uint64_t)seats);
+    wake_workers(seats);
+    report_done(run_units(0, job, seats));
     wait_for_units();
 }
 
