@@ -287,8 +287,9 @@ static void test_cpu_gemm__parts_of_k(void **unused)
 /* So many rows that B is packed once, and so many columns that panels are packed in groups. */
 static void test_cpu_gemm__many_rows_and_columns(void **unused)
 {
-    static const int64_t sizes[][3] = {{600, 90, 130},  {530, 33, 530}, {1030, 70, 90}, {530, 4200, 3}, {65, 400, 300},
-                                       {200, 170, 150}, {20, 900, 600}, {3, 300, 700},  {16, 70, 700}};
+    static const int64_t sizes[][3] = {{600, 90, 130}, {530, 33, 530},  {1030, 70, 90},  {530, 4200, 3},
+                                       {65, 400, 300}, {70, 1100, 520}, {600, 3000, 30}, {200, 170, 150},
+                                       {20, 900, 600}, {3, 300, 700},   {16, 70, 700}};
     errors               f32 = {0}, others = {0};
     (void)unused;
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
@@ -338,12 +339,32 @@ static void test_cpu_gemm__layouts_give_the_same_bits(void **unused)
 
 /* ---- instruction levels ---- */
 
+/* Rows of B that the first tile copies, and the sums of all tiles, against a strip whose panel was packed before. */
+static void check_copies(const haul__cpu_panels *panels, haul__cpu_strip s, const float *b, int64_t b_row)
+{
+    static float    copied[70 * 64], c[64 * 70];
+    const float    *panel = s.b, *expected = s.c;
+    haul__cpu_strip copying = s;
+    memset(copied, 0, sizeof copied);
+    copying.b = b;
+    copying.b_row = b_row;
+    copying.panel = copied;
+    copying.c = c;
+    panels->multiply(&copying);
+    panels->multiply(&s);
+    assert_memory_equal(copied, panel, (size_t)(s.k * panels->width) * sizeof(float));
+    for (int64_t row = 0; row < s.m; row++)
+        assert_memory_equal(c + row * s.c_row, expected + row * s.c_row, (size_t)s.n * sizeof(float));
+}
+
 /* Tiles of a level, packed and in place, against a plain loop. The functions above run at the best level only. */
 static void check_level(const haul__cpu_panels *panels)
 {
     float a[64 * 70], b[70 * 64], c[64 * 70], packed_a[80 * 70], panel[70 * 64];
+    int   copies = 0;
     for (int i = 0; i < 2000; i++) {
-        int64_t m = 1 + below(60), n = 1 + below(panels->width), k = below(70), turned = below(2), packs = below(2);
+        int64_t m = 1 + below(60), n = below(3) ? 1 + below(panels->width) : panels->width, k = below(70);
+        int64_t turned = below(2), packs = below(2);
         for (int64_t j = 0; j < m * k; j++)
             a[j] = (float)(below(2001) - 1000) / 1000;
         for (int64_t j = 0; j < n * k; j++)
@@ -365,6 +386,10 @@ static void check_level(const haul__cpu_panels *panels)
                              .b_row = panels->width,
                              .c = c,
                              .c_row = c_row};
+        if (panels->copies && n == panels->width && m >= 2 * panels->rows && !b_turned) {
+            check_copies(panels, s, b, b_row);
+            copies++;
+        }
         panels->multiply(&s);
         s.accumulate = true;
         panels->multiply(&s);
@@ -378,6 +403,7 @@ static void check_level(const haul__cpu_panels *panels)
                          (long long)row, (long long)column, c[at], sum);
         }
     }
+    assert_true(!panels->copies || copies > 100);
 }
 
 #ifdef HAUL_HAVE_LEVEL_v4

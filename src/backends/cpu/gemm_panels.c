@@ -284,6 +284,13 @@ static void find_target(const product *p, const block *x, int64_t j, const rooms
     }
 }
 
+/* Does the first tile of a block copy these columns of B to the panel, so that they are not read once more for it? */
+static bool copies_b(const product *p, const block *x, int64_t columns)
+{
+    return p->packs_b && p->panels->copies && !p->halves && p->call->b_col == 1 && columns == p->panels->width &&
+           x->m >= 2 * p->panels->rows;
+}
+
 static void multiply_block(const product *p, const block *x, const rooms *r)
 {
     const haul__gemm *g = p->call;
@@ -297,8 +304,13 @@ static void multiply_block(const product *p, const block *x, const rooms *r)
     for (int64_t j = x->j; j < x->j + x->n; j += width) {
         s.n = smaller(width, x->j + x->n - j);
         s.b_row = width;
+        s.panel = NULL;
         if (p->once) {
             s.b = p->shared + (j - x->first_panel) * depth * p->wide;
+        } else if (copies_b(p, x, s.n)) {
+            s.b = at(p, g->b, g->b_offset + x->z * g->b_batch + x->k * g->b_row + j);
+            s.b_row = g->b_row;
+            s.panel = r->panel;
         } else if (p->packs_b || s.n % p->panels->lanes) {
             if (j >= packed) {
                 first = j;
@@ -489,10 +501,18 @@ static __attribute__((noinline)) bool repeats(const product *p)
     return p->row_pieces > 1 ? p->packs_b && (p->halves || g->b_col != 1) : p->packs_a;
 }
 
+/* Pieces that copy rows of B while they compute repeat the packing of A only. Are their rows few, compared with B? */
+static bool copies_cheaply(const product *p)
+{
+    const haul__gemm *g = p->call;
+    return p->panels->copies && !p->halves && g->b_col == 1 && p->column_pieces > 1 && g->m <= 2 * PIECE_ROWS &&
+           parts_of(g->m, p->row_pieces) * p->column_pieces <= g->n;
+}
+
 static bool packs_once(const product *p, double work)
 {
     int64_t m = p->call->m;
-    return work > ONCE_WORK && (m > PIECE_ROWS || (m > ONCE_ROWS && repeats(p)));
+    return work > ONCE_WORK && (m > PIECE_ROWS || (m > ONCE_ROWS && repeats(p))) && !copies_cheaply(p);
 }
 
 /* Is a sum of f16 or bf16 kept as f32 from one part of k to the next? */

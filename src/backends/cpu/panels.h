@@ -25,6 +25,7 @@ typedef struct haul__cpu_strip {
     int64_t        a_row, a_column; /* of A in place: one of them is 1 */
     int64_t        a_tile;          /* distance of packed tiles; 0: A is in place */
     const int64_t *taps;            /* for haul__cpu_pixels */
+    void          *panel;           /* the first tile copies B there for the others; NULL: they read B in place */
     const void    *b;
     int64_t        b_row;
     void          *c;
@@ -36,7 +37,8 @@ typedef struct haul__cpu_strip {
 typedef struct haul__cpu_panels {
     int64_t lanes; /* elements in a vector */
     int64_t rows, width;
-    int64_t step; /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
+    bool    copies; /* strips of `width` columns and 2 * rows or more may have a panel */
+    int64_t step;   /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
 
     void (*multiply)(const haul__cpu_strip *s);
     /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`

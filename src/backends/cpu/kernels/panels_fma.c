@@ -9,21 +9,28 @@
 
 /* Sums that fill the level's registers and leave room for operands. */
 #if defined(__AVX512F__)
-#define TILE_ROWS         14
-#define EACH_ROWS(action) EACH_OF_6(action) EACH_OF_14(action)
-#define AHEAD             16 /* rows of B that are fetched ahead; 0: none, where loads already take most of the time */
+#define TILE_ROWS          14
+#define EACH_ROWS(action)  EACH_OF_6(action) EACH_OF_14(action)
+#define AHEAD              16 /* rows of B that are fetched ahead; 0: none, where loads already take most of the time */
+#define FIRST_ROWS         10 /* the fewest rows of the first of several tiles */
+#define EACH_FIRST(action) action(10) action(11) action(12) action(13) action(14)
 #elif defined(__AVX__)
-#define TILE_ROWS         6
-#define EACH_ROWS(action) EACH_OF_6(action)
-#define AHEAD             0
+#define TILE_ROWS          6
+#define EACH_ROWS(action)  EACH_OF_6(action)
+#define AHEAD              0
+#define FIRST_ROWS         5
+#define EACH_FIRST(action) action(5) action(6)
 #else
-#define TILE_ROWS         6
-#define EACH_ROWS(action) EACH_OF_6(action)
-#define AHEAD             0
+#define TILE_ROWS          6
+#define EACH_ROWS(action)  EACH_OF_6(action)
+#define AHEAD              0
+#define FIRST_ROWS         5
+#define EACH_FIRST(action) action(5) action(6)
 #endif
 #define TILE_VECTORS       2
 #define EACH_OF_6(action)  action(1) action(2) action(3) action(4) action(5) action(6)
 #define EACH_OF_14(action) action(7) action(8) action(9) action(10) action(11) action(12) action(13) action(14)
+#define AHEAD_APART        12 /* the same for rows that are not in a panel: they may share sets of a cache */
 #define PREFETCH_DEPTH     48 /* rows of B above which C is fetched early */
 
 #define LANES       (VECTOR_BYTES / (int)sizeof(REAL))
@@ -99,6 +106,13 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #define turn_f64(to, unused, from, same) (*(to) = *(from))
 #endif
 
+/* Does the first tile of a strip copy its panel? */
+#ifdef HAUL_SMALL
+#define COPIES 0
+#else
+#define COPIES 1
+#endif
+
 #define REAL                    float
 #define MATRIX                  REAL
 #define PACKED                  REAL
@@ -146,6 +160,9 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #undef MATRIX
 #undef PACKED
 
+#undef COPIES
+
+#define COPIES                  0
 #define REAL                    bits_of_pair
 #define MATRIX                  uint16_t
 #define PACKED                  uint32_t

@@ -16,7 +16,7 @@ INLINE void NAME(pixel_tile)(const haul__cpu_strip *s, int rows, int vectors, co
     }
     for (int64_t k = 0; k < depth; k++, b += b_row) {
         const REAL *a = from + s->taps[k];
-        STEP
+        STEP(AHEAD)
     }
     NAME(leave)(s, rows, vectors, sum, c);
 }
@@ -87,11 +87,11 @@ INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, 
         const REAL *b = from + s->taps[k];
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + WIDTH - 1, 1, 3);
-        STEP
+        STEP(AHEAD)
     }
     for (; k < depth; k++, a += TILE_ROWS) {
         const REAL *b = from + s->taps[k];
-        STEP
+        STEP(AHEAD)
     }
     UNROLL for (int r = 0; r < rows; r++)
     {

@@ -10,10 +10,11 @@
 /* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. A panel may
  * be larger than a cache of the first level: its rows are fetched ahead. */
 #undef STEP
-#define STEP                                                                                                           \
+#define STEP(ahead_rows)                                                                                               \
     VECTOR x[TILE_VECTORS];                                                                                            \
     UNROLL for (int v = 0; v < vectors; v++) x[v] = LOAD(b + v * LANES);                                               \
-    UNROLL for (int v = 0; AHEAD && v < vectors; v++) __builtin_prefetch(b + AHEAD * s->b_row + v * LANES, 0, 3);      \
+    UNROLL for (int v = 0; (ahead_rows) && v < vectors; v++)                                                           \
+        __builtin_prefetch(b + (ahead_rows)*s->b_row + v * LANES, 0, 3);                                               \
     UNROLL for (int r = 0; r < rows; r++)                                                                              \
     {                                                                                                                  \
         const REAL w = a[dense_rows ? r : r * s->a_row];                                                               \
@@ -75,12 +76,14 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
 }
 
 /* The tile of C at c. Its rows are fetched while the first steps compute, one a step. */
-INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a,
+INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, bool packs, const REAL *a,
                        int64_t a_column, REAL *c)
 {
     const REAL   *b = s->b;
     const REAL   *ahead = c;
+    REAL         *panel = packs ? s->panel : NULL;
     const int64_t b_row = s->b_row, depth = s->k, c_row = s->c_row;
+    const int     ahead_rows = packs ? AHEAD_APART : AHEAD;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 
@@ -91,11 +94,15 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
     for (; k < rows && depth > PREFETCH_DEPTH; k++, ahead += c_row) {
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + s->n - 1, 1, 3);
-        STEP a += dense_rows ? a_column : 1;
+        STEP(ahead_rows)
+        UNROLL for (int v = 0; packs && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
+        a += dense_rows ? a_column : 1;
         b += b_row;
     }
     for (; k < depth; k++) {
-        STEP a += dense_rows ? a_column : 1;
+        STEP(ahead_rows)
+        UNROLL for (int v = 0; packs && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
+        a += dense_rows ? a_column : 1;
         b += b_row;
     }
     NAME(leave)(s, rows, vectors, sum, c);
@@ -103,22 +110,32 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
 
 typedef void NAME(tile_function)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c);
 
-#define TILE(name, rows, vectors, dense_rows)                                                                          \
+#define TILE(name, rows, vectors, dense_rows, packs)                                                                   \
     static void NAME(name)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c)                         \
     {                                                                                                                  \
-        NAME(tile)(s, rows, vectors, dense_rows, a, a_column, c);                                                      \
+        NAME(tile)(s, rows, vectors, dense_rows, packs, a, a_column, c);                                               \
     }
 #define TILES(rows)                                                                                                    \
-    TILE(packed_##rows##_1, rows, 1, true)                                                                             \
-    TILE(packed_##rows##_2, rows, 2, true)                                                                             \
-    TILE(placed_##rows##_1, rows, 1, false)                                                                            \
-    TILE(placed_##rows##_2, rows, 2, false)
+    TILE(packed_##rows##_1, rows, 1, true, false)                                                                      \
+    TILE(packed_##rows##_2, rows, 2, true, false)                                                                      \
+    TILE(placed_##rows##_1, rows, 1, false, false)                                                                     \
+    TILE(placed_##rows##_2, rows, 2, false, false)
 EACH_ROWS(TILES)
 
 /* By rows - 1, vectors - 1 and whether rows of A are 1 apart. */
 #define TILE_ENTRY(rows)                                                                                               \
     {{NAME(placed_##rows##_1), NAME(packed_##rows##_1)}, {NAME(placed_##rows##_2), NAME(packed_##rows##_2)}},
 static NAME(tile_function) *const NAME(tile_table)[TILE_ROWS][TILE_VECTORS][2] = {EACH_ROWS(TILE_ENTRY)};
+
+#if COPIES
+/* The first tiles of strips with a panel, by rows - FIRST_ROWS and whether rows of A are 1 apart. */
+#define FIRST_TILES(rows)                                                                                              \
+    TILE(first_placed_##rows, rows, 2, false, true)                                                                    \
+    TILE(first_packed_##rows, rows, 2, true, true)
+EACH_FIRST(FIRST_TILES)
+#define FIRST_ENTRY(rows) {NAME(first_placed_##rows), NAME(first_packed_##rows)},
+static NAME(tile_function) *const NAME(first_table)[TILE_ROWS - FIRST_ROWS + 1][2] = {EACH_FIRST(FIRST_ENTRY)};
+#endif
 
 /* Tiles differ by one row at most: few sums would have to wait for one another. */
 static void NAME(multiply)(const haul__cpu_strip *s)
@@ -129,8 +146,22 @@ static void NAME(multiply)(const haul__cpu_strip *s)
     const int     vectors = s->n > LANES;
     const REAL   *a = s->a;
     REAL         *c = s->c;
+    int64_t       t = 0;
 
-    for (int64_t t = 0; t < tiles; t++) {
+#if COPIES
+    haul__cpu_strip rest = *s;
+    if (s->panel) {
+        const int64_t rows = each + (longer > 0);
+        NAME(first_table)[rows - FIRST_ROWS][dense_rows](s, a, a_column, c);
+        a += s->a_tile ? s->a_tile : rows * s->a_row;
+        c += rows * s->c_row;
+        rest.b = s->panel;
+        rest.b_row = WIDTH;
+        s = &rest;
+        t++;
+    }
+#endif
+    for (; t < tiles; t++) {
         const int64_t rows = each + (t < longer);
         NAME(tile_table)[rows - 1][vectors][dense_rows](s, a, a_column, c);
         a += s->a_tile ? s->a_tile : rows * s->a_row;
@@ -155,6 +186,7 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
     .lanes = LANES,
     .rows = TILE_ROWS,
     .width = WIDTH,
+    .copies = COPIES,
     .step = (int64_t)(sizeof(PACKED) / sizeof(MATRIX)),
     .multiply = NAME(multiply),
     .pack_a = NAME(pack_a),
@@ -164,3 +196,5 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
 #undef TILE
 #undef TILES
 #undef TILE_ENTRY
+#undef FIRST_TILES
+#undef FIRST_ENTRY
