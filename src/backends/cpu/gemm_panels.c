@@ -287,8 +287,8 @@ static void find_target(const product *p, const block *x, int64_t j, const rooms
 /* Does the first tile of a block copy these columns of B to the panel, so that they are not read once more for it? */
 static bool copies_b(const product *p, const block *x, int64_t columns)
 {
-    return p->packs_b && p->panels->copies && !p->halves && p->call->b_col == 1 && columns == p->panels->width &&
-           x->m >= 2 * p->panels->rows;
+    return p->packs_b && !p->once && p->panels->multiply_copying && !p->halves && p->call->b_col == 1 &&
+           columns == p->panels->width && x->m >= 2 * p->panels->rows;
 }
 
 static void multiply_block(const product *p, const block *x, const rooms *r)
@@ -304,14 +304,10 @@ static void multiply_block(const product *p, const block *x, const rooms *r)
     for (int64_t j = x->j; j < x->j + x->n; j += width) {
         s.n = smaller(width, x->j + x->n - j);
         s.b_row = width;
-        s.panel = NULL;
+        bool copies = copies_b(p, x, s.n);
         if (p->once) {
             s.b = p->shared + (j - x->first_panel) * depth * p->wide;
-        } else if (copies_b(p, x, s.n)) {
-            s.b = at(p, g->b, g->b_offset + x->z * g->b_batch + x->k * g->b_row + j);
-            s.b_row = g->b_row;
-            s.panel = r->panel;
-        } else if (p->packs_b || s.n % p->panels->lanes) {
+        } else if (!copies && (p->packs_b || s.n % p->panels->lanes)) {
             if (j >= packed) {
                 first = j;
                 packed = j + (p->packs_b ? smaller(p->group, x->j + x->n - j) : s.n);
@@ -323,7 +319,10 @@ static void multiply_block(const product *p, const block *x, const rooms *r)
             s.b_row = g->b_row;
         }
         find_target(p, x, j, r, &s);
-        p->panels->multiply(&s);
+        if (copies)
+            p->panels->multiply_copying(&s, r->panel);
+        else
+            p->panels->multiply(&s);
         if (p->halves && x->k + x->depth == g->k)
             round_sums(p, x, j, s.n, s.c, s.c_row);
     }
@@ -505,8 +504,8 @@ static __attribute__((noinline)) bool repeats(const product *p)
 static bool copies_cheaply(const product *p)
 {
     const haul__gemm *g = p->call;
-    return p->panels->copies && !p->halves && g->b_col == 1 && p->column_pieces > 1 && g->m <= 2 * PIECE_ROWS &&
-           parts_of(g->m, p->row_pieces) * p->column_pieces <= g->n;
+    return p->panels->multiply_copying && !p->halves && g->b_col == 1 && p->column_pieces > 1 &&
+           g->m <= 2 * PIECE_ROWS && parts_of(g->m, p->row_pieces) * p->column_pieces <= g->n;
 }
 
 static bool packs_once(const product *p, double work)

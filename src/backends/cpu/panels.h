@@ -25,7 +25,6 @@ typedef struct haul__cpu_strip {
     int64_t        a_row, a_column; /* of A in place: one of them is 1 */
     int64_t        a_tile;          /* distance of packed tiles; 0: A is in place */
     const int64_t *taps;            /* for haul__cpu_pixels */
-    void          *panel;           /* the first tile copies B there for the others; NULL: they read B in place */
     const void    *b;
     int64_t        b_row;
     void          *c;
@@ -37,10 +36,12 @@ typedef struct haul__cpu_strip {
 typedef struct haul__cpu_panels {
     int64_t lanes; /* elements in a vector */
     int64_t rows, width;
-    bool    copies; /* strips of `width` columns and 2 * rows or more may have a panel */
-    int64_t step;   /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
+    int64_t step; /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
 
     void (*multiply)(const haul__cpu_strip *s);
+    /* The same, and the first tile copies B to the panel, where the others read it. n is `width`, and m at least
+     * 2 * rows. NULL: there is no such function. */
+    void (*multiply_copying)(const haul__cpu_strip *s, void *panel);
     /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`
      * takes at a time, and their form is known to it alone. In those for bf16 an element of a tile or panel is a pair
      * along k, so that they have half as many, C is f32, and there is no bias. */

@@ -76,14 +76,13 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
 }
 
 /* The tile of C at c. Its rows are fetched while the first steps compute, one a step. */
-INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, bool packs, const REAL *a,
-                       int64_t a_column, REAL *c)
+INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a, int64_t a_column,
+                       REAL *c, bool copies, REAL *panel)
 {
     const REAL   *b = s->b;
     const REAL   *ahead = c;
-    REAL         *panel = packs ? s->panel : NULL;
     const int64_t b_row = s->b_row, depth = s->k, c_row = s->c_row;
-    const int     ahead_rows = packs ? AHEAD_APART : AHEAD;
+    const int     ahead_rows = copies ? AHEAD_APART : AHEAD;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 
@@ -95,13 +94,13 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + s->n - 1, 1, 3);
         STEP(ahead_rows)
-        UNROLL for (int v = 0; packs && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
+        UNROLL for (int v = 0; copies && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
         a += dense_rows ? a_column : 1;
         b += b_row;
     }
     for (; k < depth; k++) {
         STEP(ahead_rows)
-        UNROLL for (int v = 0; packs && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
+        UNROLL for (int v = 0; copies && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
         a += dense_rows ? a_column : 1;
         b += b_row;
     }
@@ -110,32 +109,22 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
 
 typedef void NAME(tile_function)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c);
 
-#define TILE(name, rows, vectors, dense_rows, packs)                                                                   \
+#define TILE(name, rows, vectors, dense_rows)                                                                          \
     static void NAME(name)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c)                         \
     {                                                                                                                  \
-        NAME(tile)(s, rows, vectors, dense_rows, packs, a, a_column, c);                                               \
+        NAME(tile)(s, rows, vectors, dense_rows, a, a_column, c, false, NULL);                                         \
     }
 #define TILES(rows)                                                                                                    \
-    TILE(packed_##rows##_1, rows, 1, true, false)                                                                      \
-    TILE(packed_##rows##_2, rows, 2, true, false)                                                                      \
-    TILE(placed_##rows##_1, rows, 1, false, false)                                                                     \
-    TILE(placed_##rows##_2, rows, 2, false, false)
+    TILE(packed_##rows##_1, rows, 1, true)                                                                             \
+    TILE(packed_##rows##_2, rows, 2, true)                                                                             \
+    TILE(placed_##rows##_1, rows, 1, false)                                                                            \
+    TILE(placed_##rows##_2, rows, 2, false)
 EACH_ROWS(TILES)
 
 /* By rows - 1, vectors - 1 and whether rows of A are 1 apart. */
 #define TILE_ENTRY(rows)                                                                                               \
     {{NAME(placed_##rows##_1), NAME(packed_##rows##_1)}, {NAME(placed_##rows##_2), NAME(packed_##rows##_2)}},
 static NAME(tile_function) *const NAME(tile_table)[TILE_ROWS][TILE_VECTORS][2] = {EACH_ROWS(TILE_ENTRY)};
-
-#if COPIES
-/* The first tiles of strips with a panel, by rows - FIRST_ROWS and whether rows of A are 1 apart. */
-#define FIRST_TILES(rows)                                                                                              \
-    TILE(first_placed_##rows, rows, 2, false, true)                                                                    \
-    TILE(first_packed_##rows, rows, 2, true, true)
-EACH_FIRST(FIRST_TILES)
-#define FIRST_ENTRY(rows) {NAME(first_placed_##rows), NAME(first_packed_##rows)},
-static NAME(tile_function) *const NAME(first_table)[TILE_ROWS - FIRST_ROWS + 1][2] = {EACH_FIRST(FIRST_ENTRY)};
-#endif
 
 /* Tiles differ by one row at most: few sums would have to wait for one another. */
 static void NAME(multiply)(const haul__cpu_strip *s)
@@ -146,28 +135,49 @@ static void NAME(multiply)(const haul__cpu_strip *s)
     const int     vectors = s->n > LANES;
     const REAL   *a = s->a;
     REAL         *c = s->c;
-    int64_t       t = 0;
 
-#if COPIES
-    haul__cpu_strip rest = *s;
-    if (s->panel) {
-        const int64_t rows = each + (longer > 0);
-        NAME(first_table)[rows - FIRST_ROWS][dense_rows](s, a, a_column, c);
-        a += s->a_tile ? s->a_tile : rows * s->a_row;
-        c += rows * s->c_row;
-        rest.b = s->panel;
-        rest.b_row = WIDTH;
-        s = &rest;
-        t++;
-    }
-#endif
-    for (; t < tiles; t++) {
+    for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = each + (t < longer);
         NAME(tile_table)[rows - 1][vectors][dense_rows](s, a, a_column, c);
         a += s->a_tile ? s->a_tile : rows * s->a_row;
         c += rows * s->c_row;
     }
 }
+
+#if COPIES
+/* First tiles, which copy B, by rows - FIRST_ROWS and whether rows of A are 1 apart. */
+typedef void NAME(first_function)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c, REAL *panel);
+
+#define FIRST_TILE(name, rows, dense_rows)                                                                             \
+    static void NAME(name)(const haul__cpu_strip *s, const REAL *a, int64_t a_column, REAL *c, REAL *panel)            \
+    {                                                                                                                  \
+        NAME(tile)(s, rows, TILE_VECTORS, dense_rows, a, a_column, c, true, panel);                                    \
+    }
+#define FIRST_TILES(rows)                                                                                              \
+    FIRST_TILE(first_placed_##rows, rows, false)                                                                       \
+    FIRST_TILE(first_packed_##rows, rows, true)
+EACH_FIRST(FIRST_TILES)
+
+#define FIRST_ENTRY(rows) {NAME(first_placed_##rows), NAME(first_packed_##rows)},
+static NAME(first_function) *const NAME(first_table)[TILE_ROWS - FIRST_ROWS + 1][2] = {EACH_FIRST(FIRST_ENTRY)};
+
+/* The first tile has as many rows as `multiply` would give it. */
+static void NAME(multiply_copying)(const haul__cpu_strip *s, void *panel)
+{
+    const int64_t   tiles = (s->m + TILE_ROWS - 1) / TILE_ROWS, rows = (s->m + tiles - 1) / tiles;
+    const int64_t   moved = s->a_tile ? s->a_tile : rows * s->a_row;
+    haul__cpu_strip rest = *s;
+
+    NAME(first_table)
+    [rows - FIRST_ROWS][s->a_tile || s->a_row == 1](s, s->a, s->a_tile ? TILE_ROWS : s->a_column, s->c, panel);
+    rest.m -= rows;
+    rest.a = (const REAL *)s->a + moved;
+    rest.c = (REAL *)s->c + rows * s->c_row;
+    rest.b = panel;
+    rest.b_row = WIDTH;
+    NAME(multiply)(&rest);
+}
+#endif
 
 static void NAME(pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k)
 {
@@ -186,7 +196,9 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
     .lanes = LANES,
     .rows = TILE_ROWS,
     .width = WIDTH,
-    .copies = COPIES,
+#if COPIES
+    .multiply_copying = NAME(multiply_copying),
+#endif
     .step = (int64_t)(sizeof(PACKED) / sizeof(MATRIX)),
     .multiply = NAME(multiply),
     .pack_a = NAME(pack_a),
@@ -196,5 +208,6 @@ const haul__cpu_panels NAME(haul__cpu_panels) = {
 #undef TILE
 #undef TILES
 #undef TILE_ENTRY
+#undef FIRST_TILE
 #undef FIRST_TILES
 #undef FIRST_ENTRY
