@@ -33,23 +33,20 @@ static uint8_t rounded(int64_t sum)
 
 static void check_row(const haul__scale_loops *loops, int taps)
 {
-    uint32_t seed = (uint32_t)taps;
-    int      step = loops->lanes / HAUL__PIXEL, stored = (taps + step - 1) / step * step;
-    uint8_t  in[IN * HAUL__PIXEL + HAUL__ROW_PADDING], out[(OUT + 3) * HAUL__PIXEL];
-    int32_t  plain[OUT][MOST], weights[(OUT + 3) * (MOST + 3) * HAUL__PIXEL] = {0};
-    int64_t  first[OUT + 3] = {0};
+    uint32_t               seed = (uint32_t)taps;
+    int                    step = loops->lanes / HAUL__PIXEL, stored = (taps + step - 1) / step * step;
+    uint8_t                in[IN * HAUL__PIXEL + HAUL__ROW_PADDING], out[(OUT + 3) * HAUL__PIXEL];
+    int32_t                plain[OUT][MOST + 3] = {{0}}, weights[(OUT + 3) * (MOST + 3) * HAUL__PIXEL] = {0};
+    int64_t                first[OUT + 3] = {0};
+    const haul__scale_axis axis = {
+        .in = IN, .out = OUT, .taps = taps, .stored = stored, .unit = HAUL__PIXEL, .first = first, .weights = weights};
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = i % 7 ? next_byte(&seed) : 255; /* also after the row */
     for (int i = 0; i < OUT; i++) {
         first[i] = HAUL__PIXEL * (int64_t)((IN - taps) * i / (OUT - 1));
         draw_weights(&seed, taps, plain[i]);
-        for (int k = 0; k < taps * HAUL__PIXEL; k++)
-            weights[i * stored * HAUL__PIXEL + k] = plain[i][k / HAUL__PIXEL];
+        haul__scale_put(loops, &axis, i, plain[i]);
     }
-    if (loops->encode)
-        loops->encode(weights, OUT * stored * HAUL__PIXEL);
-    haul__scale_axis axis = {
-        .in = IN, .out = OUT, .taps = taps, .stored = stored, .unit = HAUL__PIXEL, .first = first, .weights = weights};
     loops->row(&axis, in, out);
     for (int i = 0; i < OUT * HAUL__PIXEL; i++) {
         int64_t sum = 0;

@@ -90,7 +90,8 @@ typedef struct haul__scaler {
     uint8_t                 *rows;         /* [down.taps, pitch]; row y is at y % down.taps */
     uint8_t                 *result;       /* [pitch] */
     const uint8_t          **window;       /* [down.taps] */
-    double                  *temporary;    /* weights that are being computed */
+    double                  *temporary;    /* weights that are being computed, */
+    int32_t                 *rounded;      /* and as they are stored */
     int64_t                  taken, given; /* rows so far */
 } haul__scaler;
 

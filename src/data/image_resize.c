@@ -32,7 +32,7 @@ static int64_t taps_of(const haul__side *side, int64_t in)
 }
 
 /* The weights of the inputs from `first` on, for a result whose centre is at `centre` of the input. */
-static void weigh(int64_t taps, int64_t first, double centre, double reach, double *weights)
+static void weigh(int64_t taps, int64_t first, double centre, double reach, double *weights, int32_t *out)
 {
     const double shrink = 1 / reach;
     double       sum = 0;
@@ -44,7 +44,7 @@ static void weigh(int64_t taps, int64_t first, double centre, double reach, doub
     }
     const double scale = 1 / sum;
     for (int64_t k = 0; k < taps; k++)
-        weights[k] = weights[k] * scale * (1 << HAUL__WEIGHT_BITS) + 0.5;
+        out[k] = (int32_t)(weights[k] * scale * (1 << HAUL__WEIGHT_BITS) + 0.5);
 }
 
 /* Results that loops compute. */
@@ -53,26 +53,24 @@ static int64_t results_of(const haul__scale_axis *a)
     return haul__ceil_div(a->out, HAUL__SCALE_AT_ONCE) * HAUL__SCALE_AT_ONCE;
 }
 
-/* Writes the tables of the axis; `weights` has room for its taps. The results past the last one have weights of 0. */
-static void fill(haul__scale_axis *a, const haul__side *side, const haul__scale_loops *loops, double *weights)
+/* Writes the tables of the axis; `weights` and `rounded` have room for those of a result. The results past the last
+ * one have weights of 0. */
+static void fill(haul__scale_axis *a, const haul__side *side, const haul__scale_loops *loops, double *weights,
+                 int32_t *rounded)
 {
-    int32_t *to = a->weights;
+    const int64_t all = results_of(a);
+    memset(a->weights, 0, (size_t)(all * a->stored * a->unit) * sizeof *a->weights);
+    memset(a->first + a->out, 0, (size_t)(all - a->out) * sizeof *a->first);
+    memset(rounded + a->taps, 0, (size_t)(a->stored - a->taps) * sizeof *rounded);
     for (int64_t i = 0; i < a->out; i++) {
         const double  centre = ((double)(side->cut + i) + 0.5) * side->scale, begin = centre - side->reach + 0.5;
         const int64_t last = a->in - a->taps;
         int64_t       first = begin > 0 ? (int64_t)begin : 0;
         first = first < last ? first : last;
-        weigh(a->taps, first, centre, side->reach, weights);
+        weigh(a->taps, first, centre, side->reach, weights, rounded);
         a->first[i] = first * a->unit;
-        for (int64_t k = 0; k < a->stored; k++)
-            for (int c = 0; c < a->unit; c++)
-                *to++ = k < a->taps ? (int32_t)weights[k] : 0;
+        haul__scale_put(loops, a, i, rounded);
     }
-    const int64_t more = results_of(a) - a->out;
-    memset(a->first + a->out, 0, (size_t)more * sizeof *a->first);
-    memset(to, 0, (size_t)(more * a->stored * a->unit) * sizeof *to);
-    if (loops->encode)
-        loops->encode(a->weights, to - a->weights);
 }
 
 /* ---- memory ---- */
@@ -100,10 +98,11 @@ static void place_axis(haul__scale_axis *a, parts *p)
 static size_t place(haul__scaler *s, uint8_t *memory)
 {
     parts         p = {memory, 0};
-    const int64_t taps = s->down.taps > s->across.taps ? s->down.taps : s->across.taps;
+    const int64_t taps = s->down.stored > s->across.stored ? s->down.stored : s->across.stored;
     place_axis(&s->down, &p);
     place_axis(&s->across, &p);
     s->temporary = part(&p, taps, sizeof *s->temporary);
+    s->rounded = part(&p, taps, sizeof *s->rounded);
     s->window = part(&p, s->down.taps, sizeof *s->window);
     s->result = part(&p, s->pitch, 1);
     s->rows = part(&p, s->down.taps, (size_t)s->pitch);
@@ -141,8 +140,8 @@ size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t heig
 void haul__scaler_begin(haul__scaler *s, uint8_t *memory)
 {
     place(s, memory);
-    fill(&s->down, &s->down_side, s->loops, s->temporary);
-    fill(&s->across, &s->across_side, s->loops, s->temporary);
+    fill(&s->down, &s->down_side, s->loops, s->temporary, s->rounded);
+    fill(&s->across, &s->across_side, s->loops, s->temporary, s->rounded);
     memset(s->rows, 0, (size_t)(s->down.taps * s->pitch)); /* bytes between rows are read, and not used */
 }
 

@@ -19,10 +19,13 @@ typedef int32_t ints_base __attribute__((vector_size(16)));
 #if defined(__x86_64__)
 /* ---- v4 ---- */
 
+/* Only for processors that also have instructions for sums of products of bytes (AVX512-VNNI). */
 #define NAME(name) name##_v4
-#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define LANES      16
 #define ENCODE     NULL
+#define PUT        put_weights_v4
+#define OWN_ROW
 
 typedef int32_t ints_v4 __attribute__((vector_size(64)));
 
@@ -41,17 +44,56 @@ TARGET INLINE void put_v4(ints_v4 sums, uint8_t *out)
     _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtusepi32_epi8((__m512i)ROUNDED(sums)));
 }
 
-/* Halves of a and b, added. */
-TARGET INLINE ints_v4 halves_v4(ints_v4 a, ints_v4 b)
+/* A weight is three signed digits to the base of 256. Four weights of a result are 16 bytes of each digit, which repeat
+ * the digits for the colours; those of four results fill a vector. */
+enum { DIGITS = 3, RESULTS = 4, PIXELS = 4 };
+
+/* The bytes of the first digit of the weights from k on; those of the next one are a vector further. */
+INLINE uint8_t *digits_of(const haul__scale_axis *a, int64_t result, int64_t k)
 {
-    const __m512i x = (__m512i)a, y = (__m512i)b;
-    return (ints_v4)_mm512_shuffle_i32x4(x, y, 0x44) + (ints_v4)_mm512_shuffle_i32x4(x, y, 0xee);
+    const int64_t vector = (result / RESULTS * (a->stored / PIXELS) + k / PIXELS) * DIGITS;
+    return (uint8_t *)a->weights + vector * (int64_t)sizeof(ints_v4) + result % RESULTS * (int64_t)sizeof(ints_base);
 }
 
-TARGET INLINE void put_pixels_v4(ints_v4 a, ints_v4 b, ints_v4 c, ints_v4 d, uint8_t *out)
+TARGET static void put_weights_v4(const haul__scale_axis *a, int64_t result, const int32_t *weights)
 {
-    const __m512i ab = (__m512i)halves_v4(a, b), cd = (__m512i)halves_v4(c, d); /* two pixels of each */
-    put_v4((ints_v4)_mm512_shuffle_i32x4(ab, cd, 0x88) + (ints_v4)_mm512_shuffle_i32x4(ab, cd, 0xdd), out);
+    for (int64_t k = 0; k < a->stored; k += PIXELS) {
+        uint8_t *to = digits_of(a, result, k);
+        __m128i  left = _mm_loadu_si128((const __m128i *)(const void *)(weights + k));
+        for (int digit = 0; digit < DIGITS; digit++, to += sizeof(ints_v4)) {
+            const __m128i low = _mm_shuffle_epi8(left, _mm_set1_epi32(0x0c080400));
+            _mm_storeu_si128((__m128i *)(void *)to, low);
+            /* What is left without the digit, which is signed. */
+            left = _mm_srai_epi32(_mm_add_epi32(left, _mm_set1_epi32(128)), 8);
+        }
+    }
+}
+
+/* Pixels of four results, four each, as four bytes of each colour. */
+TARGET INLINE __m512i gather_v4(const uint8_t *in, const int64_t *first)
+{
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(in + first[0])));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(in + first[1])), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(in + first[2])), 2);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(in + first[3])), 3);
+    const __m128i by_colour = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(by_colour));
+}
+
+TARGET INLINE void row_by_v4(const haul__scale_axis *a, int64_t vectors, const uint8_t *in, uint8_t *out)
+{
+    const __m512i *digits = (const void *)a->weights;
+    for (int64_t x = 0; x < a->out; x += RESULTS) {
+        __m512i sums[DIGITS] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 8
+        for (int64_t k = 0; k < vectors; k++, digits += DIGITS) {
+            const __m512i pixels = gather_v4(in + k * LANES, a->first + x);
+#pragma GCC unroll 3
+            for (int digit = 0; digit < DIGITS; digit++)
+                sums[digit] = _mm512_dpbusd_epi32(sums[digit], pixels, _mm512_loadu_si512(digits + digit));
+        }
+        put_v4((ints_v4)sums[0] + ((ints_v4)sums[1] << 8) + ((ints_v4)sums[2] << 16), out + HAUL__PIXEL * x);
+    }
 }
 
 #include "data/image_scale_loops.h"
@@ -62,6 +104,7 @@ TARGET INLINE void put_pixels_v4(ints_v4 a, ints_v4 b, ints_v4 c, ints_v4 d, uin
 #define TARGET     __attribute__((target("avx2")))
 #define LANES      8
 #define ENCODE     NULL
+#define PUT        NULL
 
 typedef int32_t ints_v3 __attribute__((vector_size(32)));
 
@@ -107,6 +150,7 @@ TARGET INLINE void put_pixels_v3(ints_v3 a, ints_v3 b, ints_v3 c, ints_v3 d, uin
 #define TARGET
 #define LANES  4
 #define ENCODE encode_base
+#define PUT    NULL
 
 #if defined(__x86_64__)
 /* Processors of this level have no products of 32 bits. A weight is two factors of 16 bits, of the value and of 128
@@ -173,7 +217,7 @@ const haul__scale_loops *haul__scale_loops_of(haul__cpu_level_id level)
 {
 #if defined(__x86_64__)
     switch (level) {
-    case HAUL__CPU_V4: return &loops_v4;
+    case HAUL__CPU_V4: return __builtin_cpu_supports("avx512vnni") ? &loops_v4 : &loops_v3;
     case HAUL__CPU_V3: return &loops_v3;
     default: break;
     }
@@ -181,4 +225,19 @@ const haul__scale_loops *haul__scale_loops_of(haul__cpu_level_id level)
     (void)level;
 #endif
     return &loops_base;
+}
+
+void haul__scale_put(const haul__scale_loops *loops, const haul__scale_axis *axis, int64_t result,
+                     const int32_t *weights)
+{
+    const int64_t count = axis->stored * axis->unit;
+    int32_t      *to = axis->weights + result * count;
+    if (loops->put && axis->unit == HAUL__PIXEL) {
+        loops->put(axis, result, weights);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[i] = weights[i / axis->unit];
+    if (loops->encode)
+        loops->encode(to, count);
 }

@@ -1,8 +1,10 @@
 /* The loops of scaling for one width of vectors, included by image_scale.c for each level. It defines, for the level:
  * LANES, the type NAME(ints) of as many values, NAME(load) for as many bytes, NAME(multiply) by weights, NAME(put),
  * which rounds sums and writes them as bytes, and NAME(put_pixels), which adds the pixels of each of four vectors
- * first, and writes four pixels. */
+ * first, and writes four pixels; or, in place of the last one, OWN_ROW and NAME(row_by). ENCODE and PUT are members of
+ * haul__scale_loops. */
 
+#ifndef OWN_ROW
 /* Inlined for numbers of vectors that are constants, whose loops are unrolled. Sums of four results are independent, so
  * that the processor works at all of them at the same time. */
 TARGET INLINE void NAME(row_by)(const haul__scale_axis *a, int64_t vectors, const uint8_t *in, uint8_t *out)
@@ -21,6 +23,7 @@ TARGET INLINE void NAME(row_by)(const haul__scale_axis *a, int64_t vectors, cons
         NAME(put_pixels)(sums[0], sums[1], sums[2], sums[3], out + HAUL__PIXEL * x);
     }
 }
+#endif
 
 TARGET static void NAME(row)(const haul__scale_axis *a, const uint8_t *in, uint8_t *out)
 {
@@ -53,9 +56,11 @@ TARGET static void NAME(column)(const uint8_t *const *rows, const int32_t *weigh
 }
 
 static const haul__scale_loops NAME(loops) = {
-    .lanes = LANES, .encode = ENCODE, .row = NAME(row), .column = NAME(column)};
+    .lanes = LANES, .encode = ENCODE, .put = PUT, .row = NAME(row), .column = NAME(column)};
 
 #undef NAME
 #undef TARGET
 #undef LANES
 #undef ENCODE
+#undef PUT
+#undef OWN_ROW
