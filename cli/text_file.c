@@ -11,7 +11,7 @@ char *text_file_read(const char *path, uint64_t limit, size_t *size)
 {
     uint8_t *data = NULL;
 
-    if (haul__file_read_all(path, "haul", limit, &data, size)) {
+    if (haul__file_read_all(path, "haul", limit, 0, &data, size)) {
         complain_error();
         return NULL;
     }

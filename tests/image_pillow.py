@@ -209,6 +209,14 @@ Image.new("1", (16385, 1)).save("wide.png")
 refused("wide.png", "wide.png", "16385 x 1 pixels", "at most")
 Image.new("1", (16000, 16000)).save("bomb.png")
 refused("bomb.png", "bomb.png", "16000 x 16000 pixels", "at most")
+for name in ("plain.jpg", "progressive.jpg", "exact.jpg"):
+    whole = open(name, "rb").read()
+    for size in range(len(whole)):
+        with open("short.jpg", "wb") as file:
+            file.write(whole[:size])
+        if not isinstance(read("short.jpg"), str):
+            failures += 1
+            print("FAILED", name, "cut to", size, "of", len(whole), "bytes was read")
 refused("a folder", ".")
 refused("nothing", "nowhere.png")
 print(f"{failures} failed")

@@ -75,7 +75,7 @@ static haul_status read_file(records *r, const char *folder, const char *name)
     char  *path = haul__format("%s/%s", folder, name);
     if (!path)
         return haul__fail_memory(OPEN, strlen(folder));
-    haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, &r->files[r->count], &size);
+    haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, 0, &r->files[r->count], &size);
     if (status == HAUL_OK) {
         r->first[r->count + 1] = r->first[r->count] + (int64_t)(size / RECORD);
         status = haul__cifar10_check(r->files[r->count++], size, path);

@@ -17,7 +17,8 @@ typedef struct haul__image {
     const char    *path, *operation, *argument; /* for messages */
     const uint8_t *data;                        /* the file */
     size_t         size;
-    uint8_t       *owned; /* the same, if haul__image_open allocated it */
+    size_t         padding; /* bytes after the file, which decoders may read: end markers of JPEG */
+    uint8_t       *owned;   /* data, if haul__image_open allocated it */
     int64_t        height, width;
     int            orientation; /* orientation of the stored pixels as EXIF numbers it: 1 ... 8; 1 is upright */
     bool           can_shrink;  /* the format can be decoded at 1/2, 1/4 and 1/8 of its size */

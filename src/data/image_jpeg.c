@@ -170,7 +170,7 @@ static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
 /* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
 static haul_status read(state *s, haul__image *image, const haul__image_rows *rows)
 {
-    jpeg_mem_src(&s->jpeg, image->data, (unsigned long)image->size);
+    jpeg_mem_src(&s->jpeg, image->data, (unsigned long)(image->size + image->padding));
     jpeg_save_markers(&s->jpeg, EXIF_MARKER, MARKER_MAXIMUM);
     jpeg_read_header(&s->jpeg, TRUE);
     if (!channels_of(&s->jpeg))
@@ -202,6 +202,8 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     else
         read_rows(s, inks, &(delivery){s, image, rows, NULL});
     jpeg_finish_decompress(&s->jpeg);
+    if (s->jpeg.src->bytes_in_buffer < image->padding)
+        return haul__image_unsound(image, "it ends too early");
     if (s->pixels)
         haul__image_hand_over(image, s->pixels, rows);
     return HAUL_OK;

@@ -20,6 +20,10 @@
 /* Headers are mostly at the beginning; thumbnails and colour profiles can precede them. */
 #define HEAD_BYTES 4096
 
+/* libjpeg-turbo decodes faster where so many bytes follow: 512 for each of the blocks that it decodes together, of
+ * which common pictures have 6. */
+#define PADDING 3072
+
 /* Up to so many bytes, the memory for decoding and scaling is one that the thread keeps. */
 #define SCRATCH ((size_t)1 << 20)
 
@@ -44,8 +48,10 @@ haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2],
 haul_status haul__image_open(haul__image *image)
 {
     haul_status status =
-        haul__file_read_all(image->path, image->operation, HAUL__IMAGE_MAX_BYTES, &image->owned, &image->size);
+        haul__file_read_all(image->path, image->operation, HAUL__IMAGE_MAX_BYTES, PADDING, &image->owned, &image->size);
     image->data = image->owned;
+    for (image->padding = 0; status == HAUL_OK && image->padding < PADDING; image->padding += 2)
+        memcpy(image->owned + image->size + image->padding, "\xff\xd9", 2);
     if (status == HAUL_OK)
         status = haul__image_measure(image);
     if (status != HAUL_OK)
@@ -58,6 +64,7 @@ void haul__image_close(haul__image *image)
     haul__free(image->owned);
     image->owned = NULL;
     image->data = NULL;
+    image->padding = 0;
 }
 
 /* Is the beginning of the file enough? A failure is not an error, because the whole file decides. */

@@ -88,7 +88,8 @@ void haul__file_close(haul__file *file)
     file->fd = -1;
 }
 
-haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size)
+haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, size_t room, uint8_t **data,
+                                size_t *size)
 {
     haul__file  file;
     uint8_t    *bytes = NULL;
@@ -100,8 +101,8 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
                             (unsigned long long)file.size, (unsigned long long)limit);
         goto out;
     }
-    if (!(bytes = haul__malloc((size_t)file.size))) {
-        status = haul__fail_memory(operation, (size_t)file.size);
+    if (!(bytes = haul__malloc((size_t)file.size + room))) {
+        status = haul__fail_memory(operation, (size_t)file.size + room);
         goto out;
     }
     if ((status = haul__file_read(&file, 0, bytes, (size_t)file.size)) != HAUL_OK)

@@ -29,8 +29,9 @@ uint8_t       *haul__mapping_at(const haul__mapping *mapping, uint64_t offset);
 /* Does the file still have as many bytes as when it was opened? If not: HAUL_FORMAT. */
 haul_status haul__file_check_size(const haul__file *file);
 
-/* Reads a whole file of at most `limit` bytes; the caller must haul__free the memory. */
-haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size);
+/* Reads a whole file of at most `limit` bytes, into memory that has `room` more; the caller must haul__free it. */
+haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, size_t room, uint8_t **data,
+                                size_t *size);
 
 /* Writes to PATH.tmp in the same folder, then syncs and renames it. PATH.tmp is locked, so that two writers cannot
  * meet, and is reused if a killed process left one. If the target is a symbolic link, the file that it points to is
