@@ -47,11 +47,12 @@ haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2],
 
 haul_status haul__image_open(haul__image *image)
 {
-    haul_status status =
+    static const uint8_t ends[] = {0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9};
+    haul_status          status =
         haul__file_read_all(image->path, image->operation, HAUL__IMAGE_MAX_BYTES, PADDING, &image->owned, &image->size);
     image->data = image->owned;
-    for (image->padding = 0; status == HAUL_OK && image->padding < PADDING; image->padding += 2)
-        memcpy(image->owned + image->size + image->padding, "\xff\xd9", 2);
+    for (image->padding = 0; status == HAUL_OK && image->padding < PADDING; image->padding += sizeof ends)
+        memcpy(image->owned + image->size + image->padding, ends, sizeof ends);
     if (status == HAUL_OK)
         status = haul__image_measure(image);
     if (status != HAUL_OK)

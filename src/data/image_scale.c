@@ -92,7 +92,9 @@ TARGET INLINE void row_by_v4(const haul__scale_axis *a, int64_t vectors, const u
             for (int digit = 0; digit < DIGITS; digit++)
                 sums[digit] = _mm512_dpbusd_epi32(sums[digit], pixels, _mm512_loadu_si512(digits + digit));
         }
-        put_v4((ints_v4)sums[0] + ((ints_v4)sums[1] << 8) + ((ints_v4)sums[2] << 16), out + HAUL__PIXEL * x);
+        /* The sum of a digit may overflow when it is shifted; what is too much falls out again. */
+        const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(sums[1], 8), _mm512_slli_epi32(sums[2], 16));
+        put_v4((ints_v4)_mm512_add_epi32(sums[0], high), out + HAUL__PIXEL * x);
     }
 }
 
