@@ -77,10 +77,8 @@ static haul_status take_inputs(call *c, const char *operation)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[i],
                               "%s is HAUL_NONE, but the %s needs it; mark it with ? in .inputs if it may be left out",
                               names->items[i], c->module->kind);
-    for (int i = 0; i < n; i++)
-        c->args.x[i] = c->given[i] = o->x[i];
-    for (int i = n; i < HAUL_MAX_ARGUMENTS; i++)
-        c->args.x[i] = HAUL_NONE;
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
+        c->args.x[i] = c->given[i] = i < n ? o->x[i] : HAUL_NONE;
     c->args.count = n;
     return HAUL_OK;
 }

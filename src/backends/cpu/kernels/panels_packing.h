@@ -57,13 +57,10 @@ static void NAME(pack_b)(void *to, const void *from, int64_t row, int64_t column
             NAME(copy_rows)(to, WIDTH, from, row, k, (int)n);
         return;
     }
+    /* Zeros behind the last column, up to the end of its vector. */
+    for (int64_t i = 0; n % LANES != 0 && i < k; i++)
+        STORE((REAL *)to + i * WIDTH + n / LANES * LANES, (VECTOR){0});
     NAME(turn_rows)(to, WIDTH, from, row, column, k, (int)n);
-    if (n % LANES == 0)
-        return;
-    for (int64_t i = 0; i < k; i++) {
-        for (int64_t j = n; j % LANES; j++)
-            ((REAL *)to)[i * WIDTH + j] = 0;
-    }
 }
 
 /* A tile of `rows` rows of A. */
