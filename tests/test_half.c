@@ -291,6 +291,65 @@ static void test_half__moves_convert_on_the_side_of_fewer_bytes(void **state)
     }
 }
 
+/* ---- dense rows on the CPU ---- */
+
+enum { LONGEST = 3000, ROUNDS = 60 };
+
+static haul_tensor *greater(haul_tensor *x)
+{
+    return haul_gt_scalar(x, 0.5);
+}
+
+static haul_tensor *plus_itself(haul_tensor *x)
+{
+    return haul_add(x, x);
+}
+
+static haul_tensor *times_first(haul_tensor *x)
+{
+    return haul_mul(x, haul_slice(x, 0, 0, 1, 1));
+}
+
+static haul_tensor *narrowed(haul_tensor *x)
+{
+    return haul_cast(haul_cast(x, HAUL_F32), HAUL_F16);
+}
+
+/* `function` of the patterns as every second element of a row, whose elements are converted one by one, and as a dense
+ * row: the same bits, also of NaN. */
+static void check_dense(haul_tensor *(*function)(haul_tensor *), const uint16_t *patterns, int64_t count)
+{
+    static uint16_t wide[2 * LONGEST], want[LONGEST], got[LONGEST];
+    for (int64_t i = 0; i < count; i++)
+        wide[2 * i] = patterns[i];
+    haul_tensor *x = haul_from_host(HAUL_F16, HAUL_SHAPE(2 * count), wide);
+    haul_tensor *y = function(haul_slice(x, 0, 0, 2 * count, 2));
+    haul_tensor *z = function(haul_from_host(HAUL_F16, HAUL_SHAPE(count), patterns));
+    const size_t size = (size_t)haul_tensor_bytes(z);
+    download(haul_contiguous(y), want, size);
+    download(z, got, size);
+    assert_memory_equal(got, want, size);
+}
+
+static void test_half__dense_rows_have_the_bits_of_single_elements(void **state)
+{
+    static haul_tensor *(*const functions[])(haul_tensor *) = {haul_relu, haul_neg,    haul_exp,    haul_sin,
+                                                               greater,   plus_itself, times_first, narrowed};
+    static uint16_t patterns[LONGEST];
+    uint32_t        random = 5;
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t count = 1 + next(&random) % LONGEST;
+        haul_scope   *scope = haul_scope_push();
+        for (int64_t i = 0; i < count; i++)
+            patterns[i] = (uint16_t)(next(&random) >> 8);
+        patterns[0] = 0x3e00;
+        for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
+            check_dense(functions[f], patterns, count);
+        haul_scope_pop(scope);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_half__promotion),
         cmocka_unit_test(test_half__sums_are_kept_in_f32),
         cmocka_unit_test(test_half__uniforms_stay_below_the_end),
+        cmocka_unit_test(test_half__dense_rows_have_the_bits_of_single_elements),
         cmocka_unit_test(test_half__moves_convert_on_the_side_of_fewer_bytes),
     };
     haul_scope *scope = haul_scope_push();

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
+#include "core/half.h"
 #include "support/conformance.h"
 
 enum { ROWS = 3803, COLUMNS = 2311, COUNT = ROWS * COLUMNS, FIRST = 3 };
@@ -64,6 +65,29 @@ static void test_large__halves(void **state)
     }
 }
 
+/* Operands that are broadcast along rows and along columns, results of other sizes than the operands, and rows that do
+ * not begin at a line. */
+static void test_large__broadcasts_and_other_sizes(void **state)
+{
+    haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(ROWS, COLUMNS), values);
+    haul_tensor *row = haul_slice(x, 0, 0, 1, 1), *column = haul_slice(x, 1, 0, 1, 1);
+    (void)state;
+    read_all(haul_add(x, row), COUNT);
+    for (int64_t i = 0; i < COUNT; i++)
+        assert_true(got[i] == value(i) + value(i % COLUMNS));
+    read_all(haul_add(x, column), COUNT);
+    for (int64_t i = 0; i < COUNT; i++)
+        assert_true(got[i] == value(i) + value(i / COLUMNS * COLUMNS));
+    read_all(haul_cast(haul_gt(x, column), HAUL_F32), COUNT);
+    for (int64_t i = 0; i < COUNT; i++)
+        assert_true(got[i] == (value(i) > value(i / COLUMNS * COLUMNS)));
+    read_all(haul_cast(haul_add(haul_cast(x, HAUL_F16), haul_cast(column, HAUL_F16)), HAUL_F32), COUNT);
+    for (int64_t i = 0; i < COUNT; i++) {
+        const float sum = value(i) + value(i / COLUMNS * COLUMNS);
+        assert_true(got[i] == haul__half_decode(HAUL_F16, haul__half_encode(HAUL_F16, sum)));
+    }
+}
+
 /* Row i of the wide tensor is row i of x as often as `step` says. */
 static void test_large__stepped_copies(void **state)
 {
@@ -99,11 +123,9 @@ static void test_large__transposed_copies(void **state)
 static int run_on(haul_device *device)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large__elementwise),
-        cmocka_unit_test(test_large__copies_fills_and_casts),
-        cmocka_unit_test(test_large__halves),
-        cmocka_unit_test(test_large__stepped_copies),
-        cmocka_unit_test(test_large__transposed_copies),
+        cmocka_unit_test(test_large__elementwise),    cmocka_unit_test(test_large__copies_fills_and_casts),
+        cmocka_unit_test(test_large__halves),         cmocka_unit_test(test_large__broadcasts_and_other_sizes),
+        cmocka_unit_test(test_large__stepped_copies), cmocka_unit_test(test_large__transposed_copies),
     };
     haul_scope *scope = haul_scope_push();
     haul_set_device(device);

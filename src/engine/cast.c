@@ -55,8 +55,8 @@ FUNC F32 cast_odd_integer(I64 v)
                                    : huge * 1099511627776.0f;
     return v < 0 ? -x : x;
 }
-#define CAST_INTEGER(x) F32_TO_T(cast_odd_integer(x))
-#define CAST_FLOAT(x)   F32_TO_T(x)
+#define CAST_INTEGER(x) cast_odd_integer(x)
+#define CAST_FLOAT(x)   ((F32)(x))
 #ifdef HAS_F64
 FUNC F32 cast_odd_f64(F64 v)
 {
@@ -65,7 +65,7 @@ FUNC F32 cast_odd_f64(F64 v)
     const U32 bits = F32_BITS(near), down = (back < 0 ? -back : back) > (v < 0 ? -v : v) ? bits - 1 : bits;
     return BITS_F32(back != v && v == v ? down | 1 : bits);
 }
-#define CAST_F64(x) F32_TO_T(cast_odd_f64(x))
+#define CAST_F64(x) cast_odd_f64(x)
 #endif
 #elif IS_FLOAT
 #define CAST_INTEGER(x) ((T)(x))
@@ -90,16 +90,29 @@ PACK_TYPE(F64)
 #ifndef CAST_F64
 #define CAST_F64(x) CAST_FLOAT(x)
 #endif
-/* Copies preserve every bit. */
-#if defined(HAUL_KERNEL_DTYPE_f16)
-#define CAST_F16(x) (x)
+/* Halves are rounded when they are stored. Copies preserve every bit. */
+#define CAST_PUT(p, i, v) ((p)[i] = (v))
+#define CAST_PUT_BLOCK    RAW_STORE_BLOCK
+#define CAST_PUT_TO       CAST_PUT
+#define CAST_PUT_END      RAW_STORE_END
+#if IS_HALF
+#define CAST_STORE STORE
 #else
-#define CAST_F16(x) CAST_FLOAT(F16_TO_F32(x))
+#define CAST_STORE CAST_PUT
+#endif
+#if defined(HAUL_KERNEL_DTYPE_f16)
+#define CAST_F16(x)  (x)
+#define CAST_PUT_F16 CAST_PUT
+#else
+#define CAST_F16(x)  CAST_FLOAT(F16_TO_F32(x))
+#define CAST_PUT_F16 CAST_STORE
 #endif
 #if defined(HAUL_KERNEL_DTYPE_bf16)
-#define CAST_BF16(x) (x)
+#define CAST_BF16(x)  (x)
+#define CAST_PUT_BF16 CAST_PUT
 #else
-#define CAST_BF16(x) CAST_FLOAT(BF16_TO_F32(x))
+#define CAST_BF16(x)  CAST_FLOAT(BF16_TO_F32(x))
+#define CAST_PUT_BF16 CAST_STORE
 #endif
 
 #if CHUNKED
@@ -188,20 +201,21 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
 }
 #endif
 
-/* No LOAD and STORE, which would convert. */
-#define CAST_READ(p, i)   ((p)[i])
-#define CAST_PUT(p, i, v) ((p)[i] = (v))
-EXPAND(pointwise1, cast_bool, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_BOOL(x), NEVER, CAST_BOOL(x))
-EXPAND(pointwise1, cast_u8, T, CAST_PUT, U8, U8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i8, T, CAST_PUT, I8, I8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i16, T, CAST_PUT, I16, I16, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i32, T, CAST_PUT, I32, I32, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i64, T, CAST_PUT, I64, I64, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_f16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_F16(x), NEVER, CAST_F16(x))
-EXPAND(pointwise1, cast_bf16, T, CAST_PUT, U16, U16, CAST_READ, x, CAST_BF16(x), NEVER, CAST_BF16(x))
-EXPAND(pointwise1, cast_f32, T, CAST_PUT, F32, F32, CAST_READ, x, CAST_FLOAT(x), NEVER, CAST_FLOAT(x))
+/* No LOAD, which would convert. */
+#define CAST_READ(p, i) ((p)[i])
+#define CAST_READ_BLOCK RAW_LOAD_BLOCK
+#define CAST_READ_OF    CAST_READ
+EXPAND(pointwise1, cast_bool, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_BOOL(x), NEVER, CAST_BOOL(x))
+EXPAND(pointwise1, cast_u8, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i8, T, CAST_STORE, I8, I8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i16, T, CAST_STORE, I16, I16, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i32, T, CAST_STORE, I32, I32, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i64, T, CAST_STORE, I64, I64, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_f16, T, CAST_PUT_F16, U16, U16, CAST_READ, x, CAST_F16(x), NEVER, CAST_F16(x))
+EXPAND(pointwise1, cast_bf16, T, CAST_PUT_BF16, U16, U16, CAST_READ, x, CAST_BF16(x), NEVER, CAST_BF16(x))
+EXPAND(pointwise1, cast_f32, T, CAST_STORE, F32, F32, CAST_READ, x, CAST_FLOAT(x), NEVER, CAST_FLOAT(x))
 #ifdef HAS_F64
-EXPAND(pointwise1, cast_f64, T, CAST_PUT, F64, F64, CAST_READ, x, CAST_F64(x), NEVER, CAST_F64(x))
+EXPAND(pointwise1, cast_f64, T, CAST_STORE, F64, F64, CAST_READ, x, CAST_F64(x), NEVER, CAST_F64(x))
 #endif
 #endif
 /* kernel text ends */

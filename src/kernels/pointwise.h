@@ -47,6 +47,51 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
     }
     return M_MIN_OF(row, left);
 }
+
+/* Dense rows are worked on in blocks of BLOCK_OF elements where the result goes past the caches, in whole lines straight
+ * from registers, and where HALF_BLOCKS are converted at once. READ_BLOCK declares w for the block at v, and READ_OF is
+ * an element of it; PUT_BLOCK declares y for results, PUT_TO puts one there, PUT_END stores them. READ is LOAD or
+ * another name, PUT is STORE or another. */
+#define BLOCK_OF(R, S) (sizeof(R) == sizeof(S) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64)
+#ifndef HALF_BLOCKS
+#define HALF_BLOCKS 0
+#endif
+#if defined(HAUL_SMALL) && !A_IS_F32 /* shorter code */
+#define BLOCKS_PAST_CACHES 0
+#else
+#define BLOCKS_PAST_CACHES PAST_CACHES
+#endif
+#define RAW_LOAD_BLOCK(S, n, w, v)  GLOBAL const S *w = v;
+#define RAW_STORE_BLOCK(R, n, y)    R y[n];
+#define RAW_STORE_END(R, n, o, y)                                                                                      \
+    if (!HALF_BLOCKS || PAST_CACHES) for (int l = 0; l < n; l += 64 / (int)sizeof(R)) PUT_LINE((o) + l, y + l);        \
+    else BLOCK_LOOP for (int l = 0; l < n; l++) (o)[l] = y[l];
+#if HALF_BLOCKS
+#define LOAD_BLOCK(S, n, w, v)      F32 w[n]; WIDEN_BLOCK(w, v, n);
+#define LOAD_OF(w, j)               ((w)[j])
+#define STORE_BLOCK(R, n, y)        F32 y[n];
+#define STORE_TO(y, j, v)           ((y)[j] = (F32)(v))
+#define STORE_END(R, n, o, y)       R halves[n]; NARROW_BLOCK(halves, y, n); RAW_STORE_END(R, n, o, halves)
+#else
+#define LOAD_BLOCK                  RAW_LOAD_BLOCK
+#define LOAD_OF                     LOAD
+#define STORE_BLOCK                 RAW_STORE_BLOCK
+#define STORE_TO                    STORE
+#define STORE_END                   RAW_STORE_END
+#endif
+#define PUT_BOOL_BLOCK              RAW_STORE_BLOCK
+#define PUT_BOOL_TO                 PUT_BOOL
+#define PUT_BOOL_END                RAW_STORE_END
+/* Does a dense row from o on begin with blocks? Past the caches they begin at a line. */
+#define IN_BLOCKS(R, S, o, row)                                                                                        \
+    ((row) >= BLOCK_OF(R, S) && (BLOCKS_PAST_CACHES ? BYTES_TO_LINE(o) == 0 : HALF_BLOCKS))
+/* How many elements of it are worked on alike: those before a line, or those of whole blocks. */
+#define ROW_PART(R, o, row, block)                                                                                     \
+    pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, block)
+INLINE I64 pointwise_part(I64 row, I64 before, int block)
+{
+    return before ? least(row, before) : row - row % block;
+}
 #else
 #define PACK ((int)POINTWISE_PACK(sizeof(T)))
 #define PACK_TYPE(S)                                                                                                   \
@@ -111,21 +156,31 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
         GLOBAL R *o = out + at[0];
         GLOBAL const S *v = in0 + at[1];
         U32 far = t0 != 1 || t1 != 1;
-        LINES_FOR(R, q, o, PAST_CACHES)
-        row = IS_FAR(LIT(-1e9)) || PAST_CACHES ? least(row, LINES_RUN) : row;
+        row = IS_FAR(LIT(-1e9)) ? least(row, LINES_RUN) : row;
         if (IS_FAR(LIT(-1e9)) && !far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) far |= IS_FAR(READ(v, j));
-        if (!far)
+        const U32 blocks = !far && IN_BLOCKS(R, S, o, row);
+        row = far ? row : ROW_PART(R, o, row, blocks ? BLOCK_OF(R, S) : 1);
+        if (blocks)
+            for (I64 k = 0; k < row; k += BLOCK_OF(R, S)) {
+                CAT(READ, BLOCK)(S, BLOCK_OF(R, S), w, v + k)
+                CAT(PUT, BLOCK)(R, BLOCK_OF(R, S), y)
+                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, S); j++) {
+                    const V X = CAT(READ, OF)(w, j);
+                    CAT(PUT, TO)(y, j, NEAR);
+                }
+                CAT(PUT, END)(R, BLOCK_OF(R, S), o + k, y)
+            }
+        else if (!far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const V X = READ(v, j);
-                PUT(q, j, NEAR);
+                PUT(o, j, NEAR);
             }
         else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const V X = READ(v, j * t1);
-                PUT(q, j * t0, FORMULA);
+                PUT(o, j * t0, FORMULA);
             }
-        if (PAST_CACHES) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
     PUT_LINES_END(PAST_CACHES);
@@ -167,25 +222,46 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
         I64 at[3], row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
-        LINES_FOR(R, q, o, PAST_CACHES)
-        row = PAST_CACHES ? least(row, LINES_RUN / 4) : row; /* lines of three tensors come and go evenly */
-        if (t0 == 1 && t1 == 1 && t2 == 1)
+        const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = dense && IN_BLOCKS(R, T, o, row);
+        row = dense ? ROW_PART(R, o, row, blocks ? BLOCK_OF(R, T) : 1) : row;
+        if (blocks && t2 == 1)
+            for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
+                LOAD_BLOCK(T, BLOCK_OF(R, T), w0, v0 + k)
+                LOAD_BLOCK(T, BLOCK_OF(R, T), w1, v1 + k)
+                CAT(PUT, BLOCK)(R, BLOCK_OF(R, T), y)
+                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
+                    const A a = LOAD_OF(w0, j), b = LOAD_OF(w1, j);
+                    CAT(PUT, TO)(y, j, FORMULA);
+                }
+                CAT(PUT, END)(R, BLOCK_OF(R, T), o + k, y)
+            }
+        else if (blocks) {
+            const A b = LOAD(v1, 0);
+            for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
+                LOAD_BLOCK(T, BLOCK_OF(R, T), w0, v0 + k)
+                CAT(PUT, BLOCK)(R, BLOCK_OF(R, T), y)
+                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
+                    const A a = LOAD_OF(w0, j);
+                    CAT(PUT, TO)(y, j, FORMULA);
+                }
+                CAT(PUT, END)(R, BLOCK_OF(R, T), o + k, y)
+            }
+        } else if (dense && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j), b = LOAD(v1, j);
-                PUT(q, j, FORMULA);
+                PUT(o, j, FORMULA);
             }
-        else if (t0 == 1 && t1 == 1 && t2 == 0) {
+        else if (dense) {
             const A b = LOAD(v1, 0);
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j);
-                PUT(q, j, FORMULA);
+                PUT(o, j, FORMULA);
             }
         } else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
-                PUT(q, j * t0, FORMULA);
+                PUT(o, j * t0, FORMULA);
             }
-        if (PAST_CACHES) PUT_LINES(R, o, q, row);
         i += ITEMS_STEP(row);
     }
     PUT_LINES_END(PAST_CACHES);

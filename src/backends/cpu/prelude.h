@@ -246,3 +246,30 @@ typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alia
 #define VLOAD(p)        (*(const V *)(p))
 #define VSTORE(p, v)    (*(V *)(p) = (v))
 #define VFMA(a, b, c)   ((a) * (b) + (c))
+
+/* Processors that convert f16 do so with blocks of a dense row, with the bits of the text, except that NaNs become quiet,
+ * as they do in every STORE. */
+#if defined(__F16C__) && defined(HAUL_KERNEL_DTYPE_f16)
+#include <immintrin.h>
+#define HALF_BLOCKS 1
+#define WIDEN_BLOCK(to, from, n)  haul_widen_block(to, from, n)
+#define NARROW_BLOCK(to, from, n) haul_narrow_block(to, from, n)
+INLINE void haul_widen_block(F32 *to, const U16 *from, int n)
+{
+#if defined(__AVX512F__)
+    for (int i = 0; i < n; i += 16) _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
+#else
+    for (int i = 0; i < n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
+#endif
+}
+INLINE void haul_narrow_block(U16 *to, const F32 *from, int n)
+{
+#if defined(__AVX512F__)
+    for (int i = 0; i < n; i += 16)
+        _mm256_storeu_si256((void *)(to + i), _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int i = 0; i < n; i += 8)
+        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+}
+#endif
