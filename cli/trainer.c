@@ -332,7 +332,10 @@ static int run_epoch(trainer *t)
 {
     int64_t epoch = t->position.epoch;
 
-    haul_label_begin("training");
+    if (haul_label_begin("training")) {
+        complain_error();
+        return EXIT_FAILED;
+    }
     bool trained = trainer_train_epoch(t);
     haul_label_end();
     if (!trained)

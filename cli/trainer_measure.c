@@ -39,9 +39,10 @@ static haul_status measure(trainer *t, network_score *out)
 {
     const bool validates = t->data.validation != NULL;
 
-    haul_label_begin(validates ? "validation" : "test");
-    haul_status status =
-        validates ? evaluate(t, t->data.validation, "validates", out) : evaluate(t, t->data.test, "tests", out);
+    haul_status status = haul_label_begin(validates ? "validation" : "test");
+    if (status)
+        return status;
+    status = validates ? evaluate(t, t->data.validation, "validates", out) : evaluate(t, t->data.test, "tests", out);
     haul_label_end();
     return status;
 }

@@ -234,7 +234,10 @@ bool trainer_save(trainer *t, bool weights)
     if (!finite)
         return true;
     /* The checkpoint names how far the log goes. */
-    haul_label_begin("saving");
+    if (haul_label_begin("saving")) {
+        complain_error();
+        return false;
+    }
     bool saved = run_sync(&t->run) && save_now(t, weights);
     haul_label_end();
     t->saved_at = clock_seconds();
