@@ -53,7 +53,7 @@ static const struct function {
 } functions[] = {
     {"exp", haul_exp, exp, 0.9, 0.9},
     {"log", haul_log, log, 0.9, 0.9},
-    {"tanh", haul_tanh, tanh, 1.3, 1.3},
+    {"tanh", haul_tanh, tanh, 1.4, 1.4},
     {"sigmoid", haul_sigmoid, sigmoid, 2.1, 2.1},
     {"erf", haul_erf, erf, 1.0, 1.0},
     {"sin", haul_sin, sin, 1.5, 2.6},

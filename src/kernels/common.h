@@ -216,7 +216,8 @@ FUNC A LOG1P_UNIT(A e)
 }
 #define ABS_OF(x)     BITS_F32(F32_BITS(x) & 0x7fffffffu)
 #define SIGNED(y, x)  BITS_F32(F32_BITS(y) | (F32_BITS(x) & 0x80000000u)) /* y, which is positive, with the sign of x */
-/* A polynomial near 0, 1 - 2 / (exp(2 |x|) + 1) elsewhere. */
+/* A polynomial near 0, also for NaN, and 1 - 2 / (exp(2 |x|) + 1) elsewhere. There k is 26 at most, so one number for
+ * ln 2 is enough. */
 FUNC A M_TANH(A x)
 {
     const A a = ABS_OF(x), s = x * x, t = 2.0f * LESSER_BITS(a, 9.1f);
@@ -226,9 +227,9 @@ FUNC A M_TANH(A x)
     y = M_FMA(y, s, 0.133319363f);
     y = M_FMA(y, s, -0.333332986f);
     y = M_FMA(y * s, x, x);
-    EXP_SPLIT(t, z, r)
+    const A z = M_FMA(t, 1.44269504f, 12582912.0f), r = M_FMA(z - 12582912.0f, -0.693147182f, t);
     const A far = 1.0f - 2.0f / (EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u) + 1.0f);
-    return SIGNED(x != x || a < 0.6f ? y : far, x);
+    return SIGNED(a >= 0.6f ? far : y, x);
 }
 /* A polynomial near 0, 1 - exp(p(|x|)) elsewhere. */
 FUNC A M_ERF(A x)
