@@ -52,7 +52,9 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
  * from registers, and where HALF_BLOCKS are converted at once. READ_BLOCK declares w for the block at v, and READ_OF is
  * an element of it; PUT_BLOCK declares y for results, PUT_TO puts one there, PUT_END stores them. READ is LOAD or
  * another name, PUT is STORE or another. */
+#ifndef BLOCK_OF
 #define BLOCK_OF(R, S) (sizeof(R) == sizeof(S) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64)
+#endif
 #ifndef HALF_BLOCKS
 #define HALF_BLOCKS 0
 #endif

@@ -107,6 +107,8 @@ typedef float  F32;
 #define LINES_RUN 1024
 #if HAUL_X86
 #define FETCH_AHEAD(p) __builtin_prefetch((const void *)(U64)(p))
+/* Blocks are stored from memory: clang keeps no array in registers whose address becomes a number. */
+#define BLOCK_OF(R, S) 256
 #define PAST_CACHES (p.nontemporal)
 #define LINES_FOR(R, q, o, nontemporal)                                                                                \
     PRIVATE R haul_lines[LINES_RUN];                                                                                   \
