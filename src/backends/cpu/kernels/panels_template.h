@@ -76,8 +76,8 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
 }
 
 /* The tile of C at c. Its rows are fetched while the first steps compute, one a step. */
-INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a, int64_t a_column,
-                       REAL *c, bool copies, REAL *panel)
+INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a,
+                       int64_t a_column, REAL *c, bool copies, REAL *panel)
 {
     const REAL   *b = s->b;
     const REAL   *ahead = c;
@@ -165,11 +165,11 @@ static NAME(first_function) *const NAME(first_table)[TILE_ROWS - FIRST_ROWS + 1]
 static void NAME(multiply_copying)(const haul__cpu_strip *s, void *panel)
 {
     const int64_t   tiles = (s->m + TILE_ROWS - 1) / TILE_ROWS, rows = (s->m + tiles - 1) / tiles;
-    const int64_t   moved = s->a_tile ? s->a_tile : rows * s->a_row;
+    const int64_t   moved = s->a_tile ? s->a_tile : rows * s->a_row, a_column = s->a_tile ? TILE_ROWS : s->a_column;
+    const bool      dense_rows = s->a_tile || s->a_row == 1;
     haul__cpu_strip rest = *s;
 
-    NAME(first_table)
-    [rows - FIRST_ROWS][s->a_tile || s->a_row == 1](s, s->a, s->a_tile ? TILE_ROWS : s->a_column, s->c, panel);
+    NAME(first_table)[rows - FIRST_ROWS][dense_rows](s, s->a, a_column, s->c, panel);
     rest.m -= rows;
     rest.a = (const REAL *)s->a + moved;
     rest.c = (REAL *)s->c + rows * s->c_row;
