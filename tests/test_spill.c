@@ -6,37 +6,10 @@
 
 #include "memory/spill.h"
 #include "support/ledger.h"
-#include "support/moves.h"
 #include "support/random.h"
+#include "support/spilling.h"
 
 enum { KIB = 1024, SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
-
-static haul_memory_stats stats_of(const haul_device *device)
-{
-    haul_memory_stats stats;
-    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
-    return stats;
-}
-
-/* The devices that can spill: those of this machine without the CPU, and late:0. */
-static haul_device *spilling(int i)
-{
-    return i == 0 ? late_device(0) : i < device_count ? devices[i] : NULL;
-}
-
-static void begin_limit(haul_device *device, int64_t bytes)
-{
-    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
-    assert_int_equal(haul_memory_set_tensor_limit(device, stats_of(device).reserved + bytes), HAUL_OK);
-    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
-}
-
-static void end_limit(haul_device *device)
-{
-    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, false), HAUL_OK);
-}
 
 static haul_tensor *filled(float value)
 {
@@ -463,16 +436,6 @@ static haul_status run_steps(void *context)
     if (out)
         haul_read(haul_module_parameter(net, "0.weight"), out->weights, sizeof out->weights);
     return haul_error_status();
-}
-
-static void train_begin(haul_device *device, int64_t limit)
-{
-    haul_set_device(device);
-    haul_manual_seed(3);
-    haul_memory_release_cached(device);
-    haul_memory_set_tensor_limit(device, limit);
-    haul_memory_set_spill(device, limit > 0);
-    haul_memory_reset_peak(device);
 }
 
 static void train(haul_device *device, int64_t limit, trained *out)

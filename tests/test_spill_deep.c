@@ -1,7 +1,7 @@
 /* Spilling in little memory: a network of many equal layers trains in a half and in a quarter of what it takes.
  * ctest: cuda; timeout=300; env=POCL_DEVICES=pthread pthread */
 #include "memory/allocator.h"
-#include "support/moves.h"
+#include "support/spilling.h"
 
 enum { LAYERS = 24, WIDTH = 96, BATCH = 96, STEPS = 4 };
 
@@ -10,13 +10,6 @@ typedef struct trained {
     float   weights[WIDTH * WIDTH]; /* of the first layer */
     int64_t peak, spilled;
 } trained;
-
-static haul_memory_stats stats_of(const haul_device *device)
-{
-    haul_memory_stats stats;
-    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
-    return stats;
-}
 
 static haul_module *network(void)
 {
@@ -49,12 +42,7 @@ static void run_steps(trained *out)
 static void train(haul_device *device, int64_t limit, trained *out)
 {
     haul_scope *part = haul_scope_push();
-    haul_set_device(device);
-    haul_manual_seed(3);
-    haul_memory_release_cached(device);
-    haul_memory_set_tensor_limit(device, limit);
-    haul_memory_set_spill(device, limit > 0);
-    haul_memory_reset_peak(device);
+    train_begin(device, limit);
     const int64_t spilled = stats_of(device).spilled_total;
     run_steps(out);
     if (haul_error_status())
@@ -63,8 +51,7 @@ static void train(haul_device *device, int64_t limit, trained *out)
     out->spilled = stats_of(device).spilled_total - spilled;
     haul_scope_pop(part);
     haul_memory_release_cached(device);
-    haul_memory_set_limit(device, 0);
-    haul_memory_set_spill(device, false);
+    end_limit(device);
 }
 
 static void test_spill_deep__half_and_quarter(void **state)

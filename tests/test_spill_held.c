@@ -5,31 +5,9 @@
 
 #include "device/recording.h"
 #include "memory/allocator.h"
-#include "support/moves.h"
+#include "support/spilling.h"
 
 enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
-
-static haul_memory_stats stats_of(const haul_device *device)
-{
-    haul_memory_stats stats;
-    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
-    return stats;
-}
-
-/* For `count` tensors. */
-static void begin_limit(haul_device *device, int64_t count)
-{
-    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
-    assert_int_equal(haul_memory_set_tensor_limit(device, stats_of(device).reserved + count * BYTES), HAUL_OK);
-    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
-}
-
-static void end_limit(haul_device *device)
-{
-    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, false), HAUL_OK);
-}
 
 /* NULL if there is no memory. */
 static haul_tensor *try_tensor_on(haul_device *device, float value)
@@ -87,7 +65,7 @@ static void test_spill_held__by_recordings(void **state)
 {
     haul_device *device = late_device(0);
     (void)state;
-    begin_limit(device, 2);
+    begin_limit(device, 2 * BYTES);
     haul_tensor *a = tensor_on(device, 1), *b = tensor_on(device, 2);
     assert_int_equal(haul__recording_begin("test"), HAUL_OK);
     assert_int_equal(fill(a->storage, 0), HAUL_OK);
@@ -122,7 +100,7 @@ static void test_spill_held__by_calls(void **state)
     haul_scope  *part = haul_scope_push();
     haul_tensor *t[4];
     (void)state;
-    begin_limit(device, 4);
+    begin_limit(device, 4 * BYTES);
     for (int i = 0; i < 4; i++)
         t[i] = tensor_on(device, (float)i);
     haul__storage *scratch = haul__scratch_alloc(device, BYTES, t, 2);
@@ -154,7 +132,7 @@ static void test_spill_held__without_room(void **state)
     haul_scope  *part = haul_scope_push();
     haul_tensor *t[3];
     (void)state;
-    begin_limit(device, 2);
+    begin_limit(device, 2 * BYTES);
     for (int i = 0; i < 3; i++)
         t[i] = tensor_on(device, (float)i);
     assert_true(is_away(t[0]));
@@ -173,7 +151,7 @@ static void test_spill_held__by_limits_and_recordings(void **state)
     haul_device *device = late_device(0);
     haul_scope  *part = haul_scope_push();
     (void)state;
-    begin_limit(device, 1);
+    begin_limit(device, BYTES);
     tensor_on(device, 1);
     haul_scope *little = haul_scope_push();
     assert_int_equal(haul_scope_set_memory_limit(little, device, BYTES / 2), HAUL_OK);
@@ -251,7 +229,7 @@ static void test_spill_held__threads(void **state)
     haul_device  *device = late_device(0);
     int           given = 0;
     (void)state;
-    begin_limit(device, FIT);
+    begin_limit(device, FIT * BYTES);
     const int64_t spilled = stats_of(device).spilled_total;
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.state = (uint64_t)i + 1, .rounds = rounds ? atoi(rounds) : ROUNDS, .good = true};

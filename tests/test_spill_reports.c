@@ -1,35 +1,9 @@
 /* Spilling, and what sums, statistics and reports on failures say of it.
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include "memory/allocator.h"
-#include "support/moves.h"
+#include "support/spilling.h"
 
 enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
-
-static haul_memory_stats stats_of(const haul_device *device)
-{
-    haul_memory_stats stats;
-    assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
-    return stats;
-}
-
-/* The devices that can spill: those of this machine without the CPU, and late:0. */
-static haul_device *spilling(int i)
-{
-    return i == 0 ? late_device(0) : i < device_count ? devices[i] : NULL;
-}
-
-static void begin_limit(haul_device *device, int64_t bytes)
-{
-    assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
-    assert_int_equal(haul_memory_set_tensor_limit(device, stats_of(device).reserved + bytes), HAUL_OK);
-}
-
-static void end_limit(haul_device *device)
-{
-    assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
-    assert_int_equal(haul_memory_set_spill(device, false), HAUL_OK);
-}
 
 static haul_tensor *on(haul_device *device, float value)
 {

@@ -64,7 +64,7 @@ static struct {
     _Atomic(haul__range_fn *) fn;
     _Atomic(void *)           context;
     _Atomic int64_t           count, grain;
-    atomic_int                units, seats; /* of the job */
+    atomic_int                units; /* of the job */
     /* Written by all threads. */
     _Alignas(LINE) atomic_int pending; /* units that are not done yet */
     atomic_bool caller_sleeps;
@@ -234,9 +234,9 @@ static int first_unit(int number, int units, int seats)
     return (int)((int64_t)units * number / seats);
 }
 
-/* Takes a unit of a share of the job and runs it; false if none is left. All units are of one job, which cannot end
- * before this thread reports. */
-static bool run_unit(uint64_t job, int number, bool own)
+/* Takes a unit of a share of the job, which has so many seats, and runs it; false if none is left. All units are of one
+ * job, which cannot end before this thread reports. */
+static bool run_unit(uint64_t job, int seats, int number, bool own)
 {
     _Atomic uint64_t *word = &pool.table[number].share;
     uint64_t          share = atomic_load(word);
@@ -245,7 +245,6 @@ static bool run_unit(uint64_t job, int number, bool own)
             return false;
     } while (!atomic_compare_exchange_weak(word, &share, share - 1 + (own ? TAKEN_IN_FRONT : 0)));
     int     units = atomic_load_explicit(&pool.units, memory_order_relaxed);
-    int     seats = atomic_load_explicit(&pool.seats, memory_order_relaxed);
     int64_t count = atomic_load_explicit(&pool.count, memory_order_relaxed);
     int64_t grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
     int     unit = first_unit(number, units, seats) + TAKEN_OF(share) + (own ? 0 : LEFT_OF(share) - 1);
@@ -264,7 +263,7 @@ static int run_units(int own, uint64_t job, int seats)
 {
     int done = 0;
     for (int i = 0; i < seats; i++)
-        while (run_unit(job, (own + i) % seats, i == 0))
+        while (run_unit(job, seats, (own + i) % seats, i == 0))
             done++;
     return done;
 }
@@ -450,14 +449,12 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     atomic_store_explicit(&pool.count, count, memory_order_relaxed);
     atomic_store_explicit(&pool.grain, grain, memory_order_relaxed);
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
-    atomic_store_explicit(&pool.seats, seats, memory_order_relaxed);
     atomic_store_explicit(&pool.pending, units, memory_order_relaxed);
     uint64_t job = JOB_OF(atomic_load_explicit(&pool.offer, memory_order_relaxed)) + 1;
-    for (int i = 0; i < seats; i++)
-        atomic_store_explicit(&pool.table[i].share,
-                              job << JOB_SHIFT |
-                                  (uint64_t)(first_unit(i + 1, units, seats) - first_unit(i, units, seats)),
-                              memory_order_release);
+    for (int i = 0; i < seats; i++) {
+        int share = first_unit(i + 1, units, seats) - first_unit(i, units, seats);
+        atomic_store_explicit(&pool.table[i].share, job << JOB_SHIFT | (uint64_t)share, memory_order_release);
+    }
     atomic_store(&pool.offer, job << JOB_SHIFT | (uint64_t)seats);
     wake_workers(seats);
     report_done(run_units(0, job, seats));

@@ -42,9 +42,9 @@ void haul__block_begin(haul__block *block, haul_device *device);
  * memory. */
 haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char *origin);
 
-/* A storage in a block of the allocator. If `a` is NULL, returns NULL. An allocation that is not `needed` spills
- * nothing, frees no derived copies, and leaves no report. Returns NULL, with an error recorded, if there is no memory.
- */
+/* A storage in a block of the allocator. Returns NULL if `a` is NULL, and, with an error recorded, if there is no
+ * memory. If the allocation is not `needed`, it does not spill other tensors or free derived copies, and a failure is
+ * not reported. */
 haul__storage *haul__storage_in(struct haul__allocator *a, size_t bytes, bool needed, const char *origin);
 
 /* The allocator of a device, made on first use. Returns NULL, with the error recorded, if host memory is exhausted. */

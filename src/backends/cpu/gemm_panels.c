@@ -284,11 +284,16 @@ static void find_target(const product *p, const block *x, int64_t j, const rooms
     }
 }
 
-/* Does the first tile of a block copy these columns of B to the panel, so that they are not read once more for it? */
+/* Can a tile copy rows of B to a panel while it computes, so that they are not read once more for it? */
+static bool can_copy(const product *p)
+{
+    return p->panels->multiply_copying && !p->halves && p->call->b_col == 1;
+}
+
+/* Does the first tile of a block copy these columns of B? */
 static bool copies_b(const product *p, const block *x, int64_t columns)
 {
-    return p->packs_b && !p->once && p->panels->multiply_copying && !p->halves && p->call->b_col == 1 &&
-           columns == p->panels->width && x->m >= 2 * p->panels->rows;
+    return p->packs_b && !p->once && can_copy(p) && columns == p->panels->width && x->m >= 2 * p->panels->rows;
 }
 
 static void multiply_block(const product *p, const block *x, const rooms *r)
@@ -504,8 +509,8 @@ static __attribute__((noinline)) bool repeats(const product *p)
 static bool copies_cheaply(const product *p)
 {
     const haul__gemm *g = p->call;
-    return p->panels->multiply_copying && !p->halves && g->b_col == 1 && p->column_pieces > 1 &&
-           g->m <= 2 * PIECE_ROWS && parts_of(g->m, p->row_pieces) * p->column_pieces <= g->n;
+    return can_copy(p) && p->column_pieces > 1 && g->m <= 2 * PIECE_ROWS &&
+           parts_of(g->m, p->row_pieces) * p->column_pieces <= g->n;
 }
 
 static bool packs_once(const product *p, double work)

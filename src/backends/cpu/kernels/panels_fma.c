@@ -14,12 +14,6 @@
 #define AHEAD              16 /* rows of B that are fetched ahead; 0: none, where loads already take most of the time */
 #define FIRST_ROWS         10 /* the fewest rows of the first of several tiles */
 #define EACH_FIRST(action) action(10) action(11) action(12) action(13) action(14)
-#elif defined(__AVX__)
-#define TILE_ROWS          6
-#define EACH_ROWS(action)  EACH_OF_6(action)
-#define AHEAD              0
-#define FIRST_ROWS         5
-#define EACH_FIRST(action) action(5) action(6)
 #else
 #define TILE_ROWS          6
 #define EACH_ROWS(action)  EACH_OF_6(action)
@@ -159,7 +153,6 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #undef MULTIPLY_ADD
 #undef MATRIX
 #undef PACKED
-
 #undef COPIES
 
 #define COPIES                  0
