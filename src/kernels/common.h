@@ -508,15 +508,24 @@ FUNC I64 CHECKED_INDEX(GLOBAL U32 *fault, U32 check, I64 position, I64 value, I6
     return -1;
 }
 
-#if IS_FLOAT
-/* The largest element of a dense row, its sum, and the sum of exp(x - most) over it. In kernels of the lanes form. Four
- * elements of a lane are put together before the lane's own value, so that fewer steps wait for one another. Each loop
+/* Puts elements j to j + 4 * SUM_LANES together by STEP: the four of each lane first, then those with the lane's own value
+ * in s, so that few steps wait for one another. ELEMENT(k, ...) is element k, a V. In kernels of the lanes form. Each loop
  * has one step, as compilers do not vectorise several. */
-#define ROW_FOUR(STEP, TERM, v, j)                                                                                     \
-    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(TERM(LOAD(v, (j) + l)), TERM(LOAD(v, (j) + l + SUM_LANES)));          \
-    EACH_LANE(l, SUM_LANES) OF_LANE(b, l) = STEP(TERM(LOAD(v, (j) + l + 2 * SUM_LANES)), TERM(LOAD(v, (j) + l + 3 * SUM_LANES))); \
-    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
-    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(a, l));
+#define PUT_FOURS_TOGETHER(V, STEP, s, j, ELEMENT, ...)                                                                \
+    EACH_PART(haul_g, V) {                                                                                             \
+        PART_VALUES(V, haul_a);                                                                                        \
+        PART_VALUES(V, haul_b);                                                                                        \
+        EACH_OF_PART(l, V) OF_PART(haul_a, l) = STEP(ELEMENT((j) + haul_g + l, __VA_ARGS__),                           \
+                                                     ELEMENT((j) + haul_g + l + SUM_LANES, __VA_ARGS__));              \
+        EACH_OF_PART(l, V) OF_PART(haul_b, l) = STEP(ELEMENT((j) + haul_g + l + 2 * SUM_LANES, __VA_ARGS__),           \
+                                                     ELEMENT((j) + haul_g + l + 3 * SUM_LANES, __VA_ARGS__));          \
+        EACH_OF_PART(l, V) OF_PART(haul_a, l) = STEP(OF_PART(haul_a, l), OF_PART(haul_b, l));                          \
+        EACH_OF_PART(l, V) OF_LANE(s, haul_g + l) = STEP(OF_LANE(s, haul_g + l), OF_PART(haul_a, l));                  \
+    }
+
+#if IS_FLOAT
+/* The largest element of a dense row, its sum, and the sum of exp(x - most) over it. In kernels of the lanes form. */
+#define ROW_ELEMENT(k, TERM, v) TERM(LOAD(v, k))
 #define ROW_SELF(x) (x)
 #define ROW_EXP(x)  EXP_BELOW((x) - most)
 FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
@@ -524,8 +533,6 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
     const I64 whole = n - n % SUM_LANES;
     const A first = LOAD(v, 0);
     LANE_VALUES(A, s);
-    LANE_VALUES(A, a);
-    LANE_VALUES(A, b);
     if (!LANES_ARE_THREADS && n <= SUM_LANES / 2) { /* the order does not matter */
         A most = first;
         for (I64 j = 1; j < n; j++) most = M_MAX(most, LOAD(v, j));
@@ -534,7 +541,7 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = first;
     I64 j = 0;
     for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-        ROW_FOUR(M_MAX, ROW_SELF, v, j)
+        PUT_FOURS_TOGETHER(A, M_MAX, s, j, ROW_ELEMENT, ROW_SELF, v)
     }
     for (; j < whole; j += SUM_LANES)
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = M_MAX(OF_LANE(s, l), LOAD(v, j + l));
@@ -545,12 +552,10 @@ FUNC A ROW_MAX(GLOBAL const T *v, I64 n)
 #define ROW_ADD(v, n, TERM)                                                                                            \
     const I64 whole = (n) - (n) % SUM_LANES;                                                                           \
     LANE_VALUES(A, s);                                                                                                 \
-    LANE_VALUES(A, a);                                                                                                 \
-    LANE_VALUES(A, b);                                                                                                 \
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;                                                                         \
     I64 j = 0;                                                                                                         \
     for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {                                                           \
-        ROW_FOUR(SUM_OF, TERM, v, j)                                                                                   \
+        PUT_FOURS_TOGETHER(A, SUM_OF, s, j, ROW_ELEMENT, TERM, v)                                                      \
     }                                                                                                                  \
     for (; j < whole; j += SUM_LANES) EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += TERM(LOAD(v, j + l));                   \
     EACH_REST(l, (n) - whole) OF_LANE(s, l) = IN_REST(l, (n) - whole, OF_LANE(s, l) + TERM(LOAD(v, whole + l)), OF_LANE(s, l)); \

@@ -96,20 +96,12 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 #define BOTH_OF(a, b)             ((a) & (b))
 
 /* What element k of a row gives, whose elements are `step` apart. */
-#define REDUCE_ONE(V, TERM, k, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
-/* Puts the four of each lane from j on together, and then to the lane's own value: few steps wait for one another. Each
- * loop has one step, as compilers do not vectorise several. */
-#define REDUCE_FOUR(V, STEP, TERM, step)                                                                               \
-    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(REDUCE_ONE(V, TERM, j + l, step), REDUCE_ONE(V, TERM, j + l + SUM_LANES, step)); \
-    LOADS_IN_ORDER;                                                                                                    \
-    EACH_LANE(l, SUM_LANES) OF_LANE(b, l) = STEP(REDUCE_ONE(V, TERM, j + l + 2 * SUM_LANES, step), REDUCE_ONE(V, TERM, j + l + 3 * SUM_LANES, step)); \
-    EACH_LANE(l, SUM_LANES) OF_LANE(a, l) = STEP(OF_LANE(a, l), OF_LANE(b, l));                                        \
-    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), OF_LANE(a, l));
+#define REDUCE_ONE(k, V, TERM, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
 
-/* REDUCE_FOUR of one vector, from `at` on. */
+/* PUT_FOURS_TOGETHER for one vector, from `at` on. */
 #define REDUCE_SIDE_FOUR(V, STEP, TERM, s, at)                                                                         \
-    EACH_SIDE(l) a[l] = STEP(REDUCE_ONE(V, TERM, (at) + l, 1), REDUCE_ONE(V, TERM, (at) + l + SUM_LANES, 1));          \
-    EACH_SIDE(l) b[l] = STEP(REDUCE_ONE(V, TERM, (at) + l + 2 * SUM_LANES, 1), REDUCE_ONE(V, TERM, (at) + l + 3 * SUM_LANES, 1)); \
+    EACH_SIDE(l) a[l] = STEP(REDUCE_ONE((at) + l, V, TERM, 1), REDUCE_ONE((at) + l + SUM_LANES, V, TERM, 1));          \
+    EACH_SIDE(l) b[l] = STEP(REDUCE_ONE((at) + l + 2 * SUM_LANES, V, TERM, 1), REDUCE_ONE((at) + l + 3 * SUM_LANES, V, TERM, 1)); \
     EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
     EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
 /* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
@@ -131,8 +123,8 @@ TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS, HAS_REST)
                     REDUCE_SIDE_FOUR(V, STEP, TERM, high, j + SIDE_ROWS)
                 } while ((j += 4 * SUM_LANES) + 4 * SUM_LANES <= p.run);
                 if (!HAS_REST) do {
-                    EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(V, TERM, j + l, 1));
-                    EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(V, TERM, j + l + SIDE_ROWS, 1));
+                    EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(j + l, V, TERM, 1));
+                    EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(j + l + SIDE_ROWS, V, TERM, 1));
                 } while ((j += SUM_LANES) < p.run);
                 if (HAS_REST) do {
                     const int left = (int)(p.run - j);
@@ -183,7 +175,7 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             LANE_VALUES(V, r);
             EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = START;
             for (I64 j = 0; j < whole; j += SUM_LANES)
-                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = STEP(OF_LANE(r, l), REDUCE_ONE(V, TERM, j + l, 1));
+                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = STEP(OF_LANE(r, l), REDUCE_ONE(j + l, V, TERM, 1));
             EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, STEP(OF_LANE(r, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o)), OF_LANE(r, l));
             LANE_TREE(V, r, STEP)
             const V row = OF_FIRST_LANE(r);
@@ -193,8 +185,6 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         I64 steps = 0;
         LANE_VALUES(V, s);
         LANE_VALUES(V, t);
-        LANE_VALUES(V, a);
-        LANE_VALUES(V, b);
         EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
         EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
         for (I64 u = first; u < end; u++) {
@@ -205,16 +195,16 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             I64 j = 0;
             if (stride == 1) {
                 LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    REDUCE_FOUR(V, STEP, TERM, 1)
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, V, TERM, 1)
                 }
                 for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(V, TERM, j + l, 1));
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, 1));
             } else {
                 for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    REDUCE_FOUR(V, STEP, TERM, stride)
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, V, TERM, stride)
                 }
                 for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(V, TERM, j + l, stride));
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, stride));
             }
             EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o)), OF_LANE(t, l));
             steps += whole / SUM_LANES + 1;

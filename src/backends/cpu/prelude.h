@@ -47,8 +47,10 @@
  * its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of type V
  * for each lane, OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES. EACH_REST(l, n)
  * runs over these at least, for the rest of a row: it gives a lane IN_REST(l, n, value, other), which is `value` below n.
- * (Vectors under a mask are faster than a loop whose end is not known.) EACH_OF_ROW(j, n) runs over the elements of a
- * row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
+ * (Vectors under a mask are faster than a loop whose end is not known.) EACH_PART(g, V) runs over parts of the lanes, of
+ * which g is the first: here those whose values of type V fill a vector, on CUDA all lanes. PART_VALUES(V, s) declares a
+ * value for each lane of a part, which EACH_OF_PART(l, V) runs over, and OF_PART(s, l) is that of lane g + l. (Loops over
+ * one vector keep it in a register.) EACH_OF_ROW(j, n) runs over the elements of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
  * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
  * none; only the first lane has it. (Blocks without one are passed without a branch for each element.) LANE_UNROLL stands
  * before a loop over a long row: several loads are to be under way at once. LANES_ARE_THREADS: 1 where every lane is one.
@@ -64,7 +66,23 @@
 #define EACH_REST(l, n)   EACH_LANE(l, n)
 #define IN_REST(l, n, value, other) (value)
 #endif
-#define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
+#ifdef HAUL_SMALL /* shorter code, if compilers do not merge the loops */
+#define HAUL_PART(V)       SUM_LANES
+#define EACH_OF_PART(l, V) LOADS_IN_ORDER; EACH_LANE(l, SUM_LANES)
+#else
+#ifdef __AVX512F__
+#define HAUL_PART(V)       (64 / (int)sizeof(V))
+#elif defined(__AVX__)
+#define HAUL_PART(V)       (32 / (int)sizeof(V))
+#else
+#define HAUL_PART(V)       (16 / (int)sizeof(V))
+#endif
+#define EACH_OF_PART(l, V) BLOCK_LOOP for (int l = 0; l < HAUL_PART(V); l++)
+#endif
+#define EACH_PART(g, V)    for (int g = 0; g < SUM_LANES; g += HAUL_PART(V))
+#define PART_VALUES(V, s)  V s[HAUL_PART(V)]
+#define OF_PART(s, l)      (s)[l]
+#define EACH_OF_ROW(j, n)  VECTOR_LOOP for (I64 j = 0; j < (n); j++)
 /* Each level has an array of its own: compilers drop those that only vectors pass through. */
 #define HAUL_LEVEL(V, to, from, STEP, w)                                                                               \
     V to[w];                                                                                                           \

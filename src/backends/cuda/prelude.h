@@ -97,6 +97,10 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define EACH_LANE(l, n)      for (int l = HAUL_LANE, haul_once = 1; haul_once && l < (int)(n); haul_once = 0)
 #define EACH_REST(l, n)      EACH_LANE(l, n)
 #define IN_REST(l, n, value, other) (value)
+#define EACH_PART(g, V)      for (int g = 0, haul_part = 1; haul_part; haul_part = 0)
+#define PART_VALUES(V, s)    V s
+#define OF_PART(s, l)        (s)
+#define EACH_OF_PART(l, V)   EACH_LANE(l, SUM_LANES)
 #define EACH_OF_ROW(j, n)    for (I64 j = HAUL_LANE; j < (n); j += 32)
 #define LANE_TREE(V, s, STEP)                                                                                          \
     for (int haul_w = 16; haul_w; haul_w /= 2) {                                                                       \

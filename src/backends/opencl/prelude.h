@@ -53,6 +53,10 @@ typedef float  F32;
 #define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
 #define EACH_REST(l, n)   EACH_LANE(l, n)
 #define IN_REST(l, n, value, other) (value)
+#define EACH_PART(g, V)   for (int g = 0; g < 1; g++)
+#define PART_VALUES(V, s) V s[SUM_LANES]
+#define OF_PART(s, l)     (s)[l]
+#define EACH_OF_PART(l, V) EACH_LANE(l, SUM_LANES)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
 #define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \

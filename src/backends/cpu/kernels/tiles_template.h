@@ -70,7 +70,7 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
     const REAL   *b = (const REAL *)p->b + j;
     REAL         *c = (REAL *)p->c + i * p->c_row + j;
     const bool    partial = columns < vectors * LANES;
-    VECTOR        sum[TILE_ROWS][TILE_VECTORS], start[TILE_VECTORS];
+    VECTOR        sum[TILE_ROWS][ROW_VECTORS], start[ROW_VECTORS];
 
     UNROLL for (int v = 0; v < vectors; v++) start[v] = (VECTOR){0};
     if (p->column_bias && k0 == 0) {
@@ -86,7 +86,7 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
     }
     for (int64_t k = k0; k < k1; k++) {
         const REAL *row = b + p->b_rows[k];
-        VECTOR      x[TILE_VECTORS];
+        VECTOR      x[ROW_VECTORS];
 
         UNROLL for (int v = 0; v < vectors; v++) x[v] = NAME(load)(row + v * LANES);
         UNROLL for (int r = 0; r < rows; r++)
@@ -138,7 +138,12 @@ static void NAME(product)(const haul__cpu_product *p)
 
     do {
         int64_t k1 = p->k - k0 < HAUL__TILE_DEPTH ? p->k : k0 + HAUL__TILE_DEPTH;
-        for (int64_t j = 0; j < p->n; j += WIDTH) {
+        int64_t j = 0;
+#if ROW_VECTORS > TILE_VECTORS && !defined(HAUL_SMALL)
+        for (; p->m == 1 && j + ROW_VECTORS * LANES <= p->n; j += ROW_VECTORS * LANES)
+            NAME(tile)(p, 1, ROW_VECTORS, 0, j, k0, k1);
+#endif
+        for (; j < p->n; j += WIDTH) {
             int64_t left = p->n - j;
             int     vectors = left < WIDTH ? (int)((left + LANES - 1) / LANES) : TILE_VECTORS;
             for (int64_t i = 0; i < p->m; i += TILE_ROWS) {
