@@ -454,8 +454,8 @@ static bool must_pack_a(const product *p, int64_t panels)
     return panels > 1 && collides(p, g->a_row);
 }
 
-/* Cuts a matrix into `wanted` pieces: columns first, since rows of A need no packing, unless panels are too few. A
- * different number of pieces is better than rows whose pieces would all transpose the same B. */
+/* Cuts a matrix into `wanted` pieces: columns first, since rows of A need no packing, then rows if panels are too few.
+ * A different number of pieces is better than rows whose pieces would all transpose the same B. */
 static void cut(product *p, int64_t wanted, int64_t panels)
 {
     const haul__gemm *g = p->call;
@@ -466,8 +466,11 @@ static void cut(product *p, int64_t wanted, int64_t panels)
         p->column_pieces = wanted;
     else if (g->b_col != 1 && panels < 2 * wanted && panels % haul__pool_threads() == 0)
         p->column_pieces = panels;
-    else if (g->m >= 6 * wanted || panels == 1)
-        p->row_pieces = smaller(wanted, parts_of(g->m, 6));
+    else if (wanted % panels == 0) {
+        p->column_pieces = panels;
+        p->row_pieces = smaller(wanted / panels, parts_of(g->m, 6));
+    } else if (g->m >= 6 * wanted)
+        p->row_pieces = wanted;
     else
         p->column_pieces = smaller(panels, wanted);
 }
