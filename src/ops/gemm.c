@@ -166,7 +166,7 @@ typedef struct library_params {
 /* The operands. The problem's relu is that of the form being tried. */
 typedef struct product {
     const haul__call *call;
-    library_params    params;
+    haul__gemm       *problem;
     bool              relu;
     haul_tensor      *c, *in[3]; /* inputs: A, B and the bias, or C in its place */
 } product;
@@ -177,14 +177,14 @@ static const void *form(void *task, int i)
     product *p = task;
     if (i > p->relu)
         return NULL;
-    p->params.problem.relu = p->relu && i == 0;
-    return &p->params.problem;
+    p->problem->relu = p->relu && i == 0;
+    return p->problem;
 }
 
 static void describe(const void *task, char *out, size_t size)
 {
     const product    *p = task;
-    const haul__gemm *g = &p->params.problem;
+    const haul__gemm *g = p->problem;
     char              batch[32] = "";
     if (g->batch != 1)
         snprintf(batch, sizeof batch, "%lld of ", (long long)g->batch);
@@ -210,11 +210,11 @@ static haul_status multiply(haul__stream *s, const haul__command *command)
 
 static haul_status run(void *task, const haul__implementation *by)
 {
-    product *p = task;
-    size_t   scratch = by->scratch ? by->scratch(p->call->device, &p->params.problem) : 0;
-    p->params.by = by;
-    return haul__call_library(p->call, multiply, &p->params, sizeof p->params, p->c, p->in,
-                              p->params.problem.bias ? 3 : 2, scratch);
+    product       *p = task;
+    size_t         scratch = by->scratch ? by->scratch(p->call->device, p->problem) : 0;
+    library_params params = {*p->problem, by};
+    return haul__call_library(p->call, multiply, &params, sizeof params, p->c, p->in, params.problem.bias ? 3 : 2,
+                              scratch);
 }
 
 /* ---- kernels ---- */
@@ -256,16 +256,16 @@ static const char *teams_refuse(haul_device *device, const void *problem)
 static haul_status compute_plain(void *task)
 {
     product    *x = task;
-    gemm_params p = params_of(&x->params.problem);
+    gemm_params p = params_of(x->problem);
     p.items = p.batch * p.m * p.n;
-    return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->params.problem.dtype, &x->c, 1, x->in, 3, &p, sizeof p,
+    return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->problem->dtype, &x->c, 1, x->in, 3, &p, sizeof p,
                                p.items, grain_for(p.k));
 }
 
 static haul_status compute_tiles(void *task)
 {
     product          *x = task;
-    const haul__gemm *g = &x->params.problem;
+    const haul__gemm *g = x->problem;
     int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
     gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / width + 1;
@@ -288,7 +288,7 @@ static haul_status compute_tiles(void *task)
 static haul_status compute_teams(void *task)
 {
     product          *x = task;
-    const haul__gemm *g = &x->params.problem;
+    const haul__gemm *g = x->problem;
     gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / GEMM_SIDE + 1;
     p.items = g->batch * p.panels * ((g->m - 1) / GEMM_SIDE + 1) * GEMM_TEAM;
@@ -308,11 +308,10 @@ const haul__implementations haul__gemm_implementations = {
 
 /* ---- all of it ---- */
 
-haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
-                           haul_tensor *b, haul_tensor *bias)
+haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c, haul_tensor *a, haul_tensor *b,
+                           haul_tensor *bias)
 {
-    product     p = {.call = call, .params.problem = *shape, .relu = shape->relu, .c = c};
-    haul__gemm *g = &p.params.problem;
+    product p = {.call = call, .problem = g, .relu = g->relu, .c = c};
     g->dtype = a->dtype; /* also C's, except that small integers give i32 */
     g->a = &a->storage->buffer;
     g->b = &b->storage->buffer;
@@ -328,5 +327,5 @@ haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul
     p.in[1] = g->k ? b : c;
     p.in[2] = bias ? bias : c;
     haul_status status = haul__implement(call, &p);
-    return !status && shape->relu && !g->relu ? haul_relu_into(c, c) : status;
+    return !status && p.relu && !g->relu ? haul_relu_into(c, c) : status;
 }

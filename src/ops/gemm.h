@@ -4,11 +4,12 @@
 
 #include "engine/implementation.h"
 
-/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, then relu, as `shape` says. `shape` holds
- * sizes and strides; no size of C is 0. Buffers, dtype and offsets are filled in here from the tensors. bias NULL: no
- * bias. For operations whose descriptor has haul__gemm_implementations. */
-haul_status haul__gemm_run(const haul__call *call, const haul__gemm *shape, haul_tensor *c, haul_tensor *a,
-                           haul_tensor *b, haul_tensor *bias);
+/* C [batch, m, n] = A [batch, m, k] B [batch, k, n], plus bias [n], plus C, then relu, as `g` says. It holds sizes and
+ * strides; no size of C is 0. Buffers, dtype and offsets are filled in here from the tensors, in place: a copy right
+ * after the caller's narrow stores would wait for them. bias NULL: no bias. For operations whose descriptor has
+ * haul__gemm_implementations. */
+haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c, haul_tensor *a, haul_tensor *b,
+                           haul_tensor *bias);
 
 extern const haul__implementations haul__gemm_implementations;
 

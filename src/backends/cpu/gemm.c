@@ -1,8 +1,9 @@
 /* CPU matrix products: plain loops for tiny ones, register tiles and dot products for those of few rows, which read B
- * in place, and packed panels (gemm_panels.c) for all others.
+ * in place, a single panel for small ones of few columns, and packed panels (gemm_panels.c) for all others.
  *
  * The sums of an element do not depend on how C is cut, so results do not depend on the number of threads. */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
 #include "core/error.h"
 #include "core/pool.h"
@@ -19,6 +20,13 @@
 #define DOT_LENGTH 4
 #define LONG_ROWS  24
 #define LONG       16
+
+/* Multiplications up to which a product of one panel is made at once; bytes of that panel; tiles that read B in place,
+ * and where its rows are apart. */
+#define PANEL_WORK  131072
+#define PANEL_BYTES 16384
+#define PANEL_TILES 10
+#define APART_TILES 2
 
 /* Multiplications that make a piece worthwhile; the most pieces. */
 #define PIECE_WORK  262144.0
@@ -180,6 +188,41 @@ static haul_status multiply_few_rows(product *p)
                : HAUL_OK;
 }
 
+/* ---- one panel ---- */
+
+/* Small products whose columns fit in a panel and whose A can be read in place: they need no plan. */
+static bool is_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_t size)
+{
+    return panels && g->batch == 1 && g->n <= panels->width && (g->a_row == 1 || g->a_col == 1) && g->k > 0 &&
+           g->k <= PANEL_BYTES / (panels->width * size) && g->m <= PANEL_WORK && g->m * g->n * g->k <= PANEL_WORK;
+}
+
+static void multiply_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_t size)
+{
+    _Alignas(64) char room[PANEL_BYTES];
+    haul__cpu_strip   s = {
+          .m = g->m,
+          .n = g->n,
+          .k = g->k,
+          .a = element(g->a, g->a_offset, size),
+          .a_row = g->a_row,
+          .a_column = g->a_col,
+          .b = element(g->b, g->b_offset, size),
+          .b_row = g->b_row,
+          .c = element(g->c, g->c_offset, size),
+          .c_row = g->c_row,
+          .bias = g->bias ? element(g->bias, g->bias_offset, size) : NULL,
+          .accumulate = g->accumulate,
+    };
+    int64_t tiles = g->b_row <= panels->width ? PANEL_TILES : APART_TILES;
+    if (g->b_col != 1 || g->n % panels->lanes || g->m > tiles * panels->rows) {
+        panels->pack_b(room, s.b, g->b_row, g->b_col, g->k, g->n);
+        s.b = room;
+        s.b_row = panels->width;
+    }
+    panels->multiply(&s);
+}
+
 /* ---- the implementation ---- */
 
 const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem)
@@ -246,8 +289,14 @@ haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
         return HAUL_OK;
     }
     g = as_row(g, &turned);
-    if (!is_simple(g, tiles))
+    int64_t size = g->dtype == HAUL_F32 ? 4 : 8;
+    if (is_simple(g, tiles)) {
+        product p = {.call = g, .tiles = tiles, .dots = takes_dots(g, tiles->lanes), .size = size};
+        return multiply_few_rows(&p);
+    }
+    const haul__cpu_panels *panels = tiles ? haul__cpu_panels_for(g->dtype) : NULL;
+    if (!is_panel(g, panels, size))
         return haul__cpu_gemm_panels(g);
-    product p = {.call = g, .tiles = tiles, .dots = takes_dots(g, tiles->lanes), .size = g->dtype == HAUL_F32 ? 4 : 8};
-    return multiply_few_rows(&p);
+    multiply_panel(g, panels, size);
+    return HAUL_OK;
 }

@@ -42,6 +42,10 @@ static void NAME(turn_rows)(REAL *to, int pitch, const REAL *from, int64_t row, 
             UNROLL for (int q = 0; q < line; q++) out[q * pitch + j] = in[j * column + q];
         }
     }
+    for (; row == 1 && whole == n && i + TURN <= k; i += TURN) {
+        for (int j = 0; j < n; j += TURN)
+            TURN_BLOCK(to + i * pitch + j, pitch, from + i + j * column, column);
+    }
     for (; i < k; i++) {
         for (int j = 0; j < n; j++)
             to[i * pitch + j] = from[i * row + j * column];
