@@ -171,13 +171,15 @@ typedef struct product {
     haul_tensor      *c, *in[3]; /* inputs: A, B and the bias, or C in its place */
 } product;
 
-/* The second form is for implementations without relu. */
+/* The second form is for implementations without relu. The problem is copied next, which waits for a new store. */
 static const void *form(void *task, int i)
 {
     product *p = task;
     if (i > p->relu)
         return NULL;
-    p->problem->relu = p->relu && i == 0;
+    bool relu = p->relu && i == 0;
+    if (p->problem->relu != relu)
+        p->problem->relu = relu;
     return p->problem;
 }
 
@@ -312,6 +314,7 @@ haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c
                            haul_tensor *bias)
 {
     product p = {.call = call, .problem = g, .relu = g->relu, .c = c};
+    g->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     g->dtype = a->dtype; /* also C's, except that small integers give i32 */
     g->a = &a->storage->buffer;
     g->b = &b->storage->buffer;
@@ -321,7 +324,6 @@ haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c
     g->b_offset += b->offset;
     g->c_offset += c->offset;
     g->bias_offset += bias ? bias->offset : 0;
-    g->tf32 = c->dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     /* Empty A and B may have no buffers: C's takes their place and is not read. */
     p.in[0] = g->k ? a : c;
     p.in[1] = g->k ? b : c;

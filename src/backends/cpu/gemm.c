@@ -197,7 +197,8 @@ static bool is_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_
            g->k <= PANEL_BYTES / (panels->width * size) && g->m <= PANEL_WORK && g->m * g->n * g->k <= PANEL_WORK;
 }
 
-static void multiply_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_t size)
+/* Not inlined: other products do without its room. */
+static __attribute__((noinline)) void multiply_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_t size)
 {
     _Alignas(64) char room[PANEL_BYTES];
     haul__cpu_strip   s = {
@@ -276,20 +277,12 @@ size_t haul__cpu_gemm_scratch(haul_device *device, const void *problem)
     return is_simple(g, haul__cpu_tiles_for(g->dtype)) ? 0 : haul__cpu_gemm_panels_scratch(g);
 }
 
-haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
+/* Not inlined: tiny products do without its room. */
+static __attribute__((noinline)) haul_status multiply_planned(const haul__gemm *g, const haul__cpu_tiles *tiles)
 {
-    haul__gemm             turned;
-    const haul__gemm      *g = problem;
-    const haul__cpu_tiles *tiles = haul__cpu_tiles_for(g->dtype);
-    (void)s;
-    if (!g->batch || !g->m || !g->n)
-        return HAUL_OK;
-    if (tiles && is_tiny(g)) {
-        (g->dtype == HAUL_F32 ? loop_f32 : loop_f64)(g);
-        return HAUL_OK;
-    }
+    haul__gemm turned;
+    int64_t    size = g->dtype == HAUL_F32 ? 4 : 8;
     g = as_row(g, &turned);
-    int64_t size = g->dtype == HAUL_F32 ? 4 : 8;
     if (is_simple(g, tiles)) {
         product p = {.call = g, .tiles = tiles, .dots = takes_dots(g, tiles->lanes), .size = size};
         return multiply_few_rows(&p);
@@ -298,5 +291,18 @@ haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
     if (!is_panel(g, panels, size))
         return haul__cpu_gemm_panels(g);
     multiply_panel(g, panels, size);
+    return HAUL_OK;
+}
+
+haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
+{
+    const haul__gemm      *g = problem;
+    const haul__cpu_tiles *tiles = haul__cpu_tiles_for(g->dtype);
+    (void)s;
+    if (!g->batch || !g->m || !g->n)
+        return HAUL_OK;
+    if (!tiles || !is_tiny(g))
+        return multiply_planned(g, tiles);
+    (g->dtype == HAUL_F32 ? loop_f32 : loop_f64)(g);
     return HAUL_OK;
 }
