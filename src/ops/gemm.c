@@ -264,12 +264,41 @@ static haul_status compute_plain(void *task)
                                p.items, grain_for(p.k));
 }
 
+/* A tile reads a few rows of A at a time. If A is dense along its columns, each element that it reads is on another
+ * line, and on processors those of a long product stay in no near cache. */
+static bool rows_are_apart(const product *x)
+{
+    enum { LONG = 768, PANELS = 4 };
+    const haul__gemm *g = &x->params.problem;
+    int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
+    return x->call->device->properties.kind == HAUL_KIND_CPU && g->a_row == 1 && g->a_col > TILE_ROWS &&
+           g->k >= LONG && g->n > PANELS * width;
+}
+
+/* A, or a copy of it with dense rows, which p then describes. */
+static haul_tensor *with_dense_rows(const product *x, gemm_params *p)
+{
+    if (!rows_are_apart(x))
+        return x->in[0];
+    haul_shape    shape = HAUL_SHAPE(p->a_batch ? p->batch : 1, p->m, p->k);
+    const int64_t strides[] = {p->a_batch, p->a_row, p->a_col}, dense[] = {p->m * p->k, p->k, 1};
+    haul_tensor  *a = haul__view_as(x->call, x->in[0], &shape, strides, p->a_offset);
+    p->a_offset = 0;
+    p->a_batch = p->a_batch ? dense[0] : 0;
+    p->a_row = dense[1];
+    p->a_col = dense[2];
+    return a ? haul__as_strided(x->call, a, dense) : NULL;
+}
+
 static haul_status compute_tiles(void *task)
 {
     product          *x = task;
     const haul__gemm *g = x->problem;
     int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
     gemm_params       p = params_of(g);
+    haul_tensor      *a = with_dense_rows(x, &p);
+    if (!a)
+        return haul_error_status();
     p.panels = (g->n - 1) / width + 1;
     haul_shape   shape = HAUL_SHAPE(g->b_batch ? g->batch : 1, p.panels, g->k, width);
     haul_tensor *packed = haul__temporary(x->call, haul__sum_dtype(g->dtype), &shape);
@@ -280,7 +309,7 @@ static haul_status compute_tiles(void *task)
                                              sizeof p, p.items, grain_for(width * 16));
     if (status)
         return status;
-    haul_tensor *tile_in[] = {x->in[0], packed, x->in[2]};
+    haul_tensor *tile_in[] = {a, packed, x->in[2]};
     p.items = g->batch * p.panels * ((g->m - 1) / TILE_ROWS + 1);
     return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, &x->c, 1, tile_in, 3, &p, sizeof p, p.items,
                                grain_for(TILE_ROWS * g->k * 4));
