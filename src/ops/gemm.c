@@ -271,8 +271,8 @@ static bool rows_are_apart(const product *x)
     enum { LONG = 768, PANELS = 4 };
     const haul__gemm *g = &x->params.problem;
     int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
-    return x->call->device->properties.kind == HAUL_KIND_CPU && g->a_row == 1 && g->a_col > TILE_ROWS &&
-           g->k >= LONG && g->n > PANELS * width;
+    return x->call->device->properties.kind == HAUL_KIND_CPU && g->a_row == 1 && g->a_col > TILE_ROWS && g->k >= LONG &&
+           g->n > PANELS * width;
 }
 
 /* A, or a copy of it with dense rows, which p then describes. */
