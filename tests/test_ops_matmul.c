@@ -53,6 +53,28 @@ static void test_matmul__all_sizes_and_transpositions(void **state)
     on_devices(compare_products);
 }
 
+/* Devices may copy a long transposed operand first. Batches may share it. */
+static void compare_long_products(haul_device *device)
+{
+    enum { M = 13, N = 300, K = 800 };
+    for (int batch = 1; batch <= 2; batch++) {
+        double      *va, *vb;
+        haul_tensor *all = sample_tensor(device, HAUL_F32, HAUL_SHAPE(batch, K + 1, M + 2), 1, &va);
+        haul_tensor *b = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, K, N), 2, &vb);
+        haul_tensor *part = haul_slice(haul_slice(all, 1, 1, K + 1, 1), 2, 2, M + 2, 1);
+        haul_tensor *a = haul_transpose(part, 1, 2), *apart = haul_matmul(a, b);
+        assert_true(haul_item(haul_max(haul_abs(haul_sub(apart, haul_matmul(haul_contiguous(a), b))))) < 2e-6 * K);
+        free(va);
+        free(vb);
+    }
+}
+
+static void test_matmul__long_transposed_operands(void **state)
+{
+    (void)state;
+    on_devices(compare_long_products);
+}
+
 static void compare_batches(haul_device *device)
 {
     double      *va, *vb, want[2 * 3 * 4 * 6];
@@ -433,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul__all_sizes_and_transpositions),
+        cmocka_unit_test(test_matmul__long_transposed_operands),
         cmocka_unit_test(test_matmul__leading_axes_broadcast),
         cmocka_unit_test(test_matmul__vectors_as_in_numpy),
         cmocka_unit_test(test_matmul__dtypes_promote),
