@@ -66,8 +66,9 @@ static long check_product(const haul__gemm *call, haul_dtype dtype, int64_t a_si
     haul_scope                  *scope = haul_scope_push();
     operand                      a = make(dtype, a_size, 1), b = make(dtype, b_size, 2), c = make(dtype, c_size, 3);
     operand                      bias = make(dtype, call->bias_offset + call->n, 4);
+    haul__gemm                   problem = *call;
     long                         before = lt_count("cublasLtMatmul");
-    assert_int_equal(haul__gemm_run(&test_call, call, c.t, a.t, b.t, has_bias ? bias.t : NULL), HAUL_OK);
+    assert_int_equal(haul__gemm_run(&test_call, &problem, c.t, a.t, b.t, has_bias ? bias.t : NULL), HAUL_OK);
     for (int64_t z = 0; z < call->batch; z++) {
         for (int64_t i = 0; i < call->m; i++) {
             for (int64_t j = 0; j < call->n; j++) {

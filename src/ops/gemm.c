@@ -269,7 +269,7 @@ static haul_status compute_plain(void *task)
 static bool rows_are_apart(const product *x)
 {
     enum { LONG = 768, PANELS = 4 };
-    const haul__gemm *g = &x->params.problem;
+    const haul__gemm *g = x->problem;
     int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
     return x->call->device->properties.kind == HAUL_KIND_CPU && g->a_row == 1 && g->a_col > TILE_ROWS && g->k >= LONG &&
            g->n > PANELS * width;
