@@ -7,7 +7,6 @@ INLINE void NAME(pixel_tile)(const haul__cpu_strip *s, int rows, int vectors, co
 {
     const REAL   *b = s->b;
     const int64_t b_row = s->b_row, depth = s->k;
-    const bool    dense_rows = false;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 
     UNROLL for (int r = 0; r < rows; r++)
@@ -16,7 +15,7 @@ INLINE void NAME(pixel_tile)(const haul__cpu_strip *s, int rows, int vectors, co
     }
     for (int64_t k = 0; k < depth; k++, b += b_row) {
         const REAL *a = from + s->taps[k];
-        STEP(AHEAD)
+        STEP(AHEAD, a[r * s->a_row])
     }
     NAME(leave)(s, rows, vectors, sum, c);
 }
@@ -74,7 +73,6 @@ INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, 
 {
     const int     vectors = TILE_VECTORS;
     const int64_t depth = s->k;
-    const bool    dense_rows = true;
     const REAL   *from = s->b, *bias = s->bias, *ahead = c + WIDTH;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
@@ -87,11 +85,11 @@ INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, 
         const REAL *b = from + s->taps[k];
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + WIDTH - 1, 1, 3);
-        STEP(AHEAD)
+        STEP(AHEAD, a[r])
     }
     for (; k < depth; k++, a += TILE_ROWS) {
         const REAL *b = from + s->taps[k];
-        STEP(AHEAD)
+        STEP(AHEAD, a[r])
     }
     UNROLL for (int r = 0; r < rows; r++)
     {

@@ -7,19 +7,28 @@
 
 /* ---- the register tile ---- */
 
-/* Sums of a tile over rows [k, end) of B; the addresses move on. Rows of A are 1 apart, or its columns are. A panel may
- * be larger than a cache of the first level: its rows are fetched ahead. */
+/* Adds a row of B to a tile's sums; `factor` is the element of A in row r. A panel may be larger than a cache of the
+ * first level: its rows are fetched ahead. */
 #undef STEP
-#define STEP(ahead_rows)                                                                                               \
+#undef APART
+#define STEP(ahead_rows, factor)                                                                                       \
     VECTOR x[TILE_VECTORS];                                                                                            \
     UNROLL for (int v = 0; v < vectors; v++) x[v] = LOAD(b + v * LANES);                                               \
     UNROLL for (int v = 0; (ahead_rows) && v < vectors; v++)                                                           \
         __builtin_prefetch(b + (ahead_rows)*s->b_row + v * LANES, 0, 3);                                               \
     UNROLL for (int r = 0; r < rows; r++)                                                                              \
     {                                                                                                                  \
-        const REAL w = a[dense_rows ? r : r * s->a_row];                                                               \
+        const REAL w = (factor);                                                                                       \
         UNROLL for (int v = 0; v < vectors; v++) MULTIPLY_ADD(sum[r][v], w, x[v]);                                     \
     }
+
+/* Element of row r of A where rows are apart. In tall tiles an address serves five rows: computing more would take the
+ * ports of multiply-adds. */
+#if TILE_ROWS > 6
+#define APART(r) base[(r) / 5][(r) % 5 == 3 ? three : (r) % 5 * a_row]
+#else
+#define APART(r) a[(r)*s->a_row]
+#endif
 
 /* C's rows from sums, with a last vector of `last` elements. Not inlined, as few tiles end in a part of a vector. */
 static __attribute__((noinline)) void NAME(leave_part)(const haul__cpu_strip *s, int rows, int whole, int64_t last,
@@ -75,33 +84,42 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
     }
 }
 
-/* The tile of C at c. Its rows are fetched while the first steps compute, one a step. */
+/* The tile of C at c. Rows of A are 1 apart, or its columns are. C's rows are fetched while the first steps compute,
+ * one a step. */
 INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool dense_rows, const REAL *a,
                        int64_t a_column, REAL *c, bool copies, REAL *panel)
 {
     const REAL   *b = s->b;
     const REAL   *ahead = c;
-    const int64_t b_row = s->b_row, depth = s->k, c_row = s->c_row;
-    const int     ahead_rows = copies ? AHEAD_APART : AHEAD;
-    int64_t       k = 0;
+    const REAL   *base[(TILE_ROWS + 4) / 5];
+    const int64_t a_row = s->a_row, b_row = s->b_row, depth = s->k, c_row = s->c_row;
+    const int     ahead_rows = copies ? AHEAD_APART : AHEAD, bases = TILE_ROWS > 6 ? (rows + 4) / 5 : 0;
+    int64_t       k = 0, three = 3 * a_row;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 
     UNROLL for (int r = 0; r < rows; r++)
     {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
     }
+    UNROLL for (int i = 0; i < bases; i++)
+    {
+        base[i] = a + 5 * i * a_row;
+        __asm__("" : "+r"(base[i]), "+r"(three)); /* compilers would derive one from another at every step */
+    }
     for (; k < rows && depth > PREFETCH_DEPTH; k++, ahead += c_row) {
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + s->n - 1, 1, 3);
-        STEP(ahead_rows)
+        STEP(ahead_rows, dense_rows ? a[r] : APART(r))
         UNROLL for (int v = 0; copies && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
         a += dense_rows ? a_column : 1;
+        UNROLL for (int i = 0; i < bases; i++) base[i]++;
         b += b_row;
     }
     for (; k < depth; k++) {
-        STEP(ahead_rows)
+        STEP(ahead_rows, dense_rows ? a[r] : APART(r))
         UNROLL for (int v = 0; copies && v < vectors; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);
         a += dense_rows ? a_column : 1;
+        UNROLL for (int i = 0; i < bases; i++) base[i]++;
         b += b_row;
     }
     NAME(leave)(s, rows, vectors, sum, c);
