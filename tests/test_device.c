@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <haul/haul.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "core/alloc.h"
 #include "core/cache.h"
 #include "device/stream.h"
+#include "haul_config.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
@@ -205,6 +207,45 @@ static void test_device__cpu_level_can_be_forced(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }
+
+#if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
+/* The instructions that oneDNN uses, in the bits of dnnl_cpu_isa_t, after a convolution. -1: it cannot be asked. */
+static int isa_of_onednn(void)
+{
+    haul_scope_push();
+    haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 64, 8, 8)), haul_ones(HAUL_F32, HAUL_SHAPE(64, 64, 2, 2)), HAUL_NONE);
+    void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_NOLOAD);
+    int (*isa)(void) = NULL;
+    void *address = library ? dlsym(library, "dnnl_get_effective_cpu_isa") : NULL;
+    memcpy(&isa, &address, sizeof address);
+    return isa && !haul_error_status() ? isa() : -1;
+}
+
+/* oneDNN, which chooses its instructions by itself, keeps to the level, too. */
+static void test_device__cpu_level_binds_onednn(void **state)
+{
+    static const struct {
+        const char *level;
+        int         most; /* dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2 */
+    } cases[] = {{"base", 0x1}, {"v3", 0x7}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int   status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("HAUL_CPU_LEVEL", cases[i].level, 1);
+            int isa = isa_of_onednn();
+            _exit(isa == -1 ? 77 : isa & ~cases[i].most ? 1 : 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+            skip(); /* this machine has no oneDNN, or cannot run the level */
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+#endif
 
 /* Calls that need the CPU fail, and say which variable is to blame. */
 static bool names_variable(haul_status status, const char *variable)
@@ -567,7 +608,10 @@ static void test_cache__trouble_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device__cpu_level_can_be_forced), /* first: it forks, and so does the next */
+        cmocka_unit_test(test_device__cpu_level_can_be_forced), /* first: it forks, and so do the next ones */
+#if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
+        cmocka_unit_test(test_device__cpu_level_binds_onednn),
+#endif
         cmocka_unit_test(test_device__wrong_variables_of_the_environment_are_errors),
         cmocka_unit_test(test_device__threads_get_the_same),
         cmocka_unit_test(test_device__spellings),

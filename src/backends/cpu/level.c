@@ -61,9 +61,14 @@ static int bound(const char *wanted)
     return HAUL__CPU_LEVELS;
 }
 
+haul__cpu_level_id haul__cpu_allowed_level(void)
+{
+    return (haul__cpu_level_id)bound(getenv("HAUL_CPU_LEVEL"));
+}
+
 bool haul__cpu_runs(haul__cpu_level_id level)
 {
-    return levels[level].in_build && (int)level <= bound(getenv("HAUL_CPU_LEVEL")) && levels[level].processor_runs();
+    return levels[level].in_build && level <= haul__cpu_allowed_level() && levels[level].processor_runs();
 }
 
 /* HAUL__CPU_LEVELS if there is none. */

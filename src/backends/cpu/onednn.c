@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/level.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
 #include "core/error.h"
@@ -35,6 +36,7 @@
 /* ---- the library ---- */
 
 #define FUNCTIONS(X)                                                                                                   \
+    X(dnnl_set_max_cpu_isa)                                                                                            \
     X(dnnl_engine_create)                                                                                              \
     X(dnnl_stream_create)                                                                                              \
     X(dnnl_stream_destroy)                                                                                             \
@@ -77,6 +79,18 @@ static bool find(void *library, const char *name, void *function)
     return address != NULL;
 }
 
+/* Keeps the library to the instructions that $HAUL_CPU_LEVEL allows. Only before it computes anything. */
+static bool limit_instructions(void)
+{
+#if defined(__x86_64__)
+    const haul__cpu_level_id level = haul__cpu_allowed_level();
+    const dnnl_cpu_isa_t     most = level == HAUL__CPU_V3 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
+    return level >= HAUL__CPU_V4 || dnnl.dnnl_set_max_cpu_isa(most) == dnnl_success;
+#else
+    return true;
+#endif
+}
+
 static void open_library(void)
 {
     void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_LOCAL);
@@ -85,7 +99,7 @@ static void open_library(void)
 #define X(name) found = found && find(library, #name, &dnnl.name);
     FUNCTIONS(X)
 #undef X
-    dnnl.usable = found && dnnl.dnnl_engine_create(&dnnl.engine, dnnl_cpu, 0) == dnnl_success;
+    dnnl.usable = found && limit_instructions() && dnnl.dnnl_engine_create(&dnnl.engine, dnnl_cpu, 0) == dnnl_success;
 }
 
 /* ---- plans ---- */
