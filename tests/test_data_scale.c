@@ -8,7 +8,7 @@
 
 #include "data/image.h"
 
-enum { IN = 97, OUT = 21, MOST = 19 };
+enum { IN = 97, OUT = 21, FILLED = 32, MOST = 19, STORED = 20 };
 
 static uint8_t next_byte(uint32_t *seed)
 {
@@ -26,6 +26,11 @@ static void draw_weights(uint32_t *seed, int taps, int32_t *out)
     }
 }
 
+static int64_t stored_of(int taps, int step)
+{
+    return (taps + step - 1) / step * step;
+}
+
 static uint8_t rounded(int64_t sum)
 {
     return (uint8_t)((sum + (1 << (HAUL__WEIGHT_BITS - 1))) >> HAUL__WEIGHT_BITS);
@@ -33,25 +38,33 @@ static uint8_t rounded(int64_t sum)
 
 static void check_row(const haul__scale_loops *loops, int taps)
 {
-    uint32_t               seed = (uint32_t)taps;
-    int                    step = loops->lanes / HAUL__PIXEL, stored = (taps + step - 1) / step * step;
-    uint8_t                in[IN * HAUL__PIXEL + HAUL__ROW_PADDING], out[(OUT + 3) * HAUL__PIXEL];
-    int32_t                plain[OUT][MOST + 3] = {{0}}, weights[(OUT + 3) * (MOST + 3) * HAUL__PIXEL] = {0};
-    int64_t                first[OUT + 3] = {0};
-    const haul__scale_axis axis = {
-        .in = IN, .out = OUT, .taps = taps, .stored = stored, .unit = HAUL__PIXEL, .first = first, .weights = weights};
+    uint32_t         seed = (uint32_t)taps;
+    const int        unit = loops->unit;
+    uint8_t          in[IN * HAUL__PIXEL + HAUL__PLANE_PADDING], out[FILLED * HAUL__PIXEL], places[FILLED * 4] = {0};
+    int32_t          plain[OUT][STORED] = {{0}}, weights[FILLED * STORED * HAUL__PIXEL] = {0};
+    int64_t          first[FILLED] = {0};
+    haul__scale_axis axis = {.in = IN,
+                             .out = OUT,
+                             .taps = taps,
+                             .stored = stored_of(taps, loops->step_across),
+                             .at_once = loops->at_once,
+                             .span = loops->at_once * (IN - taps) / (OUT - 1) + 4,
+                             .unit = unit,
+                             .first = first,
+                             .places = places,
+                             .weights = weights};
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = i % 7 ? next_byte(&seed) : 255; /* also after the row */
     for (int i = 0; i < OUT; i++) {
-        first[i] = HAUL__PIXEL * (int64_t)((IN - taps) * i / (OUT - 1));
+        first[i] = unit * (int64_t)((IN - taps) * i / (OUT - 1));
         draw_weights(&seed, taps, plain[i]);
-        haul__scale_put(loops, &axis, i, plain[i]);
+        loops->put_across(&axis, i, plain[i]);
     }
     loops->row(&axis, in, out);
-    for (int i = 0; i < OUT * HAUL__PIXEL; i++) {
+    for (int i = 0; i < OUT * unit; i++) {
         int64_t sum = 0;
         for (int k = 0; k < taps; k++)
-            sum += (int64_t)plain[i / HAUL__PIXEL][k] * in[first[i / HAUL__PIXEL] + k * HAUL__PIXEL + i % HAUL__PIXEL];
+            sum += (int64_t)plain[i / unit][k] * in[first[i / unit] + k * unit + i % unit];
         assert_int_equal(out[i], rounded(sum));
     }
 }
@@ -59,20 +72,21 @@ static void check_row(const haul__scale_loops *loops, int taps)
 static void check_column(const haul__scale_loops *loops, int taps)
 {
     enum { BYTES = 3 * HAUL__ROW_PADDING };
-    uint32_t       seed = (uint32_t)taps;
-    uint8_t        in[MOST][BYTES], out[BYTES];
-    const uint8_t *rows[MOST];
-    int32_t        plain[MOST], weights[MOST];
+    uint32_t               seed = (uint32_t)taps;
+    uint8_t                in[MOST][BYTES], out[BYTES];
+    const uint8_t         *rows[STORED];
+    int32_t                plain[STORED] = {0}, weights[STORED] = {0};
+    const int64_t          stored = stored_of(taps, loops->step_down);
+    const haul__scale_axis axis = {.out = 1, .taps = taps, .stored = stored, .unit = 1, .weights = weights};
     draw_weights(&seed, taps, plain);
+    for (int k = 0; k < stored; k++)
+        rows[k] = in[k < taps ? k : 0];
     for (int k = 0; k < taps; k++) {
-        rows[k] = in[k];
-        weights[k] = plain[k];
         for (int i = 0; i < BYTES; i++)
             in[k][i] = i % 5 ? next_byte(&seed) : 255;
     }
-    if (loops->encode)
-        loops->encode(weights, taps);
-    loops->column(rows, weights, taps, BYTES, out);
+    loops->put_down(&axis, 0, plain);
+    loops->column(rows, weights, stored, BYTES, out);
     for (int i = 0; i < BYTES; i++) {
         int64_t sum = 0;
         for (int k = 0; k < taps; k++)
@@ -81,13 +95,21 @@ static void check_column(const haul__scale_loops *loops, int taps)
     }
 }
 
+static void check(const haul__scale_loops *loops)
+{
+    for (int taps = 1; taps <= MOST && loops; taps++) {
+        check_row(loops, taps);
+        check_column(loops, taps);
+    }
+}
+
 static void test_image_scale__all_levels_give_the_exact_sums(void **state)
 {
     (void)state;
     for (int level = 0; level < HAUL__CPU_LEVELS; level++)
-        for (int taps = 1; taps <= MOST && (!level || haul__cpu_runs((haul__cpu_level_id)level)); taps++) {
-            check_row(haul__scale_loops_of((haul__cpu_level_id)level), taps);
-            check_column(haul__scale_loops_of((haul__cpu_level_id)level), taps);
+        if (!level || haul__cpu_runs((haul__cpu_level_id)level)) {
+            check(haul__scale_loops_of((haul__cpu_level_id)level));
+            check(haul__scale_planes_of((haul__cpu_level_id)level, (double)IN / OUT));
         }
 }
 

@@ -59,7 +59,10 @@ typedef struct haul__image_rows {
     int64_t  first, last; /* the columns that are used, last excluded: the others may be left out */
     uint8_t *row;         /* memory for decoders to use: a row, one more pixel, and the padding */
     uint8_t *planes; /* [3, height, width], where decoders may put the whole picture in place of taking rows; or NULL */
-    int      shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
+    uint8_t *lines;  /* three planes of a row, `line` bytes apart, where they may put each row before they call */
+    int64_t  line;   /* take_lines in place of `take`; or NULL */
+    void (*take_lines)(void *context);
+    int shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
 } haul__image_rows;
 
 /* A side of the picture as it is decoded. */
@@ -87,6 +90,9 @@ typedef struct haul__scaler {
     const haul__scale_loops *loops;
     haul__side               down_side, across_side;
     haul__scale_axis         down, across;
+    int                      planes;       /* the channels, if rows of planes are scaled; 0 for rows of pixels */
+    int64_t                  line, plane;  /* bytes from a plane of a row to the next, before and after scaling */
+    uint8_t                 *lines;        /* [planes, line]: the row that is taken */
     int64_t                  pitch;        /* bytes from a scaled row to the next, a multiple of the padding */
     uint8_t                 *rows;         /* [down.taps, pitch]; row y is at y % down.taps */
     uint8_t                 *result;       /* [pitch] */
@@ -97,14 +103,15 @@ typedef struct haul__scaler {
 } haul__scaler;
 
 /* Returns the bytes of memory that haul__scaler_begin uses until the end, aligned to HAUL__ROW_PADDING. */
-size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width);
+size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width, int channels);
 void   haul__scaler_begin(haul__scaler *s, uint8_t *memory);
 /* The columns of the picture that it uses, *last excluded. */
 void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last);
 
-/* Takes the next row of the picture, and its padding. */
+/* Takes the next row of the picture: from s->lines, if s->planes is not 0; else the pixels of `row` and its padding. */
 void haul__scaler_take(haul__scaler *s, const uint8_t *row);
-/* The next row of the result, valid until the next call; NULL if it needs rows that have not been taken. */
+/* The next row of the result, valid until the next call: planes that are s->plane bytes apart, or pixels. NULL if it
+ * needs rows that have not been taken. */
 const uint8_t *haul__scaler_give(haul__scaler *s);
 
 /* ---- for the readers of formats ---- */

@@ -153,16 +153,25 @@ static bool is_mostly_cropped(const state *s, const haul__image_rows *rows)
     return !s->pixels && rows->last - rows->first < (int64_t)s->jpeg.image_width / 2;
 }
 
+static void deliver_lines(void *context, int64_t y)
+{
+    const delivery *d = context;
+    (void)y;
+    d->rows->take_lines(d->rows->context);
+}
+
 static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
 {
-    uint8_t      *planes = s->pixels ? NULL : d->rows->planes;
-    const int64_t plane = d->image->height * d->image->width;
+    uint8_t      *whole = s->pixels ? NULL : d->rows->planes, *lines = s->pixels ? NULL : d->rows->lines;
+    uint8_t      *planes = whole ? whole : lines;
+    const int64_t plane = whole ? d->image->height * d->image->width : d->rows->line;
     ycc->first = s->pixels ? 0 : d->rows->first / 2 * 2;
     ycc->last = s->pixels ? s->jpeg.output_width : d->rows->last;
     ycc->to.pixels = d->row = d->rows->row;
     for (int c = 0; c < 3 && planes; c++)
         ycc->to.planes[c] = planes + c * plane;
-    ycc->take = deliver;
+    ycc->step = whole ? d->image->width : 0;
+    ycc->take = whole ? NULL : lines ? deliver_lines : deliver;
     ycc->context = d;
     haul__jpeg_ycc_read(&s->jpeg, ycc);
 }

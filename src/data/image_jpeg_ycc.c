@@ -11,10 +11,10 @@
 
 enum { BANDS = 2, ROWS = DCTSIZE };
 
-/* Rows of one component: row r is at r % (BANDS * count). */
+/* Rows of one component: row r is at r modulo BANDS * count. */
 typedef struct component {
     uint8_t *memory;
-    int64_t  pitch, count; /* rows of a band */
+    int64_t  pitch, count; /* rows of a band, a power of two */
     int64_t  height;       /* rows of the picture */
 } component;
 
@@ -97,7 +97,7 @@ static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
 static const uint8_t *row_of(const component *c, int64_t row)
 {
     const int64_t inside = row < 0 ? 0 : row < c->height ? row : c->height - 1;
-    return c->memory + inside % (BANDS * c->count) * c->pitch;
+    return c->memory + (inside & (BANDS * c->count - 1)) * c->pitch;
 }
 
 static void read_band(struct jpeg_decompress_struct *jpeg, bands *b, int64_t number)
@@ -127,9 +127,9 @@ static void convert_row(bands *b, int64_t y)
             ycc->loops->sums(row_of(c, y / 2), row_of(c, y / 2 + (y % 2 ? 1 : -1)), b->halves, b->sums[i]);
     }
     for (int c = 0; c < 3 && to.planes[c]; c++)
-        to.planes[c] += y * b->width;
+        to.planes[c] += y * ycc->step;
     ycc->loops->convert(ycc->kind, &row, ycc->first, ycc->last, &to);
-    if (!to.planes[0])
+    if (ycc->take)
         ycc->take(ycc->context, y);
 }
 

@@ -17,8 +17,9 @@ typedef struct haul__jpeg_ycc {
     const haul__ycc_loops *loops;
     haul__ycc_kind         kind;
     int64_t                first, last; /* the columns that are converted; `first` is even */
-    haul__ycc_target       to;          /* of the first row; planes are as wide as the picture */
-    /* Takes a row from to.pixels; not called for planes. */
+    haul__ycc_target       to;          /* of the first row */
+    int64_t                step;        /* bytes from a row of a plane to the next; 0 if rows are taken from there */
+    /* Takes a row; NULL if they remain in planes. */
     void (*take)(void *context, int64_t y);
     void *context;
 } haul__jpeg_ycc;

@@ -158,19 +158,42 @@ static void put_row(target *t, const uint8_t *row)
     split(row, t->width, t->form->channels, t->height * t->width, t->out + t->done++ * t->width);
 }
 
+static void put_planes(target *t, const uint8_t *planes)
+{
+    uint8_t *out = t->out + t->done++ * t->width;
+    for (int c = 0; c < t->form->channels; c++)
+        memcpy(out + c * t->height * t->width, planes + c * t->scaler.plane, (size_t)t->width);
+}
+
+/* The row is in the scaler's lines, if it scales planes. */
+static void scale_row(target *t, const uint8_t *row)
+{
+    const uint8_t *scaled;
+    haul__scaler_take(&t->scaler, row);
+    while ((scaled = haul__scaler_give(&t->scaler)))
+        if (t->scaler.planes)
+            put_planes(t, scaled);
+        else
+            put_row(t, scaled);
+}
+
+static void take_lines(void *context)
+{
+    scale_row(context, NULL);
+}
+
 static void take_row(void *context, uint8_t *row)
 {
-    target        *t = context;
-    const uint8_t *scaled;
+    target *t = context;
     if (t->form->channels == 1)
         make_grey(row, t->width_in);
     if (!t->scales) {
         put_row(t, row);
         return;
     }
-    haul__scaler_take(&t->scaler, row);
-    while ((scaled = haul__scaler_give(&t->scaler)))
-        put_row(t, scaled);
+    if (t->scaler.planes)
+        split(row, t->width_in, t->scaler.planes, t->scaler.line, t->scaler.lines);
+    scale_row(t, row);
 }
 
 /* The largest scale of a draft whose pixels still cover the size, as Pillow chooses it. */
@@ -205,9 +228,10 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     /* A row, and what the scaler needs. Stored rows may be longer than upright ones. */
     const int64_t longest = decoded.height > decoded.width ? decoded.height : decoded.width;
     const size_t row = (size_t)(haul__ceil_div(HAUL__PIXEL * (longest + 1), HAUL__ROW_PADDING) + 1) * HAUL__ROW_PADDING;
-    const size_t bytes = row + (t.scales ? haul__scaler_plan(&t.scaler, &decoded, t.height, t.width) : 0);
-    const bool   is_small = bytes <= SCRATCH;
-    uint8_t     *memory = is_small ? haul__scratch(bytes) : haul__malloc(bytes);
+    const size_t bytes =
+        row + (t.scales ? haul__scaler_plan(&t.scaler, &decoded, t.height, t.width, form->channels) : 0);
+    const bool is_small = bytes <= SCRATCH;
+    uint8_t   *memory = is_small ? haul__scratch(bytes) : haul__malloc(bytes);
     if (!memory)
         return haul__image_no_memory(image, bytes);
     memset(memory, 0, row);
@@ -217,6 +241,11 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     if (t.scales) {
         haul__scaler_begin(&t.scaler, memory + row);
         haul__scaler_columns(&t.scaler, &rows.first, &rows.last);
+        if (t.scaler.planes == 3) {
+            rows.lines = t.scaler.lines;
+            rows.line = t.scaler.line;
+            rows.take_lines = take_lines;
+        }
     }
     haul_status status = haul__image_decode(image, &rows);
     if (!is_small)

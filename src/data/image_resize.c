@@ -15,6 +15,8 @@
 
 /* ---- weights ---- */
 
+enum { PLACES = 4 }; /* of a result, in haul__scale_axis */
+
 /* `in` inputs scaled to `scaled`, of which the central `out` are kept. An odd remainder is rounded like Python's
  * round(). */
 static haul__side side_of(int64_t in, int64_t scaled, int64_t out)
@@ -50,26 +52,33 @@ static void weigh(int64_t taps, int64_t first, double centre, double reach, doub
 /* Results that loops compute. */
 static int64_t results_of(const haul__scale_axis *a)
 {
-    return haul__ceil_div(a->out, HAUL__SCALE_AT_ONCE) * HAUL__SCALE_AT_ONCE;
+    return haul__ceil_div(a->out, a->at_once) * a->at_once;
+}
+
+static int64_t first_of(const haul__scale_axis *a, const haul__side *side, double centre)
+{
+    const double  begin = centre - side->reach + 0.5;
+    const int64_t first = begin > 0 ? (int64_t)begin : 0, last = a->in - a->taps;
+    return first < last ? first : last;
 }
 
 /* Writes the tables of the axis; `weights` and `rounded` have room for those of a result. The results past the last
  * one have weights of 0. */
-static void fill(haul__scale_axis *a, const haul__side *side, const haul__scale_loops *loops, double *weights,
-                 int32_t *rounded)
+static void fill(haul__scale_axis *a, const haul__side *side, haul__scale_put *put, double *weights, int32_t *rounded)
 {
     const int64_t all = results_of(a);
     memset(a->weights, 0, (size_t)(all * a->stored * a->unit) * sizeof *a->weights);
+    memset(a->places, 0, (size_t)(all * PLACES));
     memset(a->first + a->out, 0, (size_t)(all - a->out) * sizeof *a->first);
     memset(rounded + a->taps, 0, (size_t)(a->stored - a->taps) * sizeof *rounded);
     for (int64_t i = 0; i < a->out; i++) {
-        const double  centre = ((double)(side->cut + i) + 0.5) * side->scale, begin = centre - side->reach + 0.5;
-        const int64_t last = a->in - a->taps;
-        int64_t       first = begin > 0 ? (int64_t)begin : 0;
-        first = first < last ? first : last;
+        const double  centre = ((double)(side->cut + i) + 0.5) * side->scale;
+        const int64_t first = first_of(a, side, centre);
         weigh(a->taps, first, centre, side->reach, weights, rounded);
         a->first[i] = first * a->unit;
-        haul__scale_put(loops, a, i, rounded);
+        const int64_t span = a->first[i] - a->first[i / a->at_once * a->at_once] + PLACES;
+        a->span = span > a->span ? span : a->span;
+        put(a, i, rounded);
     }
 }
 
@@ -91,6 +100,7 @@ static void *part(parts *p, int64_t count, size_t element)
 static void place_axis(haul__scale_axis *a, parts *p)
 {
     a->first = part(p, results_of(a), sizeof *a->first);
+    a->places = part(p, results_of(a) * PLACES, 1);
     a->weights = part(p, results_of(a) * a->stored * a->unit, sizeof *a->weights);
 }
 
@@ -103,9 +113,10 @@ static size_t place(haul__scaler *s, uint8_t *memory)
     place_axis(&s->across, &p);
     s->temporary = part(&p, taps, sizeof *s->temporary);
     s->rounded = part(&p, taps, sizeof *s->rounded);
-    s->window = part(&p, s->down.taps, sizeof *s->window);
+    s->window = part(&p, s->down.stored, sizeof *s->window);
     s->result = part(&p, s->pitch, 1);
     s->rows = part(&p, s->down.taps, (size_t)s->pitch);
+    s->lines = part(&p, s->planes * s->line, 1);
     return p.used;
 }
 
@@ -118,37 +129,50 @@ void haul__image_cover(const haul__image *image, int64_t *height, int64_t *width
         *height = image->height * *width / image->width;
 }
 
-size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width)
+static int64_t padded(int64_t bytes)
+{
+    return haul__ceil_div(bytes, HAUL__ROW_PADDING) * HAUL__ROW_PADDING;
+}
+
+static haul__scale_axis axis_of(const haul__side *side, int64_t in, int64_t out, int unit, int step, int at_once)
+{
+    const int64_t taps = taps_of(side, in), stored = haul__ceil_div(taps, step) * step;
+    return (haul__scale_axis){.in = in, .out = out, .taps = taps, .stored = stored, .unit = unit, .at_once = at_once};
+}
+
+size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width, int channels)
 {
     int64_t scaled_height = height, scaled_width = width;
     haul__image_cover(image, &scaled_height, &scaled_width);
-    *s = (haul__scaler){.loops = haul__scale_loops_of(haul__cpu_chosen_level()),
-                        .down_side = side_of(image->height, scaled_height, height),
+    *s = (haul__scaler){.down_side = side_of(image->height, scaled_height, height),
                         .across_side = side_of(image->width, scaled_width, width)};
-    const int64_t down_taps = taps_of(&s->down_side, image->height);
-    const int64_t across_taps = taps_of(&s->across_side, image->width), step = s->loops->lanes / HAUL__PIXEL;
-    s->down = (haul__scale_axis){.in = image->height, .out = height, .taps = down_taps, .stored = down_taps, .unit = 1};
-    s->across = (haul__scale_axis){.in = image->width,
-                                   .out = width,
-                                   .taps = across_taps,
-                                   .stored = haul__ceil_div(across_taps, step) * step,
-                                   .unit = HAUL__PIXEL};
-    s->pitch = haul__ceil_div(width * HAUL__PIXEL, HAUL__ROW_PADDING) * HAUL__ROW_PADDING;
+    const haul__cpu_level_id level = haul__cpu_chosen_level();
+    const haul__scale_loops *pixels = haul__scale_loops_of(level);
+    const haul__scale_loops *planes = haul__scale_planes_of(level, s->across_side.scale);
+    const haul__scale_loops *l = s->loops = planes ? planes : pixels;
+    s->down = axis_of(&s->down_side, image->height, height, 1, l->step_down, 1);
+    s->across = axis_of(&s->across_side, image->width, width, l->unit, l->step_across, l->at_once);
+    s->planes = planes ? channels : 0;
+    s->line = padded(image->width) + HAUL__PLANE_PADDING;
+    s->plane = padded(width);
+    s->pitch = planes ? channels * s->plane : padded(width * HAUL__PIXEL);
     return place(s, NULL);
 }
 
 void haul__scaler_begin(haul__scaler *s, uint8_t *memory)
 {
     place(s, memory);
-    fill(&s->down, &s->down_side, s->loops, s->temporary, s->rounded);
-    fill(&s->across, &s->across_side, s->loops, s->temporary, s->rounded);
-    memset(s->rows, 0, (size_t)(s->down.taps * s->pitch)); /* bytes between rows are read, and not used */
+    fill(&s->down, &s->down_side, s->loops->put_down, s->temporary, s->rounded);
+    fill(&s->across, &s->across_side, s->loops->put_across, s->temporary, s->rounded);
+    /* Bytes between rows are read, and not used. */
+    memset(s->rows, 0, (size_t)(s->down.taps * s->pitch));
+    memset(s->lines, 0, (size_t)(s->planes * s->line));
 }
 
 void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last)
 {
-    *first = s->across.first[0] / HAUL__PIXEL;
-    *last = s->across.first[s->across.out - 1] / HAUL__PIXEL + s->across.taps;
+    *first = s->across.first[0] / s->across.unit;
+    *last = s->across.first[s->across.out - 1] / s->across.unit + s->across.taps;
 }
 
 /* ---- rows ---- */
@@ -156,8 +180,13 @@ void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last)
 void haul__scaler_take(haul__scaler *s, const uint8_t *row)
 {
     const int64_t y = s->taken++;
-    if (s->given < s->down.out && y >= s->down.first[s->given])
-        s->loops->row(&s->across, row, s->rows + y % s->down.taps * s->pitch);
+    if (s->given == s->down.out || y < s->down.first[s->given])
+        return;
+    uint8_t *scaled = s->rows + y % s->down.taps * s->pitch;
+    if (!s->planes)
+        s->loops->row(&s->across, row, scaled);
+    for (int c = 0; c < s->planes; c++)
+        s->loops->row(&s->across, s->lines + c * s->line, scaled + c * s->plane);
 }
 
 const uint8_t *haul__scaler_give(haul__scaler *s)
@@ -165,9 +194,14 @@ const uint8_t *haul__scaler_give(haul__scaler *s)
     const haul__scale_axis *down = &s->down;
     if (s->given == down->out || s->taken < down->first[s->given] + down->taps)
         return NULL;
-    for (int64_t k = 0; k < down->taps; k++)
-        s->window[k] = s->rows + (down->first[s->given] + k) % down->taps * s->pitch;
-    s->loops->column(s->window, down->weights + s->given * down->taps, down->taps, s->pitch, s->result);
+    /* Rows past the taps have weights of 0. */
+    const uint8_t *end = s->rows + down->taps * s->pitch,
+                  *row = s->rows + down->first[s->given] % down->taps * s->pitch;
+    for (int64_t k = 0; k < down->stored; k++) {
+        s->window[k] = row;
+        row = row + s->pitch < end ? row + s->pitch : s->rows;
+    }
+    s->loops->column(s->window, down->weights + s->given * down->stored, down->stored, s->pitch, s->result);
     s->given++;
     return s->result;
 }

@@ -23,7 +23,7 @@ typedef int32_t ints_base __attribute__((vector_size(16)));
 #define NAME(name) name##_v4
 #define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define LANES      16
-#define ENCODE     NULL
+#define ENCODE(w)  (w)
 #define PUT        put_weights_v4
 #define OWN_ROW
 
@@ -105,8 +105,8 @@ TARGET INLINE void row_by_v4(const haul__scale_axis *a, int64_t vectors, const u
 #define NAME(name) name##_v3
 #define TARGET     __attribute__((target("avx2")))
 #define LANES      8
-#define ENCODE     NULL
-#define PUT        NULL
+#define ENCODE(w)  (w)
+#define PUT        put_in_order_v3
 
 typedef int32_t ints_v3 __attribute__((vector_size(32)));
 
@@ -150,19 +150,17 @@ TARGET INLINE void put_pixels_v3(ints_v3 a, ints_v3 b, ints_v3 c, ints_v3 d, uin
 
 #define NAME(name) name##_base
 #define TARGET
-#define LANES  4
-#define ENCODE encode_base
-#define PUT    NULL
+#define LANES     4
+#define ENCODE(w) encode_base(w)
+#define PUT       put_in_order_base
 
 #if defined(__x86_64__)
 /* Processors of this level have no products of 32 bits. A weight is two factors of 16 bits, of the value and of 128
  * times the value, whose products one instruction adds. The second factor of 2^22 would need 16 bits and a sign. */
-static void encode_base(int32_t *weights, int64_t count)
+INLINE int32_t encode_base(int32_t weight)
 {
-    for (int64_t i = 0; i < count; i++) {
-        const int32_t high = weights[i] >> 7 > INT16_MAX ? INT16_MAX : weights[i] >> 7;
-        weights[i] = high * (1 << 16) + (weights[i] - high * (1 << 7));
-    }
+    const int32_t high = weight >> 7 > INT16_MAX ? INT16_MAX : weight >> 7;
+    return high * (1 << 16) + (weight - high * (1 << 7));
 }
 
 INLINE ints_base load_base(const uint8_t *p)
@@ -185,7 +183,10 @@ INLINE void put_base(ints_base sums, uint8_t *out)
     memcpy(out, &pixel, sizeof pixel);
 }
 #else
-#define encode_base NULL
+INLINE int32_t encode_base(int32_t weight)
+{
+    return weight;
+}
 
 INLINE ints_base load_base(const uint8_t *p)
 {
@@ -227,19 +228,4 @@ const haul__scale_loops *haul__scale_loops_of(haul__cpu_level_id level)
     (void)level;
 #endif
     return &loops_base;
-}
-
-void haul__scale_put(const haul__scale_loops *loops, const haul__scale_axis *axis, int64_t result,
-                     const int32_t *weights)
-{
-    const int64_t count = axis->stored * axis->unit;
-    int32_t      *to = axis->weights + result * count;
-    if (loops->put && axis->unit == HAUL__PIXEL) {
-        loops->put(axis, result, weights);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        to[i] = weights[i / axis->unit];
-    if (loops->encode)
-        loops->encode(to, count);
 }

@@ -1,8 +1,16 @@
 /* The loops of scaling for one width of vectors, included by image_scale.c for each level. It defines, for the level:
  * LANES, the type NAME(ints) of as many values, NAME(load) for as many bytes, NAME(multiply) by weights, NAME(put),
  * which rounds sums and writes them as bytes, and NAME(put_pixels), which adds the pixels of each of four vectors
- * first, and writes four pixels; or, in place of the last one, OWN_ROW and NAME(row_by). ENCODE and PUT are members of
- * haul__scale_loops. */
+ * first, and writes four pixels; or, in place of the last one, OWN_ROW and NAME(row_by). ENCODE brings a weight into
+ * the form by which values are multiplied. PUT is put_across of haul__scale_loops. */
+
+/* The weights of a result are one after the other. */
+static void NAME(put_in_order)(const haul__scale_axis *a, int64_t result, const int32_t *weights)
+{
+    const int64_t count = a->stored * a->unit;
+    for (int64_t i = 0; i < count; i++)
+        a->weights[result * count + i] = ENCODE(weights[i / a->unit]);
+}
 
 #ifndef OWN_ROW
 /* Inlined for numbers of vectors that are constants, whose loops are unrolled. Sums of four results are independent, so
@@ -55,8 +63,14 @@ TARGET static void NAME(column)(const uint8_t *const *rows, const int32_t *weigh
     }
 }
 
-static const haul__scale_loops NAME(loops) = {
-    .lanes = LANES, .encode = ENCODE, .put = PUT, .row = NAME(row), .column = NAME(column)};
+static const haul__scale_loops NAME(loops) = {.unit = HAUL__PIXEL,
+                                              .step_across = LANES / HAUL__PIXEL,
+                                              .step_down = 1,
+                                              .at_once = 4,
+                                              .put_across = PUT,
+                                              .put_down = NAME(put_in_order),
+                                              .row = NAME(row),
+                                              .column = NAME(column)};
 
 #undef NAME
 #undef TARGET
