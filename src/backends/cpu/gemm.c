@@ -21,8 +21,8 @@
 #define LONG_ROWS  24
 #define LONG       16
 
-/* Multiplications up to which a product of one panel is made at once; bytes of that panel; tiles that read B in place,
- * and where its rows are apart. */
+/* Multiplications up to which a product of one panel needs no plan; bytes of that panel; tiles of rows up to which B is
+ * read in place, and the same where its rows are apart. */
 #define PANEL_WORK  131072
 #define PANEL_BYTES 16384
 #define PANEL_TILES 10
