@@ -36,7 +36,8 @@ static uint8_t rounded(int64_t sum)
     return (uint8_t)((sum + (1 << (HAUL__WEIGHT_BITS - 1))) >> HAUL__WEIGHT_BITS);
 }
 
-static void check_row(const haul__scale_loops *loops, int taps)
+/* The first inputs of results are spread over `spread` inputs. */
+static void check_row(const haul__scale_loops *loops, int taps, int spread)
 {
     uint32_t         seed = (uint32_t)taps;
     const int        unit = loops->unit;
@@ -48,7 +49,6 @@ static void check_row(const haul__scale_loops *loops, int taps)
                              .taps = taps,
                              .stored = stored_of(taps, loops->step_across),
                              .at_once = loops->at_once,
-                             .span = loops->at_once * (IN - taps) / (OUT - 1) + 4,
                              .unit = unit,
                              .first = first,
                              .places = places,
@@ -56,7 +56,9 @@ static void check_row(const haul__scale_loops *loops, int taps)
     for (size_t i = 0; i < sizeof in; i++)
         in[i] = i % 7 ? next_byte(&seed) : 255; /* also after the row */
     for (int i = 0; i < OUT; i++) {
-        first[i] = unit * (int64_t)((IN - taps) * i / (OUT - 1));
+        first[i] = unit * (int64_t)(spread * i / (OUT - 1));
+        int64_t span = first[i] - first[i / axis.at_once * axis.at_once] + 4;
+        axis.span = span > axis.span ? span : axis.span;
         draw_weights(&seed, taps, plain[i]);
         loops->put_across(&axis, i, plain[i]);
     }
@@ -98,7 +100,8 @@ static void check_column(const haul__scale_loops *loops, int taps)
 static void check(const haul__scale_loops *loops)
 {
     for (int taps = 1; taps <= MOST && loops; taps++) {
-        check_row(loops, taps);
+        check_row(loops, taps, IN - taps);
+        check_row(loops, taps, OUT);
         check_column(loops, taps);
     }
 }

@@ -96,13 +96,13 @@ typedef struct haul__scaler {
     int64_t                  pitch;        /* bytes from a scaled row to the next, a multiple of the padding */
     uint8_t                 *rows;         /* [down.taps, pitch]; row y is at y % down.taps */
     uint8_t                 *result;       /* [pitch] */
-    const uint8_t          **window;       /* [down.taps] */
+    const uint8_t          **window;       /* [down.stored] */
     double                  *temporary;    /* weights that are being computed, */
     int32_t                 *rounded;      /* and as they are stored */
     int64_t                  taken, given; /* rows so far */
 } haul__scaler;
 
-/* Returns the bytes of memory that haul__scaler_begin uses until the end, aligned to HAUL__ROW_PADDING. */
+/* Returns the bytes of memory that haul__scaler_begin uses until the end, a multiple of HAUL__ROW_PADDING. */
 size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t height, int64_t width, int channels);
 void   haul__scaler_begin(haul__scaler *s, uint8_t *memory);
 /* The columns of the picture that it uses, *last excluded. */

@@ -65,20 +65,20 @@ TARGET INLINE __m512i values_of(const __m512i *sums)
 /* Inlined for numbers of groups of four weights that are constants, and for inputs that are in one vector or two. */
 TARGET INLINE void row_by(const haul__scale_axis *a, int64_t groups, bool wide, const uint8_t *in, uint8_t *out)
 {
-    const __m512i *digits = (const void *)a->weights;
+    const int32_t *digits = a->weights;
     for (int64_t x = 0; x < a->out; x += RESULTS) {
         const __m512i  places = _mm512_loadu_si512(a->places + TAPS * x);
         const uint8_t *from = in + a->first[x];
         __m512i        sums[DIGITS];
         begin_sums(sums);
 #pragma GCC unroll 4
-        for (int64_t k = 0; k < groups; k++, digits += DIGITS, from += TAPS) {
+        for (int64_t k = 0; k < groups; k++, digits += DIGITS * RESULTS, from += TAPS) {
             const __m512i near = _mm512_loadu_si512(from);
             const __m512i inputs = wide ? _mm512_permutex2var_epi8(near, places, _mm512_loadu_si512(from + BYTES))
                                         : _mm512_permutexvar_epi8(places, near);
 #pragma GCC unroll 3
             for (int digit = 0; digit < DIGITS; digit++)
-                sums[digit] = _mm512_dpbusd_epi32(sums[digit], inputs, _mm512_loadu_si512(digits + digit));
+                sums[digit] = _mm512_dpbusd_epi32(sums[digit], inputs, _mm512_loadu_si512(digits + digit * RESULTS));
         }
         _mm_storeu_si128((__m128i *)(void *)(out + x), _mm512_cvtusepi32_epi8(values_of(sums)));
     }

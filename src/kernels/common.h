@@ -508,24 +508,24 @@ FUNC I64 CHECKED_INDEX(GLOBAL U32 *fault, U32 check, I64 position, I64 value, I6
     return -1;
 }
 
-/* Puts elements j to j + 4 * SUM_LANES together by STEP: the four of each lane first, then those with the lane's own value
- * in s, so that few steps wait for one another. ELEMENT(k, ...) is element k, a V. In kernels of the lanes form. Each loop
- * has one step, as compilers do not vectorise several. */
-#define PUT_FOURS_TOGETHER(V, STEP, s, j, ELEMENT, ...)                                                                \
+/* Puts elements from j on, 4 * SUM_LANES of them, together by STEP: the four of each lane first, then those with the
+ * lane's own value in s, so that few steps wait for one another. ELEMENT(k, V, TERM, w) is what element k gives. In
+ * kernels of the lanes form. Each loop has one step, as compilers do not vectorise several. */
+#define PUT_FOURS_TOGETHER(V, STEP, s, j, ELEMENT, TERM, w)                                                            \
     EACH_PART(haul_g, V) {                                                                                             \
         PART_VALUES(V, haul_a);                                                                                        \
         PART_VALUES(V, haul_b);                                                                                        \
-        EACH_OF_PART(l, V) OF_PART(haul_a, l) = STEP(ELEMENT((j) + haul_g + l, __VA_ARGS__),                           \
-                                                     ELEMENT((j) + haul_g + l + SUM_LANES, __VA_ARGS__));              \
-        EACH_OF_PART(l, V) OF_PART(haul_b, l) = STEP(ELEMENT((j) + haul_g + l + 2 * SUM_LANES, __VA_ARGS__),           \
-                                                     ELEMENT((j) + haul_g + l + 3 * SUM_LANES, __VA_ARGS__));          \
+        EACH_OF_PART(l, V) OF_PART(haul_a, l) = STEP(ELEMENT((j) + haul_g + l, V, TERM, w),                            \
+                                                     ELEMENT((j) + haul_g + l + SUM_LANES, V, TERM, w));               \
+        EACH_OF_PART(l, V) OF_PART(haul_b, l) = STEP(ELEMENT((j) + haul_g + l + 2 * SUM_LANES, V, TERM, w),            \
+                                                     ELEMENT((j) + haul_g + l + 3 * SUM_LANES, V, TERM, w));           \
         EACH_OF_PART(l, V) OF_PART(haul_a, l) = STEP(OF_PART(haul_a, l), OF_PART(haul_b, l));                          \
         EACH_OF_PART(l, V) OF_LANE(s, haul_g + l) = STEP(OF_LANE(s, haul_g + l), OF_PART(haul_a, l));                  \
     }
 
 #if IS_FLOAT
 /* The largest element of a dense row, its sum, and the sum of exp(x - most) over it. In kernels of the lanes form. */
-#define ROW_ELEMENT(k, TERM, v) TERM(LOAD(v, k))
+#define ROW_ELEMENT(k, V, TERM, v) TERM(LOAD(v, k))
 #define ROW_SELF(x) (x)
 #define ROW_EXP(x)  EXP_BELOW((x) - most)
 FUNC A ROW_MAX(GLOBAL const T *v, I64 n)

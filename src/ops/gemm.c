@@ -171,7 +171,8 @@ typedef struct product {
     haul_tensor      *c, *in[3]; /* inputs: A, B and the bias, or C in its place */
 } product;
 
-/* The second form is for implementations without relu. The problem is copied next, which waits for a new store. */
+/* The second form is for implementations without relu. It is stored only if it changes: run() copies the problem next,
+ * and would wait for the store. */
 static const void *form(void *task, int i)
 {
     product *p = task;

@@ -195,13 +195,13 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             I64 j = 0;
             if (stride == 1) {
                 LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, V, TERM, 1)
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, 1)
                 }
                 for (; j < whole; j += SUM_LANES)
                     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, 1));
             } else {
                 for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, V, TERM, stride)
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, stride)
                 }
                 for (; j < whole; j += SUM_LANES)
                     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, stride));

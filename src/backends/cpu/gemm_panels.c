@@ -503,9 +503,9 @@ static __attribute__((noinline)) bool repeats(const product *p)
     const haul__gemm *g = p->call;
     if (g->a_col != 1 && (collides(p, g->a_col) || p->row_pieces * p->column_pieces < haul__pool_threads()))
         return true;
-    if (p->column_pieces > 1)
-        return p->packs_a;
-    return p->row_pieces > 1 ? p->packs_b && (p->halves || g->b_col != 1) : p->packs_a;
+    if (p->row_pieces > 1 && p->packs_b && (p->halves || g->b_col != 1))
+        return true;
+    return p->packs_a && (p->column_pieces > 1 || p->row_pieces == 1);
 }
 
 /* Pieces that copy rows of B while they compute repeat the packing of A only. Are their rows few, compared with B? */

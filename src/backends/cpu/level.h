@@ -7,7 +7,8 @@
 
 typedef enum haul__cpu_level_id { HAUL__CPU_BASE, HAUL__CPU_V3, HAUL__CPU_V4, HAUL__CPU_LEVELS } haul__cpu_level_id;
 
-/* The level of $HAUL_CPU_LEVEL, the highest without it. It also binds libraries that choose their instructions. */
+/* The level of $HAUL_CPU_LEVEL; the highest without it, HAUL__CPU_LEVELS if it is none. It also binds libraries that
+ * choose their instructions. */
 haul__cpu_level_id haul__cpu_allowed_level(void);
 
 /* Is the level in this build, can the processor run it, and does $HAUL_CPU_LEVEL allow it? */

@@ -79,7 +79,8 @@ static bool find(void *library, const char *name, void *function)
     return address != NULL;
 }
 
-/* Keeps the library to the instructions that $HAUL_CPU_LEVEL allows. Only before it computes anything. */
+/* Keeps the library to the instructions that $HAUL_CPU_LEVEL allows. It fails if the library has computed something
+ * before. */
 static bool limit_instructions(void)
 {
 #if defined(__x86_64__)

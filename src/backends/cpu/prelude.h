@@ -48,12 +48,13 @@
  * for each lane, OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES. EACH_REST(l, n)
  * runs over these at least, for the rest of a row: it gives a lane IN_REST(l, n, value, other), which is `value` below n.
  * (Vectors under a mask are faster than a loop whose end is not known.) EACH_PART(g, V) runs over parts of the lanes, of
- * which g is the first: here those whose values of type V fill a vector, on CUDA all lanes. PART_VALUES(V, s) declares a
- * value for each lane of a part, which EACH_OF_PART(l, V) runs over, and OF_PART(s, l) is that of lane g + l. (Loops over
- * one vector keep it in a register.) EACH_OF_ROW(j, n) runs over the elements of a row, in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is
- * the result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
- * none; only the first lane has it. (Blocks without one are passed without a branch for each element.) LANE_UNROLL stands
- * before a loop over a long row: several loads are to be under way at once. LANES_ARE_THREADS: 1 where every lane is one.
+ * which g is the first: here those whose values of type V fill a vector, elsewhere all lanes. PART_VALUES(V, s) declares
+ * a value for each lane of a part, which EACH_OF_PART(l, V) runs over, and OF_PART(s, l) is that of lane g + l. (Loops
+ * over one vector keep it in a register.) EACH_OF_ROW(j, n) runs over the elements of a row, in any order. LANE_TREE(V, s,
+ * STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is the result. FIND_IN_ROW(found, j, n,
+ * condition) declares the first j below n for which the condition holds, n - 1 if none; only the first lane has it.
+ * (Blocks without one are passed without a branch for each element.) LANE_UNROLL stands before a loop over a long row:
+ * several loads are to be under way at once. LANES_ARE_THREADS: 1 where every lane is one.
  * What is done once for an item stands under IS_FIRST_LANE; all else is done by every lane. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]

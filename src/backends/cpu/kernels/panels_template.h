@@ -93,7 +93,7 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
     const REAL   *ahead = c;
     const REAL   *base[(TILE_ROWS + 4) / 5];
     const int64_t a_row = s->a_row, b_row = s->b_row, depth = s->k, c_row = s->c_row;
-    const int     ahead_rows = copies ? AHEAD_APART : AHEAD, bases = TILE_ROWS > 6 ? (rows + 4) / 5 : 0;
+    const int     ahead_rows = copies ? AHEAD_APART : AHEAD, bases = TILE_ROWS > 6 && !dense_rows ? (rows + 4) / 5 : 0;
     int64_t       k = 0, three = 3 * a_row;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 

@@ -6,8 +6,8 @@
 
 #include "backends/cpu/kernels/vectors.h"
 
-/* Tiles that fill the level's registers and leave room for operands. A single row of A takes ROW_VECTORS of a row of B,
- * 256 bytes, which are fetched faster than fewer, and than more. */
+/* Tiles that fill the level's registers and leave room for operands. A single row of A takes ROW_VECTORS of a row of B:
+ * 256 bytes with AVX2 and AVX-512, which are fetched faster than fewer, and than more. */
 #if defined(__AVX512F__)
 #define TILE_VECTORS 4
 #define ROW_VECTORS  4
