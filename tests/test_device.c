@@ -8,20 +8,17 @@
 
 #include <cmocka.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/cache.h"
 #include "device/stream.h"
-#include "haul_config.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
@@ -186,99 +183,6 @@ static void test_device__describe(void **state)
     assert_int_equal(p.kind, HAUL_KIND_META);
     assert_int_equal(haul_device_describe(haul_cpu(), NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
-}
-
-/* A process of its own, since the level is chosen once. */
-static void test_device__cpu_level_can_be_forced(void **state)
-{
-    int   status;
-    pid_t child = fork();
-    (void)state;
-    assert_true(child >= 0);
-    if (child == 0) {
-        haul_device_properties p;
-        setenv("HAUL_CPU_LEVEL", "base", 1);
-        bool good = haul_device_describe(haul_cpu(), &p) == HAUL_OK && strstr(p.driver, "base") != NULL;
-        haul_scope_push();
-        haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3});
-        good = good && haul_item_i64(haul_cast(haul_from_host(HAUL_F32, HAUL_SHAPE(1), &(float){7}), HAUL_I32)) == 7;
-        _exit(good && haul_tensor_is_valid(x) ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-#if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
-/* The instructions that oneDNN uses, in the bits of dnnl_cpu_isa_t, after a convolution. -1: it cannot be asked. */
-static int isa_of_onednn(void)
-{
-    haul_scope_push();
-    haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 64, 8, 8)), haul_ones(HAUL_F32, HAUL_SHAPE(64, 64, 2, 2)), HAUL_NONE);
-    void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_NOLOAD);
-    int (*isa)(void) = NULL;
-    void *address = library ? dlsym(library, "dnnl_get_effective_cpu_isa") : NULL;
-    memcpy(&isa, &address, sizeof address);
-    return isa && !haul_error_status() ? isa() : -1;
-}
-
-/* oneDNN, which chooses its instructions by itself, keeps to the level, too. */
-static void test_device__cpu_level_binds_onednn(void **state)
-{
-    static const struct {
-        const char *level;
-        int         most; /* dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2 */
-    } cases[] = {{"base", 0x1}, {"v3", 0x7}};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        int   status;
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            setenv("HAUL_CPU_LEVEL", cases[i].level, 1);
-            int isa = isa_of_onednn();
-            _exit(isa == -1 ? 77 : isa & ~cases[i].most ? 1 : 0);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        if (WEXITSTATUS(status) == 77)
-            skip(); /* this machine has no oneDNN, or cannot run the level */
-        assert_int_equal(WEXITSTATUS(status), 0);
-    }
-}
-#endif
-
-/* Calls that need the CPU fail, and say which variable is to blame. */
-static bool names_variable(haul_status status, const char *variable)
-{
-    bool named = status != HAUL_OK && strstr(haul_error_message(), variable);
-    haul_error_clear();
-    return named;
-}
-
-static void test_device__wrong_variables_of_the_environment_are_errors(void **state)
-{
-    static const char *const variables[][2] = {{"HAUL_CPU_LEVEL", "avx"}, {"HAUL_NUM_THREADS", "many"}};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        int   status;
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            haul_device_properties p;
-            setenv(variables[i][0], variables[i][1], 1);
-            haul_scope_push();
-            bool good = !haul_device_is_valid(haul_cpu()) && !haul_device_is_valid(haul_device_get("cpu"));
-            good = good && names_variable(haul_device_describe(haul_cpu(), &p), variables[i][0]);
-            good = good && names_variable(haul_set_device(haul_cpu()), variables[i][0]);
-            haul_zeros(HAUL_F32, HAUL_SHAPE(3));
-            good = good && names_variable(haul_error_status(), variables[i][0]);
-            haul_arange(HAUL_I64, 0, 3, 1);
-            good = good && names_variable(haul_error_status(), variables[i][0]);
-            _exit(good ? 0 : 1);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
 }
 
 /* ---- the current device ---- */
@@ -608,11 +512,6 @@ static void test_cache__trouble_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device__cpu_level_can_be_forced), /* first: it forks, and so do the next ones */
-#if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
-        cmocka_unit_test(test_device__cpu_level_binds_onednn),
-#endif
-        cmocka_unit_test(test_device__wrong_variables_of_the_environment_are_errors),
         cmocka_unit_test(test_device__threads_get_the_same),
         cmocka_unit_test(test_device__spellings),
         cmocka_unit_test(test_device__gpu_and_auto),
