@@ -40,6 +40,9 @@ bool        haul__cpu_gemm_panels_alone(const haul__gemm *call);
 size_t      haul__cpu_gemm_panels_scratch(const haul__gemm *call);
 haul_status haul__cpu_gemm_panels(const haul__gemm *call);
 
+/* The most tiles of rows that read `depth` rows of B in place, `row_bytes` apart. For more of them a panel pays. */
+int64_t haul__cpu_tiles_in_place(int64_t depth, int64_t row_bytes);
+
 /* conv2d.c: the implementation "direct" */
 const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);

@@ -21,12 +21,9 @@
 #define LONG_ROWS  24
 #define LONG       16
 
-/* Multiplications up to which a product of one panel needs no plan; bytes of that panel; tiles of rows up to which B is
- * read in place, and the same where its rows are apart. */
+/* Multiplications up to which a product of one panel needs no plan; bytes of that panel. */
 #define PANEL_WORK  131072
 #define PANEL_BYTES 16384
-#define PANEL_TILES 10
-#define APART_TILES 2
 
 /* Multiplications that make a piece worthwhile; the most pieces. */
 #define PIECE_WORK  262144.0
@@ -215,7 +212,7 @@ static __attribute__((noinline)) void multiply_panel(const haul__gemm *g, const 
           .bias = g->bias ? element(g->bias, g->bias_offset, size) : NULL,
           .accumulate = g->accumulate,
     };
-    int64_t tiles = g->b_row <= panels->width ? PANEL_TILES : APART_TILES;
+    int64_t tiles = haul__cpu_tiles_in_place(g->k, g->b_row * size);
     if (g->b_col != 1 || g->n % panels->lanes || g->m > tiles * panels->rows) {
         panels->pack_b(room, s.b, g->b_row, g->b_col, g->k, g->n);
         s.b = room;

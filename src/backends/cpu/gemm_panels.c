@@ -475,6 +475,11 @@ static void cut(product *p, int64_t wanted, int64_t panels)
         p->column_pieces = smaller(panels, wanted);
 }
 
+int64_t haul__cpu_tiles_in_place(int64_t depth, int64_t row_bytes)
+{
+    return depth * row_bytes <= NEAR_BYTES || row_bytes <= DENSE_BYTES ? 10 : 2;
+}
+
 static void plan_pieces(product *p, double work, int64_t panels)
 {
     const haul__gemm *g = p->call;
@@ -486,10 +491,9 @@ static void plan_pieces(product *p, double work, int64_t panels)
     p->packs_a = must_pack_a(p, p->column_pieces == 1 ? panels : parts_of(panels, p->column_pieces));
     if (g->m > PIECE_ROWS && (p->packs_a || g->m > 4 * PIECE_ROWS))
         p->row_pieces = larger(p->row_pieces, parts_of(g->m, PIECE_ROWS));
-    int64_t rows = p->row_pieces == 1 ? g->m : parts_of(g->m, p->row_pieces), most = p->panels->rows * 2;
-    if (smaller(g->k, p->depth) * g->b_row * p->size <= NEAR_BYTES || g->b_row * p->size <= DENSE_BYTES)
-        most = p->panels->rows * 10;
-    p->packs_b = p->halves || g->b_col != 1 || rows > most;
+    int64_t rows = p->row_pieces == 1 ? g->m : parts_of(g->m, p->row_pieces);
+    int64_t tiles = haul__cpu_tiles_in_place(smaller(g->k, p->depth), g->b_row * p->size);
+    p->packs_b = p->halves || g->b_col != 1 || rows > tiles * p->panels->rows;
     int64_t pieces = g->batch * p->row_pieces * p->column_pieces;
     p->grain = 1;
     if (pieces > 1)
