@@ -22,8 +22,8 @@
         UNROLL for (int v = 0; v < vectors; v++) MULTIPLY_ADD(sum[r][v], w, x[v]);                                     \
     }
 
-/* Element of row r of A where rows are apart. In tall tiles an address serves five rows: computing more would take the
- * ports of multiply-adds. */
+/* The element of A in row r, where rows are apart. In tall tiles one address serves five rows. To compute more addresses
+ * would take the ports that multiply-adds need. */
 #if TILE_ROWS > 6
 #define APART(r) base[(r) / 5][(r) % 5 == 3 ? three : (r) % 5 * a_row]
 #else
