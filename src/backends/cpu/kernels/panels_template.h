@@ -22,7 +22,7 @@
         UNROLL for (int v = 0; v < vectors; v++) MULTIPLY_ADD(sum[r][v], w, x[v]);                                     \
     }
 
-/* The element of A in row r, where rows are apart. In tall tiles one address serves five rows. To compute more addresses
+/* The element of A in row r, where rows are apart. In tall tiles one address serves five rows. Computing more of them
  * would take the ports that multiply-adds need. */
 #if TILE_ROWS > 6
 #define APART(r) base[(r) / 5][(r) % 5 == 3 ? three : (r) % 5 * a_row]
