@@ -34,6 +34,10 @@ static const settings all[] = {
     {17, 11, 7, 9, 50, 5, 5, {1, 1}, {1, 1}, {1, 1}, 1},
     {16, 30, 5, 18, 16, 3, 3, {1, 2}, {1, 1}, {1, 1}, 1},
     {20, 2, 20, 31, 24, 2, 6, {1, 1}, {0, 0}, {2, 1}, 1},
+    /* 1x1 weights for many pixels: without bias, products of matrices. */
+    {3, 40, 10, 11, 37, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 12, 12, 9, 18, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3},
+    {1, 1, 10, 10, 1, 1, 1, {1, 1}, {0, 0}, {2, 2}, 1},
 };
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
@@ -104,6 +108,9 @@ static void compare(haul_device *device, haul_dtype dtype, const settings *s, in
     snprintf(what, sizeof what, "settings %d, %s on %s", index, haul_dtype_name(dtype), haul_device_name(device));
     assert_close(y, r.y, ny, unit * (double)(channels * s->kh * s->kw + 1), what);
     assert_int_equal(haul_grad(y, in, 3, g, .seed = dy), HAUL_OK);
+    for (int64_t i = 0; i < ny; i++)
+        r.y[i] -= r.bias[i / (oh * ow) % s->c_out];
+    assert_close(convolve(x, w, HAUL_NONE, s), r.y, ny, unit * (double)(channels * s->kh * s->kw + 2), what);
     assert_close(g[0], r.dx, nx, unit * (double)(s->c_out / s->groups * s->kh * s->kw + 1), what);
     assert_close(g[1], r.dw, nw, unit * (double)(s->n * oh * ow + 1), what);
     assert_close(g[2], r.dbias, s->c_out, unit * (double)(s->n * oh * ow + 1), what);

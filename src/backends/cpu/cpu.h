@@ -51,6 +51,10 @@ haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
 bool        haul__cpu_conv2d_may_pixels(const haul__conv2d *call);
 haul_status haul__cpu_conv2d_pixels(const haul__conv2d *call);
 
+/* conv2d_products.c: those with 1x1 weights, which are products of matrices. `may` says if it takes a problem. */
+bool        haul__cpu_conv2d_may_products(const haul__conv2d *call);
+haul_status haul__cpu_conv2d_products(haul__stream *s, const haul__conv2d *call);
+
 /* winograd.c: the implementation "winograd" */
 const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem);
 size_t      haul__cpu_winograd_scratch(haul_device *device, const void *problem);
