@@ -1,5 +1,5 @@
 /* What the kernels of pooling share: their params, and which elements a window has. It is part of the kernel text of
- * pool2d_max.c and pool2d_avg.c, which include it. */
+ * pool2d_max.c, pool2d_max_gradient.c and pool2d_avg.c, which include it. */
 #ifndef HAUL_OPS_POOL2D_KERNEL_H
 #define HAUL_OPS_POOL2D_KERNEL_H
 

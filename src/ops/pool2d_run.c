@@ -1,4 +1,5 @@
-/* Launches the kernels of pooling over windows of the last two axes (pool2d_max.c, pool2d_avg.c). */
+/* Launches the kernels of pooling over windows of the last two axes (pool2d_max.c, pool2d_max_gradient.c,
+ * pool2d_avg.c). */
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/pool2d.h"
