@@ -166,7 +166,7 @@ static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
     uint8_t      *planes = whole ? whole : lines;
     const int64_t plane = whole ? d->image->height * d->image->width : d->rows->line;
     ycc->first = s->pixels ? 0 : d->rows->first / 2 * 2;
-    ycc->last = s->pixels ? s->jpeg.output_width : d->rows->last;
+    ycc->last = s->pixels ? s->jpeg.image_width : d->rows->last;
     ycc->to.pixels = d->row = d->rows->row;
     for (int c = 0; c < 3 && planes; c++)
         ycc->to.planes[c] = planes + c * plane;
@@ -202,9 +202,10 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
         return haul__image_no_memory(image, (size_t)(HAUL__PIXEL * image->height * image->width));
     haul__jpeg_ycc ycc = {0};
     const bool     is_ycc = !is_mostly_cropped(s, rows) && haul__jpeg_ycc_begin(&s->jpeg, &ycc);
-    jpeg_start_decompress(&s->jpeg);
-    if (s->jpeg.output_height != haul__image_stored_height(image) ||
-        s->jpeg.output_width != haul__image_stored_width(image))
+    if (!ycc.dct)
+        jpeg_start_decompress(&s->jpeg);
+    if (!ycc.dct && (s->jpeg.output_height != haul__image_stored_height(image) ||
+                     s->jpeg.output_width != haul__image_stored_width(image)))
         return haul__image_unsound(image, "it has another size when it is decoded at a smaller scale");
     if (is_ycc)
         read_ycc(s, &ycc, &(delivery){s, image, rows, NULL});

@@ -1,5 +1,9 @@
 /* The library fills a band of rows at a time, 8 or 16 of Y. Rows at the border of two bands need Cb and Cr of both, so
- * that two bands are kept. A band of a common picture stays in the nearest cache. */
+ * that two bands are kept. A band of a common picture stays in the nearest cache.
+ *
+ * Where Haul transforms blocks itself, the library is asked for the coefficients of the whole picture. It puts them
+ * where its memory manager says, whose functions for arrays of blocks are replaced: there is memory for one band, and
+ * when the library asks for the next one, the band is transformed and its rows are converted. */
 #include "haul_config.h"
 
 #ifdef HAUL_HAVE_JPEG
@@ -16,11 +20,19 @@ typedef struct component {
     uint8_t *memory;
     int64_t  pitch, count; /* rows of a band, a power of two */
     int64_t  height;       /* rows of the picture */
+
+    /* If Haul transforms blocks: */
+    int64_t   blocks;  /* of a row, filled up to groups */
+    JBLOCKROW rows[2]; /* of a band, one after the other */
+    size_t    bytes;   /* of these */
 } component;
 
 typedef struct bands {
     haul__jpeg_ycc *ycc;
     component       y, chroma[2];
+    int64_t         bands, number; /* of the picture; the one that is being filled */
+    int64_t         done;          /* rows that were converted */
+    int             requested;     /* components for which the library asked for memory */
     int16_t        *sums[2];
     int64_t         width, height; /* of the picture */
     int64_t         halves;        /* columns of Cb and Cr */
@@ -56,6 +68,10 @@ bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *y
         return false;
     jpeg->out_color_space = JCS_RGB;
     jpeg->raw_data_out = TRUE;
+    /* One scan has all coefficients of a band, as far as it is sound. */
+    if (!jpeg->progressive_mode && !jpeg->arith_code && jpeg->comps_in_scan == jpeg->num_components &&
+        jpeg->dct_method == JDCT_ISLOW)
+        ycc->dct = haul__dct_of(haul__cpu_chosen_level());
     return true;
 }
 
@@ -77,7 +93,7 @@ static component component_of(struct jpeg_decompress_struct *jpeg, int64_t width
 static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
 {
     const int across = ycc->kind == HAUL__YCC_FULL ? 1 : 2, down = ycc->kind == HAUL__YCC_QUARTER ? 2 : 1;
-    bands     b = {.ycc = ycc, .width = jpeg->output_width, .height = jpeg->output_height};
+    bands     b = {.ycc = ycc, .width = jpeg->image_width, .height = jpeg->image_height};
     b.halves = haul__ceil_div(b.width, across);
     b.y = component_of(jpeg, b.width, b.height, ROWS * down);
     for (int i = 0; i < 2; i++) {
@@ -88,6 +104,7 @@ static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
         memset(b.sums[i], 0, (size_t)bytes);
         b.sums[i] += HAUL__YCC_PADDING / 2;
     }
+    b.bands = haul__ceil_div(b.height, b.y.count);
     return b;
 }
 
@@ -98,17 +115,6 @@ static const uint8_t *row_of(const component *c, int64_t row)
 {
     const int64_t inside = row < 0 ? 0 : row < c->height ? row : c->height - 1;
     return c->memory + (inside & (BANDS * c->count - 1)) * c->pitch;
-}
-
-static void read_band(struct jpeg_decompress_struct *jpeg, bands *b, int64_t number)
-{
-    JSAMPROW   y[2 * ROWS], cb[ROWS], cr[ROWS];
-    JSAMPARRAY all[] = {y, cb, cr};
-    component *components[] = {&b->y, &b->chroma[0], &b->chroma[1]};
-    for (int i = 0; i < 3; i++)
-        for (int64_t r = 0; r < components[i]->count; r++)
-            all[i][r] = components[i]->memory + (number % BANDS * components[i]->count + r) * components[i]->pitch;
-    jpeg_read_raw_data(jpeg, all, (JDIMENSION)b->y.count);
 }
 
 static void convert_row(bands *b, int64_t y)
@@ -133,15 +139,92 @@ static void convert_row(bands *b, int64_t y)
         ycc->take(ycc->context, y);
 }
 
+/* The rows of the first `bands` bands, but the last row of a band may need the next one. */
+static void convert_rows(bands *b, int64_t bands)
+{
+    const int64_t waiting = b->ycc->kind == HAUL__YCC_QUARTER, all = bands * b->y.count;
+    while (b->done < b->height && (bands == b->bands || b->done < all - waiting))
+        convert_row(b, b->done++);
+}
+
+static component *component_at(bands *b, int i)
+{
+    return i ? &b->chroma[i - 1] : &b->y;
+}
+
+static uint8_t *memory_of_band(const component *c, int64_t number)
+{
+    return c->memory + number % BANDS * c->count * c->pitch;
+}
+
+/* ---- rows by the library ---- */
+
+static void read_band(struct jpeg_decompress_struct *jpeg, bands *b, int64_t number)
+{
+    JSAMPROW   y[2 * ROWS], cb[ROWS], cr[ROWS];
+    JSAMPARRAY all[] = {y, cb, cr};
+    for (int i = 0; i < 3; i++)
+        for (int64_t r = 0; r < component_at(b, i)->count; r++)
+            all[i][r] = memory_of_band(component_at(b, i), number) + r * component_at(b, i)->pitch;
+    jpeg_read_raw_data(jpeg, all, (JDIMENSION)b->y.count);
+}
+
+/* ---- rows from coefficients ---- */
+
+/* Rows of blocks of a component, for the bands one after the other. The components come in order. */
+static jvirt_barray_ptr request_blocks(j_common_ptr jpeg, int pool, boolean zeroed, JDIMENSION blocks, JDIMENSION all,
+                                       JDIMENSION rows)
+{
+    bands     *b = jpeg->client_data;
+    component *c = component_at(b, b->requested++);
+    (void)zeroed, (void)all;
+    c->blocks = haul__ceil_div(blocks, HAUL__DCT_GROUP) * HAUL__DCT_GROUP;
+    c->bytes = rows * (size_t)c->blocks * sizeof(JBLOCK);
+    c->rows[0] = jpeg->mem->alloc_large(jpeg, pool, c->bytes);
+    c->rows[1] = c->rows[0] + (rows > 1 ? c->blocks : 0);
+    return (jvirt_barray_ptr)(void *)c;
+}
+
+/* Transforms the band that the library has filled. */
+static void transform_band(const struct jpeg_decompress_struct *jpeg, bands *b)
+{
+    for (int i = 0; i < 3; i++) {
+        const component *c = component_at(b, i);
+        for (int64_t r = 0; r < c->count / ROWS; r++)
+            b->ycc->dct(c->rows[r][0], jpeg->comp_info[i].quant_table->quantval, c->blocks,
+                        memory_of_band(c, b->number) + r * ROWS * c->pitch, c->pitch);
+    }
+    convert_rows(b, ++b->number);
+}
+
+/* Where the library puts the blocks of a component in the band that begins with row `row`: zeros. */
+static JBLOCKARRAY access_blocks(j_common_ptr jpeg, jvirt_barray_ptr array, JDIMENSION row, JDIMENSION rows,
+                                 boolean writable)
+{
+    bands     *b = jpeg->client_data;
+    component *c = (component *)(void *)array;
+    (void)writable;
+    if (row / rows != b->number)
+        transform_band((struct jpeg_decompress_struct *)jpeg, b);
+    memset(c->rows[0], 0, c->bytes);
+    return c->rows;
+}
+
+static void read_coefficients(struct jpeg_decompress_struct *jpeg, bands *b)
+{
+    jpeg->client_data = b;
+    jpeg->mem->request_virt_barray = request_blocks;
+    jpeg->mem->access_virt_barray = access_blocks;
+    jpeg_read_coefficients(jpeg);
+    transform_band(jpeg, b);
+}
+
 void haul__jpeg_ycc_read(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
 {
-    bands         b = bands_of(jpeg, ycc);
-    const int64_t count = haul__ceil_div(b.height, b.y.count), waiting = ycc->kind == HAUL__YCC_QUARTER;
-    for (int64_t band = 0, y = 0; band < count; band++) {
-        read_band(jpeg, &b, band);
-        /* The last row needs the next band. */
-        for (; y < b.height && (band + 1 == count || y < (band + 1) * b.y.count - waiting); y++)
-            convert_row(&b, y);
-    }
+    bands b = bands_of(jpeg, ycc);
+    if (ycc->dct)
+        read_coefficients(jpeg, &b);
+    for (; b.number < b.bands; convert_rows(&b, ++b.number))
+        read_band(jpeg, &b, b.number);
 }
 #endif

@@ -11,11 +11,13 @@
 /* after stdio.h, which it needs */
 #include <jpeglib.h>
 
+#include "data/image_dct.h"
 #include "data/image_ycc.h"
 
 typedef struct haul__jpeg_ycc {
     const haul__ycc_loops *loops;
     haul__ycc_kind         kind;
+    haul__dct             *dct;         /* transforms blocks of coefficients; NULL if the library does it */
     int64_t                first, last; /* the columns that are converted; `first` is even */
     haul__ycc_target       to;          /* of the first row */
     int64_t                step;        /* bytes from a row of a plane to the next; 0 if rows are taken from there */
@@ -24,8 +26,8 @@ typedef struct haul__jpeg_ycc {
     void *context;
 } haul__jpeg_ycc;
 
-/* Sets `loops` and `kind`, and returns true, if the picture is of a kind that can be read so. Call it after
- * jpeg_read_header, and before jpeg_start_decompress, which it prepares. */
+/* Sets `loops`, `kind` and `dct`, and returns true, if the picture is of a kind that can be read so. Call it after
+ * jpeg_read_header, and before jpeg_start_decompress, which it prepares; this must not be called if `dct` is set. */
 bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc);
 
 /* Reads all rows. Needs the other fields. Errors leave through the library's handler. */
