@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/past.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -20,6 +21,7 @@
 #define READ_AT_ONCE     8                 /* examples that a thread takes at a time, at most */
 #define KEPT_FROM        ((size_t)4 << 20) /* bytes of all examples that are in memory of the CPU's allocator */
 #define ALIGNMENT        64
+#define PAST_EACH        ((size_t)64 << 10) /* bytes of an example whose copy may go past the caches */
 #define READ             "haul_loader_next"
 
 static void close_source(const haul_dataset_source *source)
@@ -77,12 +79,25 @@ static haul_status read_source(const haul_dataset *d, haul_example *e)
     return status == HAUL_OK ? haul__example_check(e, d->fields, d->name) : status;
 }
 
+/* Bytes for all examples of a field. */
+static size_t bytes_of(const haul_dataset *d, int field)
+{
+    return ((size_t)d->count * d->fields->bytes[field] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Large examples of many go past the caches: neither they nor batches of them would stay there. */
 static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
 {
     haul__example_begin(e, d->fields);
     haul_status status = haul__example_prepare(e, d->fields, READ);
-    for (int i = 0; i < d->fields->count && status == HAUL_OK; i++)
-        memcpy(e->fields[i].data, d->ahead[i] + (size_t)e->index * d->fields->bytes[i], d->fields->bytes[i]);
+    for (int i = 0; i < d->fields->count && status == HAUL_OK; i++) {
+        const size_t   bytes = d->fields->bytes[i];
+        const uint8_t *from = d->ahead[i] + (size_t)e->index * bytes;
+        if (bytes >= PAST_EACH && bytes_of(d, i) >= HAUL__PAST_FROM / 2)
+            haul__copy_past(e->fields[i].data, from, bytes);
+        else
+            memcpy(e->fields[i].data, from, bytes);
+    }
     return status;
 }
 
@@ -186,12 +201,6 @@ static bool fit_ahead(const haul_dataset *d)
             !haul__add_size(all, bytes, &all) || all > READ_AHEAD_BYTES)
             return false;
     return true;
-}
-
-/* Bytes for all examples of a field. */
-static size_t bytes_of(const haul_dataset *d, int field)
-{
-    return ((size_t)d->count * d->fields->bytes[field] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* One block for all fields. Large ones come from the CPU's allocator, which keeps them for the next dataset: before the

@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/past.h"
 #include "data/dataset.h"
 #include "data/folder.h"
 #include "data/image.h"
@@ -306,6 +307,8 @@ haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
              add_classes(p, root.pictures, &classes) != HAUL_OK)
         close_pictures(p);
     else {
+        const double bytes = (double)p->form.channels * (double)p->form.height * (double)p->form.width;
+        p->form.past = bytes * (double)p->count >= (double)HAUL__PAST_FROM / 2;
         p->form.draft = o->draft;
         result = make(p, &classes, root.name);
     }

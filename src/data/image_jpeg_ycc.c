@@ -9,6 +9,7 @@
 #ifdef HAUL_HAVE_JPEG
 #include "data/image_jpeg_ycc.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/shape.h"
@@ -226,5 +227,7 @@ void haul__jpeg_ycc_read(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *yc
         read_coefficients(jpeg, &b);
     for (; b.number < b.bands; convert_rows(&b, ++b.number))
         read_band(jpeg, &b, b.number);
+    if (ycc->to.past)
+        atomic_thread_fence(memory_order_seq_cst);
 }
 #endif

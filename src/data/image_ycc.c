@@ -38,6 +38,11 @@ TARGET INLINE void store_v4(words_v4 v, void *p)
     _mm512_storeu_si512(p, (__m512i)v);
 }
 
+TARGET INLINE void stream_v4(words_v4 v, void *p)
+{
+    _mm512_stream_si512((__m512i *)p, (__m512i)v);
+}
+
 TARGET INLINE words_v4 widen_v4(const uint8_t *p)
 {
     return (words_v4)_mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -106,6 +111,11 @@ TARGET INLINE void store_v3(words_v3 v, void *p)
     _mm256_storeu_si256(p, (__m256i)v);
 }
 
+TARGET INLINE void stream_v3(words_v3 v, void *p)
+{
+    _mm256_stream_si256((__m256i *)p, (__m256i)v);
+}
+
 TARGET INLINE words_v3 widen_v3(const uint8_t *p)
 {
     return (words_v3)_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -170,6 +180,11 @@ INLINE words_base load_base(const void *p)
 INLINE void store_base(words_base v, void *p)
 {
     _mm_storeu_si128(p, (__m128i)v);
+}
+
+INLINE void stream_base(words_base v, void *p)
+{
+    _mm_stream_si128((__m128i *)p, (__m128i)v);
 }
 
 INLINE words_base widen_base(const uint8_t *p)

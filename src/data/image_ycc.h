@@ -4,6 +4,7 @@
 #ifndef HAUL_DATA_IMAGE_YCC_H
 #define HAUL_DATA_IMAGE_YCC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backends/cpu/level.h"
@@ -26,6 +27,7 @@ typedef struct haul__ycc {
 typedef struct haul__ycc_target {
     uint8_t *planes[3]; /* NULL for pixels */
     uint8_t *pixels;
+    bool     past; /* planes go past the caches: the caller fences them from other threads when they are complete */
 } haul__ycc_target;
 
 typedef struct haul__ycc_loops {

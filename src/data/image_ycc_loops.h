@@ -1,8 +1,8 @@
 /* The loops of image_ycc.c for one width of vectors, included for each level. It defines, for the level: LANES, the
- * type NAME(words) of as many numbers of 16 bits, and the functions NAME(load) and NAME(store) of vectors, NAME(widen)
- * of as many bytes, NAME(scaled) for products with a factor of 16 bits after the point, NAME(green) for a sum of two of
- * them, NAME(bytes), which clamps the numbers of even and of odd pixels to bytes and brings them into order, and
- * NAME(put_pixels). */
+ * type NAME(words) of as many numbers of 16 bits, and the functions NAME(load) and NAME(store) of vectors,
+ * NAME(stream), which stores an aligned one past the caches, NAME(widen) of as many bytes, NAME(scaled) for products
+ * with a factor of 16 bits after the point, NAME(green) for a sum of two of them, NAME(bytes), which clamps the numbers
+ * of even and of odd pixels to bytes and brings them into order, and NAME(put_pixels). */
 
 /* R = Y + 1.402 Cr, G = Y - 0.344136 Cb - 0.714136 Cr, B = Y + 1.772 Cb, with factors of 16 bits after the point
  * (ITU-T T.871, 7). The integer parts of factors are added separately, so that the rest fits into 16 bits. */
@@ -46,7 +46,10 @@ TARGET INLINE void NAME(block)(haul__ycc_kind kind, const haul__ycc *row, int64_
     if (!to->planes[0])
         NAME(put_pixels)(bytes, to->pixels + 4 * at);
     for (int c = 0; c < 3 && to->planes[0]; c++)
-        NAME(store)(bytes[c], to->planes[c] + at);
+        if (to->past)
+            NAME(stream)(bytes[c], to->planes[c] + at);
+        else
+            NAME(store)(bytes[c], to->planes[c] + at);
 }
 
 /* The pixels that fill no vector go to other memory first. */
@@ -54,8 +57,9 @@ TARGET INLINE void NAME(last_block)(haul__ycc_kind kind, const haul__ycc *row, i
                                     const haul__ycc_target *to)
 {
     uint8_t                pixels[4 * 2 * LANES];
-    const haul__ycc_target own = {{to->planes[0] ? pixels : NULL, pixels + 2 * LANES, pixels + 4 * LANES}, pixels};
-    const size_t           left = (size_t)(last - x);
+    const haul__ycc_target own = {
+        {to->planes[0] ? pixels : NULL, pixels + 2 * LANES, pixels + 4 * LANES}, pixels, false};
+    const size_t left = (size_t)(last - x);
     NAME(block)(kind, row, x, 0, &own);
     if (!to->planes[0])
         memcpy(to->pixels + 4 * x, pixels, 4 * left);
@@ -64,13 +68,26 @@ TARGET INLINE void NAME(last_block)(haul__ycc_kind kind, const haul__ycc *row, i
             memcpy(to->planes[c] + x, own.planes[c], left);
 }
 
+TARGET INLINE bool NAME(are_aligned)(const haul__ycc_target *to, int64_t first)
+{
+    uintptr_t all = 0;
+    for (int c = 0; c < 3; c++)
+        all |= (uintptr_t)(to->planes[c] + first);
+    return all % sizeof(NAME(words)) == 0;
+}
+
 /* Inlined for kinds that are constants. */
 TARGET INLINE void NAME(convert_by)(haul__ycc_kind kind, const haul__ycc *row, int64_t first, int64_t last,
                                     const haul__ycc_target *to)
 {
-    const haul__ycc_target planes = *to, pixels = {.pixels = to->pixels};
+    const haul__ycc_target planes = {{to->planes[0], to->planes[1], to->planes[2]}, NULL, false};
+    const haul__ycc_target past = {{to->planes[0], to->planes[1], to->planes[2]}, NULL, true};
+    const haul__ycc_target pixels = {.pixels = to->pixels};
     int64_t                x = first;
-    if (to->planes[0])
+    if (to->planes[0] && to->past && NAME(are_aligned)(to, first))
+        for (; x + 2 * LANES <= last; x += 2 * LANES)
+            NAME(block)(kind, row, x, x, &past);
+    else if (to->planes[0])
         for (; x + 2 * LANES <= last; x += 2 * LANES)
             NAME(block)(kind, row, x, x, &planes);
     else

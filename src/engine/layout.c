@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "core/past.h"
+
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
     for (int k = 0; k < count; k++)
@@ -84,11 +86,10 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
     }
 }
 
-/* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. The CPU's own
- * copies have the same limit (backends/cpu/memory.c). */
+/* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. */
 static double nontemporal_from(const haul_device *device)
 {
-    return haul__device_is_host(device) ? 48 << 20 : haul__device_reaches_host(device) ? 64 << 20 : 0;
+    return haul__device_is_host(device) ? (double)HAUL__PAST_FROM : haul__device_reaches_host(device) ? 64 << 20 : 0;
 }
 
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)

@@ -9,17 +9,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #include "backends/cpu/cpu.h"
+#include "core/past.h"
 #include "core/pool.h"
 
 enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
-enum {
-    NONTEMPORAL_FROM = 24 << 20
-}; /* copies of so many bytes go past the caches, as in engine/layout.c; less may stay in them */
+/* Copies that write so many bytes go past the caches; less may stay in them. */
+#define NONTEMPORAL_FROM (HAUL__PAST_FROM / 2)
 
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
@@ -90,35 +87,14 @@ typedef struct move {
     bool        nontemporal;
 } move;
 
-/* Stores lines of 64 bytes past the caches, so that the memory is not read first. `to` is aligned. */
-#if defined(__SSE2__)
-static void put_lines(char *to, const char *from, size_t lines)
-{
-    for (size_t i = 0; i < lines * LINE; i += sizeof(__m128i))
-        _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-    _mm_sfence();
-}
-#else
-static void put_lines(char *to, const char *from, size_t lines)
-{
-    memcpy(to, from, lines * LINE);
-}
-#endif
-
 static void copy_range(void *context, int64_t first, int64_t last)
 {
     const move  *m = context;
-    char        *to = m->to + first;
-    const char  *from = m->from + first;
-    const size_t bytes = (size_t)(last - first), head = (size_t)(-(uintptr_t)to % LINE);
-    if (!m->nontemporal || bytes < head + LINE) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    const size_t lines = (bytes - head) / LINE, done = head + lines * LINE;
-    memcpy(to, from, head);
-    put_lines(to + head, from + head, lines);
-    memcpy(to + done, from + done, bytes - done);
+    const size_t bytes = (size_t)(last - first);
+    if (m->nontemporal)
+        haul__copy_past(m->to + first, m->from + first, bytes);
+    else
+        memcpy(m->to + first, m->from + first, bytes);
 }
 
 static haul_status copy(char *to, const char *from, size_t bytes)
