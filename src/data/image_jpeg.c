@@ -202,7 +202,7 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     if (!haul__image_is_upright(image) && !(s->pixels = haul__image_new_pixels(image)))
         return haul__image_no_memory(image, (size_t)(HAUL__PIXEL * image->height * image->width));
     haul__jpeg_ycc ycc = {0};
-    const bool     is_ycc = !is_mostly_cropped(s, rows) && haul__jpeg_ycc_begin(&s->jpeg, &ycc);
+    const bool     is_ycc = !is_mostly_cropped(s, rows) && haul__jpeg_ycc_begin(&s->jpeg, !rows->planes, &ycc);
     if (!ycc.dct)
         jpeg_start_decompress(&s->jpeg);
     if (!ycc.dct && (s->jpeg.output_height != haul__image_stored_height(image) ||

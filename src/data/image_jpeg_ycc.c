@@ -59,11 +59,19 @@ static haul__ycc_kind kind_of(const struct jpeg_decompress_struct *jpeg)
                                   : HAUL__YCC_KINDS;
 }
 
-bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
+/* Where nothing else uses vectors of 512 bits, pictures are read faster without them, by 2 in 100 (Intel Xeon with
+ * AVX512-BF16); with resizing, slower by 5. */
+static haul__cpu_level_id level_for(bool scaled)
+{
+    const haul__cpu_level_id chosen = haul__cpu_chosen_level();
+    return chosen == HAUL__CPU_V4 && !scaled ? HAUL__CPU_V3 : chosen;
+}
+
+bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, bool scaled, haul__jpeg_ycc *ycc)
 {
     enum { NARROW = 2 * ROWS }; /* the library does not interpolate very narrow pictures */
     ycc->kind = kind_of(jpeg);
-    ycc->loops = haul__ycc_loops_of(haul__cpu_chosen_level());
+    ycc->loops = haul__ycc_loops_of(level_for(scaled));
     if (!ycc->loops || ycc->kind == HAUL__YCC_KINDS || jpeg->scale_num != jpeg->scale_denom ||
         jpeg->image_width < NARROW)
         return false;
@@ -72,7 +80,7 @@ bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *y
     /* One scan has all coefficients of a band, as far as it is sound. */
     if (!jpeg->progressive_mode && !jpeg->arith_code && jpeg->comps_in_scan == jpeg->num_components &&
         jpeg->dct_method == JDCT_ISLOW)
-        ycc->dct = haul__dct_of(haul__cpu_chosen_level());
+        ycc->dct = haul__dct_of(level_for(scaled));
     return true;
 }
 
@@ -88,7 +96,8 @@ static void *memory_of(struct jpeg_decompress_struct *jpeg, int64_t bytes)
 static component component_of(struct jpeg_decompress_struct *jpeg, int64_t width, int64_t height, int64_t count)
 {
     const int64_t pitch = (haul__ceil_div(width, 2 * DCTSIZE) * 2 * DCTSIZE) + HAUL__YCC_PADDING;
-    return (component){memory_of(jpeg, BANDS * count * pitch), pitch, count, height};
+    return (component){
+        .memory = memory_of(jpeg, BANDS * count * pitch), .pitch = pitch, .count = count, .height = height};
 }
 
 static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
@@ -140,11 +149,11 @@ static void convert_row(bands *b, int64_t y)
         ycc->take(ycc->context, y);
 }
 
-/* The rows of the first `bands` bands, but the last row of a band may need the next one. */
-static void convert_rows(bands *b, int64_t bands)
+/* The rows of the first `count` bands, but the last row of a band may need the next one. */
+static void convert_rows(bands *b, int64_t count)
 {
-    const int64_t waiting = b->ycc->kind == HAUL__YCC_QUARTER, all = bands * b->y.count;
-    while (b->done < b->height && (bands == b->bands || b->done < all - waiting))
+    const int64_t waiting = b->ycc->kind == HAUL__YCC_QUARTER, all = count * b->y.count;
+    while (b->done < b->height && (count == b->bands || b->done < all - waiting))
         convert_row(b, b->done++);
 }
 
