@@ -26,9 +26,9 @@ typedef struct haul__jpeg_ycc {
     void *context;
 } haul__jpeg_ycc;
 
-/* Sets `loops`, `kind` and `dct`, and returns true, if the picture is of a kind that can be read so. Call it after
- * jpeg_read_header, and before jpeg_start_decompress, which it prepares; this must not be called if `dct` is set.
- * `scaled` says whether rows will be scaled. */
+/* Sets `loops`, `kind` and `dct`, and returns true, if the picture is of a kind that can be read so. `scaled` says
+ * whether its rows will be scaled. Call it after jpeg_read_header, and before jpeg_start_decompress, which it prepares,
+ * and which must not be called if it sets `dct`. */
 bool haul__jpeg_ycc_begin(struct jpeg_decompress_struct *jpeg, bool scaled, haul__jpeg_ycc *ycc);
 
 /* Reads all rows. Needs the other fields. Errors leave through the library's handler. */

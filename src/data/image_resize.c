@@ -71,10 +71,15 @@ static void fill(haul__scale_axis *a, const haul__side *side, haul__scale_put *p
     memset(a->places, 0, (size_t)(all * PLACES));
     memset(a->first + a->out, 0, (size_t)(all - a->out) * sizeof *a->first);
     memset(rounded + a->taps, 0, (size_t)(a->stored - a->taps) * sizeof *rounded);
+    double before = 0;
     for (int64_t i = 0; i < a->out; i++) {
         const double  centre = ((double)(side->cut + i) + 0.5) * side->scale;
         const int64_t first = first_of(a, side, centre);
-        weigh(a->taps, first, centre, side->reach, weights, rounded);
+        const double  distance = centre - (double)first; /* exact: it has no more digits than centre */
+        /* At the same distance, which is common where a side becomes a half or a quarter, weights are the same. */
+        if (!i || distance != before)
+            weigh(a->taps, first, centre, side->reach, weights, rounded);
+        before = distance;
         a->first[i] = first * a->unit;
         const int64_t span = a->first[i] - a->first[i / a->at_once * a->at_once] + PLACES;
         a->span = span > a->span ? span : a->span;
