@@ -56,6 +56,16 @@ mkdir apart
 "$embed" apart $sources ops/i.c || fail "embed failed with an included header"
 printf '#line 3 "ops/i.c"\nbefore\n#line 1 "src/ops/shared.h"\nshared\n#line 5 "ops/i.c"\nafter\n' >wanted_i
 cmp wanted_i apart/kernels/i.k.h || fail "the text with an included header differs"
+# What a header includes by its name alone is from its own folder; another include stays in its text.
+mkdir headers
+printf 'part\n' >kernels/part.h
+printf 'before\n#include "part.h"\n#include "kernels/host.h"\nafter\n' >kernels/whole.h
+"$embed" headers kernels/whole.h || fail "embed failed with a header that includes another one"
+printf '#line 1 "kernels/whole.h"\nbefore\n#line 1 "kernels/part.h"\npart\n#line 3 "kernels/whole.h"\n' >wanted_whole
+printf '#include "kernels/host.h"\nafter\n' >>wanted_whole
+cmp wanted_whole headers/kernels/whole.k.h || fail "the text of a header that includes another one differs"
+rm kernels/part.h
+refused 'kernels/whole.h:2: kernels/part.h: No such file' kernels/whole.h
 rm src/ops/shared.h
 refused 'ops/i.c:4: src/ops/shared.h: No such file' ops/i.c
 

@@ -9,12 +9,12 @@
  * rows are put together in groups OUT/kernels_text.c             every text as an array of numbers (C11 promises string
  * literals of 4095 characters only), and the table of src/kernels/text.h
  *
- * A text may include headers of src; they become a part of it. Templates in the texts are expanded (embed_templates.c).
- * A #line directive before each piece makes diagnostics point at FILE, so FILE should be relative to the tree. A file
- * whose content would not change is not touched: what is compiled from it stays up to date. A text that only moves in
- * its FILE keeps the #line directives that it has in its .k.h; they are right whenever a change is compiled. A build
- * compiles the units that were there when it was configured, so with --configured the tool fails where one comes or
- * goes. */
+ * A text may include headers of src, and a FILE ending in .h those of its own folder by their names alone; they become
+ * a part of it. Templates in the texts are expanded (embed_templates.c). A #line directive before each piece makes
+ * diagnostics point at FILE, so FILE should be relative to the tree. A file whose content would not change is not
+ * touched: what is compiled from it stays up to date. A text that only moves in its FILE keeps the #line directives
+ * that it has in its .k.h; they are right whenever a change is compiled. A build compiles the units that were there
+ * when it was configured, so with --configured the tool fails where one comes or goes. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -74,17 +74,21 @@ static bool is_line(const char *line, size_t size, const char *text)
     return size - indent == strlen(text) && memcmp(line + indent, text, size - indent) == 0;
 }
 
-/* Takes the text of a header in the place of the line that includes it: #include "ops/pool2d_kernel.h". */
+/* Takes the text of a header in the place of the line that includes it: #include "ops/pool2d_kernel.h". A header's line
+ * that names a folder is for the host's compiler, and stays. */
 static bool take_include(unit *u, const char *line, size_t size, long number)
 {
     static const char include[] = "#include \"";
-    const char       *name = line + strlen(include), *end;
+    const char       *name = line + strlen(include), *end, *slash = u->whole ? strrchr(u->path, '/') : NULL;
     char              path[4096];
     buffer            header = {0};
     if (strncmp(line, include, strlen(include)) != 0)
         return false;
     end = memchr(name, '"', size - strlen(include));
-    snprintf(path, sizeof path, "src/%.*s", end ? (int)(end - name) : 0, name);
+    if (u->whole && end && memchr(name, '/', (size_t)(end - name)))
+        return false;
+    snprintf(path, sizeof path, "%.*s/%.*s", slash ? (int)(slash - u->path) : 3, slash ? u->path : "src",
+             end ? (int)(end - name) : 0, name);
     if (!end || !read_file(path, &header))
         fail("%s:%ld: %s: No such file", u->path, number, path);
     appendf(&u->text, "#line 1 \"%s\"\n", path);
@@ -92,6 +96,25 @@ static bool take_include(unit *u, const char *line, size_t size, long number)
     appendf(&u->text, "#line %ld \"%s\"\n", number + 1, u->path);
     free(header.data);
     return true;
+}
+
+static void take_line(unit *u, const char *line, size_t size, long number)
+{
+    if (take_include(u, line, size, number))
+        return;
+    append(&u->text, line, size);
+    append(&u->text, "\n", 1);
+}
+
+static void take_whole(unit *u, const buffer *source)
+{
+    long number = 0;
+    appendf(&u->text, "#line 1 \"%s\"\n", u->path);
+    for (const char *line = source->data; *line;) {
+        size_t size = strcspn(line, "\n");
+        take_line(u, line, size, ++number);
+        line += size + (line[size] == '\n');
+    }
 }
 
 static void take_regions(unit *u, const buffer *source)
@@ -111,9 +134,8 @@ static void take_regions(unit *u, const buffer *source)
             if (!inside)
                 fail("%s:%ld: kernel text ends but has not begun", u->path, number);
             inside = false;
-        } else if (inside && !take_include(u, line, size, number)) {
-            append(&u->text, line, size);
-            append(&u->text, "\n", 1);
+        } else if (inside) {
+            take_line(u, line, size, number);
         }
         line += size + (line[size] == '\n');
     }
@@ -127,12 +149,10 @@ static void take_file(unit_list *list, const char *path, const buffer *source, b
     u->name = name_of(path);
     u->whole = whole;
     u->empty = !whole;
-    if (whole) {
-        appendf(&u->text, "#line 1 \"%s\"\n", path);
-        append(&u->text, source->data, source->size);
-    } else {
+    if (whole)
+        take_whole(u, source);
+    else
         take_regions(u, source);
-    }
 }
 
 static void take(unit_list *list, const char *path)

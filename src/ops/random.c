@@ -6,7 +6,7 @@
  *            less than range / 2^64, which no program can notice
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
- * in common.h, in additions and multiplications only, so that devices agree. */
+ * in functions.h, in additions and multiplications only, so that devices agree. */
 #include "core/alloc.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
