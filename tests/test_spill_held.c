@@ -7,8 +7,6 @@
 #include "memory/allocator.h"
 #include "support/spilling.h"
 
-enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
-
 /* NULL if there is no memory. */
 static haul_tensor *try_tensor_on(haul_device *device, float value)
 {
@@ -36,11 +34,6 @@ static bool is_filled(haul_tensor *t, float value)
         right = values[i] == value;
     free(values);
     return right;
-}
-
-static bool is_away(const haul_tensor *t)
-{
-    return atomic_load(&t->storage->uses->away);
 }
 
 /* It may bring memory back, which counts. */

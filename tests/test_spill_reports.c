@@ -3,8 +3,6 @@
 #include "memory/allocator.h"
 #include "support/spilling.h"
 
-enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
-
 static haul_tensor *on(haul_device *device, float value)
 {
     haul_tensor *t = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), value), device);

@@ -1,9 +1,32 @@
-/* What the tests of spilling share: limits of memory on the devices that spill. For a test program's one source file.
- */
+/* What the tests of spilling share: limits of memory on the devices that spill, and tensors. For a test program's one
+ * source file. */
 #ifndef HAUL_TESTS_SPILLING_H
 #define HAUL_TESTS_SPILLING_H
 
 #include "support/moves.h"
+
+enum { SIDE = 128, BYTES = SIDE * SIDE * 4 }; /* of a tensor: 64 KiB */
+
+static inline haul_tensor *filled(float value)
+{
+    haul_tensor *t = haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), value);
+    assert_valid(t);
+    return t;
+}
+
+static inline void assert_filled(haul_tensor *t, float value)
+{
+    static float values[SIDE * SIDE];
+    assert_int_equal(haul_read(t, values, sizeof values), HAUL_OK);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        if (values[i] != value)
+            fail_msg("element %d is %g; expected %g", i, values[i], value);
+}
+
+static inline bool is_away(const haul_tensor *t)
+{
+    return atomic_load(&t->storage->uses->away);
+}
 
 static inline haul_memory_stats stats_of(const haul_device *device)
 {
