@@ -66,16 +66,17 @@ static struct {
     _Atomic int64_t           count, grain;
     atomic_int                units; /* of the job */
     /* Written by all threads. */
-    _Alignas(LINE) atomic_int pending; /* units that are not done yet */
+    _Alignas(LINE) atomic_int done; /* units of the job that workers ran */
     atomic_bool caller_sleeps;
-    /* Whoever holds this may start a job, and change what follows. */
+    /* Whoever holds this may start a job, and change what follows. No worker reads its line. */
     _Alignas(LINE) atomic_bool taken;
-    atomic_bool quit;
-    seat       *table;     /* the caller's seat, and those of the workers */
-    int         workers;   /* running threads */
-    int         sized_for; /* the process's number of threads when they were started */
-    int         failed_at; /* this many could not be started: do not retry for as many or more */
+    int sized_for; /* the process's number of threads when the workers were started */
+    int failed_at; /* this many could not be started: do not retry for as many or more */
+    /* Read by all threads, and rarely written. */
+    _Alignas(LINE) seat *table; /* the caller's seat, and those of the workers */
     int64_t     watch_ns;
+    int         workers; /* running threads */
+    atomic_bool quit;
 } pool;
 
 static atomic_int      wanted; /* threads of the process, including the caller; 0: not decided yet */
@@ -183,25 +184,25 @@ static inline void pause_briefly(void)
 }
 
 /* Runs on a pool thread. */
-static bool work_came(const seat *own)
+static bool work_came(const void *context)
 {
+    const seat    *own = context;
     const uint64_t offer = atomic_load(&pool.offer);
     return (offer != own->seen && (int)(offer & COUNT_MASK) > own->number) || atomic_load(&pool.quit);
 }
 
-static bool units_are_done(const seat *unused)
+static bool units_are_done(const void *wanted_units)
 {
-    (void)unused;
-    return atomic_load(&pool.pending) == 0;
+    return atomic_load(&pool.done) == *(const int *)wanted_units;
 }
 
 /* Watches for `happened` for a moment; false if it did not happen. */
-static bool watch(bool (*happened)(const seat *), const seat *own)
+static bool watch(bool (*happened)(const void *), const void *context)
 {
     int64_t end = 0;
     for (;;) {
         for (int i = 0; i < PAUSES_PER_LOOK; i++) {
-            if (happened(own))
+            if (happened(context))
                 return true;
             pause_briefly();
         }
@@ -257,20 +258,21 @@ static bool run_unit(uint64_t job, int seats, int number, bool own)
     return true;
 }
 
-/* Takes and runs units of a job with so many seats until none is left, those of the own share first; returns how many
- * ran here. */
-static int run_units(int own, uint64_t job, int seats)
+/* Takes and runs units of a share until none is left; returns how many ran here. */
+static int run_share(uint64_t job, int seats, int number, bool own)
 {
     int done = 0;
-    for (int i = 0; i < seats; i++)
-        while (run_unit(job, seats, (own + i) % seats, i == 0))
-            done++;
+    while (run_unit(job, seats, number, own))
+        done++;
     return done;
 }
 
 static void report_done(int units)
 {
-    if (units == 0 || atomic_fetch_sub(&pool.pending, units) != units || !atomic_load(&pool.caller_sleeps))
+    if (units == 0)
+        return;
+    atomic_fetch_add(&pool.done, units);
+    if (!atomic_load(&pool.caller_sleeps))
         return;
     pthread_mutex_lock(&lock);
     pthread_cond_broadcast(&work_done);
@@ -295,8 +297,8 @@ static void *worker(void *context)
             sleep_until_work(own);
         own->seen = atomic_load(&pool.offer);
         int seats = (int)(own->seen & COUNT_MASK);
-        if (own->number < seats)
-            report_done(run_units(own->number, JOB_OF(own->seen), seats));
+        for (int i = 0; own->number < seats && i < seats; i++)
+            report_done(run_share(JOB_OF(own->seen), seats, (own->number + i) % seats, i == 0));
     }
     return NULL;
 }
@@ -355,7 +357,7 @@ static void forget_workers(void)
     pool.sized_for = pool.failed_at = 0;
     atomic_store(&pool.quit, false);
     atomic_fetch_and(&pool.offer, ~COUNT_MASK); /* no units are left of a job of the parent */
-    atomic_store(&pool.pending, 0);
+    atomic_store(&pool.done, 0);
     atomic_store(&pool.caller_sleeps, false);
     atomic_store(&pool.taken, false);
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -425,13 +427,13 @@ static void wake_workers(int seats)
     pthread_mutex_unlock(&lock);
 }
 
-static void wait_for_units(void)
+static void wait_for_units(int count)
 {
-    if (watch(units_are_done, NULL))
+    if (watch(units_are_done, &count))
         return;
     pthread_mutex_lock(&lock);
     atomic_store(&pool.caller_sleeps, true);
-    while (!units_are_done(NULL))
+    while (!units_are_done(&count))
         pthread_cond_wait(&work_done, &lock);
     atomic_store(&pool.caller_sleeps, false);
     pthread_mutex_unlock(&lock);
@@ -449,7 +451,7 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     atomic_store_explicit(&pool.count, count, memory_order_relaxed);
     atomic_store_explicit(&pool.grain, grain, memory_order_relaxed);
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
-    atomic_store_explicit(&pool.pending, units, memory_order_relaxed);
+    atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     uint64_t job = JOB_OF(atomic_load_explicit(&pool.offer, memory_order_relaxed)) + 1;
     for (int i = 0; i < seats; i++) {
         int share = first_unit(i + 1, units, seats) - first_unit(i, units, seats);
@@ -457,8 +459,9 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     }
     atomic_store(&pool.offer, job << JOB_SHIFT | (uint64_t)seats);
     wake_workers(seats);
-    report_done(run_units(0, job, seats));
-    wait_for_units();
+    for (int i = 0; i < seats; i++)
+        units -= run_share(job, seats, i, i == 0);
+    wait_for_units(units);
 }
 
 void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *context)
