@@ -39,8 +39,11 @@
 /* Panels up to which a transposed A is read in place. */
 #define FEW_PANELS 2
 
-/* Bytes between rows of B up to which its lines spread over a cache. */
-#define DENSE_BYTES 2048
+/* Bytes between rows of B up to which its lines spread over a cache. If they are a multiple of the second number, a
+ * panel has a quarter of the cache's sets or fewer, where so many of its rows have room. */
+#define DENSE_BYTES  2048
+#define SPARSE_BYTES 512
+#define SPARSE_ROWS  64
 
 /* Bytes of the panels that a piece packs at a time, and rows of B that are packed before the next panel. */
 #define GROUP_BYTES (128 << 10)
@@ -477,7 +480,8 @@ static void cut(product *p, int64_t wanted, int64_t panels)
 
 int64_t haul__cpu_tiles_in_place(int64_t depth, int64_t row_bytes)
 {
-    return depth * row_bytes <= NEAR_BYTES || row_bytes <= DENSE_BYTES ? 10 : 2;
+    bool spread = row_bytes <= DENSE_BYTES && (row_bytes % SPARSE_BYTES != 0 || depth <= SPARSE_ROWS);
+    return depth * row_bytes <= NEAR_BYTES || spread ? 10 : 2;
 }
 
 static void plan_pieces(product *p, double work, int64_t panels)
