@@ -47,16 +47,29 @@
 #define FENCE()               _mm_sfence()
 #include "support/limits_loops.h"
 
-float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n)
+static void fill_by_instruction(float *to, int64_t n)
+{
+    const float one = 1;
+    uint32_t    bits;
+
+    memcpy(&bits, &one, sizeof bits);
+    __asm__ volatile("rep stosl" : "+D"(to), "+c"(n) : "a"(bits) : "memory");
+}
+
+float limit_run(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b, int64_t n)
 {
     const char *level = getenv("HAUL_CPU_LEVEL");
     bool        base = level && strcmp(level, "base") == 0, v3 = level && strcmp(level, "v3") == 0;
 
+    if (kind == LIMIT_FILL && stores == LIMIT_OWN) {
+        fill_by_instruction(to, n);
+        return 1;
+    }
     if (!base && !v3 && __builtin_cpu_supports("avx512f"))
-        return run_avx512(kind, past_caches, to, a, b, n);
+        return run_avx512(kind, stores, to, a, b, n);
     if (!base && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return run_avx2(kind, past_caches, to, a, b, n);
-    return run_base(kind, past_caches, to, a, b, n);
+        return run_avx2(kind, stores, to, a, b, n);
+    return run_base(kind, stores, to, a, b, n);
 }
 
 #else
@@ -74,9 +87,9 @@ float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, co
 #define FENCE()               ((void)0)
 #include "support/limits_loops.h"
 
-float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n)
+float limit_run(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b, int64_t n)
 {
-    return run_base(kind, past_caches, to, a, b, n);
+    return run_base(kind, stores, to, a, b, n);
 }
 
 #endif

@@ -2,7 +2,6 @@
 #ifndef BENCH_LIMITS_H
 #define BENCH_LIMITS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum limit_kind {
@@ -15,8 +14,14 @@ typedef enum limit_kind {
 
 enum { LIMIT_BLOCK = 192 }; /* n is a multiple of this; vectors are aligned to 64 bytes */
 
-/* With the widest instructions of this processor that HAUL_CPU_LEVEL allows; stores bypass the caches if `past_caches`.
- * The result depends on all of the work. */
-float limit_run(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n);
+typedef enum limit_stores {
+    LIMIT_PLAIN,
+    LIMIT_PAST, /* the caches */
+    LIMIT_OWN,  /* the processor's own instruction; for LIMIT_FILL, else plain ones */
+    LIMIT_STORES
+} limit_stores;
+
+/* With the widest instructions of this processor that HAUL_CPU_LEVEL allows. The result depends on all of the work. */
+float limit_run(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b, int64_t n);
 
 #endif

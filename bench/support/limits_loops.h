@@ -14,7 +14,7 @@ TARGET static float NAME(total)(VECTOR v)
     return sum;
 }
 
-TARGET static float NAME(run)(limit_kind kind, bool past_caches, float *to, const float *a, const float *b, int64_t n)
+TARGET static float NAME(run)(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b, int64_t n)
 {
     const VECTOR one = SET(1.0f), half = SET(0.5f);
     VECTOR       sums[12];
@@ -26,7 +26,7 @@ TARGET static float NAME(run)(limit_kind kind, bool past_caches, float *to, cons
         for (int64_t j = i; j < i + 16; j += WIDTH)                                                                    \
             PUT(to + j, value);
 #define STORED(value)                                                                                                  \
-    if (past_caches)                                                                                                   \
+    if (stores == LIMIT_PAST)                                                                                                   \
         LINES(STREAM, value)                                                                                           \
     else                                                                                                               \
         LINES(STORE, value)

@@ -130,13 +130,31 @@ haul_status haul__cpu_copy(haul__stream *s, const haul__command *c)
     return copy(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes);
 }
 
-/* Patterns are powers of two, and a piece is a multiple of each. Stores past the caches were slower up to eight times
- * the size of the last cache (AMD EPYC), and no faster beyond. */
+/* `line` again and again: it repeats a pattern of 8 bytes or fewer. The processor's own instruction for it does not
+ * read the memory first. Stores of vectors, past the caches or not, take a fifth longer in large memory (Intel Xeon),
+ * and stores past the caches take longest on others (AMD EPYC). */
+#if defined(__x86_64__)
+static void fill_lines(char *to, const char *line, size_t lines)
+{
+    size_t   words = lines * (LINE / sizeof(uint64_t));
+    uint64_t word;
+    memcpy(&word, line, sizeof word);
+    __asm__ volatile("rep stosq" : "+D"(to), "+c"(words) : "a"(word) : "memory");
+}
+#else
+static void fill_lines(char *to, const char *line, size_t lines)
+{
+    for (size_t i = 0; i < lines; i++)
+        memcpy(to + i * LINE, line, LINE);
+}
+#endif
+
+/* Patterns are powers of two, and a piece is a multiple of each. */
 static void fill_range(void *context, int64_t first, int64_t last)
 {
-    const move *m = context;
-    char       *to = m->to + first, line[LINE];
-    size_t      bytes = (size_t)(last - first), done = 0;
+    const move  *m = context;
+    char        *to = m->to + first, line[LINE];
+    const size_t bytes = (size_t)(last - first), done = bytes / LINE * LINE;
     if (m->pattern == 1) {
         memset(to, m->from[0], bytes);
         return;
@@ -144,8 +162,8 @@ static void fill_range(void *context, int64_t first, int64_t last)
     memcpy(line, m->from, m->pattern);
     for (size_t n = m->pattern; n < LINE; n *= 2)
         memcpy(line + n, line, n);
-    for (; done + LINE <= bytes; done += LINE)
-        memcpy(to + done, line, LINE);
+    if (done)
+        fill_lines(to, line, done / LINE);
     memcpy(to + done, line, bytes - done);
 }
 
