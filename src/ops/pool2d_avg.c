@@ -89,6 +89,7 @@ FUNC void pool_average_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *
     A average[POOL_ROUND + 16];
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
+        POOL_FETCH(x + y0 * p.w)
         pool_sum_rows(p, x + y0 * p.w, even + to, odd + to, y1 - y0, begin, end);
     }
     pool_average_pairs(p, even + POOL_BEFORE, odd + POOL_BEFORE, average, divisor, rows * pitch);

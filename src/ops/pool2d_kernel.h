@@ -123,6 +123,11 @@ INLINE void pool_split_block(PRIVATE const A *from, PRIVATE A *even, PRIVATE A *
 #define POOL_ROUND 256
 #define POOL_BY_PAIRS                                                                                                  \
     (CHUNKED && p.stride_w == 2 && p.size_w > 1 && p.size_w <= 16 && p.w > 1 && !p.adaptive && !POOL_IS_HALVING)
+/* The rows of x that a row of outputs adds are fetched so many elements ahead: processors follow one line through memory
+ * by themselves, not the rows of overlapping windows. */
+#define POOL_AHEAD 1024
+#define POOL_FETCH(top) \
+    for (I64 fetched = 0; fetched < p.stride_h * p.w; fetched += 64 / (int)sizeof(T)) FETCH_AHEAD((top) + POOL_AHEAD + fetched);
 /* Pairs that the windows reach into before the first one's own and behind the last one's. */
 #define POOL_BEFORE ((p.padding_w + 1) >> 1)
 #define POOL_BEHIND ((p.size_w - 1 - p.padding_w) >> 1)

@@ -207,6 +207,7 @@ FUNC void pool_best_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, 
     const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
+        POOL_FETCH(x + y0 * p.w)
         pool_best_pairs(p, x, pool_best_from(best, to), y0, y1 - y0, begin, end);
     }
     for (I64 r = 0; r < rows; r++) {
@@ -410,6 +411,7 @@ FUNC void pool_most_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, 
     const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
     for (I64 r = 0; r < rows; r++) {
         const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
+        POOL_FETCH(x + y0 * p.w)
         pool_most_pairs(p, x + y0 * p.w, even + to, odd + to, y1 - y0, begin, end);
     }
     for (I64 r = 0; r < rows; r++) {
