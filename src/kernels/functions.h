@@ -165,37 +165,50 @@ FUNC A M_SILU(A x)
     const A y = (x < 0.0f ? x * large : x) / M_FMA(large, 5.42101086e-20f, 1.0f);
     return x < -120.0f ? x * 0.0f : x < 0.0f ? y * 5.42101086e-20f : y;
 }
-/* 2^64 Phi(-t) for t >= 0, Phi the normal distribution, and exp(-t^2 / 2). Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) with
- * u = (t - 2) / (t + 2), so the relative error is small for large t, too. The square's rounding is made up for. */
+/* Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) for t >= 0, Phi the normal distribution, and u = (t - 2) / (t + 2), so the
+ * relative error is small for large t, too. The square's rounding is made up for. e is exp(-t^2 / 2) 2^more, and q is
+ * q(u) / (t + 2). */
+#define PHI_FACTORS(t, more, e, q)                                                                                     \
+    const A phi_d = 1.0f / (t + 2.0f), phi_u = M_FMA(phi_d, -4.0f, 1.0f), phi_s = t * t, phi_h = -0.5f * phi_s;        \
+    A       q = -7.02015604e-5f;                                                                                       \
+    q = M_FMA(q, phi_u, 4.33066671e-5f);                                                                               \
+    q = M_FMA(q, phi_u, 7.19409436e-4f);                                                                               \
+    q = M_FMA(q, phi_u, 8.65332899e-4f);                                                                               \
+    q = M_FMA(q, phi_u, -1.890652e-3f);                                                                                \
+    q = M_FMA(q, phi_u, -6.74138777e-3f);                                                                              \
+    q = M_FMA(q, phi_u, -4.82784933e-4f);                                                                              \
+    q = M_FMA(q, phi_u, 3.67193632e-2f);                                                                               \
+    q = M_FMA(q, phi_u, 2.87984125e-2f);                                                                               \
+    q = M_FMA(q, phi_u, -0.331404418f);                                                                                \
+    q = M_FMA(q, phi_u, 0.672407985f) * phi_d;                                                                         \
+    EXP_SPLIT(phi_h, phi_z, phi_r)                                                                                     \
+    phi_r = M_FMA(M_FMA(t, t, -phi_s), -0.5f, phi_r);                                                                  \
+    const A e = EXP_TIMES(EXP_NEAR(phi_r), F32_BITS(phi_z), more);
+/* 2^64 Phi(-t), and exp(-t^2 / 2). */
 FUNC A PHI_BELOW(A t, PRIVATE A *density)
 {
-    const A c = LESSER_BITS(t, 14.3f), d = 1.0f / (c + 2.0f), u = M_FMA(d, -4.0f, 1.0f), s = c * c, h = -0.5f * s;
-    A       q = -7.02015604e-5f;
-    q = M_FMA(q, u, 4.33066671e-5f);
-    q = M_FMA(q, u, 7.19409436e-4f);
-    q = M_FMA(q, u, 8.65332899e-4f);
-    q = M_FMA(q, u, -1.890652e-3f);
-    q = M_FMA(q, u, -6.74138777e-3f);
-    q = M_FMA(q, u, -4.82784933e-4f);
-    q = M_FMA(q, u, 3.67193632e-2f);
-    q = M_FMA(q, u, 2.87984125e-2f);
-    q = M_FMA(q, u, -0.331404418f);
-    q = M_FMA(q, u, 0.672407985f);
-    EXP_SPLIT(h, z, r)
-    r = M_FMA(M_FMA(c, c, -s), -0.5f, r);
-    const A e = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u);
+    const A c = LESSER_BITS(t, 14.3f);
+    PHI_FACTORS(c, 64u, e, q)
     *density = e * 5.42101086e-20f;
-    return e * (q * d);
+    return e * q;
 }
 /* x Phi(x) and its derivative Phi(x) + x phi(x) (Hendrycks, Gimpel 2016). */
-#define GELU_IS_FAR(x) (!(ABS_OF(x) <= 14.3f))
+FUNC A M_GELU(A x)
+{
+    const A t = LESSER_BITS(ABS_OF(x), 14.3f);
+    PHI_FACTORS(t, t < 12.5f ? 0u : 64u, e, q)
+    const A y = x * (e * q) * (t < 12.5f ? 1.0f : 5.42101086e-20f); /* 2^-64 */
+    return x > 14.3f ? x : x < -14.3f ? -0.0f : x > 0.0f ? x - y : y;
+}
+/* The same for |x| < 12.5, where Phi(-|x|) is a normal number. */
+#define GELU_IS_FAR(x) (!(ABS_OF(x) < 12.5f))
 FUNC A GELU_OF_NEAR(A x)
 {
-    A       density;
-    const A y = x * PHI_BELOW(ABS_OF(x), &density) * 5.42101086e-20f;
+    const A t = ABS_OF(x);
+    PHI_FACTORS(t, 0u, e, q)
+    const A y = x * (e * q);
     return x > 0.0f ? x - y : y;
 }
-FUNC A M_GELU(A x) { return x > 14.3f ? x : x < -14.3f ? -0.0f : GELU_OF_NEAR(x); }
 FUNC A M_GELU_BACKWARD(A g, A x)
 {
     A       density;
