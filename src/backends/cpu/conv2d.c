@@ -490,6 +490,8 @@ haul_status haul__cpu_conv2d(haul__stream *s, const void *problem)
     const haul__conv2d *c = problem;
     if (haul__cpu_conv2d_may_products(c))
         return haul__cpu_conv2d_products(s, c);
+    if (haul__cpu_conv2d_may_panels(c))
+        return haul__cpu_conv2d_panels(c);
     if (c->pass == HAUL__CONV2D_FORWARD)
         return haul__cpu_conv2d_may_pixels(c) ? haul__cpu_conv2d_pixels(c) : run_forward(c);
     return c->pass == HAUL__CONV2D_DATA ? run_data(c) : run_weight(c);

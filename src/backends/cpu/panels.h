@@ -25,6 +25,7 @@ typedef struct haul__cpu_strip {
     int64_t        a_row, a_column; /* of A in place: one of them is 1 */
     int64_t        a_tile;          /* distance of packed tiles; 0: A is in place */
     const int64_t *taps;            /* for haul__cpu_pixels */
+    int64_t        b_vector;        /* for multiply_planes: the distance of the vectors of a row of B */
     const void    *b;
     int64_t        b_row;
     void          *c;
@@ -63,6 +64,8 @@ typedef struct haul__cpu_pixels {
     /* Output channels are rows of C, up to `rows`, and `width` pixels are its columns. A is a packed tile of weights,
      * rows of B are at the taps, and the bias has an element for each row. */
     void (*multiply_planes)(const haul__cpu_strip *s);
+    /* The same, and rows of B are copied to a panel. */
+    void (*multiply_planes_copying)(const haul__cpu_strip *s, float *panel);
 } haul__cpu_pixels;
 
 /* NULL in a build with HAUL_SMALL. */

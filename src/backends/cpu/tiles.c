@@ -7,6 +7,7 @@
 #include "backends/cpu/halves.h"
 #include "backends/cpu/level.h"
 #include "backends/cpu/panels.h"
+#include "backends/cpu/planes.h"
 #include "backends/cpu/winograd.h"
 #include "core/alloc.h"
 #include "core/half.h"
@@ -23,13 +24,14 @@ typedef struct tiles_level {
     const haul__cpu_panels *panels_f64;
     const haul__cpu_halves *f16, *bf16;
     const haul__cpu_pixels *pixels;
+    const haul__cpu_planes *planes;
 #endif
 } tiles_level;
 
 #ifndef HAUL_SMALL
 #define OTHERS(name)                                                                                                   \
     , &haul__cpu_tiles_f64_##name, &haul__cpu_panels_f64_##name, &haul__cpu_halves_f16_##name,                         \
-        &haul__cpu_halves_bf16_##name, &haul__cpu_pixels_f32_##name
+        &haul__cpu_halves_bf16_##name, &haul__cpu_pixels_f32_##name, &haul__cpu_planes_f32_##name
 #else
 #define OTHERS(name)
 #endif
@@ -90,6 +92,15 @@ const haul__cpu_pixels *haul__cpu_pixels_for_f32(void)
 {
 #ifndef HAUL_SMALL
     return level()->pixels;
+#else
+    return NULL;
+#endif
+}
+
+const haul__cpu_planes *haul__cpu_planes_for_f32(void)
+{
+#ifndef HAUL_SMALL
+    return level()->planes;
 #else
     return NULL;
 #endif

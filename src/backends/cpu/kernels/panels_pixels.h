@@ -68,33 +68,41 @@ static void NAME(leave_pixels)(REAL *to, int64_t plane, const REAL *c, int64_t p
 
 /* ---- pixels are columns ---- */
 
+/* Adds a row of B, at a tap, to a tile's sums. */
+#define PLANE_STEP                                                                                                     \
+    const REAL *b = from + s->taps[k];                                                                                 \
+    VECTOR      x[TILE_VECTORS];                                                                                       \
+    UNROLL for (int v = 0; v < TILE_VECTORS; v++) x[v] = LOAD(b + v * apart);                                          \
+    UNROLL for (int v = 0; copies && v < TILE_VECTORS; v++) STORE(panel + k * WIDTH + v * LANES, x[v]);                \
+    UNROLL for (int r = 0; r < rows; r++)                                                                              \
+    {                                                                                                                  \
+        UNROLL for (int v = 0; v < TILE_VECTORS; v++) MULTIPLY_ADD(sum[r][v], a[r], x[v]);                             \
+    }
+
 /* The tile of C at c, whose columns fill vectors: rows of B are at the taps. What follows in C is fetched meanwhile. */
-INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, REAL *c)
+INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, bool copies, const REAL *a, REAL *c, REAL *panel)
 {
-    const int     vectors = TILE_VECTORS;
-    const int64_t depth = s->k;
+    const int64_t depth = s->k, apart = s->b_vector;
     const REAL   *from = s->b, *bias = s->bias, *ahead = c + WIDTH;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 
     UNROLL for (int r = 0; r < rows; r++)
     {
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
+        UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[r][v] = (VECTOR){0};
     }
     for (; k < rows && k < depth; k++, a += TILE_ROWS, ahead += s->c_row) {
-        const REAL *b = from + s->taps[k];
         __builtin_prefetch(ahead, 1, 3);
         __builtin_prefetch(ahead + WIDTH - 1, 1, 3);
-        STEP(AHEAD, a[r])
+        PLANE_STEP
     }
     for (; k < depth; k++, a += TILE_ROWS) {
-        const REAL *b = from + s->taps[k];
-        STEP(AHEAD, a[r])
+        PLANE_STEP
     }
     UNROLL for (int r = 0; r < rows; r++)
     {
         REAL *out = c + r * s->c_row;
-        UNROLL for (int v = 0; v < vectors; v++)
+        UNROLL for (int v = 0; v < TILE_VECTORS; v++)
         {
             VECTOR y = sum[r][v];
             if (bias)
@@ -106,19 +114,31 @@ INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, const REAL *a, 
     }
 }
 
+typedef void NAME(plane_function)(const haul__cpu_strip *s, REAL *panel);
+
 #define PLANE_TILE(rows)                                                                                               \
-    static void NAME(planes_##rows)(const haul__cpu_strip *s, const REAL *a, REAL *c)                                  \
+    static void NAME(planes_##rows)(const haul__cpu_strip *s, REAL *panel)                                             \
     {                                                                                                                  \
-        NAME(plane_tile)(s, rows, a, c);                                                                               \
+        NAME(plane_tile)(s, rows, false, s->a, s->c, panel);                                                           \
+    }                                                                                                                  \
+    static void NAME(copying_##rows)(const haul__cpu_strip *s, REAL *panel)                                            \
+    {                                                                                                                  \
+        NAME(plane_tile)(s, rows, true, s->a, s->c, panel);                                                            \
     }
 EACH_ROWS(PLANE_TILE)
 
-#define PLANE_ENTRY(rows) NAME(planes_##rows),
-static NAME(pixel_function) *const NAME(plane_table)[TILE_ROWS] = {EACH_ROWS(PLANE_ENTRY)};
+/* By rows - 1 and whether rows of B are copied. */
+#define PLANE_ENTRY(rows) {NAME(planes_##rows), NAME(copying_##rows)},
+static NAME(plane_function) *const NAME(plane_table)[TILE_ROWS][2] = {EACH_ROWS(PLANE_ENTRY)};
 
 static void NAME(multiply_planes)(const haul__cpu_strip *s)
 {
-    NAME(plane_table)[s->m - 1](s, s->a, s->c);
+    NAME(plane_table)[s->m - 1][0](s, NULL);
+}
+
+static void NAME(multiply_planes_copying)(const haul__cpu_strip *s, REAL *panel)
+{
+    NAME(plane_table)[s->m - 1][1](s, panel);
 }
 
 const haul__cpu_pixels NAME(haul__cpu_pixels) = {
@@ -128,4 +148,5 @@ const haul__cpu_pixels NAME(haul__cpu_pixels) = {
     .multiply = NAME(multiply_pixels),
     .leave = NAME(leave_pixels),
     .multiply_planes = NAME(multiply_planes),
+    .multiply_planes_copying = NAME(multiply_planes_copying),
 };

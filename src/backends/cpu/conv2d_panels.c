@@ -1,0 +1,567 @@
+/* CPU convolutions as products of packed panels: y and dx of those with a stride.
+ *
+ * Pixels of the result are the columns of a product whose rows are channels. Weights are packed once, as A. The input of
+ * some images, or of some rows of one, is copied to planes that stay in a cache, one for each phase of the stride. From
+ * there panels of B are packed: in a plane, the pixels that meet one tap are adjacent. Sums stay in a cache until they
+ * are copied to the result.
+ *
+ * dx has a product for each phase of the stride: its pixels of one phase meet the same few taps of the weight, at
+ * adjacent pixels of dy. So no multiplication has a factor that is always zero. The sums of phases are interleaved when
+ * they are copied.
+ *
+ * The sum of an element is the chain of panels.h over parts of k, which depend on k alone. So bits do not depend on how
+ * pixels and rows are distributed. */
+#include "backends/cpu/conv2d_panels.h"
+
+#include "backends/cpu/conv2d_planes.h"
+#include "backends/cpu/panels.h"
+#include "backends/cpu/tiles.h"
+#include "core/alloc.h"
+#include "core/pool.h"
+#include "core/shape.h"
+
+/* Bytes of planes and of sums that a task keeps in a cache of the second level. Multiplications that make a task
+ * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel. */
+#define PLANES_BYTES ((int64_t)640 << 10)
+#define SUMS_BYTES   ((int64_t)384 << 10)
+#define TASK_WORK    1e6
+#define MOST_BANDS   4
+#define MOST_WIDTH   64
+#define LINE         16
+#define AHEAD        8
+
+static const char *const operation = "haul_conv2d";
+
+/* The product for one phase of the result: rows of B at some taps of each channel. */
+typedef struct product {
+    int64_t        k;
+    const int64_t *taps;    /* [k], of planes */
+    const int64_t *which;   /* numbers of the taps in a weight */
+    int64_t        weights; /* where those of a block of rows are packed, in elements */
+} product;
+
+typedef struct convolution {
+    const haul__conv2d     *c;
+    const haul__cpu_panels *panels;
+    const haul__cpu_pixels *pixels;
+    const haul__cpu_planes *kernels;
+    haul__planes            planes;
+    int64_t                 reach; /* rows of planes behind those of the result's pixels */
+    const float            *in, *bias, *weight;
+    float                  *out;
+    int64_t                 channels, m; /* of a group */
+    int64_t                 out_h, out_w;
+    int64_t                 spread[2], grid[2]; /* phases of the result, and pixels of one */
+    int64_t                 taps, k;            /* of a channel; of all products */
+
+    /* The plan. */
+    int64_t images, band, bands, units; /* images and rows of a unit; bands of an image */
+    int64_t rows, blocks, tiles;        /* rows in a block, blocks of m, tiles of a block */
+    int64_t move;                       /* pixels that are copied at a time */
+    int64_t planes_elements, panel_elements, sums_elements, block_elements;
+
+    product          *products;
+    int64_t          *offsets;
+    float            *turned;  /* weights for dx: [groups, taps, channels, m] */
+    float            *weights; /* packed: [groups, blocks, k, rows] in tiles */
+    haul__cpu_scratch scratch;
+} convolution;
+
+/* What a task computes: rows of a block for the pixels of some images, or of a band of one. */
+typedef struct unit {
+    int64_t image, images, row, rows, pixels;
+    int64_t group, block, m;
+    float  *planes, *panel, *sums;
+} unit;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return haul__ceil_div(a, b) * b;
+}
+
+static float *data(const haul__buffer *buffer, int64_t offset)
+{
+    return (float *)buffer->host + offset;
+}
+
+/* ---- parts of k, of about the same depth ---- */
+
+static int64_t parts_of(int64_t k)
+{
+    return haul__ceil_div(k, HAUL__PANEL_DEPTH);
+}
+
+static int64_t part_start(int64_t k, int64_t part)
+{
+    return k * part / larger(parts_of(k), 1);
+}
+
+/* ---- weights ---- */
+
+static float *packed_weights(const convolution *v, int64_t group, int64_t block, const product *p)
+{
+    return v->weights + (group * v->blocks + block) * v->block_elements + p->weights;
+}
+
+static int64_t rows_of(const convolution *v, int64_t block)
+{
+    return smaller(v->rows, v->m - block * v->rows);
+}
+
+/* Weights [o, i, taps] of a group as [taps, o, i]. Items are the channels of dy. */
+static void turn_weights(void *context, int64_t first, int64_t last)
+{
+    const convolution *v = context;
+    for (int64_t i = first; i < last; i++) {
+        int64_t group = i / v->channels, o = i - group * v->channels;
+        v->kernels->turn(v->turned + (group * v->taps * v->channels + o) * v->m, v->channels * v->m,
+                         v->weight + i * v->m * v->taps, v->taps, v->m, v->taps);
+    }
+}
+
+/* Rows of k [k, k + depth) of `rows` rows of A as a tile. */
+static void pack_tile(const convolution *v, float *to, int64_t group, const product *p, int64_t row, int64_t rows,
+                      int64_t k, int64_t depth)
+{
+    if (!v->turned) {
+        const float *from = v->weight + (group * v->m + row) * p->k + k;
+        v->panels->pack_a(to, 0, from, p->k, 1, rows, depth);
+        return;
+    }
+    for (int64_t at = k, count; at < k + depth; at += count, to += count * v->panels->rows) {
+        int64_t tap = at / v->channels, o = at - tap * v->channels;
+        count = smaller(v->channels - o, k + depth - at);
+        v->panels->pack_a(to, 0, v->turned + ((group * v->taps + p->which[tap]) * v->channels + o) * v->m + row, 1,
+                          v->m, rows, count);
+    }
+}
+
+/* Items are tiles of all blocks and groups. */
+static void pack_weights(void *context, int64_t first, int64_t last)
+{
+    const convolution *v = context;
+    int64_t            phases = v->spread[0] * v->spread[1];
+    for (int64_t i = first; i < last; i++) {
+        int64_t tile = i % v->tiles, block = i / v->tiles % v->blocks, group = i / v->tiles / v->blocks;
+        int64_t m = rows_of(v, block), tiles = haul__ceil_div(m, v->panels->rows);
+        if (tile >= tiles)
+            continue;
+        /* Tiles differ by one row at most, as in panels.h. */
+        int64_t each = m / tiles, longer = m - each * tiles, row = tile * each + smaller(tile, longer);
+        for (const product *p = v->products; p < v->products + phases; p++)
+            for (int64_t part = 0; part < parts_of(p->k); part++) {
+                int64_t k = part_start(p->k, part), depth = part_start(p->k, part + 1) - k;
+                float  *to = packed_weights(v, group, block, p) + (k * v->tiles + tile * depth) * v->panels->rows;
+                pack_tile(v, to, group, p, block * v->rows + row, each + (tile < longer), k, depth);
+            }
+    }
+}
+
+/* ---- a unit ---- */
+
+/* Pixels from number `pixel` of a unit on that are adjacent in planes and, within a row of the grid, in the result. */
+typedef struct run {
+    int64_t image, row, column, count;
+} run;
+
+/* Copies that make a row of a panel. */
+typedef struct moves {
+    int64_t count, from[MOST_WIDTH], to[MOST_WIDTH];
+} moves;
+
+static run run_at(const convolution *v, const unit *u, int64_t pixel, int64_t last, bool in_rows)
+{
+    int64_t of_image = u->rows * v->grid[1], image = pixel / of_image, rest = pixel - image * of_image;
+    run     r = {.image = image, .row = rest / v->grid[1]};
+    r.column = rest - r.row * v->grid[1];
+    r.count = smaller(last - pixel, in_rows ? v->grid[1] - r.column : of_image - rest);
+    return r;
+}
+
+/* The moves that make a panel of the pixels [pixel, last). */
+static void find_moves(const convolution *v, const unit *u, int64_t pixel, int64_t last, moves *to)
+{
+    bool in_rows = v->planes.columns != v->grid[1];
+    to->count = 0;
+    for (int64_t at = pixel; at < last;) {
+        run     r = run_at(v, u, at, last, in_rows);
+        int64_t start = (r.image * v->channels * v->planes.channel) + r.row * v->planes.columns + r.column;
+        for (int64_t i = 0; i < r.count; i += v->move, to->count++) {
+            to->from[to->count] = start + i;
+            to->to[to->count] = at - pixel + i;
+        }
+        at += r.count;
+    }
+}
+
+/* Multiplies a panel. If two whole vectors are a row of it, the first tile reads them from the planes, and copies. */
+static void multiply_panel(const convolution *v, const unit *u, const moves *m, haul__cpu_strip s)
+{
+    int64_t lanes = v->panels->lanes, tiles = haul__ceil_div(s.m, v->panels->rows), all = s.m;
+    if (m->count == 2 && m->to[1] == lanes && v->move == lanes && s.n == v->panels->width) {
+        s.m = haul__ceil_div(all, tiles);
+        s.b = u->planes + m->from[0];
+        s.b_vector = m->from[1] - m->from[0];
+        v->pixels->multiply_planes_copying(&s, u->panel);
+        s.a = (const float *)s.a + s.a_tile;
+        s.c = (float *)s.c + s.m * s.c_row;
+        s.m = all - s.m;
+        if (!s.m)
+            return;
+    } else {
+        v->kernels->pack(u->panel, &(haul__cpu_moves){.planes = u->planes,
+                                                      .taps = s.taps,
+                                                      .k = s.k,
+                                                      .width = s.b_row,
+                                                      .size = v->move,
+                                                      .count = m->count,
+                                                      .from = m->from,
+                                                      .to = m->to});
+    }
+    s.b = u->panel;
+    v->panels->multiply(&s);
+}
+
+/* The sums of a product for all pixels of a unit: [panels, m, width]. */
+static void multiply(const convolution *v, const unit *u, const product *p, float *sums)
+{
+    int64_t         width = v->panels->width, lanes = v->panels->lanes;
+    haul__cpu_strip s = {.m = u->m, .b_row = width, .c_row = width};
+    for (int64_t i = 0; p->k == 0 && i < round_up(u->pixels, width) * u->m; i++)
+        sums[i] = 0;
+    for (int64_t part = 0; part < parts_of(p->k); part++) {
+        int64_t k = part_start(p->k, part);
+        s.k = part_start(p->k, part + 1) - k;
+        s.a = packed_weights(v, u->group, u->block, p) + k * v->tiles * v->panels->rows;
+        s.a_tile = s.k * v->panels->rows;
+        s.taps = p->taps + k;
+        s.accumulate = part > 0;
+        for (int64_t pixel = 0; pixel < u->pixels; pixel += width) {
+            int64_t last = smaller(pixel + width, u->pixels);
+            moves   m;
+            find_moves(v, u, pixel, last, &m);
+            s.n = round_up(last - pixel, lanes);
+            s.c = sums + pixel * u->m;
+            multiply_panel(v, u, &m, s);
+        }
+    }
+}
+
+/* Copies the sums of a panel to rows of phase `y` of the result. */
+static void leave_panel(const convolution *v, const unit *u, int64_t y, int64_t pixel, int64_t last)
+{
+    int64_t      width = v->panels->width, plane = v->out_h * v->out_w, distance = v->sums_elements;
+    int64_t      channel = u->group * v->m + u->block * v->rows, all = v->m * v->c->groups;
+    const float *bias = v->bias ? v->bias + channel : NULL;
+    bool         in_rows = v->spread[0] > 1 || v->out_w != v->grid[1];
+    for (int64_t at = pixel; at < last;) {
+        run     r = run_at(v, u, at, last, in_rows);
+        int64_t row = (u->row + r.row) * v->spread[0] + y, column = r.column * v->spread[1];
+        int64_t count = smaller(r.count * v->spread[1], in_rows ? v->out_w - column : r.count);
+        float  *to = v->out + ((u->image + r.image) * all + channel) * plane + row * v->out_w + column;
+        float  *from = u->sums + pixel * u->m + at - pixel;
+        at += r.count;
+        for (int64_t o = 0; o < u->m && row < v->out_h; o++, to += plane, from += width) {
+            for (int64_t i = 0; i < count; i += LINE)
+                __builtin_prefetch(to + AHEAD * plane + i, 1, 3);
+            v->kernels->join(to, from, distance, v->spread[1], count, bias ? bias[o] : 0);
+        }
+    }
+}
+
+static void compute_unit(const convolution *v, const unit *u)
+{
+    const product *p = v->products;
+    int64_t        width = v->panels->width, image = v->planes.h * v->planes.w * v->channels;
+    for (int64_t i = 0; i < u->images; i++)
+        v->kernels->fill(&v->planes, u->planes + i * v->channels * v->planes.channel,
+                          v->in + ((u->image + i) * v->c->groups + u->group) * image, v->channels, u->row,
+                          u->rows + v->reach);
+    for (int64_t y = 0; y < v->spread[0]; y++) {
+        for (int64_t x = 0; x < v->spread[1]; x++)
+            multiply(v, u, p++, u->sums + x * v->sums_elements);
+        for (int64_t pixel = 0; pixel < u->pixels; pixel += width)
+            leave_panel(v, u, y, pixel, smaller(pixel + width, u->pixels));
+    }
+}
+
+/* Tasks are units x groups x blocks. */
+static void compute(void *context, int64_t first, int64_t last)
+{
+    convolution *v = context;
+    int          slot;
+    unit         u = {.panel = haul__cpu_scratch_take(&v->scratch, &slot)};
+    u.sums = u.panel + v->panel_elements;
+    u.planes = u.sums + v->spread[1] * v->sums_elements;
+    for (int64_t i = first; i < last; i++) {
+        int64_t part = i / v->blocks / v->c->groups;
+        u.block = i % v->blocks;
+        u.group = i / v->blocks % v->c->groups;
+        u.m = rows_of(v, u.block);
+        u.image = part / v->bands * v->images;
+        u.images = smaller(v->images, v->c->n - u.image);
+        u.row = part % v->bands * v->band;
+        u.rows = smaller(v->band, v->grid[0] - u.row);
+        u.pixels = u.images * u.rows * v->grid[1];
+        compute_unit(v, &u);
+    }
+    haul__cpu_scratch_give(&v->scratch, slot);
+}
+
+/* ---- the plan ---- */
+
+/* Panels that the busiest thread multiplies if a unit has `pixels` pixels. */
+static int64_t panels_of_a_thread(const convolution *v, int64_t units, int64_t pixels)
+{
+    int64_t threads = haul__pool_threads();
+    return haul__ceil_div(units * v->c->groups, threads) * haul__ceil_div(pixels, v->panels->width);
+}
+
+/* The largest units that keep all threads busy: some images, or else some rows of one. */
+static void find_units(convolution *v, int64_t most_pixels, int64_t most_rows)
+{
+    int64_t n = v->c->n, h = v->grid[0], w = v->grid[1], least = INT64_MAX;
+    int64_t images = smaller(smaller(most_pixels / w / h, most_rows / (h + v->reach)), n);
+    int64_t band = larger(smaller(smaller(most_pixels / w, most_rows - v->reach), h), 1);
+    v->images = 1;
+    v->band = h;
+    for (int64_t i = images; i > 0; i--) {
+        int64_t panels = panels_of_a_thread(v, haul__ceil_div(n, i), i * h * w);
+        if (panels >= least)
+            continue;
+        least = panels;
+        v->images = i;
+    }
+    for (int64_t bands = haul__ceil_div(h, band); v->images == 1 && bands <= MOST_BANDS * haul__ceil_div(h, band); bands++) {
+        int64_t rows = haul__ceil_div(h, bands), panels = panels_of_a_thread(v, n * haul__ceil_div(h, rows), rows * w);
+        if (panels >= least)
+            continue;
+        least = panels;
+        v->band = rows;
+    }
+    v->bands = haul__ceil_div(h, v->band);
+    v->units = haul__ceil_div(n, v->images) * v->bands;
+}
+
+/* Cuts rows into blocks if units are too few for all threads. */
+static bool plan(convolution *v)
+{
+    const haul__conv2d *c = v->c;
+    int64_t             tiles = haul__ceil_div(v->m, v->panels->rows), threads = haul__pool_threads(), all, pixels;
+    int64_t row_bytes = v->planes.columns * v->planes.phases[0] * v->planes.phases[1] * v->channels * 4;
+    if (!haul__mul_size(v->grid[0], v->grid[1], &all) || !haul__mul_size(all, c->n, &all))
+        return false;
+    pixels = SUMS_BYTES / (4 * v->spread[1] * larger(v->m, 1));
+    find_units(v, larger(pixels, v->panels->width), larger(PLANES_BYTES / larger(row_bytes, 1), 1));
+    v->blocks = threads > 1 && v->units * c->groups < 2 * threads ? haul__ceil_div(2 * threads, v->units * c->groups) : 1;
+    v->blocks = larger(smaller(v->blocks, tiles / 2), 1);
+    v->tiles = haul__ceil_div(tiles, v->blocks);
+    v->rows = v->tiles * v->panels->rows;
+    v->blocks = haul__ceil_div(v->m, v->rows);
+    v->move = 4;
+    while (v->move < v->grid[1] && v->move < v->panels->lanes)
+        v->move *= 2;
+    return true;
+}
+
+/* Sizes of scratch memory and of what all tasks share. */
+static bool measure(convolution *v, size_t *slot, size_t *shared)
+{
+    haul__planes *p = &v->planes;
+    int64_t       width = v->panels->width, pixels, sums, elements, weights, taps;
+    p->rows = v->band + v->reach;
+    if (!haul__planes_measure(p) || !haul__mul_size(p->channel, v->channels, &elements) ||
+        !haul__mul_size(elements, v->images, &elements) ||
+        !haul__mul_size(v->images * v->band, v->grid[1], &pixels) ||
+        !haul__mul_size(round_up(pixels, width), smaller(v->rows, v->m), &v->sums_elements) ||
+        !haul__mul_size(v->sums_elements, v->spread[1], &sums) || !haul__mul_size(v->k, 8, &taps) ||
+        !haul__mul_size(v->tiles * v->panels->rows, v->k, &v->block_elements) ||
+        !haul__mul_size(v->block_elements, v->blocks * v->c->groups, &weights))
+        return false;
+    v->planes_elements = round_up(elements + HAUL__PLANES_SLACK, 16);
+    v->panel_elements = HAUL__PANEL_DEPTH * width + HAUL__PLANES_SLACK;
+    *slot = (size_t)(v->planes_elements + v->panel_elements + sums) * sizeof(float);
+    *shared = (size_t)weights * sizeof(float) + (size_t)taps + 64;
+    return true;
+}
+
+/* The taps of all products. Those of y: every tap of a channel after the other. */
+static void find_taps_of_y(convolution *v)
+{
+    const haul__conv2d *c = v->c;
+    int64_t            *next = v->offsets;
+    v->products[0] = (product){.k = v->k, .taps = next};
+    for (int64_t i = 0; i < v->channels; i++)
+        for (int64_t y = 0; y < c->kh; y++)
+            for (int64_t x = 0; x < c->kw; x++)
+                *next++ = i * v->planes.channel +
+                          haul__planes_offset(&v->planes, y * c->dilation[0], x * c->dilation[1]);
+}
+
+/* Does a pixel of phase `phase` of dx meet tap `tap`? Then `*back` is how many pixels of dy it is ahead of its own. */
+static bool meets(const haul__conv2d *c, int axis, int64_t phase, int64_t tap, int64_t *back)
+{
+    int64_t distance = phase + c->padding[axis] - tap * c->dilation[axis];
+    *back = distance / c->stride[axis];
+    return distance % c->stride[axis] == 0;
+}
+
+/* Those of dx: every channel for a tap after the other. */
+static void find_taps_of_dx(convolution *v, int64_t *which)
+{
+    const haul__conv2d *c = v->c;
+    product            *p = v->products;
+    int64_t            *next = v->offsets, weights = 0, down, right;
+    for (int64_t a = 0; a < c->stride[0]; a++)
+        for (int64_t b = 0; b < c->stride[1]; b++, p++) {
+            *p = (product){.taps = next, .which = which, .weights = weights};
+            for (int64_t t = 0; t < v->taps; t++) {
+                if (!meets(c, 0, a, t / c->kw, &down) || !meets(c, 1, b, t % c->kw, &right))
+                    continue;
+                *which++ = t;
+                for (int64_t o = 0; o < v->channels; o++)
+                    *next++ = o * v->planes.channel + (down + v->planes.shift[0]) * v->planes.columns + right +
+                              v->planes.shift[1];
+            }
+            p->k = next - p->taps;
+            weights += p->k * v->tiles * v->panels->rows;
+        }
+}
+
+static haul_status run_convolution(convolution *v)
+{
+    const haul__conv2d *c = v->c;
+    bool                turns = c->pass == HAUL__CONV2D_DATA;
+    int64_t             phases = v->spread[0] * v->spread[1], turned = 0;
+    size_t              slot = 0, shared = 0;
+    haul_status         status = HAUL_OK;
+    char               *block = NULL;
+    v->taps = c->kh * c->kw;
+    if (!haul__mul_size(v->channels, v->taps, &v->k) || !plan(v) || !measure(v, &slot, &shared) ||
+        (turns && !haul__mul_size(c->c_out * v->taps, v->m, &turned))) {
+        status = haul__fail_memory(operation, SIZE_MAX);
+        return status;
+    }
+    shared += (size_t)turned * sizeof(float) + (size_t)phases * sizeof(product) + (size_t)v->taps * sizeof(int64_t);
+    block = haul__malloc(shared);
+    if (!block || !haul__cpu_scratch_open(&v->scratch, slot, v->units * c->groups * v->blocks)) {
+        status = haul__fail_memory(operation, slot + shared);
+        goto out;
+    }
+    v->weights = (float *)(void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
+    v->offsets = (int64_t *)(void *)(v->weights + c->groups * v->blocks * v->block_elements);
+    v->products = (product *)(void *)(v->offsets + v->k);
+    int64_t *which = (int64_t *)(void *)(v->products + phases);
+    if (turns) {
+        v->turned = (float *)(void *)(which + v->taps);
+        find_taps_of_dx(v, which);
+        haul__parallel_for(c->c_out, haul__ceil_div(16384, v->m * v->taps), turn_weights, v);
+    } else {
+        find_taps_of_y(v);
+    }
+    int64_t tiles = c->groups * v->blocks * v->tiles;
+    haul__parallel_for(tiles, haul__ceil_div(16384, v->k * v->panels->rows), pack_weights, v);
+    double work = (double)v->m * (double)v->k * (double)v->band * (double)v->images * (double)v->grid[1];
+    haul__parallel_for(v->units * c->groups * v->blocks, work >= TASK_WORK ? 1 : (int64_t)(TASK_WORK / (work + 1)) + 1,
+                       compute, v);
+    haul__cpu_scratch_close(&v->scratch);
+out:
+    haul__free(block);
+    return status;
+}
+
+/* ---- the passes ---- */
+
+static haul_status run_forward(const haul__conv2d *c)
+{
+    convolution v = {
+        .c = c,
+        .panels = haul__cpu_panels_for(HAUL_F32),
+        .pixels = haul__cpu_pixels_for_f32(),
+        .kernels = haul__cpu_planes_for_f32(),
+        .reach = (c->kh - 1) * c->dilation[0] / c->stride[0],
+        .in = data(c->x, c->x_offset),
+        .bias = c->bias ? data(c->bias, c->bias_offset) : NULL,
+        .weight = data(c->weight, c->weight_offset),
+        .out = data(c->y, c->y_offset),
+        .channels = c->c_in / c->groups,
+        .m = c->c_out / c->groups,
+        .out_h = c->out_h,
+        .out_w = c->out_w,
+        .spread = {1, 1},
+        .grid = {c->out_h, c->out_w},
+    };
+    v.planes = haul__planes_of_x(c);
+    return run_convolution(&v);
+}
+
+/* How far taps reach from a pixel of dy before and behind it. */
+static void reaches_of_dx(const haul__conv2d *c, int axis, int64_t *before, int64_t *behind)
+{
+    int64_t taps = axis ? c->kw : c->kh, back;
+    *before = *behind = 0;
+    for (int64_t phase = 0; phase < c->stride[axis]; phase++)
+        for (int64_t tap = 0; tap < taps; tap++) {
+            if (!meets(c, axis, phase, tap, &back))
+                continue;
+            *before = larger(*before, -back);
+            *behind = larger(*behind, back);
+        }
+}
+
+static haul_status run_data(const haul__conv2d *c)
+{
+    int64_t     before[2], behind[2];
+    convolution v = {
+        .c = c,
+        .panels = haul__cpu_panels_for(HAUL_F32),
+        .pixels = haul__cpu_pixels_for_f32(),
+        .kernels = haul__cpu_planes_for_f32(),
+        .in = data(c->y, c->y_offset),
+        .bias = c->bias ? data(c->bias, c->bias_offset) : NULL,
+        .weight = data(c->weight, c->weight_offset),
+        .out = data(c->x, c->x_offset),
+        .channels = c->c_out / c->groups,
+        .m = c->c_in / c->groups,
+        .out_h = c->h,
+        .out_w = c->w,
+        .spread = {c->stride[0], c->stride[1]},
+        .grid = {haul__ceil_div(c->h, c->stride[0]), haul__ceil_div(c->w, c->stride[1])},
+    };
+    for (int axis = 0; axis < 2; axis++)
+        reaches_of_dx(c, axis, &before[axis], &behind[axis]);
+    v.reach = before[0] + behind[0];
+    v.planes = (haul__planes){
+        .h = c->out_h,
+        .w = c->out_w,
+        .step = {1, 1},
+        .phases = {1, 1},
+        .shift = {before[0], before[1]},
+        .columns = v.grid[1] + before[1] + behind[1],
+    };
+    return run_convolution(&v);
+}
+
+bool haul__cpu_conv2d_may_panels(const haul__conv2d *c)
+{
+    if (!haul__cpu_planes_for_f32() || c->dtype != HAUL_F32)
+        return false;
+    return (c->stride[0] > 1 || c->stride[1] > 1) && c->stride[0] <= HAUL__MOST_STEP && c->stride[1] <= HAUL__MOST_STEP;
+}
+
+haul_status haul__cpu_conv2d_panels(const haul__conv2d *c)
+{
+    if (c->pass == HAUL__CONV2D_WEIGHT)
+        return haul__cpu_conv2d_panels_weight(c);
+    return c->pass == HAUL__CONV2D_FORWARD ? run_forward(c) : run_data(c);
+}
