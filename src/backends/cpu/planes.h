@@ -48,6 +48,8 @@ typedef struct haul__cpu_planes {
     void (*join)(float *to, const float *from, int64_t phase, int64_t step, int64_t count, float bias);
     /* to[j * to_row + i] = from[i * from_row + j], for i < rows and j < columns */
     void (*turn)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns);
+    /* to[at[j] + i] = from[i * from_row + j], for the same i and j. */
+    void (*turn_to)(float *to, const int64_t *at, const float *from, int64_t from_row, int64_t rows, int64_t columns);
 } haul__cpu_planes;
 
 /* NULL in a build with HAUL_SMALL. */

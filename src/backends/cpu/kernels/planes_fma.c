@@ -29,13 +29,13 @@ INLINE void store(float *p, vector v)
 
 /* Two vectors of alternating elements as one of even ones and one of odd ones; and the reverse. */
 #if defined(__AVX512F__)
-INLINE void split_vectors(float *even, float *odd, const float *from)
+INLINE void separate(vector *a, vector *b)
 {
     const __m512i first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(1));
-    const __m512  a = (__m512)load(from), b = (__m512)load(from + LANES);
-    store(even, (vector)_mm512_permutex2var_ps(a, first, b));
-    store(odd, (vector)_mm512_permutex2var_ps(a, second, b));
+    const __m512  low = (__m512)*a, high = (__m512)*b;
+    *a = (vector)_mm512_permutex2var_ps(low, first, high);
+    *b = (vector)_mm512_permutex2var_ps(low, second, high);
 }
 
 INLINE void interleave(vector *a, vector *b)
@@ -47,12 +47,12 @@ INLINE void interleave(vector *a, vector *b)
     *b = (vector)_mm512_permutex2var_ps(even, high, odd);
 }
 #elif defined(__AVX2__)
-INLINE void split_vectors(float *even, float *odd, const float *from)
+INLINE void separate(vector *a, vector *b)
 {
-    const __m256  a = (__m256)load(from), b = (__m256)load(from + LANES);
-    const __m256d first = (__m256d)_mm256_shuffle_ps(a, b, 0x88), second = (__m256d)_mm256_shuffle_ps(a, b, 0xdd);
-    store(even, (vector)_mm256_permute4x64_pd(first, 0xd8));
-    store(odd, (vector)_mm256_permute4x64_pd(second, 0xd8));
+    const __m256d even = (__m256d)_mm256_shuffle_ps((__m256)*a, (__m256)*b, 0x88);
+    const __m256d odd = (__m256d)_mm256_shuffle_ps((__m256)*a, (__m256)*b, 0xdd);
+    *a = (vector)_mm256_permute4x64_pd(even, 0xd8);
+    *b = (vector)_mm256_permute4x64_pd(odd, 0xd8);
 }
 
 INLINE void interleave(vector *a, vector *b)
@@ -62,12 +62,16 @@ INLINE void interleave(vector *a, vector *b)
     *b = (vector)_mm256_permute2f128_ps(low, high, 0x31);
 }
 #else
-INLINE void split_vectors(float *even, float *odd, const float *from)
+INLINE void separate(vector *a, vector *b)
 {
-    for (int i = 0; i < LANES; i++) {
-        even[i] = from[2 * i];
-        odd[i] = from[2 * i + 1];
+    vector even = *a, odd = *a;
+    UNROLL for (int i = 0; i < LANES; i++)
+    {
+        even[i] = i < LANES / 2 ? (*a)[2 * i % LANES] : (*b)[2 * i % LANES];
+        odd[i] = i < LANES / 2 ? (*a)[2 * i % LANES + 1] : (*b)[2 * i % LANES + 1];
     }
+    *a = even;
+    *b = odd;
 }
 
 INLINE void interleave(vector *a, vector *b)
@@ -75,23 +79,26 @@ INLINE void interleave(vector *a, vector *b)
     vector low = *a, high = *a;
     UNROLL for (int i = 0; i < LANES; i++)
     {
-        const float even = (*a)[i], odd = (*b)[i];
-        if (i < LANES / 2)
-            low[2 * i] = even, low[2 * i + 1] = odd;
-        else
-            high[2 * i - LANES] = even, high[2 * i + 1 - LANES] = odd;
+        low[i] = i % 2 ? (*b)[i / 2] : (*a)[i / 2];
+        high[i] = i % 2 ? (*b)[(LANES + i) / 2] : (*a)[(LANES + i) / 2];
     }
     *a = low;
     *b = high;
 }
 #endif
 
-INLINE void join_vectors(float *to, const float *even, const float *odd, float bias)
+/* The first `count` elements at p, and zeros. */
+INLINE vector load_some(const float *p, int64_t count)
 {
-    vector a = load(even) + bias, b = load(odd) + bias;
-    interleave(&a, &b);
-    store(to, a);
-    store(to + LANES, b);
+    return count >= LANES ? load(p) : count > 0 ? (vector)LOAD_PART_f32(p, count) : (vector){0};
+}
+
+INLINE void store_some(float *p, vector v, int64_t count)
+{
+    if (count >= LANES)
+        store(p, v);
+    else if (count > 0)
+        STORE_PART_f32(p, (unaligned)v, count);
 }
 
 /* ---- images to planes ---- */
@@ -103,35 +110,26 @@ INLINE void join_vectors(float *to, const float *even, const float *odd, float b
 
 INLINE void clear(float *to, int64_t count)
 {
-    for (; count >= LANES; count -= LANES, to += LANES)
-        *(unaligned *)to = (unaligned){0};
-    if (count > 0)
-        STORE_PART_f32(to, (unaligned){0}, count);
+    for (; count > 0; count -= LANES, to += LANES)
+        store_some(to, (vector){0}, count);
 }
 
 INLINE void copy(float *to, const float *from, int64_t count)
 {
-    for (; count >= LANES; count -= LANES, to += LANES, from += LANES)
-        *(unaligned *)to = *(const unaligned *)from;
-    if (count > 0) {
-        unaligned last = LOAD_PART_f32(from, count);
-        STORE_PART_f32(to, last, count);
-    }
+    for (; count > 0; count -= LANES, to += LANES, from += LANES)
+        store_some(to, load_some(from, count), count);
 }
 
-/* Whole vectors, and the last of them again. */
-static void split_in_two(float *even, float *odd, const float *from, int64_t count)
+/* The even and the odd elements; those without a place are left out. */
+INLINE void split_in_two(float *even, float *odd, const float *from, int64_t count)
 {
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        split_vectors(even + i, odd + i, from + 2 * i);
-    if (i < count && i) {
-        split_vectors(even + count - LANES, odd + count - LANES, from + 2 * (count - LANES));
-        return;
-    }
-    for (; i < count; i++) {
-        even[i] = from[2 * i];
-        odd[i] = from[2 * i + 1];
+    for (int64_t i = 0; count > 0; i += LANES, from += 2 * LANES, count -= 2 * LANES) {
+        vector a = load_some(from, count), b = load_some(from + LANES, count - LANES);
+        separate(&a, &b);
+        if (even)
+            store_some(even + i, a, (count + 1) / 2);
+        if (odd)
+            store_some(odd + i, b, count / 2);
     }
 }
 
@@ -141,60 +139,42 @@ static void take_every(float *restrict to, const float *restrict from, int64_t s
         to[i] = from[i * step];
 }
 
-static void take_even(float *restrict to, const float *restrict from, int64_t count)
+/* Zeros before `left` elements of a row and in its last `right` ones; elements between them may be cleared. */
+INLINE void clear_ends(float *to, int64_t columns, int64_t left, int64_t right)
 {
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[2 * i];
-}
-
-/* A row of an image; `to` is that of plane 0. */
-typedef void row_function(const haul__planes *p, float *to, const float *row);
-
-static void fill_row(const haul__planes *p, float *to, const float *row)
-{
-    const int64_t step = p->step[1];
-
-    for (int64_t i = 0; i < step; i++) {
-        if (p->plane_of[i] < 0)
-            continue;
-        float        *plane = to + p->plane_of[i], *first = plane + p->column_of[i];
-        const int64_t count = p->columns - p->column_of[i] - p->rest_of[i];
-        clear(plane, p->column_of[i]);
-        clear(first + count, p->rest_of[i]);
-        if (step == 1)
-            copy(first, row, count);
-        else if (step == 2)
-            take_even(first, row + i, count);
-        else
-            take_every(first, row + i, step, count);
+    if (columns <= LANES) {
+        store_some(to, (vector){0}, columns);
+    } else if (left <= LANES && right <= LANES) {
+        store(to, (vector){0});
+        store(to + columns - LANES, (vector){0});
+    } else {
+        clear(to, left);
+        clear(to + columns - right, right);
     }
 }
 
-/* Two planes with a vector of zeros at each end, which the elements overwrite. */
-static void fill_row_of_two(const haul__planes *p, float *to, const float *row)
+/* A row of an image; `to` is that of plane 0. */
+static void fill_row(const haul__planes *p, float *to, const float *row)
 {
-    const int64_t count = p->count, last = p->columns - LANES;
-    float        *even = to + p->plane_of[0], *odd = to + p->plane_of[1];
+    const int64_t step = p->step[1];
+    float        *first[HAUL__MOST_STEP];
 
-    for (int64_t i = 0; i < count; i += LINE)
+    for (int64_t i = 0; i < p->count; i += LINE)
         __builtin_prefetch(row + AHEAD + i, 0, 3);
-    *(unaligned *)even = (unaligned){0};
-    *(unaligned *)odd = (unaligned){0};
-    *(unaligned *)(even + last) = (unaligned){0};
-    *(unaligned *)(odd + last) = (unaligned){0};
-    even += p->column_of[0];
-    odd += p->column_of[1];
-    split_in_two(even, odd, row, count / 2);
-    if (count % 2)
-        even[count / 2] = row[count - 1];
-}
-
-static row_function *row_function_for(const haul__planes *p)
-{
-    bool two = p->step[1] == 2 && p->phases[1] == 2 && p->columns >= LANES;
-    for (int i = 0; i < 2 && two; i++)
-        two = p->column_of[i] <= LANES && p->rest_of[i] <= LANES;
-    return two ? fill_row_of_two : fill_row;
+    for (int64_t i = 0; i < step; i++) {
+        first[i] = NULL;
+        if (p->plane_of[i] < 0)
+            continue;
+        clear_ends(to + p->plane_of[i], p->columns, p->column_of[i], p->rest_of[i]);
+        first[i] = to + p->plane_of[i] + p->column_of[i];
+    }
+    if (step == 1)
+        copy(first[0], row, p->count);
+    else if (step == 2)
+        split_in_two(first[0], first[1], row, p->count);
+    for (int64_t i = 0; i < step && step > 2; i++)
+        if (first[i])
+            take_every(first[i], row + i, step, p->columns - p->column_of[i] - p->rest_of[i]);
 }
 
 /* Rows of the image are read in their order. */
@@ -202,7 +182,6 @@ static void NAME(fill)(const haul__planes *p, float *to, const float *image, int
                        int64_t rows)
 {
     const int64_t group = p->phases[1] * p->phase;
-    row_function *fill = row_function_for(p);
 
     for (int64_t c = 0; c < channels; c++, to += p->channel, image += p->h * p->w) {
         int64_t at = first * p->step[0] - p->shift[0];
@@ -210,7 +189,7 @@ static void NAME(fill)(const haul__planes *p, float *to, const float *image, int
             for (int64_t y = 0; y < p->phases[0]; y++) {
                 float *row = to + y * group + r * p->columns;
                 if (at + y >= 0 && at + y < p->h) {
-                    fill(p, row, image + (at + y) * p->w);
+                    fill_row(p, row, image + (at + y) * p->w);
                     continue;
                 }
                 for (int64_t x = 0; x < p->phases[1]; x++)
@@ -221,29 +200,19 @@ static void NAME(fill)(const haul__planes *p, float *to, const float *image, int
 
 /* ---- sums to images ---- */
 
-static void join_two(float *to, const float *even, const float *odd, int64_t count, float bias)
+INLINE void add_bias(float *to, const float *from, int64_t count, float bias)
 {
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        join_vectors(to + 2 * i, even + i, odd + i, bias);
-    if (i < count && i) {
-        i = count - LANES;
-        join_vectors(to + 2 * i, even + i, odd + i, bias);
-        return;
-    }
-    for (; i < count; i++) {
-        to[2 * i] = even[i] + bias;
-        to[2 * i + 1] = odd[i] + bias;
-    }
+    for (; count > 0; count -= LANES, to += LANES, from += LANES)
+        store_some(to, load_some(from, count) + bias, count);
 }
 
-static void add_bias(float *to, const float *from, int64_t count, float bias)
+INLINE void join_two(float *to, const float *even, const float *odd, int64_t count, float bias)
 {
-    for (; count >= LANES; count -= LANES, to += LANES, from += LANES)
-        *(unaligned *)to = *(const unaligned *)from + bias;
-    if (count > 0) {
-        unaligned last = LOAD_PART_f32(from, count) + bias;
-        STORE_PART_f32(to, last, count);
+    for (; count > 0; count -= 2 * LANES, to += 2 * LANES, even += LANES, odd += LANES) {
+        vector a = load_some(even, (count + 1) / 2) + bias, b = load_some(odd, count / 2) + bias;
+        interleave(&a, &b);
+        store_some(to, a, count);
+        store_some(to + LANES, b, count - LANES);
     }
 }
 
@@ -254,9 +223,7 @@ static void NAME(join)(float *to, const float *from, int64_t phase, int64_t step
         return;
     }
     if (step == 2) {
-        join_two(to, from, from + phase, count / 2, bias);
-        if (count % 2)
-            to[count - 1] = from[count / 2] + bias;
+        join_two(to, from, from + phase, count, bias);
         return;
     }
     for (int64_t p = 0; p < step; p++)
@@ -315,40 +282,45 @@ static void NAME(pack)(float *panel, const haul__cpu_moves *m)
 
 /* ---- transposition ---- */
 
-INLINE void turn_square(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns)
+/* Column j of a square becomes a row at to + at[j], or at to + j * to_row. */
+INLINE void turn_square(float *to, int64_t to_row, const int64_t *at, const float *from, int64_t from_row,
+                        int64_t rows, int64_t columns)
 {
     vector r[LANES];
-    UNROLL for (int i = 0; i < LANES; i++)
-    {
-        if (i >= rows)
-            r[i] = (vector){0};
-        else if (columns < LANES)
-            r[i] = (vector)LOAD_PART_f32(from + i * from_row, columns);
-        else
-            r[i] = (vector) * (const unaligned *)(from + i * from_row);
-    }
+    UNROLL for (int i = 0; i < LANES; i++) r[i] = i < rows ? load_some(from + i * from_row, columns) : (vector){0};
     turn(r);
     UNROLL for (int j = 0; j < LANES; j++)
     {
-        if (j < columns && rows < LANES)
-            STORE_PART_f32(to + j * to_row, (unaligned)r[j], rows);
-        else if (j < columns)
-            *(unaligned *)(to + j * to_row) = (unaligned)r[j];
+        if (j < columns)
+            store_some(to + (at ? at[j] : j * to_row), r[j], rows);
     }
+}
+
+INLINE void turn_all(float *to, int64_t to_row, const int64_t *at, const float *from, int64_t from_row, int64_t rows,
+                     int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j += LANES)
+        for (int64_t i = 0; i < rows; i += LANES) {
+            float         *out = to + i + (at ? 0 : j * to_row);
+            const float   *in = from + i * from_row + j;
+            const int64_t *places = at ? at + j : NULL;
+            if (i + LANES <= rows && j + LANES <= columns)
+                turn_square(out, to_row, places, in, from_row, LANES, LANES);
+            else
+                turn_square(out, to_row, places, in, from_row, i + LANES <= rows ? LANES : rows - i,
+                            j + LANES <= columns ? LANES : columns - j);
+        }
 }
 
 static void NAME(turn)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns)
 {
-    for (int64_t j = 0; j < columns; j += LANES)
-        for (int64_t i = 0; i < rows; i += LANES) {
-            float       *out = to + j * to_row + i;
-            const float *in = from + i * from_row + j;
-            if (i + LANES <= rows && j + LANES <= columns)
-                turn_square(out, to_row, in, from_row, LANES, LANES);
-            else
-                turn_square(out, to_row, in, from_row, i + LANES <= rows ? LANES : rows - i,
-                            j + LANES <= columns ? LANES : columns - j);
-        }
+    turn_all(to, to_row, NULL, from, from_row, rows, columns);
+}
+
+static void NAME(turn_to)(float *to, const int64_t *at, const float *from, int64_t from_row, int64_t rows,
+                          int64_t columns)
+{
+    turn_all(to, 0, at, from, from_row, rows, columns);
 }
 
 const haul__cpu_planes NAME(haul__cpu_planes) = {
@@ -356,5 +328,6 @@ const haul__cpu_planes NAME(haul__cpu_planes) = {
     .pack = NAME(pack),
     .join = NAME(join),
     .turn = NAME(turn),
+    .turn_to = NAME(turn_to),
 };
 #endif
