@@ -21,12 +21,14 @@
 #include "core/shape.h"
 
 /* Bytes of planes and of sums that a task keeps in a cache of the second level. Multiplications that make a task
- * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel. */
+ * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel.
+ * Taps that are packed at a time. */
 #define PLANES_BYTES ((int64_t)640 << 10)
 #define SUMS_BYTES   ((int64_t)384 << 10)
 #define TASK_WORK    1e6
 #define MOST_BANDS   4
 #define MOST_WIDTH   64
+#define SOME_TAPS    64
 #define LINE         16
 #define AHEAD        8
 
@@ -36,7 +38,6 @@ static const char *const operation = "haul_conv2d";
 typedef struct product {
     int64_t        k;
     const int64_t *taps;    /* [k], of planes */
-    const int64_t *which;   /* numbers of the taps in a weight */
     int64_t        weights; /* where those of a block of rows are packed, in elements */
 } product;
 
@@ -62,8 +63,8 @@ typedef struct convolution {
 
     product          *products;
     int64_t          *offsets;
-    float            *turned;  /* weights for dx: [groups, taps, channels, m] */
-    float            *weights; /* packed: [groups, blocks, k, rows] in tiles */
+    int64_t          *product_of; /* the product of each tap of dx; NULL for y */
+    float            *weights;    /* packed: [groups, blocks, k, rows] in tiles */
     haul__cpu_scratch scratch;
 } convolution;
 
@@ -108,62 +109,82 @@ static int64_t part_start(int64_t k, int64_t part)
 
 /* ---- weights ---- */
 
-static float *packed_weights(const convolution *v, int64_t group, int64_t block, const product *p)
-{
-    return v->weights + (group * v->blocks + block) * v->block_elements + p->weights;
-}
-
 static int64_t rows_of(const convolution *v, int64_t block)
 {
     return smaller(v->rows, v->m - block * v->rows);
 }
 
-/* Weights [o, i, taps] of a group as [taps, o, i]. Items are the channels of dy. */
-static void turn_weights(void *context, int64_t first, int64_t last)
+/* A tile of `rows` rows of a block, from number `row` on. */
+typedef struct tile {
+    int64_t      number, row, rows, group;
+    const float *from; /* weights of the first row */
+    float       *to;   /* of the block */
+} tile;
+
+/* Where the elements of a tile for row k of B are in the block; a part has its tiles one after another. */
+static int64_t tile_place(const convolution *v, const product *p, const tile *t, int64_t part, int64_t k)
 {
-    const convolution *v = context;
-    for (int64_t i = first; i < last; i++) {
-        int64_t group = i / v->channels, o = i - group * v->channels;
-        v->kernels->turn(v->turned + (group * v->taps * v->channels + o) * v->m, v->channels * v->m,
-                         v->weight + i * v->m * v->taps, v->taps, v->m, v->taps);
+    int64_t start = part_start(p->k, part), depth = part_start(p->k, part + 1) - start;
+    return p->weights + (start * v->tiles + t->number * depth + k - start) * v->panels->rows;
+}
+
+/* Rows of A are adjacent in weights [m, k]. */
+static void pack_for_y(const convolution *v, const tile *t)
+{
+    const product *p = v->products;
+    for (int64_t part = 0; part < parts_of(p->k); part++) {
+        int64_t k = part_start(p->k, part), depth = part_start(p->k, part + 1) - k;
+        v->kernels->turn(t->to + tile_place(v, p, t, part, k), v->panels->rows, t->from + k, p->k, t->rows, depth);
     }
 }
 
-/* Rows of k [k, k + depth) of `rows` rows of A as a tile. */
-static void pack_tile(const convolution *v, float *to, int64_t group, const product *p, int64_t row, int64_t rows,
-                      int64_t k, int64_t depth)
+/* Weights are [channels, m, taps]: columns k of all products are packed at a time, those of a channel of dy. */
+static void pack_for_dx(const convolution *v, const tile *t)
 {
-    if (!v->turned) {
-        const float *from = v->weight + (group * v->m + row) * p->k + k;
-        v->panels->pack_a(to, 0, from, p->k, 1, rows, depth);
-        return;
-    }
-    for (int64_t at = k, count; at < k + depth; at += count, to += count * v->panels->rows) {
-        int64_t tap = at / v->channels, o = at - tap * v->channels;
-        count = smaller(v->channels - o, k + depth - at);
-        v->panels->pack_a(to, 0, v->turned + ((group * v->taps + p->which[tap]) * v->channels + o) * v->m + row, 1,
-                          v->m, rows, count);
-    }
+    int64_t phases = v->spread[0] * v->spread[1], places[SOME_TAPS];
+    int64_t next[HAUL__MOST_STEP * HAUL__MOST_STEP][3]; /* k, where its part ends, and its place */
+    for (int64_t q = 0; q < phases; q++)
+        next[q][0] = next[q][1] = 0;
+    for (int64_t o = 0; o < v->channels; o++)
+        for (int64_t tap = 0; tap < v->taps; tap += SOME_TAPS) {
+            int64_t count = smaller(v->taps - tap, SOME_TAPS);
+            for (int64_t i = 0; i < count; i++) {
+                int64_t       *n = next[v->product_of[tap + i]], k = n[0]++;
+                const product *p = v->products + v->product_of[tap + i];
+                if (k == n[1]) {
+                    int64_t part = 0;
+                    while (part_start(p->k, part + 1) <= k)
+                        part++;
+                    n[1] = part_start(p->k, part + 1);
+                    n[2] = tile_place(v, p, t, part, k);
+                }
+                places[i] = n[2];
+                n[2] += v->panels->rows;
+            }
+            v->kernels->turn_to(t->to, places, t->from + o * v->m * v->taps + tap, v->taps, t->rows, count);
+        }
 }
 
 /* Items are tiles of all blocks and groups. */
 static void pack_weights(void *context, int64_t first, int64_t last)
 {
     const convolution *v = context;
-    int64_t            phases = v->spread[0] * v->spread[1];
     for (int64_t i = first; i < last; i++) {
-        int64_t tile = i % v->tiles, block = i / v->tiles % v->blocks, group = i / v->tiles / v->blocks;
+        int64_t block = i / v->tiles % v->blocks, group = i / v->tiles / v->blocks;
         int64_t m = rows_of(v, block), tiles = haul__ceil_div(m, v->panels->rows);
-        if (tile >= tiles)
+        tile    t = {.number = i % v->tiles, .to = v->weights + (group * v->blocks + block) * v->block_elements};
+        if (t.number >= tiles)
             continue;
         /* Tiles differ by one row at most, as in panels.h. */
-        int64_t each = m / tiles, longer = m - each * tiles, row = tile * each + smaller(tile, longer);
-        for (const product *p = v->products; p < v->products + phases; p++)
-            for (int64_t part = 0; part < parts_of(p->k); part++) {
-                int64_t k = part_start(p->k, part), depth = part_start(p->k, part + 1) - k;
-                float  *to = packed_weights(v, group, block, p) + (k * v->tiles + tile * depth) * v->panels->rows;
-                pack_tile(v, to, group, p, block * v->rows + row, each + (tile < longer), k, depth);
-            }
+        t.row = block * v->rows + t.number * (m / tiles) + smaller(t.number, m % tiles);
+        t.rows = m / tiles + (t.number < m % tiles);
+        if (v->product_of) {
+            t.from = v->weight + (group * v->channels * v->m + t.row) * v->taps;
+            pack_for_dx(v, &t);
+        } else {
+            t.from = v->weight + (group * v->m + t.row) * v->k;
+            pack_for_y(v, &t);
+        }
     }
 }
 
@@ -242,7 +263,8 @@ static void multiply(const convolution *v, const unit *u, const product *p, floa
     for (int64_t part = 0; part < parts_of(p->k); part++) {
         int64_t k = part_start(p->k, part);
         s.k = part_start(p->k, part + 1) - k;
-        s.a = packed_weights(v, u->group, u->block, p) + k * v->tiles * v->panels->rows;
+        s.a = v->weights + (u->group * v->blocks + u->block) * v->block_elements + p->weights +
+              k * v->tiles * v->panels->rows;
         s.a_tile = s.k * v->panels->rows;
         s.taps = p->taps + k;
         s.accumulate = part > 0;
@@ -384,7 +406,7 @@ static bool measure(convolution *v, size_t *slot, size_t *shared)
         !haul__mul_size(elements, v->images, &elements) ||
         !haul__mul_size(v->images * v->band, v->grid[1], &pixels) ||
         !haul__mul_size(round_up(pixels, width), smaller(v->rows, v->m), &v->sums_elements) ||
-        !haul__mul_size(v->sums_elements, v->spread[1], &sums) || !haul__mul_size(v->k, 8, &taps) ||
+        !haul__mul_size(v->sums_elements, v->spread[1], &sums) || !haul__mul_size(v->k + v->taps, 8, &taps) ||
         !haul__mul_size(v->tiles * v->panels->rows, v->k, &v->block_elements) ||
         !haul__mul_size(v->block_elements, v->blocks * v->c->groups, &weights))
         return false;
@@ -416,61 +438,51 @@ static bool meets(const haul__conv2d *c, int axis, int64_t phase, int64_t tap, i
     return distance % c->stride[axis] == 0;
 }
 
-/* Those of dx: every channel for a tap after the other. */
-static void find_taps_of_dx(convolution *v, int64_t *which)
+/* Those of dx: the taps of a product, channel by channel. */
+static void find_taps_of_dx(convolution *v)
 {
     const haul__conv2d *c = v->c;
-    product            *p = v->products;
     int64_t            *next = v->offsets, weights = 0, down, right;
-    for (int64_t a = 0; a < c->stride[0]; a++)
-        for (int64_t b = 0; b < c->stride[1]; b++, p++) {
-            *p = (product){.taps = next, .which = which, .weights = weights};
+    for (int64_t i = 0; i < c->stride[0] * c->stride[1]; i++) {
+        product *p = v->products + i;
+        int64_t  y = i / c->stride[1], x = i % c->stride[1];
+        *p = (product){.taps = next, .weights = weights};
+        for (int64_t o = 0; o < v->channels; o++)
             for (int64_t t = 0; t < v->taps; t++) {
-                if (!meets(c, 0, a, t / c->kw, &down) || !meets(c, 1, b, t % c->kw, &right))
+                if (!meets(c, 0, y, t / c->kw, &down) || !meets(c, 1, x, t % c->kw, &right))
                     continue;
-                *which++ = t;
-                for (int64_t o = 0; o < v->channels; o++)
-                    *next++ = o * v->planes.channel + (down + v->planes.shift[0]) * v->planes.columns + right +
-                              v->planes.shift[1];
+                v->product_of[t] = i;
+                *next++ = o * v->planes.channel + (down + v->planes.shift[0]) * v->planes.columns + right +
+                          v->planes.shift[1];
             }
-            p->k = next - p->taps;
-            weights += p->k * v->tiles * v->panels->rows;
-        }
+        p->k = next - p->taps;
+        weights += p->k * v->tiles * v->panels->rows;
+    }
 }
 
 static haul_status run_convolution(convolution *v)
 {
     const haul__conv2d *c = v->c;
-    bool                turns = c->pass == HAUL__CONV2D_DATA;
-    int64_t             phases = v->spread[0] * v->spread[1], turned = 0;
-    size_t              slot = 0, shared = 0;
-    haul_status         status = HAUL_OK;
-    char               *block = NULL;
+    int64_t     phases = v->spread[0] * v->spread[1];
+    size_t      slot = 0, shared = 0;
+    haul_status status = HAUL_OK;
     v->taps = c->kh * c->kw;
-    if (!haul__mul_size(v->channels, v->taps, &v->k) || !plan(v) || !measure(v, &slot, &shared) ||
-        (turns && !haul__mul_size(c->c_out * v->taps, v->m, &turned))) {
-        status = haul__fail_memory(operation, SIZE_MAX);
-        return status;
-    }
-    shared += (size_t)turned * sizeof(float) + (size_t)phases * sizeof(product) + (size_t)v->taps * sizeof(int64_t);
-    block = haul__malloc(shared);
+    bool  fits = haul__mul_size(v->channels, v->taps, &v->k) && plan(v) && measure(v, &slot, &shared);
+    char *block = fits ? haul__malloc(shared + (size_t)phases * sizeof(product)) : NULL;
     if (!block || !haul__cpu_scratch_open(&v->scratch, slot, v->units * c->groups * v->blocks)) {
         status = haul__fail_memory(operation, slot + shared);
         goto out;
     }
     v->weights = (float *)(void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
     v->offsets = (int64_t *)(void *)(v->weights + c->groups * v->blocks * v->block_elements);
-    v->products = (product *)(void *)(v->offsets + v->k);
-    int64_t *which = (int64_t *)(void *)(v->products + phases);
-    if (turns) {
-        v->turned = (float *)(void *)(which + v->taps);
-        find_taps_of_dx(v, which);
-        haul__parallel_for(c->c_out, haul__ceil_div(16384, v->m * v->taps), turn_weights, v);
+    v->products = (product *)(void *)(v->offsets + v->k + v->taps);
+    if (c->pass == HAUL__CONV2D_DATA) {
+        v->product_of = v->offsets + v->k;
+        find_taps_of_dx(v);
     } else {
         find_taps_of_y(v);
     }
-    int64_t tiles = c->groups * v->blocks * v->tiles;
-    haul__parallel_for(tiles, haul__ceil_div(16384, v->k * v->panels->rows), pack_weights, v);
+    haul__parallel_for(c->groups * v->blocks * v->tiles, haul__ceil_div(16384, v->k * v->panels->rows), pack_weights, v);
     double work = (double)v->m * (double)v->k * (double)v->band * (double)v->images * (double)v->grid[1];
     haul__parallel_for(v->units * c->groups * v->blocks, work >= TASK_WORK ? 1 : (int64_t)(TASK_WORK / (work + 1)) + 1,
                        compute, v);

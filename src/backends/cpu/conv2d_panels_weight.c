@@ -67,15 +67,27 @@ static float *data(const haul__buffer *buffer, int64_t offset)
 
 /* ---- a part ---- */
 
+static int64_t tiles_of(const gradient *v)
+{
+    return haul__ceil_div(v->m, v->panels->rows);
+}
+
+/* Rows of a tile: they differ by one at most, as in panels.h. */
+static int64_t rows_of(const gradient *v, int64_t tile)
+{
+    return v->m / tiles_of(v) + (tile < v->m % tiles_of(v));
+}
+
 /* dy as tiles of A. */
 static void pack_dy(const gradient *v, const part *p)
 {
     const haul__conv2d *c = v->c;
     int64_t             plane = c->out_h * c->out_w, count = p->rows * c->out_w;
     for (int64_t i = 0; i < p->images; i++) {
-        int64_t from = ((p->image + i) * c->c_out + p->group * v->m) * plane + p->row * c->out_w;
-        v->panels->pack_a(p->packed + i * count * v->panels->rows, p->pixels * v->panels->rows,
-                          data(c->y, c->y_offset + from), plane, 1, v->m, count);
+        const float *from = data(c->y, c->y_offset + ((p->image + i) * c->c_out + p->group * v->m) * plane);
+        for (int64_t tile = 0, row = 0; tile < tiles_of(v); row += rows_of(v, tile), tile++)
+            v->kernels->turn(p->packed + (tile * p->pixels + i * count) * v->panels->rows, v->panels->rows,
+                             from + row * plane + p->row * c->out_w, plane, rows_of(v, tile), count);
     }
 }
 
@@ -105,14 +117,14 @@ static float *sums_of(const gradient *v, const part *p, int64_t chunk, int64_t t
 static void multiply(const gradient *v, const part *p, int64_t chunk, bool accumulate)
 {
     const haul__conv2d *c = v->c;
-    int64_t             tiles = haul__ceil_div(v->m, v->panels->rows), row = 0;
+    int64_t             row = 0;
     haul__cpu_strip     s = {.k = p->pixels,
                              .taps = v->offsets,
                              .b_vector = v->pixels->lanes,
                              .c_row = v->width,
                              .accumulate = accumulate};
-    for (int64_t tile = 0; tile < tiles; tile++, row += s.m) {
-        s.m = v->m / tiles + (tile < v->m % tiles);
+    for (int64_t tile = 0; tile < tiles_of(v); tile++, row += s.m) {
+        s.m = rows_of(v, tile);
         s.a = p->packed + tile * p->pixels * v->panels->rows;
         for (int64_t tap = 0; tap < v->taps; tap++) {
             int64_t y = tap / c->kw, x = tap - y * c->kw;
@@ -217,7 +229,7 @@ static bool measure(gradient *v, size_t *slot, size_t *shared)
     p->rows = v->band + v->reach;
     if (!haul__planes_measure(p) || !haul__mul_size(p->channel, v->width, &v->plane_elements) ||
         !haul__mul_size(v->plane_elements, v->images, &v->pixel_elements) ||
-        !haul__mul_size(v->depth, haul__ceil_div(v->m, v->panels->rows) * v->panels->rows, &v->packed) ||
+        !haul__mul_size(v->depth, tiles_of(v) * v->panels->rows, &v->packed) ||
         !haul__mul_size(v->piece_elements, v->pieces * (int64_t)sizeof(float), &sums) ||
         !haul__mul_size(v->depth, 8, &count))
         return false;
