@@ -13,6 +13,8 @@
  * pixels and rows are distributed. */
 #include "backends/cpu/conv2d_panels.h"
 
+#include <string.h>
+
 #include "backends/cpu/conv2d_planes.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
@@ -24,7 +26,7 @@
  * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel.
  * Taps that are packed at a time. */
 #define PLANES_BYTES ((int64_t)640 << 10)
-#define SUMS_BYTES   ((int64_t)384 << 10)
+#define SUMS_BYTES   ((int64_t)512 << 10)
 #define TASK_WORK    1e6
 #define MOST_BANDS   4
 #define MOST_WIDTH   64
@@ -258,8 +260,8 @@ static void multiply(const convolution *v, const unit *u, const product *p, floa
 {
     int64_t         width = v->panels->width, lanes = v->panels->lanes;
     haul__cpu_strip s = {.m = u->m, .b_row = width, .c_row = width};
-    for (int64_t i = 0; p->k == 0 && i < round_up(u->pixels, width) * u->m; i++)
-        sums[i] = 0;
+    if (p->k == 0)
+        memset(sums, 0, (size_t)(round_up(u->pixels, width) * u->m) * sizeof *sums);
     for (int64_t part = 0; part < parts_of(p->k); part++) {
         int64_t k = part_start(p->k, part);
         s.k = part_start(p->k, part + 1) - k;
@@ -342,11 +344,11 @@ static void compute(void *context, int64_t first, int64_t last)
 
 /* ---- the plan ---- */
 
-/* Panels that the busiest thread multiplies if a unit has `pixels` pixels. */
-static int64_t panels_of_a_thread(const convolution *v, int64_t units, int64_t pixels)
+/* Vectors of columns that the busiest thread multiplies if a unit has `pixels` pixels. */
+static int64_t vectors_of_a_thread(const convolution *v, int64_t units, int64_t pixels)
 {
     int64_t threads = haul__pool_threads();
-    return haul__ceil_div(units * v->c->groups, threads) * haul__ceil_div(pixels, v->panels->width);
+    return haul__ceil_div(units * v->c->groups, threads) * haul__ceil_div(pixels, v->panels->lanes);
 }
 
 /* The largest units that keep all threads busy: some images, or else some rows of one. */
@@ -358,17 +360,17 @@ static void find_units(convolution *v, int64_t most_pixels, int64_t most_rows)
     v->images = 1;
     v->band = h;
     for (int64_t i = images; i > 0; i--) {
-        int64_t panels = panels_of_a_thread(v, haul__ceil_div(n, i), i * h * w);
-        if (panels >= least)
+        int64_t vectors = vectors_of_a_thread(v, haul__ceil_div(n, i), i * h * w);
+        if (vectors >= least)
             continue;
-        least = panels;
+        least = vectors;
         v->images = i;
     }
     for (int64_t bands = haul__ceil_div(h, band); v->images == 1 && bands <= MOST_BANDS * haul__ceil_div(h, band); bands++) {
-        int64_t rows = haul__ceil_div(h, bands), panels = panels_of_a_thread(v, n * haul__ceil_div(h, rows), rows * w);
-        if (panels >= least)
+        int64_t rows = haul__ceil_div(h, bands), vectors = vectors_of_a_thread(v, n * haul__ceil_div(h, rows), rows * w);
+        if (vectors >= least)
             continue;
-        least = panels;
+        least = vectors;
         v->band = rows;
     }
     v->bands = haul__ceil_div(h, v->band);

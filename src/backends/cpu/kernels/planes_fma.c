@@ -320,7 +320,10 @@ static void NAME(turn)(float *to, int64_t to_row, const float *from, int64_t fro
 static void NAME(turn_to)(float *to, const int64_t *at, const float *from, int64_t from_row, int64_t rows,
                           int64_t columns)
 {
-    turn_all(to, 0, at, from, from_row, rows, columns);
+    if (columns == 1 && from_row == 1)
+        copy(to + at[0], from, rows);
+    else
+        turn_all(to, 0, at, from, from_row, rows, columns);
 }
 
 const haul__cpu_planes NAME(haul__cpu_planes) = {
