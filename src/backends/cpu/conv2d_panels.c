@@ -26,7 +26,7 @@
  * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel.
  * Taps that are packed at a time. */
 #define PLANES_BYTES ((int64_t)640 << 10)
-#define SUMS_BYTES   ((int64_t)512 << 10)
+#define SUMS_BYTES   ((int64_t)384 << 10)
 #define TASK_WORK    1e6
 #define MOST_BANDS   4
 #define MOST_WIDTH   64
