@@ -153,49 +153,75 @@ INLINE void clear_ends(float *to, int64_t columns, int64_t left, int64_t right)
     }
 }
 
+INLINE void fetch(const float *row, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LINE)
+        __builtin_prefetch(row + AHEAD + i, 0, 3);
+}
+
 /* A row of an image; `to` is that of plane 0. */
 static void fill_row(const haul__planes *p, float *to, const float *row)
 {
     const int64_t step = p->step[1];
-    float        *first[HAUL__MOST_STEP];
 
-    for (int64_t i = 0; i < p->count; i += LINE)
-        __builtin_prefetch(row + AHEAD + i, 0, 3);
+    fetch(row, p->count);
     for (int64_t i = 0; i < step; i++) {
-        first[i] = NULL;
+        float        *plane = to + p->plane_of[i], *first = plane + p->column_of[i];
+        const int64_t count = p->columns - p->column_of[i] - p->rest_of[i];
         if (p->plane_of[i] < 0)
             continue;
-        clear_ends(to + p->plane_of[i], p->columns, p->column_of[i], p->rest_of[i]);
-        first[i] = to + p->plane_of[i] + p->column_of[i];
+        clear_ends(plane, p->columns, p->column_of[i], p->rest_of[i]);
+        if (step == 1)
+            copy(first, row, count);
+        else if (step == 2)
+            split_in_two(i ? NULL : first, i ? first : NULL, row, p->count);
+        else
+            take_every(first, row + i, step, count);
     }
-    if (step == 1)
-        copy(first[0], row, p->count);
-    else if (step == 2)
-        split_in_two(first[0], first[1], row, p->count);
-    for (int64_t i = 0; i < step && step > 2; i++)
-        if (first[i])
-            take_every(first[i], row + i, step, p->columns - p->column_of[i] - p->rest_of[i]);
+}
+
+/* The same with a step of 2 and both phases. `p` is a copy: its members stay in registers. */
+INLINE void fill_row_of_two(const haul__planes *p, float *to, const float *row)
+{
+    float *even = to + p->plane_of[0], *odd = to + p->plane_of[1];
+
+    fetch(row, p->count);
+    clear_ends(even, p->columns, p->column_of[0], p->rest_of[0]);
+    clear_ends(odd, p->columns, p->column_of[1], p->rest_of[1]);
+    split_in_two(even + p->column_of[0], odd + p->column_of[1], row, p->count);
 }
 
 /* Rows of the image are read in their order. */
+INLINE void fill_all(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first,
+                     int64_t rows, bool two)
+{
+    const haul__planes copy = *p;
+    const int64_t      group = copy.phases[1] * copy.phase;
+
+    for (int64_t c = 0; c < channels; c++, to += copy.channel, image += copy.h * copy.w) {
+        int64_t at = first * copy.step[0] - copy.shift[0];
+        for (int64_t r = 0; r < rows; r++, at += copy.step[0])
+            for (int64_t y = 0; y < copy.phases[0]; y++) {
+                float       *row = to + y * group + r * copy.columns;
+                const float *from = image + (at + y) * copy.w;
+                if (at + y >= 0 && at + y < copy.h && two)
+                    fill_row_of_two(&copy, row, from);
+                else if (at + y >= 0 && at + y < copy.h)
+                    fill_row(p, row, from);
+                else
+                    for (int64_t x = 0; x < copy.phases[1]; x++)
+                        clear(row + x * copy.phase, copy.columns);
+            }
+    }
+}
+
 static void NAME(fill)(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first,
                        int64_t rows)
 {
-    const int64_t group = p->phases[1] * p->phase;
-
-    for (int64_t c = 0; c < channels; c++, to += p->channel, image += p->h * p->w) {
-        int64_t at = first * p->step[0] - p->shift[0];
-        for (int64_t r = 0; r < rows; r++, at += p->step[0])
-            for (int64_t y = 0; y < p->phases[0]; y++) {
-                float *row = to + y * group + r * p->columns;
-                if (at + y >= 0 && at + y < p->h) {
-                    fill_row(p, row, image + (at + y) * p->w);
-                    continue;
-                }
-                for (int64_t x = 0; x < p->phases[1]; x++)
-                    clear(row + x * p->phase, p->columns);
-            }
-    }
+    if (p->step[1] == 2 && p->phases[1] == 2)
+        fill_all(p, to, image, channels, first, rows, true);
+    else
+        fill_all(p, to, image, channels, first, rows, false);
 }
 
 /* ---- sums to images ---- */
