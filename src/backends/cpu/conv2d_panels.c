@@ -9,11 +9,8 @@
  * adjacent pixels of dy. So no multiplication has a factor that is always zero. The sums of phases are interleaved when
  * they are copied.
  *
- * The sum of an element is the chain of panels.h over parts of k, which depend on k alone. So bits do not depend on how
- * pixels and rows are distributed. */
+ * The sum of an element of y is the same chain as in conv2d.c. That of dx has neither its order of taps nor its zeros. */
 #include "backends/cpu/conv2d_panels.h"
-
-#include <string.h>
 
 #include "backends/cpu/conv2d_planes.h"
 #include "backends/cpu/panels.h"
@@ -97,16 +94,16 @@ static float *data(const haul__buffer *buffer, int64_t offset)
     return (float *)buffer->host + offset;
 }
 
-/* ---- parts of k, of about the same depth ---- */
+/* ---- parts of k ---- */
 
 static int64_t parts_of(int64_t k)
 {
-    return haul__ceil_div(k, HAUL__PANEL_DEPTH);
+    return haul__ceil_div(k, HAUL__TILE_DEPTH);
 }
 
 static int64_t part_start(int64_t k, int64_t part)
 {
-    return k * part / larger(parts_of(k), 1);
+    return smaller(part * HAUL__TILE_DEPTH, k);
 }
 
 /* ---- weights ---- */
@@ -154,11 +151,8 @@ static void pack_for_dx(const convolution *v, const tile *t)
                 int64_t       *n = next[v->product_of[tap + i]], k = n[0]++;
                 const product *p = v->products + v->product_of[tap + i];
                 if (k == n[1]) {
-                    int64_t part = 0;
-                    while (part_start(p->k, part + 1) <= k)
-                        part++;
-                    n[1] = part_start(p->k, part + 1);
-                    n[2] = tile_place(v, p, t, part, k);
+                    n[1] = smaller(k + HAUL__TILE_DEPTH, p->k);
+                    n[2] = tile_place(v, p, t, k / HAUL__TILE_DEPTH, k);
                 }
                 places[i] = n[2];
                 n[2] += v->panels->rows;
@@ -255,13 +249,23 @@ static void multiply_panel(const convolution *v, const unit *u, const moves *m, 
     v->panels->multiply(&s);
 }
 
+/* Sums begin with the bias. */
+static void start_sums(const convolution *v, const unit *u, float *sums)
+{
+    const float *bias = v->bias ? v->bias + u->group * v->m + u->block * v->rows : NULL;
+    int64_t      width = v->panels->width;
+    for (int64_t pixel = 0; pixel < u->pixels; pixel += width)
+        for (int64_t o = 0; o < u->m; o++, sums += width)
+            v->kernels->set(sums, bias ? bias[o] : 0, width);
+}
+
 /* The sums of a product for all pixels of a unit: [panels, m, width]. */
 static void multiply(const convolution *v, const unit *u, const product *p, float *sums)
 {
     int64_t         width = v->panels->width, lanes = v->panels->lanes;
     haul__cpu_strip s = {.m = u->m, .b_row = width, .c_row = width};
-    if (p->k == 0)
-        memset(sums, 0, (size_t)(round_up(u->pixels, width) * u->m) * sizeof *sums);
+    if (v->bias || p->k == 0)
+        start_sums(v, u, sums);
     for (int64_t part = 0; part < parts_of(p->k); part++) {
         int64_t k = part_start(p->k, part);
         s.k = part_start(p->k, part + 1) - k;
@@ -269,7 +273,7 @@ static void multiply(const convolution *v, const unit *u, const product *p, floa
               k * v->tiles * v->panels->rows;
         s.a_tile = s.k * v->panels->rows;
         s.taps = p->taps + k;
-        s.accumulate = part > 0;
+        s.accumulate = part > 0 || v->bias;
         for (int64_t pixel = 0; pixel < u->pixels; pixel += width) {
             int64_t last = smaller(pixel + width, u->pixels);
             moves   m;
@@ -284,10 +288,9 @@ static void multiply(const convolution *v, const unit *u, const product *p, floa
 /* Copies the sums of a panel to rows of phase `y` of the result. */
 static void leave_panel(const convolution *v, const unit *u, int64_t y, int64_t pixel, int64_t last)
 {
-    int64_t      width = v->panels->width, plane = v->out_h * v->out_w, distance = v->sums_elements;
-    int64_t      channel = u->group * v->m + u->block * v->rows, all = v->m * v->c->groups;
-    const float *bias = v->bias ? v->bias + channel : NULL;
-    bool         in_rows = v->spread[0] > 1 || v->out_w != v->grid[1];
+    int64_t width = v->panels->width, plane = v->out_h * v->out_w, distance = v->sums_elements;
+    int64_t channel = u->group * v->m + u->block * v->rows, all = v->m * v->c->groups;
+    bool    in_rows = v->spread[0] > 1 || v->spread[1] > 1;
     for (int64_t at = pixel; at < last;) {
         run     r = run_at(v, u, at, last, in_rows);
         int64_t row = (u->row + r.row) * v->spread[0] + y, column = r.column * v->spread[1];
@@ -298,7 +301,7 @@ static void leave_panel(const convolution *v, const unit *u, int64_t y, int64_t 
         for (int64_t o = 0; o < u->m && row < v->out_h; o++, to += plane, from += width) {
             for (int64_t i = 0; i < count; i += LINE)
                 __builtin_prefetch(to + AHEAD * plane + i, 1, 3);
-            v->kernels->join(to, from, distance, v->spread[1], count, bias ? bias[o] : 0);
+            v->kernels->join(to, from, distance, v->spread[1], count);
         }
     }
 }
@@ -413,7 +416,7 @@ static bool measure(convolution *v, size_t *slot, size_t *shared)
         !haul__mul_size(v->block_elements, v->blocks * v->c->groups, &weights))
         return false;
     v->planes_elements = round_up(elements + HAUL__PLANES_SLACK, 16);
-    v->panel_elements = HAUL__PANEL_DEPTH * width + HAUL__PLANES_SLACK;
+    v->panel_elements = HAUL__TILE_DEPTH * width + HAUL__PLANES_SLACK;
     *slot = (size_t)(v->planes_elements + v->panel_elements + sums) * sizeof(float);
     *shared = (size_t)weights * sizeof(float) + (size_t)taps + 64;
     return true;
@@ -564,13 +567,6 @@ static haul_status run_data(const haul__conv2d *c)
         .columns = v.grid[1] + before[1] + behind[1],
     };
     return run_convolution(&v);
-}
-
-bool haul__cpu_conv2d_may_panels(const haul__conv2d *c)
-{
-    if (!haul__cpu_planes_for_f32() || c->dtype != HAUL_F32)
-        return false;
-    return (c->stride[0] > 1 || c->stride[1] > 1) && c->stride[0] <= HAUL__MOST_STEP && c->stride[1] <= HAUL__MOST_STEP;
 }
 
 haul_status haul__cpu_conv2d_panels(const haul__conv2d *c)

@@ -17,8 +17,9 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* Pixels in a piece, and the most elements of the sums of all pieces. Tasks for each thread. */
-#define PIECE_PIXELS 2048
+/* Pieces of the batch and chunks of channels are this many together, if weights are not too large: the most elements of
+ * the sums of all pieces. Tasks for each thread. */
+#define CHUNKS       8
 #define PARTIAL_SUMS ((int64_t)1 << 21)
 #define TASKS        2
 
@@ -34,7 +35,8 @@ typedef struct gradient {
     int64_t                 channels, m, taps; /* of a group; of a channel */
     int64_t                 width, chunks;     /* channels in a chunk, chunks in a group */
     int64_t                 per_piece, pieces, images, band; /* images; images and rows of dy in a part */
-    int64_t                 each, tasks;                     /* chunks in a task, tasks of a piece and group */
+    int64_t                 each, tasks;                     /* chunks in a task; tasks for all */
+    int64_t                 tiles, blocks;                   /* tiles of rows in a task; tasks for all */
     int64_t                 depth;                           /* pixels of a part */
     int64_t                 packed, pixel_elements, plane_elements;
     int64_t                 piece_elements; /* of sums */
@@ -45,7 +47,7 @@ typedef struct gradient {
 
 /* Pixels of some images, or rows of one, for some chunks of a group. */
 typedef struct part {
-    int64_t piece, group, chunk, last;
+    int64_t piece, group, chunk, last, tile, last_tile;
     int64_t image, images, row, rows, pixels;
     float  *packed, *planes, *x;
 } part;
@@ -78,6 +80,11 @@ static int64_t rows_of(const gradient *v, int64_t tile)
     return v->m / tiles_of(v) + (tile < v->m % tiles_of(v));
 }
 
+static int64_t first_row(const gradient *v, int64_t tile)
+{
+    return v->m / tiles_of(v) * tile + smaller(tile, v->m % tiles_of(v));
+}
+
 /* dy as tiles of A. */
 static void pack_dy(const gradient *v, const part *p)
 {
@@ -85,9 +92,9 @@ static void pack_dy(const gradient *v, const part *p)
     int64_t             plane = c->out_h * c->out_w, count = p->rows * c->out_w;
     for (int64_t i = 0; i < p->images; i++) {
         const float *from = data(c->y, c->y_offset + ((p->image + i) * c->c_out + p->group * v->m) * plane);
-        for (int64_t tile = 0, row = 0; tile < tiles_of(v); row += rows_of(v, tile), tile++)
-            v->kernels->turn(p->packed + (tile * p->pixels + i * count) * v->panels->rows, v->panels->rows,
-                             from + row * plane + p->row * c->out_w, plane, rows_of(v, tile), count);
+        for (int64_t tile = p->tile; tile < p->last_tile; tile++)
+            v->kernels->turn(p->packed + ((tile - p->tile) * p->pixels + i * count) * v->panels->rows, v->panels->rows,
+                             from + first_row(v, tile) * plane + p->row * c->out_w, plane, rows_of(v, tile), count);
     }
 }
 
@@ -117,29 +124,30 @@ static float *sums_of(const gradient *v, const part *p, int64_t chunk, int64_t t
 static void multiply(const gradient *v, const part *p, int64_t chunk, bool accumulate)
 {
     const haul__conv2d *c = v->c;
-    int64_t             row = 0;
     haul__cpu_strip     s = {.k = p->pixels,
                              .taps = v->offsets,
                              .b_vector = v->pixels->lanes,
                              .c_row = v->width,
                              .accumulate = accumulate};
-    for (int64_t tile = 0; tile < tiles_of(v); tile++, row += s.m) {
+    for (int64_t tile = p->tile; tile < p->last_tile; tile++) {
         s.m = rows_of(v, tile);
-        s.a = p->packed + tile * p->pixels * v->panels->rows;
+        s.a = p->packed + (tile - p->tile) * p->pixels * v->panels->rows;
         for (int64_t tap = 0; tap < v->taps; tap++) {
             int64_t y = tap / c->kw, x = tap - y * c->kw;
             s.b = p->x + haul__planes_offset(&v->planes, y * c->dilation[0], x * c->dilation[1]) * v->width;
-            s.c = sums_of(v, p, chunk, tap) + row * v->width;
+            s.c = sums_of(v, p, chunk, tap) + first_row(v, tile) * v->width;
             v->pixels->multiply_planes(&s);
         }
     }
 }
 
-/* Tasks are pieces x groups x some chunks. */
+/* Tasks are pieces x groups x some chunks x some tiles of rows. */
 static void compute_task(const gradient *v, int64_t task, part p)
 {
-    int64_t index = task / v->tasks;
-    p.chunk = task % v->tasks * v->each;
+    int64_t index = task / v->blocks / v->tasks;
+    p.tile = task % v->blocks * v->tiles;
+    p.last_tile = smaller(p.tile + v->tiles, tiles_of(v));
+    p.chunk = task / v->blocks % v->tasks * v->each;
     p.last = smaller(p.chunk + v->each, v->chunks);
     p.group = index % v->c->groups;
     p.piece = index / v->c->groups;
@@ -199,6 +207,18 @@ static void leave(void *context, int64_t first, int64_t last)
 
 /* ---- the plan ---- */
 
+/* Cuts the work of a piece into tasks: chunks, and rows if they are still too few. With one tap, what tasks copy again
+ * takes longer than what threads wait for the last of them. */
+static void plan_tasks(gradient *v)
+{
+    int64_t threads = haul__pool_threads(), parts = v->pieces * v->c->groups;
+    int64_t wanted = haul__ceil_div(threads > 1 ? threads * (v->taps > 1 ? TASKS : 1) : 1, parts);
+    v->each = haul__ceil_div(v->chunks, smaller(v->chunks, wanted));
+    v->tasks = haul__ceil_div(v->chunks, v->each);
+    v->tiles = haul__ceil_div(tiles_of(v), smaller(tiles_of(v), haul__ceil_div(wanted, v->tasks)));
+    v->blocks = haul__ceil_div(tiles_of(v), v->tiles);
+}
+
 static void plan(gradient *v)
 {
     const haul__conv2d *c = v->c;
@@ -206,16 +226,10 @@ static void plan(gradient *v)
     v->images = smaller(larger(HAUL__PANEL_DEPTH / plane, 1), c->n);
     v->band = plane <= HAUL__PANEL_DEPTH ? c->out_h : haul__ceil_div(c->out_h, haul__ceil_div(c->out_h, rows));
     v->depth = v->images * v->band * c->out_w;
-    v->per_piece = haul__ceil_div(larger(PIECE_PIXELS / plane, 1), v->images) * v->images;
+    v->pieces = smaller(haul__ceil_div(CHUNKS, v->chunks * c->groups), PARTIAL_SUMS / larger(v->piece_elements, 1));
+    v->per_piece = haul__ceil_div(haul__ceil_div(c->n, larger(v->pieces, 1)), v->images) * v->images;
     v->pieces = haul__ceil_div(c->n, v->per_piece);
-    if (v->pieces > PARTIAL_SUMS / larger(v->piece_elements, 1)) {
-        v->per_piece = c->n;
-        v->pieces = 1;
-    }
-    int64_t parallel = v->pieces * c->groups;
-    v->tasks = smaller(v->chunks, haul__ceil_div((int64_t)TASKS * haul__pool_threads(), parallel));
-    v->each = haul__ceil_div(v->chunks, v->tasks);
-    v->tasks = haul__ceil_div(v->chunks, v->each);
+    plan_tasks(v);
 }
 
 static bool measure(gradient *v, size_t *slot, size_t *shared)
@@ -229,7 +243,7 @@ static bool measure(gradient *v, size_t *slot, size_t *shared)
     p->rows = v->band + v->reach;
     if (!haul__planes_measure(p) || !haul__mul_size(p->channel, v->width, &v->plane_elements) ||
         !haul__mul_size(v->plane_elements, v->images, &v->pixel_elements) ||
-        !haul__mul_size(v->depth, tiles_of(v) * v->panels->rows, &v->packed) ||
+        !haul__mul_size(v->depth, v->tiles * v->panels->rows, &v->packed) ||
         !haul__mul_size(v->piece_elements, v->pieces * (int64_t)sizeof(float), &sums) ||
         !haul__mul_size(v->depth, 8, &count))
         return false;
@@ -266,7 +280,7 @@ haul_status haul__cpu_conv2d_panels_weight(const haul__conv2d *c)
     v.chunks = haul__ceil_div(v.channels, v.width);
     v.planes = haul__planes_of_x(c);
     char   *block = measure(&v, &slot, &shared) ? haul__malloc(shared) : NULL;
-    int64_t tasks = v.pieces * c->groups * v.tasks;
+    int64_t tasks = v.pieces * c->groups * v.tasks * v.blocks;
     if (!block || !haul__cpu_scratch_open(&v.scratch, slot, tasks)) {
         status = haul__fail_memory(operation, slot + shared);
         goto out;

@@ -55,9 +55,12 @@ haul_status haul__cpu_conv2d_pixels(const haul__conv2d *call);
 bool        haul__cpu_conv2d_may_products(const haul__conv2d *call);
 haul_status haul__cpu_conv2d_products(haul__stream *s, const haul__conv2d *call);
 
-/* conv2d_panels.c: those with a stride. `may` says if it takes a problem. */
-bool        haul__cpu_conv2d_may_panels(const haul__conv2d *call);
+/* conv2d_panels.c: those with a stride, as products of packed panels. */
 haul_status haul__cpu_conv2d_panels(const haul__conv2d *call);
+
+/* conv2d_choice.c: which of them. `may` says if it takes a problem, `prefers` if it is then faster than oneDNN. */
+bool haul__cpu_conv2d_may_panels(const haul__conv2d *call);
+bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *call);
 
 /* winograd.c: the implementation "winograd" */
 const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem);

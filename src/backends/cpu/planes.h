@@ -44,8 +44,10 @@ typedef struct haul__cpu_planes {
     /* Fills the planes of some channels of an image with rows [first, first + rows). */
     void (*fill)(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first, int64_t rows);
     void (*pack)(float *panel, const haul__cpu_moves *moves);
-    /* to[i] = from[i / step + i % step * phase] + bias for i < count. */
-    void (*join)(float *to, const float *from, int64_t phase, int64_t step, int64_t count, float bias);
+    /* to[i] = value for i < count, whole vectors. */
+    void (*set)(float *to, float value, int64_t count);
+    /* to[i] = from[i / step + i % step * phase] for i < count. */
+    void (*join)(float *to, const float *from, int64_t phase, int64_t step, int64_t count);
     /* to[j * to_row + i] = from[i * from_row + j], for i < rows and j < columns */
     void (*turn)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns);
     /* to[at[j] + i] = from[i * from_row + j], for the same i and j. */

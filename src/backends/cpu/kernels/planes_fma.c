@@ -226,35 +226,35 @@ static void NAME(fill)(const haul__planes *p, float *to, const float *image, int
 
 /* ---- sums to images ---- */
 
-INLINE void add_bias(float *to, const float *from, int64_t count, float bias)
-{
-    for (; count > 0; count -= LANES, to += LANES, from += LANES)
-        store_some(to, load_some(from, count) + bias, count);
-}
-
-INLINE void join_two(float *to, const float *even, const float *odd, int64_t count, float bias)
+INLINE void join_two(float *to, const float *even, const float *odd, int64_t count)
 {
     for (; count > 0; count -= 2 * LANES, to += 2 * LANES, even += LANES, odd += LANES) {
-        vector a = load_some(even, (count + 1) / 2) + bias, b = load_some(odd, count / 2) + bias;
+        vector a = load_some(even, (count + 1) / 2), b = load_some(odd, count / 2);
         interleave(&a, &b);
         store_some(to, a, count);
         store_some(to + LANES, b, count - LANES);
     }
 }
 
-static void NAME(join)(float *to, const float *from, int64_t phase, int64_t step, int64_t count, float bias)
+static void NAME(set)(float *to, float value, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES)
+        store(to + i, (vector){0} + value);
+}
+
+static void NAME(join)(float *to, const float *from, int64_t phase, int64_t step, int64_t count)
 {
     if (step == 1) {
-        add_bias(to, from, count, bias);
+        copy(to, from, count);
         return;
     }
     if (step == 2) {
-        join_two(to, from, from + phase, count, bias);
+        join_two(to, from, from + phase, count);
         return;
     }
     for (int64_t p = 0; p < step; p++)
         for (int64_t i = p, j = p * phase; i < count; i += step, j++)
-            to[i] = from[j] + bias;
+            to[i] = from[j];
 }
 
 /* ---- panels ---- */
@@ -355,6 +355,7 @@ static void NAME(turn_to)(float *to, const int64_t *at, const float *from, int64
 const haul__cpu_planes NAME(haul__cpu_planes) = {
     .fill = NAME(fill),
     .pack = NAME(pack),
+    .set = NAME(set),
     .join = NAME(join),
     .turn = NAME(turn),
     .turn_to = NAME(turn_to),
