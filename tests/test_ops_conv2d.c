@@ -34,6 +34,13 @@ static const settings all[] = {
     {17, 11, 7, 9, 50, 5, 5, {1, 1}, {1, 1}, {1, 1}, 1},
     {16, 30, 5, 18, 16, 3, 3, {1, 2}, {1, 1}, {1, 1}, 1},
     {20, 2, 20, 31, 24, 2, 6, {1, 1}, {0, 0}, {2, 1}, 1},
+    /* Strides that are products of panels: all channels, groups, rows without a stride, and steps too large for them.
+     */
+    {3, 33, 9, 9, 100, 3, 3, {2, 2}, {1, 1}, {1, 1}, 1},
+    {2, 48, 7, 8, 40, 1, 1, {2, 2}, {0, 0}, {1, 1}, 1},
+    {3, 36, 11, 9, 52, 3, 2, {1, 2}, {1, 1}, {2, 1}, 2},
+    {1, 24, 15, 16, 24, 4, 3, {3, 3}, {0, 2}, {1, 2}, 1},
+    {1, 16, 20, 21, 100, 3, 3, {9, 2}, {1, 1}, {1, 1}, 1},
     /* 1x1 weights for many pixels: without bias, products of matrices. */
     {3, 40, 10, 11, 37, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
     {2, 12, 12, 9, 18, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3},
@@ -176,12 +183,14 @@ static void empty_batch(haul_device *device)
     haul_set_device(device);
     haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(0, 2, 5, 5));
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 2, 3, 3)), true);
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE);
-    assert_int_equal(haul_tensor_dim(y, 0), 0);
-    assert_int_equal(haul_tensor_dim(y, 3), 3);
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
-    double none[54] = {0};
-    assert_close(haul_tensor_grad(w), none, 54, 0, "the gradient of an empty batch");
+    double       none[54] = {0};
+    for (int stride = 1; stride < 3; stride++) {
+        haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {stride, stride});
+        assert_int_equal(haul_tensor_dim(y, 0), 0);
+        assert_int_equal(haul_tensor_dim(y, 3), 4 - stride);
+        assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+        assert_close(haul_tensor_grad(w), none, 54, 0, "the gradient of an empty batch");
+    }
 }
 
 static void test_conv2d__empty_batch(void **state)
@@ -212,7 +221,7 @@ static void test_conv2d__views(void **state)
 /* A result or gradient of a convolution with few or many channels: they are computed in different ways. */
 typedef struct wanted {
     int     which; /* 0: dx, 1: dw, 2: y */
-    int64_t c_in, c_out;
+    int64_t c_in, c_out, stride;
 } wanted;
 
 static haul_tensor *compute(void *context)
@@ -223,8 +232,9 @@ static haul_tensor *compute(void *context)
     haul_tensor  *g[2];
     for (int i = 0; i < 2; i++)
         in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
-    haul_tensor *y = haul_conv2d(in[0], in[1], HAUL_NONE);
-    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, o->c_out, 16, 16), 3, NULL);
+    haul_tensor *y = haul_conv2d(in[0], in[1], HAUL_NONE, .stride = {o->stride, o->stride});
+    int64_t      size = 15 / o->stride + 1;
+    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, o->c_out, size, size), 3, NULL);
     if (haul_grad(y, in, 2, g, .seed = seed))
         return NULL;
     return o->which == 2 ? haul_detach(y) : g[o->which];
@@ -234,26 +244,34 @@ static void test_conv2d__threads_do_not_change_bits(void **state)
 {
     (void)state;
     for (int which = 0; which < 3; which++) {
-        assert_same_for_threads(compute, &(wanted){which, 3, 6});
-        assert_same_for_threads(compute, &(wanted){which, 6, 16});
-        assert_same_for_threads(compute, &(wanted){which, 32, 48});
+        for (int stride = 1; stride < 4; stride++) {
+            assert_same_for_threads(compute, &(wanted){which, 3, 6, stride});
+            assert_same_for_threads(compute, &(wanted){which, 6, 16, stride});
+            assert_same_for_threads(compute, &(wanted){which, 32, 48, stride});
+        }
+        assert_same_for_threads(compute, &(wanted){which, 64, 128, 2});
     }
 }
 
 /* Convolutions of many images are cut in another way than those of few, and add up in the same order. */
 static void test_conv2d__the_batch_does_not_change_bits(void **state)
 {
-    static const int64_t sizes[][2] = {{36, 16}, {18, 16}, {36, 48}, {18, 50}}; /* width, channels of the result */
+    /* width, channels of the result, stride */
+    static const int64_t sizes[][3] = {{36, 16, 1}, {18, 16, 1}, {36, 48, 1}, {18, 50, 1},
+                                       {36, 16, 2}, {18, 16, 3}, {36, 48, 2}, {36, 100, 2}};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         haul_scope  *scope = haul_scope_push();
-        int64_t      w = sizes[i][0], out = sizes[i][1], count = out * 4 * (w - 4);
+        int64_t      w = sizes[i][0], out = sizes[i][1], stride = sizes[i][2];
+        int64_t      count = out * (3 / stride + 1) * ((w - 5) / stride + 1);
         haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(16, 12, 8, w), 1, NULL);
         haul_tensor *weight = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out, 12, 5, 5), 2, NULL);
         haul_tensor *bias = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out), 3, NULL);
         double      *want = zeros(count);
-        assert_int_equal(read_values(haul_conv2d(haul_slice(x, 0, 9, 10, 1), weight, bias), want, count), HAUL_OK);
-        assert_close(haul_slice(haul_conv2d(x, weight, bias), 0, 9, 10, 1), want, count, 0, "one of 16 images");
+        haul_tensor *one = haul_conv2d(haul_slice(x, 0, 9, 10, 1), weight, bias, .stride = {stride, stride});
+        haul_tensor *y = haul_conv2d(x, weight, bias, .stride = {stride, stride});
+        assert_int_equal(read_values(one, want, count), HAUL_OK);
+        assert_close(haul_slice(y, 0, 9, 10, 1), want, count, 0, "one of 16 images");
         free(want);
         haul_scope_pop(scope);
     }

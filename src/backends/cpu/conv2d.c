@@ -13,6 +13,7 @@
 #include "core/alloc.h"
 #include "core/pool.h"
 #include "core/shape.h"
+#include "haul_config.h"
 
 /* Multiplications that make a task worthwhile; images in a piece, which has a weight gradient of its own; the most
  * elements of all these gradients; rows and taps of the weight's gradient in a task. */
@@ -490,9 +491,13 @@ haul_status haul__cpu_conv2d(haul__stream *s, const void *problem)
     const haul__conv2d *c = problem;
     if (haul__cpu_conv2d_may_products(c))
         return haul__cpu_conv2d_products(s, c);
+#ifndef HAUL_SMALL
     if (haul__cpu_conv2d_may_panels(c))
         return haul__cpu_conv2d_panels(c);
+    if (c->pass == HAUL__CONV2D_FORWARD && haul__cpu_conv2d_may_pixels(c))
+        return haul__cpu_conv2d_pixels(c);
+#endif
     if (c->pass == HAUL__CONV2D_FORWARD)
-        return haul__cpu_conv2d_may_pixels(c) ? haul__cpu_conv2d_pixels(c) : run_forward(c);
+        return run_forward(c);
     return c->pass == HAUL__CONV2D_DATA ? run_data(c) : run_weight(c);
 }

@@ -8,19 +8,18 @@
 #define MANY_CHANNELS 96
 #define LONG_PRODUCTS 8
 
-/* Against oneDNN: channels on one side and on the other, pixels with 1x1 weights, elements of an image of x that it
- * reads too often, and of weights whose gradients it adds too often. */
-#define FEWEST_ROWS    128
-#define FEWEST_IN      64
-#define FEWEST_PIXELS  100
-#define LARGE_IMAGE    (1 << 17)
-#define LARGE_WEIGHT   (1 << 20)
+/* What was measured against oneDNN with a stride of 2: the fewest channels of x and y; the fewest pixels of y with 1x1
+ * weights; and elements of an image of x, and of weights, above which it is slower in finding dx. */
+#define FEWEST_IN     64
+#define FEWEST_OUT    128
+#define FEWEST_PIXELS 100
+#define LARGE_IMAGE   (1 << 17)
+#define LARGE_WEIGHT  (1 << 20)
 
 static bool takes(const haul__conv2d *c)
 {
     return haul__cpu_planes_for_f32() && c->dtype == HAUL_F32 && !c->channels_last && !c->relu &&
-           (c->stride[0] > 1 || c->stride[1] > 1) && c->stride[0] <= HAUL__MOST_STEP &&
-           c->stride[1] <= HAUL__MOST_STEP;
+           (c->stride[0] > 1 || c->stride[1] > 1) && c->stride[0] <= HAUL__MOST_STEP && c->stride[1] <= HAUL__MOST_STEP;
 }
 
 /* Do channels fill half of the chunks that the gradient of the weights reads? */
@@ -51,13 +50,14 @@ static bool cuts_evenly(int64_t pixels)
 bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *c)
 {
     int64_t taps = c->kh * c->kw, pixels = c->out_h * c->out_w;
-    if (!takes(c) || c->groups > 1 || c->c_in < FEWEST_IN || c->c_out < FEWEST_ROWS ||
-        (taps == 1 && pixels < FEWEST_PIXELS))
+    if (!takes(c) || c->stride[0] != 2 || c->stride[1] != 2 || c->groups > 1 || c->c_in < FEWEST_IN ||
+        c->c_out < FEWEST_OUT || (taps == 1 && pixels < FEWEST_PIXELS))
         return false;
     if (c->pass == HAUL__CONV2D_FORWARD)
         return cuts_evenly(c->out_w);
     if (c->pass == HAUL__CONV2D_WEIGHT)
         return true;
-    return c->c_in * c->h * c->w > LARGE_IMAGE || c->c_in * c->c_out * taps > LARGE_WEIGHT ||
-           (taps > 1 && cuts_evenly(c->out_w) && c->out_w % haul__cpu_panels_for(HAUL_F32)->lanes == 0);
+    bool whole = c->out_w % haul__cpu_panels_for(HAUL_F32)->lanes == 0;
+    return c->c_in * c->h * c->w > LARGE_IMAGE || (taps > 1 && whole) ||
+           (c->c_in * c->c_out * taps > LARGE_WEIGHT && cuts_evenly(c->out_w));
 }

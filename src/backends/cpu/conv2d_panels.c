@@ -1,15 +1,16 @@
 /* CPU convolutions as products of packed panels: y and dx of those with a stride.
  *
- * Pixels of the result are the columns of a product whose rows are channels. Weights are packed once, as A. The input of
- * some images, or of some rows of one, is copied to planes that stay in a cache, one for each phase of the stride. From
- * there panels of B are packed: in a plane, the pixels that meet one tap are adjacent. Sums stay in a cache until they
- * are copied to the result.
+ * Pixels of the result are the columns of a product whose rows are channels. Weights are packed once, as A. The input
+ * of some images, or of some rows of one, is copied to planes that stay in a cache, one for each phase of the stride.
+ * From there panels of B are packed: in a plane, the pixels that meet one tap are adjacent. Sums stay in a cache until
+ * they are copied to the result.
  *
  * dx has a product for each phase of the stride: its pixels of one phase meet the same few taps of the weight, at
  * adjacent pixels of dy. So no multiplication has a factor that is always zero. The sums of phases are interleaved when
  * they are copied.
  *
- * The sum of an element of y is the same chain as in conv2d.c. That of dx has neither its order of taps nor its zeros. */
+ * The sum of an element of y is the same chain as in conv2d.c. That of dx has neither its order of taps nor its zeros.
+ */
 #include "backends/cpu/conv2d_panels.h"
 
 #include "backends/cpu/conv2d_planes.h"
@@ -19,17 +20,20 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* Bytes of planes and of sums that a task keeps in a cache of the second level. Multiplications that make a task
- * worthwhile. How many times as many bands are tried as memory needs. The most columns of a panel.
- * Taps that are packed at a time. */
+/* Bytes of planes and of sums that a task keeps in a cache of the second level. How many times as many bands are tried
+ * as memory needs. Multiplications that make a task worthwhile. */
 #define PLANES_BYTES ((int64_t)640 << 10)
 #define SUMS_BYTES   ((int64_t)384 << 10)
-#define TASK_WORK    1e6
 #define MOST_BANDS   4
-#define MOST_WIDTH   64
-#define SOME_TAPS    64
-#define LINE         16
-#define AHEAD        8
+#define TASK_WORK    1e6
+
+/* The most columns of a panel, and taps whose weights are packed at a time. */
+#define MOST_WIDTH 64
+#define SOME_TAPS  64
+
+/* Elements of a cache line, and how many planes ahead those of the result are fetched. */
+#define LINE  16
+#define AHEAD 8
 
 static const char *const operation = "haul_conv2d";
 
@@ -115,7 +119,7 @@ static int64_t rows_of(const convolution *v, int64_t block)
 
 /* A tile of `rows` rows of a block, from number `row` on. */
 typedef struct tile {
-    int64_t      number, row, rows, group;
+    int64_t      number, row, rows;
     const float *from; /* weights of the first row */
     float       *to;   /* of the block */
 } tile;
@@ -312,8 +316,8 @@ static void compute_unit(const convolution *v, const unit *u)
     int64_t        width = v->panels->width, image = v->planes.h * v->planes.w * v->channels;
     for (int64_t i = 0; i < u->images; i++)
         v->kernels->fill(&v->planes, u->planes + i * v->channels * v->planes.channel,
-                          v->in + ((u->image + i) * v->c->groups + u->group) * image, v->channels, u->row,
-                          u->rows + v->reach);
+                         v->in + ((u->image + i) * v->c->groups + u->group) * image, v->channels, u->row,
+                         u->rows + v->reach);
     for (int64_t y = 0; y < v->spread[0]; y++) {
         for (int64_t x = 0; x < v->spread[1]; x++)
             multiply(v, u, p++, u->sums + x * v->sums_elements);
@@ -369,8 +373,10 @@ static void find_units(convolution *v, int64_t most_pixels, int64_t most_rows)
         least = vectors;
         v->images = i;
     }
-    for (int64_t bands = haul__ceil_div(h, band); v->images == 1 && bands <= MOST_BANDS * haul__ceil_div(h, band); bands++) {
-        int64_t rows = haul__ceil_div(h, bands), vectors = vectors_of_a_thread(v, n * haul__ceil_div(h, rows), rows * w);
+    for (int64_t bands = haul__ceil_div(h, band); v->images == 1 && bands <= MOST_BANDS * haul__ceil_div(h, band);
+         bands++) {
+        int64_t rows = haul__ceil_div(h, bands), units = n * haul__ceil_div(h, rows);
+        int64_t vectors = vectors_of_a_thread(v, units, rows * w);
         if (vectors >= least)
             continue;
         least = vectors;
@@ -385,12 +391,12 @@ static bool plan(convolution *v)
 {
     const haul__conv2d *c = v->c;
     int64_t             tiles = haul__ceil_div(v->m, v->panels->rows), threads = haul__pool_threads(), all, pixels;
-    int64_t row_bytes = v->planes.columns * v->planes.phases[0] * v->planes.phases[1] * v->channels * 4;
+    int64_t             row_bytes = v->planes.columns * v->planes.phases[0] * v->planes.phases[1] * v->channels * 4;
     if (!haul__mul_size(v->grid[0], v->grid[1], &all) || !haul__mul_size(all, c->n, &all))
         return false;
     pixels = SUMS_BYTES / (4 * v->spread[1] * larger(v->m, 1));
     find_units(v, larger(pixels, v->panels->width), larger(PLANES_BYTES / larger(row_bytes, 1), 1));
-    v->blocks = threads > 1 && v->units * c->groups < 2 * threads ? haul__ceil_div(2 * threads, v->units * c->groups) : 1;
+    v->blocks = threads > 1 ? haul__ceil_div(2 * threads, larger(v->units * c->groups, 1)) : 1;
     v->blocks = larger(smaller(v->blocks, tiles / 2), 1);
     v->tiles = haul__ceil_div(tiles, v->blocks);
     v->rows = v->tiles * v->panels->rows;
@@ -408,8 +414,7 @@ static bool measure(convolution *v, size_t *slot, size_t *shared)
     int64_t       width = v->panels->width, pixels, sums, elements, weights, taps;
     p->rows = v->band + v->reach;
     if (!haul__planes_measure(p) || !haul__mul_size(p->channel, v->channels, &elements) ||
-        !haul__mul_size(elements, v->images, &elements) ||
-        !haul__mul_size(v->images * v->band, v->grid[1], &pixels) ||
+        !haul__mul_size(elements, v->images, &elements) || !haul__mul_size(v->images * v->band, v->grid[1], &pixels) ||
         !haul__mul_size(round_up(pixels, width), smaller(v->rows, v->m), &v->sums_elements) ||
         !haul__mul_size(v->sums_elements, v->spread[1], &sums) || !haul__mul_size(v->k + v->taps, 8, &taps) ||
         !haul__mul_size(v->tiles * v->panels->rows, v->k, &v->block_elements) ||
@@ -431,8 +436,8 @@ static void find_taps_of_y(convolution *v)
     for (int64_t i = 0; i < v->channels; i++)
         for (int64_t y = 0; y < c->kh; y++)
             for (int64_t x = 0; x < c->kw; x++)
-                *next++ = i * v->planes.channel +
-                          haul__planes_offset(&v->planes, y * c->dilation[0], x * c->dilation[1]);
+                *next++ =
+                    i * v->planes.channel + haul__planes_offset(&v->planes, y * c->dilation[0], x * c->dilation[1]);
 }
 
 /* Does a pixel of phase `phase` of dx meet tap `tap`? Then `*back` is how many pixels of dy it is ahead of its own. */
@@ -468,9 +473,9 @@ static void find_taps_of_dx(convolution *v)
 static haul_status run_convolution(convolution *v)
 {
     const haul__conv2d *c = v->c;
-    int64_t     phases = v->spread[0] * v->spread[1];
-    size_t      slot = 0, shared = 0;
-    haul_status status = HAUL_OK;
+    int64_t             phases = v->spread[0] * v->spread[1];
+    size_t              slot = 0, shared = 0;
+    haul_status         status = HAUL_OK;
     v->taps = c->kh * c->kw;
     bool  fits = haul__mul_size(v->channels, v->taps, &v->k) && plan(v) && measure(v, &slot, &shared);
     char *block = fits ? haul__malloc(shared + (size_t)phases * sizeof(product)) : NULL;
@@ -487,7 +492,8 @@ static haul_status run_convolution(convolution *v)
     } else {
         find_taps_of_y(v);
     }
-    haul__parallel_for(c->groups * v->blocks * v->tiles, haul__ceil_div(16384, v->k * v->panels->rows), pack_weights, v);
+    haul__parallel_for(c->groups * v->blocks * v->tiles, haul__ceil_div(16384, v->k * v->panels->rows), pack_weights,
+                       v);
     double work = (double)v->m * (double)v->k * (double)v->band * (double)v->images * (double)v->grid[1];
     haul__parallel_for(v->units * c->groups * v->blocks, work >= TASK_WORK ? 1 : (int64_t)(TASK_WORK / (work + 1)) + 1,
                        compute, v);

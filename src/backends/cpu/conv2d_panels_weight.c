@@ -2,8 +2,8 @@
  *
  * It is a sum over pixels of dy, whose channels are the rows of a product. Its columns are channels of x at one tap of
  * the weight. The x of some images, or of some rows of one, is copied to planes, one for each phase of the stride, and
- * from there to pixels of a vector of channels. Then rows of B are pixels of one plane, shifted by the tap, and are read
- * in place.
+ * from there to pixels of a vector of channels. Then rows of B are pixels of one plane, shifted by the tap, and are
+ * read in place.
  *
  * Images are cut into pieces, whose sums are added in order. Within a piece, the sum of an element is a chain for each
  * part of the pixels. Pieces and parts depend on the shape alone. */
@@ -31,9 +31,9 @@ typedef struct gradient {
     const haul__cpu_pixels *pixels;
     const haul__cpu_planes *kernels;
     haul__planes            planes;
-    int64_t                 reach;             /* rows of planes behind those of the pixels */
-    int64_t                 channels, m, taps; /* of a group; of a channel */
-    int64_t                 width, chunks;     /* channels in a chunk, chunks in a group */
+    int64_t                 reach;                           /* rows of planes behind those of the pixels */
+    int64_t                 channels, m, taps;               /* of a group; of a channel */
+    int64_t                 width, chunks;                   /* channels in a chunk, chunks in a group */
     int64_t                 per_piece, pieces, images, band; /* images; images and rows of dy in a part */
     int64_t                 each, tasks;                     /* chunks in a task; tasks for all */
     int64_t                 tiles, blocks;                   /* tiles of rows in a task; tasks for all */
@@ -107,7 +107,7 @@ static void enter_x(const gradient *v, const part *p, int64_t chunk)
         int64_t from = (p->image + i) * c->c_in + p->group * v->channels + chunk * v->width;
         float  *x = p->x + i * v->planes.channel * v->width;
         v->kernels->fill(&v->planes, p->planes, data(c->x, c->x_offset + from * c->h * c->w), count, p->row,
-                          p->rows + v->reach);
+                         p->rows + v->reach);
         if (count < v->width)
             memset(x, 0, (size_t)(v->planes.channel * v->width) * sizeof *x);
         v->kernels->turn(x, v->width, p->planes, v->planes.channel, count, v->planes.channel);
@@ -116,19 +116,15 @@ static void enter_x(const gradient *v, const part *p, int64_t chunk)
 
 static float *sums_of(const gradient *v, const part *p, int64_t chunk, int64_t tap)
 {
-    return v->sums + p->piece * v->piece_elements +
-           ((p->group * v->chunks + chunk) * v->taps + tap) * v->m * v->width;
+    return v->sums + p->piece * v->piece_elements + ((p->group * v->chunks + chunk) * v->taps + tap) * v->m * v->width;
 }
 
 /* Tiles take all taps one after another: a tile of dy stays in a cache of the first level. */
 static void multiply(const gradient *v, const part *p, int64_t chunk, bool accumulate)
 {
     const haul__conv2d *c = v->c;
-    haul__cpu_strip     s = {.k = p->pixels,
-                             .taps = v->offsets,
-                             .b_vector = v->pixels->lanes,
-                             .c_row = v->width,
-                             .accumulate = accumulate};
+    haul__cpu_strip     s = {
+            .k = p->pixels, .taps = v->offsets, .b_vector = v->pixels->lanes, .c_row = v->width, .accumulate = accumulate};
     for (int64_t tile = p->tile; tile < p->last_tile; tile++) {
         s.m = rows_of(v, tile);
         s.a = p->packed + (tile - p->tile) * p->pixels * v->panels->rows;
@@ -223,7 +219,7 @@ static void plan(gradient *v)
 {
     const haul__conv2d *c = v->c;
     int64_t             plane = c->out_h * c->out_w, rows = larger(HAUL__PANEL_DEPTH / c->out_w, 1);
-    v->images = smaller(larger(HAUL__PANEL_DEPTH / plane, 1), c->n);
+    v->images = larger(smaller(HAUL__PANEL_DEPTH / plane, c->n), 1);
     v->band = plane <= HAUL__PANEL_DEPTH ? c->out_h : haul__ceil_div(c->out_h, haul__ceil_div(c->out_h, rows));
     v->depth = v->images * v->band * c->out_w;
     v->pieces = smaller(haul__ceil_div(CHUNKS, v->chunks * c->groups), PARTIAL_SUMS / larger(v->piece_elements, 1));

@@ -2,7 +2,8 @@
  *
  * If rows of the result fill vectors, pixels are the columns of a product, whose rows are output channels: a tile's
  * sums go straight to the result. Otherwise output channels are the columns. Then a pixel of the input is a factor for
- * a vector of weights, so that any stride can be read in place and short rows leave no lanes empty. Sums of a few rows
+ * a vector of weights, so that any stride can be read in place and short rows leave no lanes empty. (With a stride and
+ * many output channels, conv2d_panels.c is faster.) Sums of a few rows
  * of pixels stay in a cache, and are copied from there to the planes of the result. In both forms weights are packed
  * once, and nothing is unfolded.
  *

@@ -1,9 +1,9 @@
 /* Copies for convolutions by packed panels: from planes of images to panels, and from sums to images.
  *
- * Where an image is read in steps, each of its rows is split: the elements that are a step apart become a row of a plane
- * of their own, a *phase*. Then the pixels that meet one tap of a weight are adjacent in a plane. conv2d_panels.c and
- * conv2d_panels_weight.c explain the algorithms; kernels/planes_fma.c compiles these loops once for each instruction
- * level. */
+ * Where an image is read in steps, each of its rows is split: the elements that are a step apart become a row of a
+ * plane of their own, a *phase*. Then the pixels that meet one tap of a weight are adjacent in a plane. conv2d_panels.c
+ * and conv2d_panels_weight.c explain the algorithms; kernels/planes_fma.c compiles these loops once for each
+ * instruction level. */
 #ifndef HAUL_BACKENDS_CPU_PLANES_H
 #define HAUL_BACKENDS_CPU_PLANES_H
 
@@ -34,8 +34,8 @@ typedef struct haul__planes {
     int64_t rows, columns;  /* of a plane */
     int64_t phase, channel; /* the distances of planes and channels, which haul__planes_measure finds */
 
-    /* The same for element i of a row of an image, i < step[1]: where its plane is, its column there, and the columns of
-     * that plane that follow the last element. Those in no phase have a plane of -1. */
+    /* The same for element i of a row of an image, i < step[1]: where its plane is, its column there, and the columns
+     * of that plane that follow the last element. Those in no phase have a plane of -1. */
     int64_t plane_of[HAUL__MOST_STEP], column_of[HAUL__MOST_STEP], rest_of[HAUL__MOST_STEP];
     int64_t count; /* elements of a row that are copied */
 } haul__planes;

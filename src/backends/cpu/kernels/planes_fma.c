@@ -309,8 +309,8 @@ static void NAME(pack)(float *panel, const haul__cpu_moves *m)
 /* ---- transposition ---- */
 
 /* Column j of a square becomes a row at to + at[j], or at to + j * to_row. */
-INLINE void turn_square(float *to, int64_t to_row, const int64_t *at, const float *from, int64_t from_row,
-                        int64_t rows, int64_t columns)
+INLINE void turn_square(float *to, int64_t to_row, const int64_t *at, const float *from, int64_t from_row, int64_t rows,
+                        int64_t columns)
 {
     vector r[LANES];
     UNROLL for (int i = 0; i < LANES; i++) r[i] = i < rows ? load_some(from + i * from_row, columns) : (vector){0};
