@@ -6,7 +6,7 @@
 /* Channels of y from which copying to panels takes less time than what conv2d_pixels.c loses; channels of dy with which
  * the products of dx are long enough. */
 #define MANY_CHANNELS 96
-#define LONG_PRODUCTS 8
+#define LONG_PRODUCTS 5
 
 /* What was measured against oneDNN with a stride of 2: the fewest channels of x and y; the fewest pixels of y with 1x1
  * weights; and elements of an image of x, and of weights, above which it is slower in finding dx. */
