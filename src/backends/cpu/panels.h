@@ -44,8 +44,9 @@ typedef struct haul__cpu_panels {
      * 2 * rows. NULL: there is no such function. */
     void (*multiply_copying)(const haul__cpu_strip *s, void *panel);
     /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`
-     * takes at a time, and their form is known to it alone. In those for bf16 an element of a tile or panel is a pair
-     * along k, so that they have half as many, C is f32, and there is no bias. */
+     * takes at a time: tiles differ by one row at most, the first ones are longer. In those of f32 and f64, columns are
+     * `rows` elements apart; the form of others is known to `multiply` alone. In those for bf16 an element of a tile or
+     * panel is a pair along k, so that they have half as many, C is f32, and there is no bias. */
     void (*pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k);
     /* Copies B [k, n] with these strides to a panel, with zeros up to n rounded up to `lanes`; n <= width. */
     void (*pack_b)(void *to, const void *from, int64_t row, int64_t column, int64_t k, int64_t n);
