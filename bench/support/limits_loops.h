@@ -14,7 +14,8 @@ TARGET static float NAME(total)(VECTOR v)
     return sum;
 }
 
-TARGET static float NAME(run)(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b, int64_t n)
+TARGET static float NAME(run)(limit_kind kind, limit_stores stores, float *to, const float *a, const float *b,
+                              int64_t n)
 {
     const VECTOR one = SET(1.0f), half = SET(0.5f);
     VECTOR       sums[12];
@@ -26,7 +27,7 @@ TARGET static float NAME(run)(limit_kind kind, limit_stores stores, float *to, c
         for (int64_t j = i; j < i + 16; j += WIDTH)                                                                    \
             PUT(to + j, value);
 #define STORED(value)                                                                                                  \
-    if (stores == LIMIT_PAST)                                                                                                   \
+    if (stores == LIMIT_PAST)                                                                                          \
         LINES(STREAM, value)                                                                                           \
     else                                                                                                               \
         LINES(STORE, value)
