@@ -233,7 +233,8 @@ static bool check_random(uint64_t *hash)
 }
 
 /* Several images in a panel; one in several bands, and pixels in several parts; rows of whole vectors and of odd
- * lengths; more taps than a part of k, and fewer than a stride; more rows than a block; padding beyond the image. */
+ * lengths; more taps than a part of k, and fewer than a stride; more rows than a block; padding beyond the image;
+ * channels that levels cut into other numbers of chunks. */
 static const haul__conv2d shapes[] = {
     {.n = 20, .c_in = 40, .c_out = 100, .h = 4, .w = 4, .kh = 3, .kw = 3, .stride = {2, 2}, .padding = {1, 1}},
     {.n = 9, .c_in = 70, .c_out = 33, .h = 9, .w = 9, .kh = 3, .kw = 3, .stride = {2, 2}, .padding = {1, 1}},
@@ -248,6 +249,7 @@ static const haul__conv2d shapes[] = {
     {.n = 2, .c_in = 16, .c_out = 40, .h = 2, .w = 2, .kh = 1, .kw = 1, .stride = {3, 3}, .padding = {4, 4}},
     {.n = 1, .c_in = 300, .c_out = 260, .h = 5, .w = 5, .kh = 2, .kw = 2, .stride = {2, 2}},
     {.n = 2, .c_in = 4, .c_out = 5, .h = 20, .w = 17, .kh = 9, .kw = 8, .stride = {2, 1}, .padding = {4, 0}},
+    {.n = 32, .c_in = 20, .c_out = 18, .h = 32, .w = 32, .kh = 3, .kw = 3, .stride = {2, 2}, .padding = {1, 1}},
     {.n = 1, .c_in = 4, .c_out = 6, .h = 1, .w = 1200, .kh = 1, .kw = 3, .stride = {1, 2}, .padding = {0, 1}},
 };
 

@@ -17,9 +17,11 @@
 #include "core/pool.h"
 #include "core/shape.h"
 
-/* Pieces of the batch and chunks of channels are this many together, if weights are not too large: the most elements of
- * the sums of all pieces. Tasks for each thread. */
+/* Pieces of the batch and chunks of so many channels are this many together, if weights are not too large: the most
+ * elements of the sums of all pieces. Chunks of a level may be narrower: pieces must not depend on that. Tasks for each
+ * thread. */
 #define CHUNKS       8
+#define CHUNK        32
 #define PARTIAL_SUMS ((int64_t)1 << 21)
 #define TASKS        2
 
@@ -222,7 +224,8 @@ static void plan(gradient *v)
     v->images = larger(smaller(HAUL__PANEL_DEPTH / plane, c->n), 1);
     v->band = plane <= HAUL__PANEL_DEPTH ? c->out_h : haul__ceil_div(c->out_h, haul__ceil_div(c->out_h, rows));
     v->depth = v->images * v->band * c->out_w;
-    v->pieces = smaller(haul__ceil_div(CHUNKS, v->chunks * c->groups), PARTIAL_SUMS / larger(v->piece_elements, 1));
+    v->pieces = smaller(haul__ceil_div(CHUNKS, haul__ceil_div(v->channels, CHUNK) * c->groups),
+                        PARTIAL_SUMS / larger(c->c_out * v->channels * v->taps, 1));
     v->per_piece = haul__ceil_div(haul__ceil_div(c->n, larger(v->pieces, 1)), v->images) * v->images;
     v->pieces = haul__ceil_div(c->n, v->per_piece);
     plan_tasks(v);
