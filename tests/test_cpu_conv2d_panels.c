@@ -19,30 +19,10 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
 #include "backends/cpu/planes.h"
+#include "support/conv2d.h"
 #include "support/random.h"
 
 /* ---- problems ---- */
-
-/* Values in a block of its own that ends with the last, so that a sanitizer sees what is read behind it. */
-typedef struct memory {
-    haul__buffer buffer;
-    float       *values;
-    int64_t      count;
-} memory;
-
-static memory make_memory(int64_t count)
-{
-    memory m = {.count = count, .values = malloc((size_t)count * sizeof(float))};
-    for (int64_t i = 0; m.values && i < count; i++)
-        m.values[i] = (float)(below(2001) - 1000) / 1000;
-    m.buffer.host = m.values;
-    return m;
-}
-
-typedef struct problem {
-    haul__conv2d c;
-    memory       x, weight, bias, y;
-} problem;
 
 static int64_t output_size(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation)
 {
@@ -50,7 +30,6 @@ static int64_t output_size(int64_t size, int64_t taps, int64_t stride, int64_t p
     return rest < 0 ? 0 : rest / stride + 1;
 }
 
-/* The pass writes over what is random in its result. */
 static bool complete(problem *p, haul__conv2d_pass pass)
 {
     haul__conv2d *c = &p->c;
@@ -61,33 +40,14 @@ static bool complete(problem *p, haul__conv2d_pass pass)
     c->has_bias = pass != HAUL__CONV2D_WEIGHT && below(2);
     if (!c->out_h || !c->out_w)
         return false;
-    p->x = make_memory(c->n * c->c_in * c->h * c->w);
-    p->weight = make_memory(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
-    p->bias = make_memory(pass == HAUL__CONV2D_DATA ? c->c_in : c->c_out);
-    p->y = make_memory(c->n * c->c_out * c->out_h * c->out_w);
+    make_operands(p);
     return p->x.values && p->weight.values && p->bias.values && p->y.values;
-}
-
-static void free_problem(problem *p)
-{
-    free(p->x.values);
-    free(p->weight.values);
-    free(p->bias.values);
-    free(p->y.values);
-}
-
-static memory *result_of(problem *p)
-{
-    return p->c.pass == HAUL__CONV2D_FORWARD ? &p->y : p->c.pass == HAUL__CONV2D_DATA ? &p->x : &p->weight;
 }
 
 static haul_status run(problem *p, haul_status (*how)(const haul__conv2d *c))
 {
     memory *result = result_of(p);
-    p->c.x = &p->x.buffer;
-    p->c.weight = &p->weight.buffer;
-    p->c.bias = p->c.has_bias ? &p->bias.buffer : NULL;
-    p->c.y = &p->y.buffer;
+    name_operands(p);
     memset(result->values, 0x7f, (size_t)result->count * sizeof(float)); /* what is not written is large */
     return how(&p->c);
 }

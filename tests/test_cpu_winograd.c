@@ -17,32 +17,11 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
+#include "support/conv2d.h"
 #include "support/random.h"
 
 /* ---- random problems ---- */
 
-/* Values in a block of its own that ends with the last, so that a sanitizer sees what is read behind it. */
-typedef struct memory {
-    haul__buffer buffer;
-    float       *values;
-    int64_t      count;
-} memory;
-
-static memory make_memory(int64_t count)
-{
-    memory m = {.count = count, .values = malloc((size_t)count * sizeof(float))};
-    for (int64_t i = 0; m.values && i < count; i++)
-        m.values[i] = (float)(below(2001) - 1000) / 1000;
-    m.buffer.host = m.values;
-    return m;
-}
-
-typedef struct problem {
-    haul__conv2d c;
-    memory       x, weight, bias, y;
-} problem;
-
-/* The pass writes over what is random in its result. */
 static problem make_problem(haul__conv2d_pass pass, int64_t n, int64_t in, int64_t out, int64_t h, int64_t w)
 {
     problem p = {.c = {.pass = pass, .dtype = HAUL_F32, .n = n, .c_in = in, .h = h, .w = w, .c_out = out}};
@@ -56,33 +35,14 @@ static problem make_problem(haul__conv2d_pass pass, int64_t n, int64_t in, int64
     p.c.out_w = w + 2 * p.c.padding[1] - 2;
     p.c.has_bias = pass != HAUL__CONV2D_WEIGHT && below(2);
     p.c.relu = pass == HAUL__CONV2D_FORWARD && below(3) == 0;
-    p.x = make_memory(n * in * h * w);
-    p.weight = make_memory(out * in * 9);
-    p.bias = make_memory(pass == HAUL__CONV2D_DATA ? in : out);
-    p.y = make_memory(n * out * p.c.out_h * p.c.out_w);
+    make_operands(&p);
     return p;
-}
-
-static void free_problem(problem *p)
-{
-    free(p->x.values);
-    free(p->weight.values);
-    free(p->bias.values);
-    free(p->y.values);
-}
-
-static memory *result_of(problem *p)
-{
-    return p->c.pass == HAUL__CONV2D_FORWARD ? &p->y : p->c.pass == HAUL__CONV2D_DATA ? &p->x : &p->weight;
 }
 
 static haul_status run(problem *p)
 {
     haul__buffer scratch = {0};
-    p->c.x = &p->x.buffer;
-    p->c.weight = &p->weight.buffer;
-    p->c.bias = p->c.has_bias ? &p->bias.buffer : NULL;
-    p->c.y = &p->y.buffer;
+    name_operands(p);
     p->c.scratch_bytes = haul__cpu_winograd_scratch(haul_cpu(), &p->c);
     scratch.host = aligned_alloc(64, (p->c.scratch_bytes + 63) / 64 * 64);
     p->c.scratch = &scratch;

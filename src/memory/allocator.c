@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/fork.h"
+#include "core/numbers.h"
 #include "device/presence.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
@@ -98,11 +99,6 @@ static void ring_insert(struct haul__allocator *a, haul__block *block)
     block->prev = a->live.prev;
     block->prev->next = block;
     a->live.prev = block;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* ---- out of memory ---- */

@@ -11,6 +11,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
+#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "haul_config.h"
@@ -24,16 +25,6 @@
 #define BLOCK_TAPS   256
 
 static const char *const operation = "haul_conv2d";
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return haul__ceil_div(a, b) * b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* How many of `work` multiplications make a task. */
 static int64_t grain_for(double work)

@@ -17,6 +17,7 @@
 #include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
+#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -77,21 +78,6 @@ typedef struct unit {
     int64_t group, block, m;
     float  *planes, *panel, *sums;
 } unit;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return haul__ceil_div(a, b) * b;
-}
 
 static float *data(const haul__buffer *buffer, int64_t offset)
 {

@@ -14,6 +14,7 @@
 #include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
+#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -53,16 +54,6 @@ typedef struct part {
     int64_t image, images, row, rows, pixels;
     float  *packed, *planes, *x;
 } part;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static float *data(const haul__buffer *buffer, int64_t offset)
 {

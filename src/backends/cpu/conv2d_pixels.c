@@ -14,6 +14,7 @@
 #include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
 #include "core/alloc.h"
+#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -47,11 +48,6 @@ typedef struct convolution {
     float                  *weight, *bias; /* packed: [groups, blocks, taps, width], and [groups, blocks, width] */
     haul__cpu_scratch       scratch;
 } convolution;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static float *data(const haul__buffer *buffer, int64_t offset)
 {

@@ -1,17 +1,8 @@
 /* Finds the planes that convolutions read. */
 #include "backends/cpu/conv2d_planes.h"
+#include "core/numbers.h"
 
 #include "core/shape.h"
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 haul__planes haul__planes_of_x(const haul__conv2d *c)
 {

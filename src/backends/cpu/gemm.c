@@ -29,11 +29,6 @@
 #define PIECE_WORK  262144.0
 #define MOST_PIECES 64
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void *element(const haul__buffer *buffer, int64_t index, int64_t size)
 {
     return (char *)buffer->host + index * size;
@@ -50,6 +45,7 @@ static void *element(const haul__buffer *buffer, int64_t index, int64_t size)
 #define REAL       double
 #define NAME(name) name##_f64
 #include "backends/cpu/gemm_loop.h"
+#include "core/numbers.h"
 
 static bool is_tiny(const haul__gemm *g)
 {

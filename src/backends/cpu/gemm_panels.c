@@ -12,8 +12,8 @@
 #include "backends/cpu/panels.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "core/numbers.h"
 #include "core/pool.h"
-#include "core/shape.h"
 #include "core/thread.h"
 
 /* Bytes of a block of A where B is packed once: half of a cache of the second level. Columns of B that are packed once
@@ -85,25 +85,10 @@ typedef struct rooms {
     float *sums, *widened;
 } rooms;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* a / b, rounded up, for a and b above 0. Division of 64 bits takes three times as long as that of 32. */
 static int64_t parts_of(int64_t a, int64_t b)
 {
     return ((a | b) >> 32 ? (a - 1) / b : (int64_t)((uint32_t)(a - 1) / (uint32_t)b)) + 1;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return parts_of(a, b) * b;
 }
 
 static const char *at(const product *p, const haul__buffer *buffer, int64_t index)

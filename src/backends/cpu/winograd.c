@@ -18,6 +18,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/panels.h"
 #include "backends/cpu/tiles.h"
+#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -67,21 +68,6 @@ typedef struct work {
     float            *memory; /* what tasks share */
     haul__cpu_scratch scratch;
 } work;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return haul__ceil_div(a, b) * b;
-}
 
 /* Distances of an odd number of cache lines spread what lies at 36 points over the sets of a cache. */
 static int64_t spread(int64_t elements)

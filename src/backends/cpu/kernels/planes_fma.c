@@ -166,10 +166,10 @@ static void fill_row(const haul__planes *p, float *to, const float *row)
 
     fetch(row, p->count);
     for (int64_t i = 0; i < step; i++) {
-        float        *plane = to + p->plane_of[i], *first = plane + p->column_of[i];
-        const int64_t count = p->columns - p->column_of[i] - p->rest_of[i];
         if (p->plane_of[i] < 0)
             continue;
+        float        *plane = to + p->plane_of[i], *first = plane + p->column_of[i];
+        const int64_t count = p->columns - p->column_of[i] - p->rest_of[i];
         clear_ends(plane, p->columns, p->column_of[i], p->rest_of[i]);
         if (step == 1)
             copy(first, row, count);

@@ -18,6 +18,7 @@ typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES)));
 typedef float   unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
 
 #include "backends/cpu/kernels/turn.h"
+#include "core/numbers.h"
 
 #define LOAD(p)     ((vector) * (const unaligned *)(p))
 #define STORE(p, v) (*(unaligned *)(p) = (v))
@@ -99,16 +100,6 @@ INLINE void weight_gradients(const vector *u, int from, vector *out, int to)
 }
 
 /* ---- rooms ---- */
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Vectors in a row of the room. */
 static int64_t pitch_of(const haul__winograd_planes *p)
