@@ -41,10 +41,13 @@ static const settings all[] = {
     {3, 36, 11, 9, 52, 3, 2, {1, 2}, {1, 1}, {2, 1}, 2},
     {1, 24, 15, 16, 24, 4, 3, {3, 3}, {0, 2}, {1, 2}, 1},
     {1, 16, 20, 21, 100, 3, 3, {9, 2}, {1, 1}, {1, 1}, 1},
-    /* 1x1 weights for many pixels: without bias, products of matrices. */
+    /* 1x1 weights for many pixels: products of matrices, also of many channels. */
     {3, 40, 10, 11, 37, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
     {2, 12, 12, 9, 18, 1, 1, {1, 1}, {0, 0}, {1, 1}, 3},
     {1, 1, 10, 10, 1, 1, 1, {1, 1}, {0, 0}, {2, 2}, 1},
+    {2, 523, 11, 10, 33, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {1, 48, 17, 16, 270, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {1, 20, 16, 20, 600, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
 };
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)

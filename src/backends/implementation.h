@@ -19,8 +19,9 @@ typedef struct haul__gemm {
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
     bool    accumulate;
-    bool    relu;                /* C = max(result, 0) */
-    bool    tf32;                /* for f32: 10 bits of the factors' mantissas are enough if that is faster */
+    bool    relu;         /* C = max(result, 0) */
+    bool    bias_of_rows; /* the bias is [m], added to every column; only the CPU's own convolutions ask for it */
+    bool    tf32;         /* for f32: 10 bits of the factors' mantissas are enough if that is faster */
     const haul__buffer *scratch; /* scratch_bytes of scratch memory; NULL: none */
     size_t              scratch_bytes;
 } haul__gemm;

@@ -117,9 +117,14 @@ static haul__cpu_strip strip_of(const convolution *v, int64_t panel, int64_t k, 
         .b_row = width,
         .b_vector = v->pixels->lanes,
         .c = to,
-        .bias = k == 0 ? v->bias + panel * width : NULL,
         .accumulate = k > 0,
     };
+}
+
+/* The bias of the channels of a panel, which is added with the first taps. */
+static const float *bias_of(const convolution *v, int64_t panel, int64_t k)
+{
+    return k == 0 ? v->bias + panel * v->pixels->width : NULL;
 }
 
 /* Pixels are columns: row `row` of y for some channels. */
@@ -133,6 +138,7 @@ static void convolve_planes(const convolution *v, int64_t panel, const float *x,
             s.m = channels;
             s.b = x + row * c->stride[0] * v->w + j;
             s.c_row = c->out_h * c->out_w;
+            s.row_bias = bias_of(v, panel, k);
             v->pixels->multiply_planes(&s);
         }
 }
@@ -148,6 +154,7 @@ static void convolve_pixels(const convolution *v, int64_t panel, const float *x,
             haul__cpu_strip s = strip_of(v, panel, k, sums + (row - first) * c->out_w * width);
             s.m = c->out_w;
             s.n = channels > lanes ? width : lanes;
+            s.bias = bias_of(v, panel, k);
             s.a = x + row * c->stride[0] * v->w;
             s.a_row = c->stride[1];
             s.c_row = width;

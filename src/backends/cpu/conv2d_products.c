@@ -1,4 +1,4 @@
-/* CPU convolutions without bias whose 1x1 weights neither skip nor pad pixels: an image is a matrix [channels, pixels],
+/* CPU convolutions whose 1x1 weights neither skip nor pad pixels: an image is a matrix [channels, pixels],
  * so that each pass is a product of matrices, which gemm.c computes in place.
  *
  * The weight's gradient is the sum of a product for each image, added in order. */
@@ -10,8 +10,8 @@
 
 bool haul__cpu_conv2d_may_products(const haul__conv2d *c)
 {
-    return !c->has_bias && c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->padding[0] &&
-           !c->padding[1] && c->h * c->w >= FEWEST_PIXELS;
+    return c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->padding[0] && !c->padding[1] &&
+           c->h * c->w >= FEWEST_PIXELS;
 }
 
 /* Some images of a problem. */
@@ -36,7 +36,7 @@ static sides sides_of(const images *of, int64_t group)
     return s;
 }
 
-/* y = weight x for every image. */
+/* y = weight x + bias for every image. */
 static haul__gemm forward_of(const images *of, int64_t group)
 {
     const haul__conv2d *c = of->c;
@@ -60,10 +60,13 @@ static haul__gemm forward_of(const images *of, int64_t group)
         .c_offset = s.y,
         .c_row = of->pixels,
         .c_batch = c->c_out * of->pixels,
+        .bias = c->bias,
+        .bias_offset = c->bias_offset + group * s.out,
+        .bias_of_rows = c->has_bias,
     };
 }
 
-/* dx = weight' dy for every image. */
+/* dx = weight' dy + bias for every image. */
 static haul__gemm data_of(const images *of, int64_t group)
 {
     const haul__conv2d *c = of->c;
@@ -87,6 +90,9 @@ static haul__gemm data_of(const images *of, int64_t group)
         .c_offset = s.x,
         .c_row = of->pixels,
         .c_batch = c->c_in * of->pixels,
+        .bias = c->bias,
+        .bias_offset = c->bias_offset + group * s.in,
+        .bias_of_rows = c->has_bias,
     };
 }
 

@@ -50,7 +50,7 @@ static void *element(const haul__buffer *buffer, int64_t index, int64_t size)
 static bool is_tiny(const haul__gemm *g)
 {
     return g->batch == 1 && g->m <= LOOP_WORK && g->n <= LOOP_WORK && g->k <= LOOP_WORK &&
-           g->m * g->n * g->k <= LOOP_WORK;
+           g->m * g->n * g->k <= LOOP_WORK && !g->bias_of_rows;
 }
 
 /* ---- few rows ---- */
@@ -66,14 +66,14 @@ typedef struct product {
 
 static bool takes_dots(const haul__gemm *g, int64_t lanes)
 {
-    if (g->a_col != 1 || g->b_row != 1)
+    if (g->a_col != 1 || g->b_row != 1 || g->bias_of_rows)
         return false;
     return g->m <= DOT_ROWS ? g->k >= DOT_LENGTH * lanes : g->m <= LONG_ROWS && g->k >= LONG * lanes;
 }
 
-/* Columns of C: its addresses, and those of A and the columns of B. */
+/* Columns of C: its addresses, and those of A, the columns of B and the bias. */
 typedef struct piece {
-    const char *a, *b, *bias;
+    const char *a, *b, *bias, *row_bias;
     char       *c;
     int64_t     columns;
 } piece;
@@ -102,6 +102,7 @@ static void multiply(product *p, const piece *x, int64_t first, int64_t last, bo
             .b_rows = rows,
             .c = x->c + first * p->size,
             .c_row = g->c_row,
+            .row_bias = k0 == 0 ? x->row_bias : NULL,
             .column_bias = x->bias && k0 == 0 ? x->bias + first * p->size : NULL,
             .accumulate = g->accumulate || k0 > 0,
         };
@@ -139,11 +140,13 @@ static void multiply_dots(const product *p, const piece *x)
 static void run_piece(product *p, int64_t matrix, int64_t j)
 {
     const haul__gemm *g = p->call;
+    const char       *bias = g->bias ? element(g->bias, g->bias_offset, p->size) : NULL;
     piece             x = {
                     .a = element(g->a, g->a_offset + matrix * g->a_batch, p->size),
                     .b = element(g->b, g->b_offset + matrix * g->b_batch + j * g->b_col, p->size),
                     .c = element(g->c, g->c_offset + matrix * g->c_batch + j, p->size),
-                    .bias = g->bias ? element(g->bias, g->bias_offset + j, p->size) : NULL,
+                    .bias = bias && !g->bias_of_rows ? bias + j * p->size : NULL,
+                    .row_bias = g->bias_of_rows ? bias : NULL,
                     .columns = smaller(p->columns, g->n - j),
     };
     if (p->dots) {
@@ -194,6 +197,7 @@ static bool is_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_
 static __attribute__((noinline)) void multiply_panel(const haul__gemm *g, const haul__cpu_panels *panels, int64_t size)
 {
     _Alignas(64) char room[PANEL_BYTES];
+    const char       *bias = g->bias ? element(g->bias, g->bias_offset, size) : NULL;
     haul__cpu_strip   s = {
           .m = g->m,
           .n = g->n,
@@ -205,7 +209,8 @@ static __attribute__((noinline)) void multiply_panel(const haul__gemm *g, const 
           .b_row = g->b_row,
           .c = element(g->c, g->c_offset, size),
           .c_row = g->c_row,
-          .bias = g->bias ? element(g->bias, g->bias_offset, size) : NULL,
+          .bias = g->bias_of_rows ? NULL : bias,
+          .row_bias = g->bias_of_rows ? bias : NULL,
           .accumulate = g->accumulate,
     };
     int64_t tiles = haul__cpu_tiles_in_place(g->k, g->b_row * size);

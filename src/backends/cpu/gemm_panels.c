@@ -257,11 +257,14 @@ static void find_target(const product *p, const block *x, int64_t j, const rooms
 {
     const haul__gemm *g = p->call;
     s->accumulate = x->k > 0;
-    s->bias = NULL;
+    s->bias = s->row_bias = NULL;
     if (!p->halves) {
         s->c = (char *)g->c->host + (g->c_offset + x->z * g->c_batch + x->i * g->c_row + j) * p->size;
         s->c_row = g->c_row;
-        s->bias = g->bias && x->k == 0 ? at(p, g->bias, g->bias_offset + j) : NULL;
+        if (g->bias && x->k == 0 && g->bias_of_rows)
+            s->row_bias = at(p, g->bias, g->bias_offset + x->i);
+        else if (g->bias && x->k == 0)
+            s->bias = at(p, g->bias, g->bias_offset + j);
         s->accumulate = g->accumulate || x->k > 0;
     } else if (p->sums) {
         s->c = p->sums + x->z * p->sums_batch + x->i * g->n + j;

@@ -17,8 +17,8 @@
 /* Rows of B taken at a time. Products of bf16 in pairs take twice as many, which have as many bytes. */
 #define HAUL__PANEL_DEPTH 512
 
-/* C [m, n] = A [m, k] B [k, n], plus the bias [n] if there is one, plus C if it accumulates. There are at most `width`
- * columns, and rows of B can be read up to n rounded up to `lanes`. Strides are in elements. */
+/* C [m, n] = A [m, k] B [k, n], plus the bias [n] or row_bias [m] if there is one, plus C if it accumulates. There are
+ * at most `width` columns, and rows of B can be read up to n rounded up to `lanes`. Strides are in elements. */
 typedef struct haul__cpu_strip {
     int64_t        m, n, k;
     const void    *a;
@@ -30,7 +30,7 @@ typedef struct haul__cpu_strip {
     int64_t        b_row;
     void          *c;
     int64_t        c_row;
-    const void    *bias;
+    const void    *bias, *row_bias;
     bool           accumulate;
 } haul__cpu_strip;
 
@@ -63,7 +63,7 @@ typedef struct haul__cpu_pixels {
     /* Copies that C [pixels, channels], with rows of `width`, to planes: to[channel * plane + pixel]. */
     void (*leave)(float *to, int64_t plane, const float *c, int64_t pixels, int64_t channels);
     /* Output channels are rows of C, up to `rows`, and `width` pixels are its columns. A is a packed tile of weights,
-     * rows of B are at the taps, and the bias has an element for each row. */
+     * and rows of B are at the taps. */
     void (*multiply_planes)(const haul__cpu_strip *s);
     /* The same, and rows of B are copied to a panel. */
     void (*multiply_planes_copying)(const haul__cpu_strip *s, float *panel);

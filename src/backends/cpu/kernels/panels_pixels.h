@@ -83,7 +83,7 @@ static void NAME(leave_pixels)(REAL *to, int64_t plane, const REAL *c, int64_t p
 INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, bool copies, const REAL *a, REAL *c, REAL *panel)
 {
     const int64_t depth = s->k, apart = s->b_vector;
-    const REAL   *from = s->b, *bias = s->bias, *ahead = c + WIDTH;
+    const REAL   *from = s->b, *bias = s->row_bias, *ahead = c + WIDTH;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
 

@@ -63,6 +63,13 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
             UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += start[v];
         }
     }
+    if (s->row_bias) {
+        const REAL *bias = (const REAL *)s->row_bias + (c - (REAL *)s->c) / c_row;
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += bias[r];
+        }
+    }
     if (last < LANES) {
         VECTOR copy[TILE_ROWS][TILE_VECTORS];
         UNROLL for (int r = 0; r < rows; r++)
@@ -191,6 +198,7 @@ static void NAME(multiply_copying)(const haul__cpu_strip *s, void *panel)
     rest.m -= rows;
     rest.a = (const REAL *)s->a + moved;
     rest.c = (REAL *)s->c + rows * s->c_row;
+    rest.row_bias = s->row_bias ? (const REAL *)s->row_bias + rows : NULL;
     rest.b = panel;
     rest.b_row = WIDTH;
     NAME(multiply)(&rest);
