@@ -161,7 +161,8 @@ typedef struct haul_custom_operand {
     uint32_t dtypes;
 } haul_custom_operand;
 
-/* A result of a custom operation: {"y"}, {"y", .saved = true}. */
+/* A result of a custom operation: {"y"}, {"y", .saved = true}. In a result of HAUL_BOOL, any byte but 0 that `host` or
+ * the kernel writes is true. */
 typedef struct haul_custom_result {
     const char *name; /* its name; positional */
     HAUL__GUARD

@@ -107,7 +107,7 @@ HAUL_API int         haul_dataset_fields(const haul_dataset *dataset); /* the nu
 HAUL_API haul_status haul_dataset_field(const haul_dataset *dataset, int index, haul_field *out);
 
 /* A function that reads or transforms an example. Returns HAUL_OK, or an error that it recorded with haul_error_set.
- * Several threads may call it at the same time. */
+ * Several threads may call it at the same time. In fields of HAUL_BOOL, any byte but 0 is true. */
 typedef haul_status haul_example_function(void *context, haul_example *example);
 
 /* A dataset of your own. */

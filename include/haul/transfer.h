@@ -47,7 +47,7 @@ HAUL_API bool haul_tensor_is_pinned(const haul_tensor *t);
 HAUL_API haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype);
 
 /* A new tensor on the calling thread's current device with a copy of `data`. The data may be freed or changed as soon
- * as the call returns.
+ * as the call returns. If dtype is HAUL_BOOL, any byte but 0 is true.
  *
  * - data: as many elements as `shape` has, row-major without gaps */
 HAUL_API haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data);
@@ -57,6 +57,9 @@ HAUL_API haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const v
  * - data: row-major without gaps, aligned for the dtype; must stay valid until `deleter` is called
  * - deleter: called as deleter(context), on any thread, when nothing uses the memory any more, and also if this call
  *   fails; may be NULL
+ *
+ * If dtype is HAUL_BOOL, any byte but 0 is true: the call sets bytes other than 0 and 1 to 1, and writes nothing if
+ * there are none.
  *
  * While a tensor uses the memory, change it only through haul_write, haul_map and functions named `_into`: a move may
  * still be reading it (haul_device_sync waits for that), and haul_backward does not notice other changes. */
@@ -69,7 +72,7 @@ HAUL_API haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *d
 HAUL_API haul_status haul_read(const haul_tensor *t, void *out, size_t size);
 
 /* Overwrite all elements of t, row-major, from `data`, which may be freed when the call returns. This is a change in
- * place, as by functions named `_into`.
+ * place, as by functions named `_into`. If t is bool, any byte but 0 is true.
  *
  * - size: bytes in `data`; exactly haul_tensor_bytes(t) */
 HAUL_API haul_status haul_write(haul_tensor *t, const void *data, size_t size);
@@ -90,7 +93,7 @@ typedef enum haul_map_mode { HAUL_READ = 1, HAUL_WRITE = 2 } haul_map_mode;
  *
  * Memory can be mapped once at a time, including its views; use them in no operation until haul_unmap. If haul_unmap
  * fails, t stays mapped. A copy that was not unmapped is lost with t. Fails with HAUL_STATE if t is not contiguous or
- * already mapped.
+ * already mapped. If t is bool, any byte but 0 that the program writes is true; haul_unmap sets it to 1.
  *
  * - mode: HAUL_READ, HAUL_WRITE, or both */
 HAUL_API void       *haul_map(haul_tensor *t, int mode);

@@ -35,8 +35,8 @@ static const haul__shard *find_shard(const haul__arrays *a, int64_t index)
 static void read_array(const haul__array *array, const haul_field *field, int64_t row, size_t bytes, uint8_t *out)
 {
     memcpy(out, array->data + (size_t)row * bytes, bytes);
-    if (array->big_endian || field->dtype == HAUL_BOOL) {
-        haul__npy head = {.dtype = field->dtype, .bytes = bytes, .big_endian = array->big_endian};
+    if (array->big_endian) {
+        haul__npy head = {.dtype = field->dtype, .bytes = bytes, .big_endian = true};
         head.count = (int64_t)(bytes / haul__dtype_size(field->dtype));
         haul__npy_decode(&head, out, out);
     }

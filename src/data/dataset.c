@@ -65,6 +65,15 @@ static haul_status explain(const haul_dataset *d, haul_status status, int64_t in
     return status;
 }
 
+/* What a function of the program left in the example is checked before anything else reads it. */
+static haul_status settle(const haul_dataset *d, haul_example *e)
+{
+    haul_status status = haul__example_check(e, d->fields, d->name);
+    if (status == HAUL_OK)
+        haul__example_normalise(e, d->fields);
+    return status;
+}
+
 static haul_status read_source(const haul_dataset *d, haul_example *e)
 {
     haul_status status = HAUL_OK;
@@ -76,7 +85,7 @@ static haul_status read_source(const haul_dataset *d, haul_example *e)
     if (status == HAUL_OK)
         status = explain(d, d->read(d->context, e), index, "read");
     e->index = index;
-    return status == HAUL_OK ? haul__example_check(e, d->fields, d->name) : status;
+    return status == HAUL_OK ? settle(d, e) : status;
 }
 
 /* Bytes for all examples of a field. */
@@ -116,7 +125,7 @@ haul_status haul__dataset_finish(const haul_dataset *d, haul_example *e)
     haul__example_begin(e, d->fields);
     for (int i = 0; i < d->transform_count && status == HAUL_OK; i++)
         status = explain(d, haul__transform_apply(d->transforms[i], e), e->index, "transformed");
-    return status == HAUL_OK ? haul__example_check(e, d->fields, d->name) : status;
+    return status == HAUL_OK ? settle(d, e) : status;
 }
 
 haul_status haul__dataset_read(const haul_dataset *d, haul_example *e)

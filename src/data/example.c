@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/bools.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -105,6 +106,19 @@ haul_status haul__example_check(const haul_example *e, const haul__fields *field
                           haul_dtype_name(field->dtype), haul__shape_text(&field->shape, declared, sizeof declared));
     }
     return HAUL_OK;
+}
+
+void haul__example_normalise(const haul_example *e, const haul__fields *fields)
+{
+    for (int i = 0; i < fields->count; i++) {
+        const haul_value *value = &e->fields[i];
+        size_t            count = 1;
+        if (value->dtype != HAUL_BOOL)
+            continue;
+        for (int d = 0; d < value->shape.ndim; d++)
+            count *= (size_t)value->shape.dims[d];
+        haul__normalise_bools(value->data, count);
+    }
 }
 
 haul_value *haul_example_field(haul_example *e, const char *name)

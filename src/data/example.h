@@ -23,6 +23,9 @@ haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, c
 /* Checks that the values of the example, which `who` made, match `fields`. */
 haul_status haul__example_check(const haul_example *e, const haul__fields *fields, const char *who);
 
+/* Bools of a checked example that are neither 0 nor 1, as a function of the program may leave them, become 1. */
+void haul__example_normalise(const haul_example *e, const haul__fields *fields);
+
 void haul__example_room_free(haul__example_room *room);
 
 #endif

@@ -135,6 +135,7 @@ static haul_status plan_convert(const void *context, haul_field *field)
 static int64_t load_integer(haul_dtype dtype, const uint8_t *in)
 {
     switch (dtype) {
+    case HAUL_BOOL: return *in != 0;
     case HAUL_I8: return *(const int8_t *)in;
     case HAUL_I16: return *(const int16_t *)(const void *)in;
     case HAUL_I32: return *(const int32_t *)(const void *)in;

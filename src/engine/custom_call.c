@@ -346,11 +346,25 @@ static haul_status call_host(haul__call *c, const haul_custom_call *call)
     return haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
 }
 
+/* A function or a kernel of the program may leave any byte in a bool: all but 0 become 1. */
+static haul_status normalise(const haul__call *c, haul_tensor *y)
+{
+    haul_tensor *bytes = haul__tensor_wrap(y->storage, HAUL_U8, &y->shape, y->strides, y->offset);
+    haul_status  status = bytes ? haul__copy_elements(y, bytes, c->operation->name) : haul_error_status();
+    haul__object_release(bytes);
+    return status;
+}
+
 static haul_status compute(haul__call *c)
 {
     haul_custom_call call;
     view_call(c, &call);
-    return strcmp(haul__custom_way(custom_of(c), c->device), "host") == 0 ? call_host(c, &call) : launch(c, &call);
+    const bool  on_host = strcmp(haul__custom_way(custom_of(c), c->device), "host") == 0;
+    haul_status status = on_host ? call_host(c, &call) : launch(c, &call);
+    for (int i = 0; i < c->result_count && !status; i++)
+        if (c->results[i]->dtype == HAUL_BOOL)
+            status = normalise(c, c->results[i]);
+    return status;
 }
 
 /* ---- compose ---- */

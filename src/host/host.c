@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/bools.h"
 #include "core/fork.h"
 #include "core/half.h"
 #include "core/shape.h"
@@ -32,6 +33,22 @@ static haul_tensor *dense_like(const haul_tensor *t, const char *operation)
 
 /* ---- arrays in ---- */
 
+/* Copies the caller's elements to `to`. Bools among them that are neither 0 nor 1 are normalised on the way. */
+static haul_status bring_in(haul__storage *to, size_t offset, haul_dtype dtype, const void *data, size_t bytes,
+                            bool fresh, const char *operation)
+{
+    if (dtype != HAUL_BOOL || haul__bools_are_normal(data, bytes))
+        return haul__transfer_from_host(to, offset, data, bytes, fresh, operation);
+    void *normal = haul__malloc(bytes);
+    if (!normal)
+        return haul__fail_memory(operation, bytes);
+    memcpy(normal, data, bytes);
+    haul__normalise_bools(normal, bytes);
+    haul_status status = haul__transfer_from_host(to, offset, normal, bytes, fresh, operation);
+    haul__free(normal);
+    return status;
+}
+
 haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data)
 {
     static const char operation[] = "haul_from_host";
@@ -46,7 +63,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
     size_t         bytes = (size_t)count * haul__dtype_size(dtype);
     haul_tensor   *t = NULL;
     haul__storage *storage = haul__storage_alloc(device, bytes, operation);
-    if (storage && haul__transfer_from_host(storage, 0, data, bytes, true, operation) == HAUL_OK)
+    if (storage && bring_in(storage, 0, dtype, data, bytes, true, operation) == HAUL_OK)
         t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
     haul__object_release(storage);
     return haul__result(haul__own(t, operation));
@@ -89,9 +106,11 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
     storage->release = wait_for_users;
     storage->deleter = deleter;
     storage->deleter_context = context;
-    haul_tensor *t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
+    haul_tensor *t = haul__own(haul__tensor_wrap(storage, dtype, &shape, NULL, 0), "haul_wrap_host");
     haul__object_release(storage);
-    return haul__result(haul__own(t, "haul_wrap_host"));
+    if (t && dtype == HAUL_BOOL)
+        haul__normalise_bools(data, (size_t)count);
+    return haul__result(t);
 }
 
 haul_status haul_write(haul_tensor *t, const void *data, size_t size)
@@ -110,11 +129,10 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
                               "several elements of t share memory (it was expanded); write to a tensor of its own");
     if (t->contiguous) {
-        status = haul__transfer_from_host(t->storage, offset_of(t), data, bytes, false, operation);
+        status = bring_in(t->storage, offset_of(t), t->dtype, data, bytes, false, operation);
     } else {
         haul_tensor *dense = dense_like(t, operation);
-        status =
-            dense ? haul__transfer_from_host(dense->storage, 0, data, bytes, true, operation) : haul_error_status();
+        status = dense ? bring_in(dense->storage, 0, t->dtype, data, bytes, true, operation) : haul_error_status();
         if (!status)
             status = haul__copy_elements(t, dense, operation);
         haul__object_release(dense);
@@ -237,6 +255,7 @@ int64_t haul_item_i64(const haul_tensor *t)
 /* What is attached to a mapped storage: the mapped range, its address, and the copy if there is one. */
 typedef struct mapping {
     haul__object object;
+    haul_dtype   dtype;
     int          mode;
     size_t       offset, bytes;
     void        *memory;
@@ -299,6 +318,7 @@ static mapping *map_new(const haul_tensor *t, int mode)
         return NULL;
     }
     haul__object_init(&m->object, &mapping_class);
+    m->dtype = t->dtype;
     m->mode = mode;
     m->offset = offset_of(t);
     m->bytes = haul_tensor_bytes(t);
@@ -333,6 +353,8 @@ static haul_status unmap(haul_tensor *t)
     if (!m)
         return haul__fail(HAUL_STATE, "haul_unmap", "t", "t is not mapped");
     bool write = (m->mode & HAUL_WRITE) != 0;
+    if (write && m->dtype == HAUL_BOOL)
+        haul__normalise_bools(m->memory, m->bytes);
     if (m->copy && write)
         status = haul__transfer_from_host(storage, m->offset, m->copy, m->bytes, false, "haul_unmap");
     if (status)

@@ -88,9 +88,3 @@ haul_tensor *haul__loading_end(haul__loading *loading, haul_status status)
     haul_tensor *result = loading->device == haul_cpu() ? loading->host : haul_to(loading->host, loading->device);
     return haul__result(haul_scope_return(loading->scope, result));
 }
-
-void haul__normalise_bools(uint8_t *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        values[i] = values[i] != 0;
-}

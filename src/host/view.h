@@ -30,7 +30,4 @@ haul_status  haul__loading_begin(haul__loading *loading, haul_dtype dtype, const
                                  const char *operation);
 haul_tensor *haul__loading_end(haul__loading *loading, haul_status status);
 
-/* Files may hold any byte as a truth value; tensors hold 0 and 1. */
-void haul__normalise_bools(uint8_t *values, size_t count);
-
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/bools.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"

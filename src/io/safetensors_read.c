@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/bools.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/tensor.h"
