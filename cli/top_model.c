@@ -1,11 +1,11 @@
 /* Reads all devices and pages, and keeps what belongs together from one reading to the next. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "core/ascii.h"
 #include "top.h"
 
 enum { ENDED_SECONDS = 10 };
@@ -67,7 +67,7 @@ static bool same_bus(const char *a, const char *b)
 
     if (i < 7 || k < 7)
         return false;
-    while (i && k && tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[k - 1])) {
+    while (i && k && haul__lower(a[i - 1]) == haul__lower(b[k - 1])) {
         i--;
         k--;
     }

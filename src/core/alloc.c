@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/plain.h"
 #include "core/spin.h"
 #include "core/thread.h"
 
@@ -123,7 +124,7 @@ char *haul__format(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = haul__vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     if (length < 0)
         return NULL;
@@ -131,7 +132,7 @@ char *haul__format(const char *format, ...)
     if (!text)
         return NULL;
     va_start(arguments, format);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
+    haul__vsnprintf(text, (size_t)length + 1, format, arguments);
     va_end(arguments);
     return text;
 }

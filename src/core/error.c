@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plain.h"
+
 static _Thread_local haul__error_record record;
 
 haul_status haul_error_status(void)
@@ -84,7 +86,7 @@ static haul_status fail(haul_status status, const char *operation, const char *a
     snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
     int    prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
     size_t room = sizeof fresh.message - (size_t)prefix;
-    int    length = vsnprintf(fresh.message + prefix, room, format, arguments);
+    int    length = haul__vsnprintf(fresh.message + prefix, room, format, arguments);
     tidy(fresh.message, sizeof fresh.message, length >= 0 && (size_t)length >= room);
     record = fresh;
     return status;

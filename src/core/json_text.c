@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plain.h"
 #include "core/utf8.h"
 
 static void put(haul__json_text *t, const char *bytes, size_t length)
@@ -75,7 +76,7 @@ void haul__json_number(haul__json_text *t, const char *name, double value)
     char digits[32];
     begin_value(t, name);
     if (isfinite(value))
-        put(t, digits, (size_t)snprintf(digits, sizeof digits, "%.9g", value));
+        put(t, digits, (size_t)haul__snprintf(digits, sizeof digits, "%.9g", value));
     else
         put(t, "null", 4);
 }

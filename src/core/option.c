@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/plain.h"
 
 enum { TEXT = 32 };
 
@@ -13,7 +14,7 @@ static const char *text_of(double number, char text[TEXT])
 {
     if (number == HAUL_ZERO)
         return "HAUL_ZERO";
-    snprintf(text, TEXT, "%.15g", number);
+    haul__snprintf(text, TEXT, "%.15g", number);
     return text;
 }
 

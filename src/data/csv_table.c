@@ -9,6 +9,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/plain.h"
 #include "core/tensor.h"
 #include "data/csv.h"
 #include "data/fields.h"
@@ -28,7 +29,7 @@ static haul_status malformed(const haul__csv_table *t, const char *at, const cha
     long long line = 1;
     va_list   list;
     va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
+    haul__vsnprintf(what, sizeof what, format, list);
     va_end(list);
     for (const char *p = t->data; (p = memchr(p, '\n', (size_t)(at - p))); p++)
         line++;

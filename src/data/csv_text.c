@@ -1,12 +1,11 @@
 /* Cells and numbers of CSV text. */
 #include <errno.h>
 #include <limits.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plain.h"
 #include "data/csv.h"
 #include "data/fields.h"
 
@@ -95,21 +94,6 @@ size_t haul__csv_text(const haul__csv_cell *cell, char *out)
 
 /* ---- numbers ---- */
 
-static locale_t       plain;
-static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
-
-static void make_plain(void)
-{
-    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-}
-
-/* strtod with a point, whatever the program's locale. */
-static double to_double(const char *text, char **end)
-{
-    pthread_once(&plain_once, make_plain);
-    return plain ? strtod_l(text, end, plain) : strtod(text, end);
-}
-
 /* Copies the cell without the blanks around it to `out`. Returns false if it is empty, or too long for a number. */
 static bool trim(const haul__csv_cell *cell, char out[NUMBER_LIMIT])
 {
@@ -148,7 +132,7 @@ static bool to_integer(const char *text, haul_dtype dtype, void *out)
     return !*end && end != text && !errno && store_integer(dtype, value, out);
 }
 
-/* strtod also takes hexadecimal numbers and nan(text). */
+/* haul__strtod also takes hexadecimal numbers and nan(text). */
 static bool is_decimal(const char *text)
 {
     return strspn(text, "0123456789.eE+-") == strlen(text) || !strpbrk(text, "xXpP(");
@@ -157,7 +141,7 @@ static bool is_decimal(const char *text)
 static bool to_float(const char *text, haul_dtype dtype, void *out)
 {
     char  *end;
-    double value = is_decimal(text) ? to_double(text, &end) : 0;
+    double value = is_decimal(text) ? haul__strtod(text, &end) : 0;
     if (!is_decimal(text) || *end || end == text)
         return false;
     haul__element_store(dtype, value, out);

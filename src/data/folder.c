@@ -9,6 +9,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/plain.h"
 
 void haul__entries_free(haul__entries *entries)
 {
@@ -46,14 +47,16 @@ haul_status haul__list_folder(const char *folder, haul__wanted_entry *wanted, ha
 {
     DIR *dir = opendir(folder);
     if (!dir)
-        return haul__fail(HAUL_IO, operation, "directory", "cannot open the folder %s: %s", folder, strerror(errno));
+        return haul__fail(HAUL_IO, operation, "directory", "cannot open the folder %s: %s", folder,
+                          haul__strerror(errno));
     haul_status          status = HAUL_OK;
     const struct dirent *entry;
     while (status == HAUL_OK && (errno = 0, entry = readdir(dir)))
         if (entry->d_name[0] != '.' && wanted(dirfd(dir), entry))
             status = add(out, entry->d_name, operation);
     if (status == HAUL_OK && errno)
-        status = haul__fail(HAUL_IO, operation, "directory", "cannot read the folder %s: %s", folder, strerror(errno));
+        status =
+            haul__fail(HAUL_IO, operation, "directory", "cannot read the folder %s: %s", folder, haul__strerror(errno));
     closedir(dir);
     if (out->count)
         qsort(out->items, out->count, sizeof *out->items, compare);

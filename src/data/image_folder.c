@@ -1,8 +1,8 @@
 /* A folder that contains a folder of pictures for each class. */
 #include <string.h>
-#include <strings.h>
 
 #include "core/alloc.h"
+#include "core/ascii.h"
 #include "core/error.h"
 #include "core/past.h"
 #include "data/dataset.h"
@@ -17,7 +17,7 @@ static bool has_ending(const char *name, const char *const *endings)
 {
     const char *ending = strrchr(name, '.');
     for (; ending && *endings; endings++)
-        if (strcasecmp(ending, *endings) == 0)
+        if (haul__same_letters(ending, *endings, SIZE_MAX))
             return true;
     return false;
 }

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "core/plain.h"
 #include "data/arrays.h"
 #include "io/safetensors.h"
 
@@ -54,14 +55,14 @@ static haul_status list(const char *folder, names *out)
 {
     DIR *dir = opendir(folder);
     if (!dir)
-        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", folder, strerror(errno));
+        return haul__fail(HAUL_IO, OPEN, "directory", "cannot open the folder %s: %s", folder, haul__strerror(errno));
     haul_status          status = HAUL_OK;
     const struct dirent *entry;
     while (status == HAUL_OK && (errno = 0, entry = readdir(dir)))
         if (entry->d_name[0] != '.' && (ends_with(entry->d_name, ".npy") || ends_with(entry->d_name, ".safetensors")))
             status = add_name(out, folder, entry->d_name);
     if (status == HAUL_OK && errno)
-        status = haul__fail(HAUL_IO, OPEN, "directory", "cannot read the folder %s: %s", folder, strerror(errno));
+        status = haul__fail(HAUL_IO, OPEN, "directory", "cannot read the folder %s: %s", folder, haul__strerror(errno));
     closedir(dir);
     if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory", "%s has no files that end in .safetensors or .npy", folder);

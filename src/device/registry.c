@@ -3,14 +3,14 @@
  * Backends are asked for their devices, and devices are opened, when they are first named; the results stay for the
  * life of the process. An unknown name gives an invalid device that carries the reason. Invalid devices are kept by
  * name; after too many of them the rest share one, so asking in a loop costs no memory. */
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/alloc.h"
+#include "core/ascii.h"
 #include "core/fork.h"
+#include "core/plain.h"
 #include "device/device.h"
 #include "device/forked.h"
 #include "kernels/kernels.h"
@@ -256,7 +256,7 @@ static haul_device *invalid(const char *name, const char *format, ...)
     memcpy(device->name, key, sizeof key);
     device->why_status = HAUL_DEVICE;
     va_start(arguments, format);
-    vsnprintf(device->why, sizeof device->why, format, arguments);
+    haul__vsnprintf(device->why, sizeof device->why, format, arguments);
     va_end(arguments);
     registry.invalid[registry.invalid_count++] = device;
     return device;
@@ -292,12 +292,12 @@ static const char *skip_prefix(const char *name)
     static const char *const parts[] = {"/job:localhost", "/replica:0", "/task:0"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t size = strlen(parts[i]);
-        if (strncasecmp(name, parts[i], size) == 0 && name[size] == '/')
+        if (haul__same_letters(name, parts[i], size) && name[size] == '/')
             name += size;
     }
     if (*name == '/')
         name++;
-    if (strncasecmp(name, "device:", 7) == 0)
+    if (haul__same_letters(name, "device:", 7))
         name += 7;
     return name;
 }
@@ -306,17 +306,17 @@ static bool parse(const char *name, spelling *out)
 {
     size_t      size = 0;
     const char *p = skip_prefix(name);
-    for (; isalnum((unsigned char)*p) || *p == '_'; p++) {
+    for (; haul__is_letter(*p) || haul__is_digit(*p) || *p == '_'; p++) {
         if (size + 1 >= sizeof out->word)
             return false;
-        out->word[size++] = (char)tolower((unsigned char)*p);
+        out->word[size++] = haul__lower(*p);
     }
     out->word[size] = '\0';
     out->index = -1;
     if (*p == ':') {
         out->index = 0;
         const char *digits = ++p;
-        for (; isdigit((unsigned char)*p) && out->index < 100000; p++)
+        for (; haul__is_digit(*p) && out->index < 100000; p++)
             out->index = 10 * out->index + (*p - '0');
         if (p == digits)
             return false;

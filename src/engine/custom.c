@@ -1,11 +1,11 @@
 /* Operations from outside the library: checks of descriptors, the list of registered operations, and calls. */
 #include "engine/custom.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/ascii.h"
 #include "kernels/kernels.h"
 
 static const char registering[] = "haul_custom_register";
@@ -14,10 +14,10 @@ static const char registering[] = "haul_custom_register";
 
 static bool is_name(const char *name)
 {
-    if (!isalpha((unsigned char)*name) && *name != '_')
+    if (!haul__is_letter(*name) && *name != '_')
         return false;
     for (; *name; name++)
-        if (!isalnum((unsigned char)*name) && !strchr("_.:", *name))
+        if (!haul__is_letter(*name) && !haul__is_digit(*name) && !strchr("_.:", *name))
             return false;
     return true;
 }

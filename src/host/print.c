@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "core/plain.h"
 #include "core/shape.h"
 #include "device/device.h"
 
@@ -39,7 +40,7 @@ static void add(text *out, const char *format, ...)
     char    piece[256];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(piece, sizeof piece, format, arguments);
+    int length = haul__vsnprintf(piece, sizeof piece, format, arguments);
     va_end(arguments);
     if (length < 0 || (size_t)length >= sizeof piece ||
         !haul__grow(&out->chars, &out->capacity, out->length + (size_t)length + 1, 1))
@@ -130,7 +131,7 @@ static void format_real(double x, notation how, char *out)
     if (!isfinite(x))
         snprintf(out, NUMBER, "%s", isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     else
-        snprintf(out, NUMBER, formats[how], x);
+        haul__snprintf(out, NUMBER, formats[how], x);
 }
 
 static void format_element(const picture *p, int64_t i, char *out)

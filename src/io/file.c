@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "core/plain.h"
 
 /* Linux transfers at most 2 GiB in a call; smaller pieces keep the process responsive to signals. */
 #define PIECE ((size_t)1 << 28)
@@ -26,7 +27,7 @@ static haul_status fail_shorter(const haul__file *file)
 
 static haul_status fail_errno(const char *operation, const char *what, const char *path, int error)
 {
-    return haul__fail(HAUL_IO, operation, "path", "cannot %s %s: %s", what, path, strerror(error));
+    return haul__fail(HAUL_IO, operation, "path", "cannot %s %s: %s", what, path, haul__strerror(error));
 }
 
 /* Fails in place of a system call if a test asks for it. */

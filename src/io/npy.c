@@ -2,7 +2,6 @@
  * dictionary with exactly the keys descr, fortran_order and shape, and the elements. */
 #include "io/npy.h"
 
-#include <ctype.h>
 #include <haul/io.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/ascii.h"
 #include "core/bools.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -130,10 +130,10 @@ static haul_status take_shape(cursor *c, haul__npy *out)
             return malformed(c, "the dimensions of shape are not separated by commas");
         if (take(c, '-'))
             return malformed(c, "a dimension is negative");
-        if (c->at == c->end || !isdigit((unsigned char)*c->at))
+        if (c->at == c->end || !haul__is_digit(*c->at))
             return malformed(c, "a dimension is not a number");
         int64_t dim = 0;
-        for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++) {
+        for (; c->at < c->end && haul__is_digit(*c->at); c->at++) {
             if (!haul__mul_size(dim, 10, &dim) || !haul__add_size(dim, *c->at - '0', &dim))
                 return malformed(c, "a dimension is too large");
         }

@@ -1,6 +1,5 @@
 /* Kernels that the program adds at run time: ids from HAUL__KERNEL_COUNT on. Their text was a macro's argument
  * (haul/kernel.h) and is already compiled for the CPU. */
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -70,7 +69,7 @@ static char *quotable(const char *file)
 {
     char *name = haul__strdup(file);
     for (char *c = name; c && *c; c++)
-        if (*c == '"' || *c == '\\' || iscntrl((unsigned char)*c))
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ' || *c == 0x7f)
             *c = '_';
     return name;
 }

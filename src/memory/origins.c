@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plain.h"
 #include "core/utf8.h"
 #include "memory/record.h"
 
@@ -25,7 +26,7 @@ const char *haul__size_text(int64_t bytes, char *out, size_t size)
     int                      unit = 0;
     for (; value >= 1024 && unit < 6; unit++)
         value /= 1024;
-    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    haul__snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/fork.h"
 #include "core/json_text.h"
+#include "core/plain.h"
 #include "core/utf8.h"
 #include "device/link.h"
 #include "events/call.h"
@@ -168,7 +169,7 @@ static void append(char *out, size_t size, int64_t *used, const char *format, ..
     va_list      list;
     const size_t at = (size_t)*used < size ? (size_t)*used : size;
     va_start(list, format);
-    const int length = vsnprintf(at < size ? out + at : NULL, size - at, format, list);
+    const int length = haul__vsnprintf(at < size ? out + at : NULL, size - at, format, list);
     va_end(list);
     *used += length > 0 ? length : 0;
 }

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/plain.h"
 #include "io/file.h"
 #include "profile/audit.h"
 
@@ -68,7 +69,7 @@ haul_status haul_profile_save(haul_profile *profile, const char *folder)
     if (!haul__profile_analysis(profile, operation) || !haul__profile_findings(profile, operation))
         return haul_error_status();
     if (haul__fault_point(HAUL__FAULT_FILE) || (mkdir(folder, 0777) && errno != EEXIST))
-        return haul__fail(HAUL_IO, operation, "folder", "%s cannot be made: %s", folder, strerror(errno));
+        return haul__fail(HAUL_IO, operation, "folder", "%s cannot be made: %s", folder, haul__strerror(errno));
     status = save(profile, folder, "trace.json", haul__write_trace);
     if (!status)
         status = save(profile, folder, "profile.json", haul__write_tables);

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/place.h"
+#include "core/plain.h"
 #include "core/scope.h"
 #include "core/utf8.h"
 #include "events/events.h"
@@ -105,7 +106,7 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
 {
     va_list arguments;
     va_start(arguments, format);
-    const int more = vsnprintf(t->of + t->size, sizeof t->of - t->size, format, arguments);
+    const int more = haul__vsnprintf(t->of + t->size, sizeof t->of - t->size, format, arguments);
     va_end(arguments);
     t->size += more > 0 ? (size_t)more : 0;
     t->size = t->size < sizeof t->of ? t->size : sizeof t->of - 1;

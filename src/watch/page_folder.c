@@ -1,5 +1,4 @@
 /* Where pages are, and whose. */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/ascii.h"
+#include "core/plain.h"
 #include "watch/page.h"
 
 /* ---- processes ---- */
@@ -65,7 +66,7 @@ bool haul__page_parse(const char *file, haul__page_id *out)
     uint64_t    parts[3] = {0};
     for (int i = 0; i < 3; i++) {
         char *end;
-        if (!isdigit((unsigned char)*at))
+        if (!haul__is_digit(*at))
             return false;
         parts[i] = strtoull(at, &end, 10);
         at = end + (*end == '-');
@@ -79,7 +80,7 @@ bool haul__page_parse(const char *file, haul__page_id *out)
 
 static bool add(char out[HAUL__PAGE_PATH], const char *format, const char *folder, unsigned user)
 {
-    int length = snprintf(out, HAUL__PAGE_PATH, format, folder, user);
+    int length = haul__snprintf(out, HAUL__PAGE_PATH, format, folder, user);
     return length > 0 && length < HAUL__PAGE_PATH;
 }
 
@@ -108,12 +109,12 @@ int haul__page_open_folder(const char *path, bool make, char *why, size_t size)
         return -1;
     }
     if (make && mkdir(path, 0700) && errno != EEXIST) {
-        snprintf(why, size, "%s cannot be made: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be made: %s", path, haul__strerror(errno));
         return -1;
     }
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 || fstat(folder, &s)) {
-        snprintf(why, size, "%s cannot be opened: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be opened: %s", path, haul__strerror(errno));
     } else if (s.st_uid != geteuid() || (s.st_mode & 077)) {
         snprintf(why, size, "%s is not private to this user: owner %u, mode %03o; 700 is expected", path,
                  (unsigned)s.st_uid, (unsigned)s.st_mode & 0777);

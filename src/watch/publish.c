@@ -18,6 +18,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fork.h"
+#include "core/plain.h"
 #include "device/device.h"
 #include "watch/page.h"
 
@@ -98,7 +99,7 @@ static haul_status open_page(const haul__page_id *id, const char *path)
     close(folder);
     if (own.file < 0)
         return haul__fail(HAUL_IO, "haul_publish_begin", NULL, "no page can be written in %s: %s", path,
-                          strerror(code));
+                          haul__strerror(code));
     return HAUL_OK;
 }
 

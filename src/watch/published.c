@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/plain.h"
 #include "core/utf8.h"
 #include "watch/page.h"
 
@@ -23,7 +24,7 @@ static bool is_page_file(int file, int64_t *bytes, char *why, size_t size)
 {
     struct stat s = {.st_size = 0};
     if (fstat(file, &s))
-        snprintf(why, size, "%s", strerror(errno));
+        snprintf(why, size, "%s", haul__strerror(errno));
     else if (!S_ISREG(s.st_mode))
         snprintf(why, size, "not a regular file");
     else if (s.st_uid != geteuid() || (s.st_mode & 077))
@@ -90,7 +91,7 @@ static void read_row(int folder, const char *name, const haul__page_id *id, haul
     int64_t    bytes = 0;
     int        file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
-        snprintf(out->why, sizeof out->why, "%s", strerror(errno));
+        snprintf(out->why, sizeof out->why, "%s", haul__strerror(errno));
         return;
     }
     if (is_page_file(file, &bytes, out->why, sizeof out->why))

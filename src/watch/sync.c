@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/place.h"
+#include "core/plain.h"
 #include "events/events.h"
 
 static struct {
@@ -21,10 +22,10 @@ static void compose(const haul_sync_event *e, char *out, size_t size)
     if (*e->module)
         snprintf(module, sizeof module, " in layer '%s'", e->module);
     bool driver = e->kind == HAUL_SYNC_DRIVER;
-    snprintf(out, size, "%s %s%s %.1f us %s %s%s%s%s%s%s%s%s", e->operation, e->action, driver ? "," : "",
-             e->microseconds, driver ? "in the driver of" : "for", haul_device_name(e->device),
-             *e->stream || *bytes ? " (" : "", e->stream, bytes, *e->stream || *bytes ? ")" : "", module,
-             *e->place ? " at " : "", e->place);
+    haul__snprintf(out, size, "%s %s%s %.1f us %s %s%s%s%s%s%s%s%s", e->operation, e->action, driver ? "," : "",
+                   e->microseconds, driver ? "in the driver of" : "for", haul_device_name(e->device),
+                   *e->stream || *bytes ? " (" : "", e->stream, bytes, *e->stream || *bytes ? ")" : "", module,
+                   *e->place ? " at " : "", e->place);
 }
 
 static void take(const haul_event *e, void *context)

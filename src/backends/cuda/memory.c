@@ -5,6 +5,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/error.h"
+#include "core/plain.h"
 
 /* Bytes that other processes hold, and the one that holds most; 0 where NVML does not know. */
 static unsigned long long held_by_others(const haul__cuda_device *d, unsigned *pid)
@@ -42,11 +43,11 @@ void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
     HAUL__CU_CALL(code, d, MemGetInfo(&left, &all));
     if (code != CUDA_SUCCESS)
         return;
-    snprintf(out, size, "%.2f GiB of %.2f GiB are free", GIB(left), GIB(all));
+    haul__snprintf(out, size, "%.2f GiB of %.2f GiB are free", GIB(left), GIB(all));
     unsigned long long others = held_by_others(d, &pid);
     at = strlen(out);
     if (others > 0)
-        snprintf(out + at, size - at, ", other processes hold %.2f GiB (process %u most)", GIB(others), pid);
+        haul__snprintf(out + at, size - at, ", other processes hold %.2f GiB (process %u most)", GIB(others), pid);
 }
 
 void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)
