@@ -118,20 +118,23 @@ static int complain_folder(const char *path)
     return complain("%s is a folder; name a file in it", path);
 }
 
-static int complain_mode(const char *path, mode_t mode)
+const char *file_kind_name(mode_t mode)
 {
     static const struct {
         mode_t      mode;
         const char *name;
-    } names_of[] = {
-        {S_IFIFO, "a FIFO (a named pipe)"}, {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+    } names_of[] = {{S_IFDIR, "a folder"},  {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO (a named pipe)"},
+                    {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"},        {S_IFBLK, "a device"}};
 
-    if (S_ISDIR(mode))
-        return complain_folder(path);
     for (size_t i = 0; i < sizeof names_of / sizeof *names_of; i++)
         if ((mode & S_IFMT) == names_of[i].mode)
-            return complain("%s is %s, not a file", path, names_of[i].name);
-    return complain("%s is not a file", path);
+            return names_of[i].name;
+    return "something else";
+}
+
+static int complain_mode(const char *path, mode_t mode)
+{
+    return S_ISDIR(mode) ? complain_folder(path) : complain("%s is %s, not a file", path, file_kind_name(mode));
 }
 
 /* ---- reading ---- */

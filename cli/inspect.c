@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "core/utf8.h"
 #include "file_type.h"
 #include "json.h"
 #include "options.h"
@@ -113,6 +114,24 @@ static bool print_tensors(haul_safetensors *file)
     return true;
 }
 
+/* The beginning of a long text, and how much of it is left out. */
+static void print_value(const char *value, int first, int indent)
+{
+    enum { SHOWN = 1000 };
+    char         text[SHOWN + 100];
+    const size_t size = strlen(value);
+
+    if (size <= SHOWN) {
+        print_wrapped(value, first, indent);
+        return;
+    }
+    haul__utf8_copy(text, SHOWN, value);
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, " ... and %s bytes more, which --json prints",
+             text_count((int64_t)(size - used)));
+    print_wrapped(text, first, indent);
+}
+
 static bool print_metadata(haul_safetensors *file)
 {
     int pairs = haul_safetensors_metadata_count(file);
@@ -128,7 +147,7 @@ static bool print_metadata(haul_safetensors *file)
         printf("%*s", INDENT, "");
         print_visible(pair.key, 0);
         printf(": ");
-        print_wrapped(pair.value, INDENT + text_columns(pair.key) + 2, 2 * INDENT);
+        print_value(pair.value, INDENT + text_columns(pair.key) + 2, 2 * INDENT);
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "json.h"
 #include "report_form.h"
+#include "run_files.h"
 
 void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batches)
 {
@@ -18,6 +19,11 @@ void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batc
                   .batches = batches,
                   .began = clock_seconds()};
     progress_init(&r->bar, r->text);
+}
+
+bool report_is_kept(const report *r)
+{
+    return !r->run || (run_has_log(r->run) && tensorboard_is_kept(&r->events));
 }
 
 void report_close(report *r)
@@ -216,11 +222,12 @@ static void restore_line(report *r, const char *line)
 
 void report_restore(report *r, double elapsed)
 {
-    FILE  *log = fopen(r->run->log, "r");
+    FILE  *log;
     char  *line = NULL;
     size_t room = 0;
 
     r->began = clock_seconds() - elapsed;
+    run_file_read(r->run->log, 0, &log);
     while (log && getline(&line, &room, log) > 0)
         restore_line(r, line);
     free(line);

@@ -30,6 +30,9 @@ typedef struct report {
 void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batches);
 void report_close(report *r);
 
+/* Do the files that are written line by line still have their names? False after a complaint. */
+bool report_is_kept(const report *r);
+
 /* Seconds of training in this run so far, also in processes before this one. */
 double report_elapsed(const report *r);
 
@@ -54,6 +57,9 @@ typedef struct report_start {
     bool                  recomputes;    /* --recompute auto: the parts are those of `step` */
     int64_t               stored_epochs; /* where the schedule of a resumed training covers other epochs now; else 0 */
     int64_t               epoch, done;   /* where a resumed training stands */
+    const char           *data_check;    /* of a resumed training: "same", "changed", "unknown" */
+    const char           *data_change;   /* what differs from the data before; "": nothing */
+    bool                  begins_anew;   /* and the epoch therefore begins again */
 } report_start;
 
 /* The mini-batches since the last such line. */

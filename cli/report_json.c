@@ -132,6 +132,8 @@ cJSON *form_start(double elapsed, const report_start *s)
     if (s->resumed) {
         put_count(event, "resumed_epoch", s->epoch);
         put_count(event, "resumed_batch", s->done);
+        json_text(event, "data_check", s->data_check);
+        put_text(event, "data_change", *s->data_change ? s->data_change : NULL);
     }
     return event;
 }

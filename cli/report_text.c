@@ -134,6 +134,12 @@ static void print_resumed(const report_start *s)
     if (s->resumed)
         print_fact("resumed", START, "in epoch %lld after %s mini-batch%s", (long long)s->epoch, text_count(s->done),
                    s->done == 1 ? "" : "es");
+    if (s->resumed && !strcmp(s->data_check, "unknown"))
+        print_fact("data", START,
+                   "is not compared with that of the training before: an older version of Haul wrote "
+                   "the checkpoint and did not keep what the data was");
+    if (*s->data_change)
+        print_fact("changed", START, "the data: %s%s", s->data_change, s->begins_anew ? ". The epoch begins anew" : "");
     if (s->stored_epochs)
         print_fact("changed", START, "the schedule %s covers %s epochs now, %s before", s->schedule,
                    text_count(s->epochs), text_count(s->stored_epochs));

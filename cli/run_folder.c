@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "run_files.h"
 
 static char *join(const char *folder, const char *name)
 {
@@ -178,14 +179,75 @@ bool run_lock(run_folder *run)
     return true;
 }
 
+/* A folder that could not be opened cannot be compared. */
+static bool is_folder_kept(const run_folder *run)
+{
+    if (run->lock_fd < 0 || run_file_is_named(run->lock_fd, run->path, true))
+        return true;
+    complain("%s is not the folder any more into which the training began to write: it was moved, deleted or "
+             "exchanged; move it back and go on with --resume",
+             run->path);
+    return false;
+}
+
+/* The files that a training writes. */
+bool run_check(const run_folder *run)
+{
+    static const char *const names[] = {"log.jsonl",        "config.json", "checkpoint",  "weights.safetensors",
+                                        "best.safetensors", "ledger.json", "memory.json", "trace.json",
+                                        "profile.json",     "audit.json"};
+
+    if (!run->path)
+        return true;
+    bool fits = is_folder_kept(run);
+    for (size_t i = 0; fits && i < sizeof names / sizeof *names; i++) {
+        char *path = join(run->path, names[i]);
+        if (!path)
+            complain("memory is exhausted");
+        fits = path && run_file_fits(path);
+        free(path);
+    }
+    return fits;
+}
+
+bool run_has_log(const run_folder *run)
+{
+    char quoted[4096];
+
+    if (run->log_fd < 0 || run_file_is_named(run->log_fd, run->log, false))
+        return true;
+    complain("%s was deleted or exchanged while the training wrote into it, and its lines are lost; to go on with a "
+             "new log: haul train --run %s --resume",
+             run->log, shell_text(quoted, sizeof quoted, run->path));
+    return false;
+}
+
+bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done)
+{
+    static const char event[] = "{\"event\":\"done\"";
+    FILE             *log;
+    char             *line = NULL;
+    size_t            room = 0;
+
+    *done = false;
+    run_file_state state = run_file_read(run->log, log_bytes, &log);
+    while (log && !*done && getline(&line, &room, log) > 0)
+        *done = !strncmp(line, event, sizeof event - 1);
+    free(line);
+    if (log)
+        fclose(log);
+    return state != RUN_FILE_UNFIT;
+}
+
 bool run_open(run_folder *run, int64_t log_bytes)
 {
     struct stat status;
 
     if (!run->path)
         return true;
-    run->log_fd = open(run->log, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (run->log_fd < 0 || fstat(run->log_fd, &status)) {
+    if (!run_check(run) || (run->log_fd = run_file_open(run->log, O_RDWR | O_CREAT)) < 0)
+        return false;
+    if (fstat(run->log_fd, &status)) {
         complain("%s cannot be written: %s", run->log, strerror(errno));
         return false;
     }
@@ -281,6 +343,17 @@ static cJSON *metadata(const run_folder *run, const char *key, cJSON_bool (*is_w
     }
     free(text);
     return value;
+}
+
+bool run_has(const run_folder *run, const char *key)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
+    bool              has = !file || *haul_safetensors_metadata(file, key);
+
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return has;
 }
 
 cJSON *run_object(const run_folder *run, const char *key)

@@ -31,6 +31,16 @@ bool run_has_checkpoint(const run_folder *run); /* without a word */
 /* Make the folder where needed and lock it, so that no two trainings write there. */
 bool run_lock(run_folder *run);
 
+/* Is the folder still the one that was locked, and may each file of a run be written there? To ask before files are
+ * written. False after a complaint, which says what was exchanged. */
+bool run_check(const run_folder *run);
+
+/* Is the log still in the folder? */
+bool run_has_log(const run_folder *run);
+
+/* Does an event "done" follow in the log after so many bytes? */
+bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done);
+
 /* Open the log and cut it to `log_bytes`: what a checkpoint knows of it. */
 bool run_open(run_folder *run, int64_t log_bytes);
 
@@ -45,6 +55,9 @@ void run_close(run_folder *run);
 cJSON *run_object(const run_folder *run, const char *key);
 cJSON *run_array(const run_folder *run, const char *key);
 
+/* Has the metadata that key at all? Where it cannot be read, it has: reading it complains. */
+bool run_has(const run_folder *run, const char *key);
+
 /* What the network's examples become before it sees them. False after a complaint. */
 bool run_input(const run_folder *run, input_form *out);
 
@@ -55,5 +68,6 @@ int64_t run_next_epoch(const run_folder *run);
 #define RUN_PROGRESS_KEY "train.progress"
 #define RUN_CLASSES_KEY  "train.classes"
 #define RUN_INPUT_KEY    "train.input"
+#define RUN_DATA_KEY     "train.data"
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "run_files.h"
 
 /* ---- check sums ---- */
 
@@ -193,12 +194,19 @@ bool tensorboard_open(tensorboard *t, const char *folder, int64_t trained)
     host_name(host, sizeof host);
     snprintf(t->path, size, "%s/events.out.tfevents.%010lld.%s.%lld.0", folder, (long long)time(NULL), host,
              (long long)getpid());
-    t->fd = open(t->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (t->fd < 0) {
-        complain("%s cannot be written: %s", t->path, strerror(errno));
+    if ((t->fd = run_file_open(t->path, O_WRONLY | O_CREAT | O_EXCL)) < 0)
         return false;
-    }
     return write_version(t) && (trained <= 0 || write_restart(t, trained + 1));
+}
+
+bool tensorboard_is_kept(const tensorboard *t)
+{
+    if (!t->path || run_file_is_named(t->fd, t->path, false))
+        return true;
+    complain(
+        "%s was deleted or exchanged while the training wrote into it; with --resume, --tensorboard begins another",
+        t->path);
+    return false;
 }
 
 void tensorboard_close(tensorboard *t)

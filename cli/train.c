@@ -21,6 +21,10 @@ static int check(const train_options *o)
                  o->config);
         return EXIT_USAGE;
     }
+    if (o->allow_changed_data && !o->resume) {
+        complain("--allow-changed-data is for runs that are continued; give --resume, or leave it out");
+        return EXIT_USAGE;
+    }
     if (o->validation == 1) {
         complain("--validation 1 leaves nothing to train on; a fraction below 1 is expected, for example 0.1");
         return EXIT_USAGE;
@@ -157,7 +161,7 @@ static int run_training(trainer *t)
     if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
     /* What failed was complained of, such as a full disk. */
-    bool saved = code == EXIT_FAILED || trainer_save_account(t);
+    bool saved = code == EXIT_FAILED || (trainer_save_account(t) && report_is_kept(&t->report));
     haul_sync_report(false);
     return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }
@@ -436,6 +440,11 @@ static const option train_rows[] = {
          "--patience, --device, --memory-limit, --spill, --recompute, --workers, --threads, --log-every and "
          "--save-every may "
          "differ, and so may --data if its folder has moved. All other options must stay the same"},
+    {.group = "Saving and continuing",
+     .name = "allow-changed-data",
+     OPTION_FLAG_AT(train_options, allow_changed_data),
+     .help = "With --resume, continue although files of the data were added, removed or changed in size since the "
+             "training was saved. An epoch that does not fit the data as it is begins anew"},
     {.group = "Output",
      .name = "log-every",
      OPTION_INTEGER_AT(train_options, log_every),

@@ -179,34 +179,46 @@ bool trainer_recomputes(const trainer *t)
     return t->options->recompute && !strcmp(t->options->recompute, "auto");
 }
 
+static const char *data_check_name(data_check check)
+{
+    static const char *const names[] = {
+        [DATA_SAME] = "same", [DATA_VARIED] = "same", [DATA_CHANGED] = "changed", [DATA_UNKNOWN] = "unknown"};
+
+    return names[check];
+}
+
 static bool tell_start(trainer *t)
 {
-    const train_options *o = t->options;
-    report_start         s = {.device = t->device,
-                              .step = &t->expected,
-                              .model = o->model,
-                              .init = o->init,
-                              .augment = o->augment,
-                              .optimizer = o->optimizer,
-                              .schedule = o->schedule,
-                              .precision = o->precision,
-                              .parameters = haul_module_parameter_count(t->net),
-                              .epochs = o->epochs,
-                              .batch = o->batch,
-                              .accumulate = o->accumulate,
-                              .choice = &t->choice,
-                              .steps = trainer_epoch_steps(t),
-                              .seed = o->seed,
-                              .patience = o->patience,
-                              .lr = o->lr,
-                              .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
-                              .weight_decay = o->weight_decay,
-                              .shuffle = o->shuffle,
-                              .recomputes = trainer_recomputes(t),
-                              .resumed = o->resume,
-                              .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
-                              .epoch = t->position.epoch,
-                              .done = t->position.batch};
+    const train_options  *o = t->options;
+    const standing_limits limits = trainer_limits(t);
+    report_start          s = {.device = t->device,
+                               .step = &t->expected,
+                               .model = o->model,
+                               .init = o->init,
+                               .augment = o->augment,
+                               .optimizer = o->optimizer,
+                               .schedule = o->schedule,
+                               .precision = o->precision,
+                               .parameters = haul_module_parameter_count(t->net),
+                               .epochs = o->epochs,
+                               .batch = o->batch,
+                               .accumulate = o->accumulate,
+                               .choice = &t->choice,
+                               .steps = standing_epoch_updates(&limits),
+                               .seed = o->seed,
+                               .patience = o->patience,
+                               .lr = o->lr,
+                               .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
+                               .weight_decay = o->weight_decay,
+                               .shuffle = o->shuffle,
+                               .recomputes = trainer_recomputes(t),
+                               .resumed = o->resume,
+                               .data_check = data_check_name(t->data_check),
+                               .data_change = t->data_change,
+                               .begins_anew = t->begins_epoch_anew,
+                               .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
+                               .epoch = t->position.epoch,
+                               .done = t->position.batch};
 
     describe_data(t, &s);
     if (haul_error_status()) {
@@ -239,7 +251,7 @@ static bool keep_options(const trainer *t)
 /* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
 static bool begin_run(trainer *t)
 {
-    return run_lock(&t->run) && run_is_free(&t->run) && keep_options(t) && run_open(&t->run, 0);
+    return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_options(t) && run_open(&t->run, 0);
 }
 
 /* From here on. What was allocated before is part of what the dry run counted. */
@@ -258,7 +270,7 @@ static bool open_training(trainer *t)
         complain_error();
         return false;
     }
-    if (!open_network(t))
+    if (!open_network(t) || !trainer_identify_data(t))
         return false;
     report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
     t->report.writes_events = t->options->tensorboard;
@@ -300,6 +312,7 @@ void trainer_close(trainer *t)
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);
+    cJSON_free(t->data_identity);
 }
 
 /* ---- running ---- */
@@ -371,6 +384,8 @@ bool trainer_save_account(trainer *t)
 
     if (!ledger || t->run.log_fd < 0)
         return true;
+    if (!run_check(&t->run))
+        return false;
     t->ledger = NULL;
     return run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
 }

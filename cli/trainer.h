@@ -13,6 +13,7 @@
 #include "run_folder.h"
 #include "run_profile.h"
 #include "schedule.h"
+#include "standing.h"
 #include "training_data.h"
 
 #define MOST_BATCH 1e6
@@ -29,7 +30,7 @@ typedef struct train_options {
     int64_t     profile;    /* steps to record; 0: none */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
-    bool        shuffle, spill, resume, json, quiet, sync_report, estimate, tensorboard;
+    bool        shuffle, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
 } train_options;
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */
@@ -51,6 +52,14 @@ typedef struct samples {
     double *values;
     size_t  count, room;
 } samples;
+
+/* Of a resumed run: whether its data is that of its checkpoint. */
+typedef enum data_check {
+    DATA_SAME,
+    DATA_VARIED,  /* the same, but the run has gone on with other data before, or may have */
+    DATA_CHANGED, /* --allow-changed-data */
+    DATA_UNKNOWN  /* the checkpoint is of a version that did not keep it */
+} data_check;
 
 typedef struct trainer {
     train_options       *options;
@@ -76,6 +85,10 @@ typedef struct trainer {
     haul_schedule    *schedule; /* NULL: the rate is constant */
     haul_loader      *loader;
     int64_t           stored_epochs; /* of a resumed run, as it was stored; else 0 */
+    char             *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
+    data_check        data_check;
+    char              data_change[800];  /* what differs; "": nothing */
+    bool              begins_epoch_anew; /* where the training stood is not in the data as it is now */
 
     /* Where it stands. What adds up on the device is read only when a line is due. */
     haul_training_position position;
@@ -151,8 +164,8 @@ typedef struct group_part {
 /* One mini-batch of training, without waiting for the device. */
 haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part);
 
-/* Updates of the parameters in an epoch. */
-int64_t trainer_epoch_steps(const trainer *t);
+/* What the training's data and options allow. */
+standing_limits trainer_limits(const trainer *t);
 
 /* The schedule of the learning rate, at step 0. */
 haul_status trainer_make_schedule(trainer *t);
@@ -206,7 +219,11 @@ bool trainer_save(trainer *t, bool weights);
 /* Has the run that the checkpoint is of come to its end? False after a complaint. */
 bool trainer_find_end(const trainer *t, report_end *out);
 
-/* Continue from the checkpoint. */
+/* With --run: what the data is, to keep it with the run; of a resumed run, compared with what its checkpoint says.
+ * False after a complaint, also if the data has changed without --allow-changed-data. */
+bool trainer_identify_data(trainer *t);
+
+/* Continue from the checkpoint. Nothing of the run is changed before all of it is found to fit. */
 bool trainer_load(trainer *t);
 
 void trainer_close(trainer *t);

@@ -96,6 +96,8 @@ bool trainer_keep_best(trainer *t)
 {
     haul_status status = HAUL_OK;
 
+    if (!run_check(&t->run))
+        return false;
     if (t->run.path)
         status = save_best(t);
     else if (t->best_net)

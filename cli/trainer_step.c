@@ -26,22 +26,16 @@ static group_part part_of(const trainer *t, const haul_batch *batch)
                         .weight = (double)batch->size / (double)examples};
 }
 
-int64_t trainer_epoch_steps(const trainer *t)
-{
-    const int64_t n = t->options->accumulate, batches = haul_loader_batches(t->loader);
-
-    return batches / n + (batches % n != 0);
-}
-
 /* ---- the schedule ---- */
 
 haul_status trainer_make_schedule(trainer *t)
 {
-    const train_options *o = t->options;
-    schedule_span        span = {.epochs = o->epochs,
-                                 .steps = trainer_epoch_steps(t),
-                                 .lr = o->lr,
-                                 .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
+    const train_options  *o = t->options;
+    const standing_limits limits = trainer_limits(t);
+    schedule_span         span = {.epochs = o->epochs,
+                                  .steps = standing_epoch_updates(&limits),
+                                  .lr = o->lr,
+                                  .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
 
     return schedule_make(&t->plans.schedule, &span, t->optimizer, &t->schedule);
 }

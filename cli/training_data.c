@@ -27,6 +27,7 @@ static bool open_test(const training_data_plan *plan, training_data *out)
     if (source_resizes(plan->source))
         size = (picture_size){.height = out->input.shape.dims[1], .width = out->input.shape.dims[2]};
     raw = source_open(plan->source, true, &size);
+    out->raw_test = raw;
     out->test = raw ? input_form_apply(&out->input, raw) : NULL;
     if (raw && !out->test)
         complain_error();
@@ -50,6 +51,7 @@ bool training_data_open(const training_data_plan *plan, training_data *out)
 
     *out = (training_data){.size = plan->size};
     haul_dataset *raw = can_measure(plan) ? source_open(plan->source, false, &out->size) : NULL;
+    out->raw = raw;
     if (!raw)
         return false;
     if (!source_spec(raw, &spec)) {

@@ -10,9 +10,11 @@ typedef struct training_data {
     haul_dataset *train;      /* augmented, normalised */
     haul_dataset *validation; /* normalised; NULL: none is wanted */
     haul_dataset *test;       /* normalised; NULL: the source has none */
-    data_spec     spec;
-    input_form    input; /* what all of them were given */
-    picture_size  size;  /* what pictures were resized to; 0 x 0: nothing */
+    haul_dataset *raw,
+        *raw_test; /* as the source has them: all training examples, and those of the test; may be NULL */
+    data_spec    spec;
+    input_form   input; /* what all of them were given */
+    picture_size size;  /* what pictures were resized to; 0 x 0: nothing */
 } training_data;
 
 typedef struct training_data_plan {

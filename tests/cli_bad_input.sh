@@ -126,16 +126,7 @@ complains "holds a run already"
 spoil() { # spoil KEY VALUE: the checkpoint of the run spoiled is that of good, but for this
     rm -rf spoiled
     cp -r good spoiled
-    "$HAUL_PYTHON" - "$@" <<'END'
-import json, struct, sys
-data = open("good/checkpoint", "rb").read()
-size, = struct.unpack("<Q", data[:8])
-header = json.loads(data[8:8 + size])
-header["__metadata__"][sys.argv[1]] = sys.argv[2]
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-open("spoiled/checkpoint", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
-END
+    edit spoiled "$@"
 }
 for value in "[1,2]" "{}" "" "null" '"text"'; do
     for key in train.options train.progress train.classes haul.epoch; do

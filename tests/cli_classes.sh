@@ -1,24 +1,7 @@
 # Folders of pictures: classes have the numbers of the training split, and the names that the run keeps.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 "$HAUL" --version | grep -q png || { echo "this build reads no PNG files"; exit 77; }
-
-# pictures FOLDER COLOUR COUNT: squares of 16 pixels a side, of that colour (three numbers) with some noise.
-pictures() {
-    "$HAUL_PYTHON" - "$@" <<'END'
-import os, random, struct, sys, zlib
-
-folder, colour, count = sys.argv[1], [int(c) for c in sys.argv[2].split(",")], int(sys.argv[3])
-os.makedirs(folder, exist_ok=True)
-random.seed(folder)
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-for i in range(count):
-    rows = b"".join(b"\0" + bytes(c + random.randrange(32) for _ in range(16) for c in colour) for _ in range(16))
-    with open(f"{folder}/{i}.png", "wb") as f:
-        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)) +
-                chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-END
-}
+. "$HAUL_SOURCE/tests/support/pictures.sh"
 pictures set/train/blue 20,20,200 40
 pictures set/train/green 20,200,20 40
 pictures set/train/red 200,20,20 40

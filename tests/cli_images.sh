@@ -2,25 +2,7 @@
 # them; and predictions for single pictures.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 "$HAUL" --version | grep -q png || { echo "this build reads no PNG files"; exit 77; }
-
-# pictures FOLDER COLOUR COUNT [WIDTH HEIGHT]: PNG files of that colour (three numbers) with some noise, 16 x 16 pixels.
-pictures() {
-    "$HAUL_PYTHON" - "$@" <<'END'
-import os, random, struct, sys, zlib
-
-folder, colour, count = sys.argv[1], [int(c) for c in sys.argv[2].split(",")], int(sys.argv[3])
-width, height = (int(n) for n in (sys.argv[4:] or (16, 16)))
-os.makedirs(folder, exist_ok=True)
-random.seed(folder)
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-for i in range(count):
-    rows = b"".join(b"\0" + bytes(c + random.randrange(32) for _ in range(width) for c in colour) for _ in range(height))
-    with open(f"{folder}/{width}x{height}-{i}.png", "wb") as f:
-        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
-                chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-END
-}
+. "$HAUL_SOURCE/tests/support/pictures.sh"
 quick=(--model dense --batch 8 --epochs 4 --lr 0.05 --workers 1 --device cpu)
 
 # ---- plain class folders ----
@@ -63,7 +45,7 @@ run 1 train --run ten --resume --epochs 6 --size 12
 # A run that goes on keeps the size that was chosen at its beginning.
 mkdir aside
 mv plain/red/24x40-* aside
-run 0 train --run mixed --resume --epochs 5
+run 0 train --run mixed --resume --epochs 5 --allow-changed-data
 mv aside/* plain/red
 run 0 train --data images:plain "${quick[@]}" --validation 0.2 --estimate
 

@@ -183,7 +183,7 @@ def last_epoch(run):
 
 
 def no_test(seen):
-    """Pictures without a test part."""
+    """Pictures without a test part, and one of them removed."""
     import struct, zlib
 
     def chunk(kind, data):
@@ -195,7 +195,9 @@ def no_test(seen):
                 file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)) +
                            chunk(b"IDAT", zlib.compress((b"\0" + bytes([16 * i] * 24)) * 8)) + chunk(b"IEND", b""))
     check_log(seen, train(0, "--model", "dense", "--data", "images:set", "--size", "6", "--validation", "0.25", "--batch",
-                          "4", "--epochs", "1", "--device", "cpu"), "pictures")
+                          "4", "--epochs", "1", "--device", "cpu", "--run", "pictures"), "pictures")
+    os.remove("set/a/0.png")
+    check_log(seen, train(0, "--run", "pictures", "--resume", "--epochs", "2", "--allow-changed-data"), "fewer pictures")
 
 
 def main():

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/alloc.h"
+#include "optim/schedule.h"
 
 enum { STEPS = 100 };
 
@@ -170,6 +171,42 @@ static void test_optim_schedules__continue_from_saved_state(void **state)
     }
 }
 
+/* Moving a schedule leaves what stepping would leave, in the rates, the momentum and all numbers of its state. */
+static void test_optim_schedules__move_to_any_step_at_once(void **state)
+{
+    const cJSON *each;
+    int          cases = 0;
+
+    (void)state;
+    cJSON_ArrayForEach(each, cJSON_GetObjectItem(golden, "rates"))
+    {
+        if (!strncmp(each->string, "plateau", 7))
+            continue;
+        haul_optimizer *a = two_groups(), *b = two_groups();
+        haul_schedule  *stepped = make(each->string, a), *moved = make(each->string, b);
+        for (int step = 0; step <= STEPS; step++) {
+            double states[2][32] = {{0}};
+            assert_int_equal(haul__schedule_move(moved, step), HAUL_OK);
+            for (int g = 0; g < 2; g++)
+                assert_true(haul_optimizer_get(a, g, "lr") == haul_optimizer_get(b, g, "lr") &&
+                            haul_optimizer_get(a, g, "momentum") == haul_optimizer_get(b, g, "momentum"));
+            assert_int_equal(haul_schedule_state(stepped, states[0], 32), haul_schedule_state(moved, states[1], 32));
+            for (int i = 0; i < 32; i++)
+                assert_true(states[0][i] == states[1][i] || (isnan(states[0][i]) && isnan(states[1][i])));
+            assert_int_equal(haul_schedule_step(stepped), HAUL_OK);
+        }
+        cases++;
+    }
+    assert_int_equal(cases, 8);
+    haul_schedule *far = haul_schedule_cosine(two_groups(), 80, .minimum = 0.001);
+    assert_int_equal(haul__schedule_move(far, (int64_t)1 << 52), HAUL_OK);
+    assert_int_equal(haul_schedule_steps(far), (int64_t)1 << 52);
+    haul_schedule *plateau = haul_schedule_plateau(two_groups());
+    assert_int_equal(haul__schedule_move(plateau, 0), HAUL_OK);
+    assert_int_equal(haul__schedule_move(plateau, 1), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "the steps of a plateau need metrics"));
+}
+
 static void test_optim_schedules__have_groups(void **state)
 {
     (void)state;
@@ -291,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(follow_pytorch),
         TEST(continue_from_saved_state),
+        TEST(move_to_any_step_at_once),
         TEST(have_groups),
         TEST(begin_with_the_rate_that_was_set),
         TEST(wrong_calls_are_refused),

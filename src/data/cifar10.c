@@ -43,6 +43,7 @@ haul_status haul__cifar10_check(const uint8_t *data, size_t size, const char *pa
 
 typedef struct records {
     uint8_t *files[FILES];
+    char    *paths[FILES];
     int64_t  first[FILES + 1]; /* the number of each file's first record, and the total */
     int      count;
 } records;
@@ -61,11 +62,21 @@ static haul_status read_record(void *context, haul_example *e)
     return HAUL_OK;
 }
 
+static haul__data_file file_of(const void *context, int64_t index)
+{
+    const records *r = context;
+    if (index < 0 || index >= r->count)
+        return (haul__data_file){NULL, NULL};
+    return (haul__data_file){.path = r->paths[index], .name = strrchr(r->paths[index], '/') + 1};
+}
+
 static void close_records(void *context)
 {
     records *r = context;
-    for (int i = 0; i < r->count; i++)
+    for (int i = 0; i < r->count; i++) {
         haul__free(r->files[i]);
+        haul__free(r->paths[i]);
+    }
     haul__free(r);
 }
 
@@ -76,12 +87,13 @@ static haul_status read_file(records *r, const char *folder, const char *name)
     if (!path)
         return haul__fail_memory(OPEN, strlen(folder));
     haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, 0, &r->files[r->count], &size);
-    if (status == HAUL_OK) {
-        r->first[r->count + 1] = r->first[r->count] + (int64_t)(size / RECORD);
-        status = haul__cifar10_check(r->files[r->count++], size, path);
+    if (status != HAUL_OK) {
+        haul__free(path);
+        return status;
     }
-    haul__free(path);
-    return status;
+    r->paths[r->count] = path;
+    r->first[r->count + 1] = r->first[r->count] + (int64_t)(size / RECORD);
+    return haul__cifar10_check(r->files[r->count++], size, path);
 }
 
 /* The folder itself, or the one that the archive is unpacked to. */
@@ -142,5 +154,8 @@ haul_dataset *haul_cifar10_with(const haul_split_options *options)
         .close = close_records,
         .context = r,
     };
-    return haul__dataset_make(&source, HAUL__READ_EACH, OPEN);
+    haul_dataset *d = haul__dataset_make(&source, HAUL__READ_EACH, OPEN);
+    if (d)
+        d->file = file_of;
+    return d;
 }

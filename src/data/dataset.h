@@ -9,6 +9,14 @@
 #include "core/tensor.h"
 #include "data/fields.h"
 
+/* A file that a dataset reads: its path, and the end of the path that stays when the folder of the data moves. */
+typedef struct haul__data_file {
+    const char *path, *name;
+} haul__data_file;
+
+/* File `index` of a source, counted from 0; NULL and NULL after the last one. */
+typedef haul__data_file haul__data_file_function(const void *context, int64_t index);
+
 /* A dataset reads examples with a function, or maps those of another dataset. */
 struct haul_dataset {
     haul__object  object;
@@ -18,11 +26,12 @@ struct haul_dataset {
 
     haul_example_function *read;
     void (*close)(void *context);
-    void          *context;
-    bool           nested;                 /* `read` reads other datasets, which prepare the example */
-    uint8_t       *ahead[HAUL_MAX_FIELDS]; /* all examples, if they were read ahead; else NULL */
-    haul__storage *kept;                   /* their memory: from the CPU's allocator */
-    uint8_t       *own;                    /* or from haul__malloc */
+    haul__data_file_function *file; /* NULL: the files are not known */
+    void                     *context;
+    bool                      nested;                 /* `read` reads other datasets, which prepare the example */
+    uint8_t                  *ahead[HAUL_MAX_FIELDS]; /* all examples, if they were read ahead; else NULL */
+    haul__storage            *kept;                   /* their memory: from the CPU's allocator */
+    uint8_t                  *own;                    /* or from haul__malloc */
 
     haul_dataset    *base; /* of a mapped dataset; else NULL */
     haul_transform **transforms;
@@ -50,6 +59,10 @@ haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__datase
 /* `base` followed by transforms, which it holds, and the resulting fields. */
 haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,
                                 const haul_field *fields, int field_count, const char *operation);
+
+/* File `index` that the dataset itself reads, in a fixed order; NULL and NULL after the last one, and for datasets that
+ * read no files, that do not tell them, or that take examples from other datasets. */
+haul__data_file haul__dataset_file(const haul_dataset *dataset, int64_t index);
 
 /* Reads example e->index, with e->epoch, e->draws and e->haul__room set. Any thread may call it; a failure is recorded.
  * If the dataset's count is unknown, returns HAUL_END_OF_DATA, without recording an error, after its end. */

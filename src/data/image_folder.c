@@ -46,6 +46,7 @@ typedef struct picture {
 typedef struct pictures {
     picture         *items;
     size_t           count, capacity;
+    size_t           root; /* bytes of each path before the folder of its class */
     haul__image_form form;
 } pictures;
 
@@ -56,6 +57,15 @@ static void close_pictures(void *context)
         haul__free(p->items[i].path);
     haul__free(p->items);
     haul__free(p);
+}
+
+static haul__data_file file_of(const void *context, int64_t index)
+{
+    const pictures *p = context;
+    if (index < 0 || (uint64_t)index >= p->count)
+        return (haul__data_file){NULL, NULL};
+    const char *path = p->items[index].path;
+    return (haul__data_file){.path = path, .name = path + p->root};
 }
 
 static haul__image image_of(const pictures *p, size_t index)
@@ -287,7 +297,10 @@ static haul_dataset *make(pictures *p, const haul__entries *classes, const char 
         .close = close_pictures,
         .context = p,
     };
-    return haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
+    haul_dataset *d = haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
+    if (d)
+        d->file = file_of;
+    return d;
 }
 
 haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
@@ -308,6 +321,7 @@ haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
         close_pictures(p);
     else {
         const double bytes = (double)p->form.channels * (double)p->form.height * (double)p->form.width;
+        p->root = strlen(root.pictures) + 1;
         p->form.past = bytes * (double)p->count >= (double)HAUL__PAST_FROM / 2;
         p->form.draft = o->draft;
         result = make(p, &classes, root.name);

@@ -250,6 +250,36 @@ haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_
     return s && haul__schedule_begin(s) ? NULL : s;
 }
 
+/* ---- moving ---- */
+
+/* The parts until then take the steps that a chain gives them. */
+static haul_status move_chain(haul_schedule *s, int64_t steps)
+{
+    haul_status status = HAUL_OK;
+
+    for (int i = 0; i < s->child_count && !status; i++) {
+        const int64_t begin = i ? s->milestones[i - 1] : 0;
+        const bool    ends = i < s->child_count - 1 && s->milestones[i] <= steps;
+        if (begin > steps)
+            break;
+        status = haul__schedule_move(s->children[i], (ends ? s->milestones[i] - 1 : steps) - begin);
+    }
+    return status;
+}
+
+haul_status haul__schedule_move(haul_schedule *s, int64_t steps)
+{
+    haul_status status = haul__schedule_begin(s);
+
+    if (!status && s->kind->needs_metric && steps)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_schedule_step", "schedule", "the steps of a %s need metrics",
+                          s->kind->name);
+    if (!status && s->child_count)
+        status = move_chain(s, steps);
+    s->count = steps;
+    return status || s->child_count ? status : s->kind->apply(s);
+}
+
 /* ---- state ---- */
 
 enum { OWN_NUMBERS = 4 }; /* of each schedule, before its bases and its children */

@@ -53,6 +53,8 @@ haul_status haul__schedule_number(double value, double low, bool above, double h
 /* Begins again at step 0. */
 haul_status haul__schedule_begin(haul_schedule *s);
 haul_status haul__schedule_advance(haul_schedule *s, double metric);
+/* What `steps` steps from the beginning would make of it, at once. Fails if one of them needs a metric. */
+haul_status haul__schedule_move(haul_schedule *s, int64_t steps);
 haul_status haul__schedule_check(const haul_schedule *schedule, const char *operation);
 void        haul__schedule_set_rate(const haul_schedule *s, int k, double rate); /* of the k-th group */
 

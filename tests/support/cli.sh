@@ -72,6 +72,30 @@ begin() {
     done
 }
 
+# edit RUN KEY VALUE [KEY VALUE]...: change the metadata of its checkpoint. KEY/MEMBER is a member of a value that is an
+# object; "absent" removes the key.
+edit() {
+    "$HAUL_PYTHON" - "$@" <<'END'
+import json, struct, sys
+path, changes = sys.argv[1] + "/checkpoint", sys.argv[2:]
+data = open(path, "rb").read()
+size, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + size])
+metadata = header["__metadata__"]
+for name, value in zip(changes[::2], changes[1::2]):
+    key, _, member = name.partition("/")
+    if value == "absent":
+        del metadata[key]
+    elif member:
+        metadata[key] = json.dumps({**json.loads(metadata[key]), member: value})
+    else:
+        metadata[key] = value
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+END
+}
+
 at_least() { "$HAUL_PYTHON" -c 'import sys; sys.exit(not float(sys.argv[1]) >= float(sys.argv[2]))' "$1" "$2"; }
 
 finish() {
