@@ -161,7 +161,10 @@ static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
         {"haul.epoch", NULL, HAUL_FORMAT, "haul.epoch is not a number"},
         {"haul.epoch", "-1", HAUL_FORMAT, "haul.epoch is not a number"},
         {"haul.batch", "1e3", HAUL_FORMAT, "haul.batch is not a number"},
-        {"haul.batch", "9223372036854775808", HAUL_FORMAT, "too large"},
+        {"haul.batch", "9223372036854775808", HAUL_FORMAT,
+         "haul.batch is 9223372036854775808; at most 9223372036854775807 is expected"},
+        {"haul.optimizers.0.steps", "9223372036854775807", HAUL_FORMAT,
+         "haul.optimizers.0.steps is 9223372036854775807; at most 9000000000000000 is expected"},
         {"haul.random_seed", "18446744073709551616", HAUL_FORMAT, "haul.random_seed is not a number"},
     };
     haul_scope            *scope = haul_scope_push();

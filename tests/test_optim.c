@@ -263,6 +263,8 @@ static void test_optim__wrong_state_is_refused_and_changes_nothing(void **state)
     haul_named_tensor small[] = {{"p.exp_avg", haul_zeros(HAUL_F32, HAUL_SHAPE(2)), true}, saved[1], saved[2]};
     assert_int_equal(haul_optimizer_load_state(o, small, 3, 2), HAUL_SHAPE);
     assert_int_equal(haul_optimizer_load_state(o, saved, 3, -1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_optimizer_load_state(o, saved, 3, INT64_MAX), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "steps is 9223372036854775807; 0 to 9000000000000000 is expected"));
     assert_int_equal(haul_optimizer_steps(o), 2);
     haul_named_tensor after[4];
     assert_int_equal(haul_optimizer_state(o, after, 4), 3);

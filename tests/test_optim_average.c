@@ -191,7 +191,9 @@ static void test_optim_average__state_is_loaded_or_nothing_changes(void **state)
     assert_int_equal(haul_average_load_state(b, wrong, 4, 8), HAUL_INVALID_ARGUMENT);
     assert_says("'2.bias' is not one of the averages");
     assert_int_equal(haul_average_load_state(b, mine, 4, -1), HAUL_INVALID_ARGUMENT);
-    haul_error_clear();
+    assert_says("updates is -1; 0 to 9000000000000000 is expected");
+    assert_int_equal(haul_average_load_state(b, mine, 4, INT64_MAX), HAUL_INVALID_ARGUMENT);
+    assert_says("updates is 9223372036854775807; 0 to 9000000000000000 is expected");
     assert_int_equal(haul_average_tensors(b, its, 4), 4);
     assert_ptr_equal(its[0].tensor, before);
     assert_int_equal(haul_average_updates(b), 7);

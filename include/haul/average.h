@@ -64,7 +64,7 @@ HAUL_API int haul_average_tensors(haul_average *average, haul_named_tensor *out,
 /* Replace the averages by copies of `tensors`, which must have exactly their names, shapes and dtypes. Changes nothing
  * if it fails. Fails with HAUL_STATE while the averages are swapped in.
  *
- * - updates: the number of updates made so far */
+ * - updates: the number of updates made so far, at most 9e15 */
 HAUL_API haul_status haul_average_load_state(haul_average *average, const haul_named_tensor *tensors, int count,
                                              int64_t updates);
 

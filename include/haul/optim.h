@@ -190,7 +190,7 @@ HAUL_API int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *
  * Fails if it has state that the optimizer does not use with its settings, such as momentum without .momentum. A scaler
  * stays as it is if its state is missing.
  *
- * - steps: the number of steps made so far */
+ * - steps: the number of steps made so far, at most 9e15 */
 HAUL_API haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                                int64_t steps);
 

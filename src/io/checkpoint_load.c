@@ -82,21 +82,23 @@ static bool parse_number(const char *text, uint64_t *out)
     return *text != 0;
 }
 
-static haul_status read_number(const reading *r, const char *key, bool is_signed, uint64_t *out)
+static haul_status read_number(const reading *r, const char *key, uint64_t most, uint64_t *out)
 {
     if (!parse_number(haul_safetensors_metadata(r->file, key), out))
         return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: %s is not a number",
                           r->path, key);
-    if (is_signed && *out > INT64_MAX)
-        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: %s is too large",
-                          r->path, key);
+    if (*out > most)
+        return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path",
+                          "%s is not a valid checkpoint: %s is %llu; at most %llu is expected", r->path, key,
+                          (unsigned long long)*out, (unsigned long long)most);
     return HAUL_OK;
 }
 
+/* Steps or updates. */
 static haul_status read_count(const reading *r, const char *key, int64_t *out)
 {
     uint64_t value = 0;
-    if (read_number(r, key, true, &value))
+    if (read_number(r, key, (uint64_t)HAUL__MOST_STEPS, &value))
         return haul_error_status();
     *out = (int64_t)value;
     return HAUL_OK;
@@ -107,7 +109,7 @@ static haul_status compare_count(const reading *r, const char *what, int have)
     char     key[48];
     uint64_t count = !strcmp(what, "optimizers"); /* of an old file */
     snprintf(key, sizeof key, OWN_KEYS "%s", what);
-    if (!r->is_old && read_number(r, key, true, &count))
+    if (!r->is_old && read_number(r, key, INT64_MAX, &count))
         return haul_error_status();
     if (count == (uint64_t)have)
         return HAUL_OK;
@@ -158,7 +160,7 @@ static haul_status read_texts(reading *r)
     if (compare_kinds(r))
         return haul_error_status();
     for (int i = 0; i < HAUL__CHECKPOINT_NUMBERS; i++)
-        if (read_number(r, haul__checkpoint_number_keys[i], i < 2, &r->numbers[i]))
+        if (read_number(r, haul__checkpoint_number_keys[i], i < 2 ? INT64_MAX : UINT64_MAX, &r->numbers[i]))
             return haul_error_status();
     return HAUL_OK;
 }
@@ -234,7 +236,7 @@ static haul_status read_old_settings(const reading *r, const haul_optimizer *o, 
         return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "optimizer",
                           "%s was written with an optimizer of one group, but this one has %d", r->path,
                           o->group_count);
-    if (read_number(r, OWN_KEYS "lr_bits", false, &bits) || values_make(out, each))
+    if (read_number(r, OWN_KEYS "lr_bits", UINT64_MAX, &bits) || values_make(out, each))
         return haul_error_status();
     memcpy(&lr, &bits, sizeof lr);
     if (!(lr >= 0 && lr < INFINITY))

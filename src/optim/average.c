@@ -370,8 +370,8 @@ haul_status haul_average_load_state(haul_average *average, const haul_named_tens
     if (count != average->count)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d, but there are %d averages", count,
                           average->count);
-    if (updates < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "updates", "updates is negative");
+    if (haul__check_steps(updates, operation, "updates"))
+        return haul_error_status();
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();

@@ -4,6 +4,7 @@
 
 #include <haul/optim.h>
 
+#include "core/error.h"
 #include "core/object.h"
 #include "engine/operation.h"
 
@@ -100,6 +101,19 @@ extern const haul__class haul__optimizer_class;
 static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer, const char *operation)
 {
     return haul__check_object(optimizer, &haul__optimizer_class, operation, "optimizer");
+}
+
+/* The most steps that a state may say were made: f64 holds all smaller numbers, and no training reaches the largest
+ * int64_t from there. */
+#define HAUL__MOST_STEPS ((int64_t)9000000000000000)
+
+/* Can so many steps, the argument of that name, have been made? */
+static inline haul_status haul__check_steps(int64_t steps, const char *operation, const char *argument)
+{
+    if (steps >= 0 && steps <= HAUL__MOST_STEPS)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is %lld; 0 to %lld is expected", argument,
+                      (long long)steps, (long long)HAUL__MOST_STEPS);
 }
 
 /* ---- operations that make a step ---- */

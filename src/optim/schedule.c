@@ -320,7 +320,7 @@ int haul_schedule_state(const haul_schedule *schedule, double *out, int capacity
 
 static bool is_count(double value)
 {
-    return value >= 0 && value < 9e15 && value == floor(value);
+    return value >= 0 && value <= (double)HAUL__MOST_STEPS && value == floor(value);
 }
 
 static bool is_sound(const haul_schedule *s, const double **state)

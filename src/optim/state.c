@@ -97,7 +97,7 @@ static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
     if (t->tensor->count != 1)
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is not a single number", t->name);
     double value = haul_item(t->tensor);
-    if (!(value >= 0 && value < 9e15))
+    if (!(value >= 0 && value <= (double)HAUL__MOST_STEPS))
         return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which is not a number of steps", t->name,
                           value);
     *steps = (int64_t)value;
@@ -223,9 +223,10 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
         return haul_error_status();
     if (!tensors && count > 0)
         return haul__fail_null(operation, "tensors");
-    if (count < 0 || steps < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, count < 0 ? "count" : "steps", "%s is negative",
-                          count < 0 ? "count" : "steps");
+    if (count < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is negative");
+    if (haul__check_steps(steps, operation, "steps"))
+        return haul_error_status();
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
