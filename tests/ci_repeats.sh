@@ -1,0 +1,99 @@
+# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. The real script, Makefile and presets
+# run in a tree whose builds are made by a cmake that does nothing, with tests that are lines of shell.
+. "$HAUL_SOURCE/tests/support/cli.sh"
+
+unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES CTEST CTEST_FLAGS BUILD # of the make that runs this test
+tree=$PWD/tree
+mkdir -p "$tree/tests/support" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
+cp "$HAUL_SOURCE/.ci/run" "$tree/.ci"
+cp "$HAUL_SOURCE/Makefile" "$HAUL_SOURCE/CMakePresets.json" "$tree"
+cp "$HAUL_SOURCE/tests/support/run-tests" "$tree/tests/support"
+cp "$HAUL_SOURCE/include/haul/base.h" "$tree/include/haul"
+printf '#!/bin/sh\n' >"$tree/tools/setup"
+cp "$tree/tools/setup" stubs/cmake
+chmod +x "$tree/tools/setup" stubs/cmake
+
+# tests FOLDER LINE...: the tests of a build; each line is a name, which is $0, and what bash runs in the folder. The label is
+# that of the tests that run under ThreadSanitizer.
+tests() {
+    local folder=$tree/$1 line
+    shift
+    rm -rf "$folder"
+    mkdir "$folder"
+    for line in "$@"; do
+        printf 'add_test("%s" bash -c [==[%s]==] "%s")\nset_tests_properties("%s" PROPERTIES LABELS threads)\n' \
+            "${line%% *}" "${line#* }" "${line%% *}" "${line%% *}" >>"$folder/CTestTestfile.cmake"
+    done
+}
+
+# ci CODE STAGE...: .ci/run must end with that code; what it says is in the file out.
+ci() {
+    local want=$1 got
+    shift
+    env -u CTEST_PARALLEL_LEVEL PATH="$PWD/stubs:$PATH" XDG_CACHE_HOME="$PWD/cache" HAUL_TEST_DATA=none \
+        "$tree/.ci/run" "$@" >out 2>&1
+    got=$?
+    check ".ci/run $* ends with $want" test $got -eq "$want" || cat out >&2
+    newest=$(find cache/haul-ci-logs -mindepth 1 -maxdepth 1 | sort | tail -n 1)
+}
+
+says() { check "says: $1" grep -qxF -- "$1" out; }
+last_says() { check "ends with: $1" test "$(tail -n 1 out)" = "$1"; }
+
+once='if [ -e seen-$0 ]; then echo second-words; else touch seen-$0; echo first-words; exit 1; fi'
+
+# All pass.
+tests build "good true" "fine true"
+tests build-asan "good true"
+tests build-tsan "good true"
+ci 0 test asan tsan
+check "nothing is flaky" test "$(grep -ci flaky out)" -eq 0
+last_says "100% tests passed, 0 tests failed out of 4"
+
+# In each of the stages, one passes the second time only. Names may have characters of regular expressions.
+tests build "good true" "a+b $once" "fine true"
+tests build-asan "slow[1] $once" "good true"
+tests build-tsan "races $once" "also $once" "good true"
+ci 0 test asan tsan
+for name in a+b 'slow[1]' races also; do
+    says "flaky: $name"
+    check "$name is named by its stage and by the summary" test "$(grep -cxF "flaky: $name" out)" -eq 2
+    check "$name is named in the summary" test -n "$(sed -n '/^total /,$p' out | grep -xF "flaky: $name")"
+done
+check "no other is flaky" test "$(grep -c '^flaky: ' out)" -eq 8
+last_says "100% tests passed, 0 tests failed out of 8"
+for stage in test asan tsan; do
+    check "the first output of $stage is kept" grep -q first-words "$newest/$stage-1.log"
+    check "the second output of $stage is kept" grep -q second-words "$newest/$stage-2.log"
+done
+check "it says where" grep -qF "$PWD/$newest" out
+
+# One fails twice: the run fails, and names it; one that only failed once is still named as flaky.
+tests build "good true" "broken echo broken-words; exit 1" "unsteady $once"
+ci 1 test asan
+says "flaky: unsteady"
+check "broken is not flaky" test "$(grep -c '^flaky: broken' out)" -eq 0
+check "it says which failed twice" test -n "$(sed -n '/^These tests failed twice/,$p' out | grep -x broken)"
+check "the stage fails" grep -q '^== test FAILED' out
+check "the run stops" test "$(grep -c '^== asan' out)" -eq 0
+check "no closing line" test "$(grep -c '^100% tests passed' out)" -eq 0
+check "the first output is kept" grep -q broken-words "$newest/test-1.log"
+check "the second output is kept" grep -q broken-words "$newest/test-2.log"
+
+# ctest itself fails.
+printf 'message(FATAL_ERROR "no tests")\n' >"$tree/build-asan/CTestTestfile.cmake"
+ci 1 asan
+
+# Users get ctest as it is.
+tests build "unsteady $once"
+(cd "$tree" && PATH="$OLDPWD/stubs:$PATH" make --no-print-directory test >../out 2>&1)
+check "make test repeats nothing" test $? -ne 0 -a "$(grep -c '^flaky' out)" -eq 0
+
+# Only the newest runs are kept.
+tests build "good true"
+for _ in 1 2 3 4; do
+    ci 0 test
+done
+check "five are kept" test "$(find cache/haul-ci-logs -mindepth 1 -maxdepth 1 | wc -l)" -eq 5
+check "this one, too" test -s "$newest/test-1.log"
+finish
