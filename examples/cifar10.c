@@ -2,7 +2,7 @@
  *
  *     cifar10 [DIRECTORY [EPOCHS [DEVICE]]]     DIRECTORY has the binary files; the default is generated shapes
  *
- * ctest: labels=slow; timeout=300 */
+ * ctest: labels=slow */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  *     unet [DEVICE]
  *
- * ctest: labels=slow; timeout=300 */
+ * ctest: labels=slow */
 #include <haul/haul.h>
 #include <stdio.h>
 

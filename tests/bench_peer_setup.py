@@ -1,6 +1,5 @@
 # bench/peer_setup.py without a network: stand-ins for libraries that are not there, with their symbols' versions and
 # without; what it refuses and says; and what tools/setup --bench --dry-run announces.
-# ctest: timeout=120
 import ctypes, os, shutil, subprocess, sys
 
 SOURCE = os.environ["HAUL_SOURCE"]

@@ -1,5 +1,4 @@
 # --accumulate: several mini-batches train as one large one does, in the memory of one.
-# ctest: timeout=120
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 task=(--model dense --data blobs:100 --epochs 3 --device cpu --lr 0.05 --workers 0)

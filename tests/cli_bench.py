@@ -1,5 +1,4 @@
 """haul bench: the structure of its objects, figures that agree with each other, tables that fit the terminal, refusals."""
-# ctest: timeout=300
 import json
 import math
 import os

@@ -1,6 +1,6 @@
 # haul train --estimate: what it prints, that it touches nothing, and its peak of memory against that of a training.
 # HAUL_TEST_ESTIMATE=all compares every model at two sizes of batches, which takes minutes, and prints a table.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 within() { "$HAUL_PYTHON" -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= 0.05 * b)' "$1" "$2"; }

@@ -14,7 +14,7 @@ check "safetensors in JSON" grep -q '"type":"safetensors"' out
 # is FILE TEXT: refused with that text in one line, with and without --json.
 is() {
     for json in "" --json; do
-        timeout 20 "$HAUL" inspect $json "$1" >out 2>err
+        timeout 900 "$HAUL" inspect $json "$1" >out 2>err
         check "$1 is refused" test $? -eq 1
         complains "$1 is $2"
         check "nothing is printed" test ! -s out

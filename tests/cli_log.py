@@ -1,5 +1,5 @@
 # The logs of trainings are as docs/log.md says: its tables are read, and held against logs of many kinds of runs.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 import json, os, re, resource, signal, subprocess, sys, time
 
 HAUL = os.environ["HAUL"]
@@ -127,7 +127,7 @@ def stop(run):
     """A training that is interrupted."""
     process = subprocess.Popen([HAUL, "train", *SMALL, "--epochs", "100000", "--save-every", "0", "--run", run],
                                stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 900
     while time.monotonic() < until and (not os.path.exists(run + "/log.jsonl") or
                                         '"epoch":2,' not in open(run + "/log.jsonl").read()):
         time.sleep(0.02)

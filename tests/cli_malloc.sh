@@ -1,6 +1,6 @@
 # Memory that runs out, at any request: the command ends with an error and a message, or does all that it should.
 # HAUL_TEST_REQUESTS is the number of requests that fail for each command, spread over all; "all" takes each.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 [ -z "${HAUL_SANITIZE:-}" ] || { echo "sanitizers have an allocator of their own"; exit 77; }
 # Libraries that end the program where memory is exhausted are left out.
@@ -9,7 +9,7 @@ export OCL_ICD_VENDORS=none HAUL_CUDA_LIBRARIES=/nowhere HAUL_WITHOUT=onednn HAU
 "$HAUL_CC" -O1 -shared -fPIC -o fail_malloc.so "$HAUL_SOURCE/tests/preload/fail_malloc.c" || exit 1
 
 # fault NAME VARIABLE=VALUE...: haul with the arguments and these variables.
-fault() { timeout 60 env LD_PRELOAD="$PWD/fail_malloc.so" "${@:2}" "$HAUL" "${arguments[@]}" >"$1.out" 2>"$1.err"; }
+fault() { timeout 900 env LD_PRELOAD="$PWD/fail_malloc.so" "${@:2}" "$HAUL" "${arguments[@]}" >"$1.out" 2>"$1.err"; }
 
 # survives NAME SAME ARGUMENT...: SAME is a command that must find the result of a success right.
 survives() {

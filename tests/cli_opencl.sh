@@ -1,5 +1,5 @@
 # The same training on an OpenCL device: it learns, transfers are counted, layers are traced there.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 "$HAUL" devices --json >out

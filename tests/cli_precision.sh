@@ -1,6 +1,6 @@
 # haul train --precision: bf16, f16 and tf32 learn as f32 does, wait as often for the device, and a run that is stopped goes
 # on with the same bits.
-# ctest: cuda; timeout=300
+# ctest: cuda
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 devices=cpu

@@ -1,6 +1,6 @@
 """haul report: one file that needs nothing else; every drawn value is read back and compared with the files of the run;
 runs that are damaged, incomplete or oddly named."""
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 import html.parser
 import json
 import math

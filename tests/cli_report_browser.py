@@ -1,6 +1,6 @@
 """The page of haul report in Chromium, where it is installed: at seven widths, light and dark, nothing is wider than
 the window, no label covers another, and nothing is complained of."""
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 import html
 import json
 import os
@@ -57,7 +57,7 @@ def look(page, theme):
         [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
          f"--blink-settings=preferredColorScheme={0 if theme == 'dark' else 1}", "--user-data-dir=" + os.path.abspath("user"),
          "--virtual-time-budget=5000", "--window-size=1600,1000", "--dump-dom", "file://" + os.path.abspath("outer.html")],
-        capture_output=True, text=True, timeout=120)
+        capture_output=True, text=True, timeout=900)
     told = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     check(f"{page}, {theme}: the console is empty", not told, f"{told[:3]}")
     out = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.S)

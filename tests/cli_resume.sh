@@ -1,5 +1,5 @@
 # A training that is stopped, killed and resumed ends with the same bits as one that was not.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 examples=4000
@@ -75,10 +75,7 @@ run 0 train --run closed --resume
 same_run closed
 (trap '' HUP; exec "$HAUL" train "${task[@]}" --epochs 1 --run nohup >out 2>err) &
 job=$!
-for _ in $(seq 1 600); do
-    [ -s nohup/log.jsonl ] && break
-    sleep 0.05
-done
+wait_for test -s nohup/log.jsonl
 kill -HUP $job
 wait $job
 check "SIGHUP that is ignored stays so" test $? -eq 0
@@ -162,12 +159,9 @@ busy() {
     run 1 train --run busy --resume
     complains "another haul train is writing into busy"
 }
-"$HAUL" train "${task[@]}" --epochs 1000 --save-every 0.1 --run busy >/dev/null 2>&1 &
+"$HAUL" train "${task[@]}" --epochs 1000000 --save-every 0.1 --run busy >/dev/null 2>&1 &
 job=$!
-for _ in $(seq 1 200); do
-    [ -s busy/checkpoint ] && break
-    sleep 0.05
-done
+wait_for test -s busy/checkpoint
 busy
 rm busy/log.jsonl
 busy

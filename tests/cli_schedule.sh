@@ -1,5 +1,5 @@
 # Schedules: the rates of each mini-batch are PyTorch's, and a resumed run has them too.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 # rates FILE EPOCHS SCHEDULE [FIRST]: the log's rates, from mini-batch FIRST on, are those of torch.optim.lr_scheduler,

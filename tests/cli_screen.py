@@ -1,5 +1,4 @@
 """What the command shows in a terminal: the progress bar, colours, and texts that fit the width."""
-# ctest: timeout=300
 import fcntl
 import os
 import re

@@ -1,6 +1,6 @@
 """haul train --tensorboard: event files that an independent decoder reads, with right check sums and the values of the
 log; and that TensorBoard's own reader reads, where it is installed."""
-# ctest: labels=slow; timeout=200
+# ctest: labels=slow
 import glob
 import json
 import math

@@ -1,5 +1,5 @@
 # haul top with three trainings: one is killed, one is stopped, one has a page of another version.
-# ctest: timeout=180; processors=2
+# ctest: processors=2
 import json
 import os
 import signal
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
-from top import HAUL, check, environment, finish, page_of, processes, state, top, train, wait_until  # noqa: E402
+from top import HAUL, LIMIT, check, environment, finish, page_of, processes, state, top, train, wait_until  # noqa: E402
 
 # ---- nobody trains ----
 
@@ -113,7 +113,7 @@ check("off", job.wait() == 0, job.stderr.read())
 stream = subprocess.Popen([HAUL, "top", "--json"], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 check("an object a second", json.loads(stream.stdout.readline())["devices"] and json.loads(stream.stdout.readline())["devices"])
 stream.stdout.close()
-check("ends with its reader", stream.wait(timeout=20) == -signal.SIGPIPE and not stream.stderr.read(), stream.returncode)
+check("ends with its reader", stream.wait(timeout=LIMIT) == -signal.SIGPIPE and not stream.stderr.read(), stream.returncode)
 
 # ---- wrong uses ----
 

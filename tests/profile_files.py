@@ -1,5 +1,5 @@
 """haul train --profile, haul profile, haul audit: the files of a profile, their sums, and what is printed."""
-# ctest: labels=slow; timeout=300
+# ctest: labels=slow
 import collections
 import json
 import os

@@ -2,7 +2,7 @@
 leaks. The calls are written from the headers; random_calls/driver.c makes them, with HAUL_DEBUG=lifetimes.
 
 HAUL_TEST_CALLS=N makes N calls, HAUL_TEST_THREADS=N makes them from N threads, HAUL_TEST_SEED=N draws others."""
-# ctest: timeout=600; labels=slow
+# ctest: labels=slow
 import json
 import os
 import re

@@ -11,7 +11,6 @@ before a block changes that:
     <!-- snippet: stale prints --> the same, and uses an object that is gone, which sanitizers would report:
                                   with one it is compiled and not run
 """
-# ctest: timeout=300
 import glob
 import os
 import re

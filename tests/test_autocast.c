@@ -1,7 +1,7 @@
 /* Autocast: the dtypes that operations give by their rule, gradients, nesting, the casts of parameters that are kept,
  * threads, and what is refused.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include <haul/haul.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /* The CUDA backend in bad states, on the stand-in driver: nothing there, too old, full, refusing, lost. A process finds
  * its GPUs once, so each case is a child of its own.
- *
- * ctest: timeout=300 */
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* Convolutions of the cuda backend by cuDNN, on the stand-ins for the driver and the library, when something is wrong
  * or set otherwise: calls that fail, libraries that are missing or too old, choices that are timed and kept.
- *
- * ctest: timeout=300 */
+ * */
 #include "support/cudnn.h"
 
 #include <dirent.h>

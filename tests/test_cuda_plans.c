@@ -3,7 +3,7 @@
  * Leaks are looked for on the stand-in instead (test_cuda_conv.c): without a GPU the library opens and closes others of
  * its own again and again, and each leaves something behind.
  *
- * ctest: timeout=300; env=LSAN_OPTIONS=detect_leaks=0 */
+ * ctest: env=LSAN_OPTIONS=detect_leaks=0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

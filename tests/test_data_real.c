@@ -1,5 +1,4 @@
-/* Real CIFAR-10, as binary files and as pictures in folders; HAUL_TEST_DATA names the folder that has both.
- * ctest: timeout=300 */
+/* Real CIFAR-10, as binary files and as pictures in folders; HAUL_TEST_DATA names the folder that has both. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * random optimizers, precisions and formats, at two sizes of batches, on every device. The third step is compared, in
  * which gradients and the optimizer's state exist already.
  *
- * ctest: cuda; labels=slow; timeout=300 */
+ * ctest: cuda; labels=slow */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Every allocation, copy, compile and launch of a training step is made to fail in turn: an error comes back, nothing
  * leaks, and what was there before is as it was.
  *
- * ctest: cuda; labels=slow; timeout=600; env=HAUL_CACHE_DIR=none */
+ * ctest: cuda; labels=slow; env=HAUL_CACHE_DIR=none */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

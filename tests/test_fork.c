@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 100 }; /* after which a child that hangs is killed */
+#include "support/calm.h"
+
+enum { SECONDS = 900 }; /* after which a child that hangs is killed */
 
 /* ---- children ---- */
 
@@ -34,35 +35,6 @@ enum { MAY_EXIT = false, MAY_FORK_WHILE_BUSY = false };
 #else
 enum { MAY_EXIT = true, MAY_FORK_WHILE_BUSY = true };
 #endif
-
-/* The number of the process's threads that run, this one among them. */
-static int running_threads(void)
-{
-    DIR *threads = opendir("/proc/self/task");
-    int  running = 0;
-    assert_non_null(threads);
-    for (struct dirent *d; (d = readdir(threads)) != NULL;) {
-        char path[300], line[300] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/stat", d->d_name);
-        FILE *stat = d->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (!stat)
-            continue;
-        if (fgets(line, sizeof line, stat)) {
-            const char *name_end = strrchr(line, ')'); /* then the state, S of a thread that sleeps */
-            running += name_end && strncmp(name_end, ") S", 3) != 0;
-        }
-        fclose(stat);
-    }
-    closedir(threads);
-    return running;
-}
-
-static void wait_for_other_threads(void)
-{
-    enum { CALM = 5 }; /* looks in a row */
-    for (int calm = 0; calm < CALM; usleep(1000))
-        calm = running_threads() > 1 ? 0 : calm + 1;
-}
 
 static void run_child(child *run, void *context, bool clean_end)
 {

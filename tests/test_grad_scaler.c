@@ -1,7 +1,7 @@
 /* Loss scaling against the algorithm written out by hand: overflow skips and backs off, good steps grow the scale, on
  * one device and on several, with one optimizer and with two; nothing waits; checkpoints go on bit for bit.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include <haul/haul.h>
 #include <math.h>
 

@@ -1,7 +1,6 @@
 /* Free blocks that are cut for smaller requests, and join again when their parts are free. All tests run on a device
  * whose buffers are addresses, and on one whose parts need handles, like those of OpenCL.
- *
- * ctest: timeout=300 */
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* The OpenCL backend through its table: kernels, the binary cache, streams and events, memory, and what it says when
  * something is missing. Runs on two devices of PoCL where the environment does not say otherwise.
- *
- * ctest: timeout=300 */
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Adaptive pooling against plain loops in double; 1-d pooling against that of pictures with one row.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include "support/failure.h"
 #include "support/into.h"
 #include "support/linalg.h"

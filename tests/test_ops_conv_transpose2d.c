@@ -1,7 +1,7 @@
 /* Transposed convolutions against plain loops in double, over strides, paddings, dilations and groups; 1-d ones against
  * those of pictures with one row.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include "support/failure.h"
 #include "support/into.h"
 #include "support/linalg.h"

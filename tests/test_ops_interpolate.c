@@ -1,6 +1,6 @@
 /* Interpolation against plain loops in double: long rows, both formats, and the gradient as the transpose.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include "support/failure.h"
 #include "support/into.h"
 #include "support/linalg.h"

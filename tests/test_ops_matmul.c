@@ -1,6 +1,6 @@
 /* Matrix products against plain loops in double, over sizes at and around the edges of tiles.
  *
- * ctest: cuda; timeout=300 */
+ * ctest: cuda */
 #include <string.h>
 
 #include "support/failure.h"

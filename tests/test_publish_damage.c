@@ -164,7 +164,7 @@ static void test_publish__a_reader_never_sees_half_an_update(void **state)
     assert_true(haul__page_read(w.file, &w.page, why, sizeof why));
     assert_int_equal(pthread_create(&thread, NULL, write_on, &w), 0);
     const int64_t began = haul__now_ns();
-    while ((read < 5000 || different < 500) && haul__now_ns() - began < 60000000000) {
+    while ((read < 5000 || different < 500) && haul__now_ns() - began < 900000000000) {
         haul__page page;
         if (!haul__page_read(w.file, &page, why, sizeof why))
             continue;

@@ -1,5 +1,5 @@
 /* Spilling ahead of time: what goes next is copied before, and what is used next returns before its use.
- * ctest: cuda; timeout=300; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include "support/spilling.h"
 
 static bool is_copied(const haul_tensor *t)

@@ -1,5 +1,4 @@
-/* Spilling: what stays in device memory, and which tensors make room for scratch memory.
- * ctest: timeout=300 */
+/* Spilling: what stays in device memory, and which tensors make room for scratch memory. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 
 `tools/transcript` brings them up to date.
 """
-# ctest: timeout=600; labels=slow
+# ctest: labels=slow
 import difflib
 import glob
 import os

@@ -5,7 +5,7 @@ written (in a comment of tests/snippets.py as well), <!-- source FOLDER --> stan
 <!-- install --> for installing it. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
 Haul; it is left out with HAUL_TUTORIAL=quick.
 """
-# ctest: labels=slow; timeout=900; processors=2
+# ctest: labels=slow; processors=2
 import os
 import pathlib
 import re

@@ -1,7 +1,6 @@
 """Options cannot be misread: gcc and clang refuse each wrong line, as C11 and C++20, with the warnings that they give by
 default as errors; the right spelling compiles with all warnings. Both hold where the headers are installed among the
 system's, in which compilers warn less, so each wrong line is tried with -isystem, too."""
-# ctest: timeout=300
 import concurrent.futures
 import os
 import shutil

@@ -60,16 +60,22 @@ for event in map(json.loads, open(sys.argv[1])):
         print({name: value for name, value in event.items() if name not in ("time", "elapsed", "seconds", "images_per_second")})' "$1"
 }
 
+# wait_for COMMAND...: until it succeeds, or a process of ours hangs.
+wait_for() {
+    local begun=$SECONDS
+    until "$@"; do
+        [ $((SECONDS - begun)) -lt 900 ] || { check "it happened: $*" false; return; }
+        sleep 0.05
+    done
+}
+
 # begin RUN ARGUMENT...: train in the background until the second epoch has begun; the process is $job.
 begin() {
     local folder=$1
     shift
     env --default-signal=HUP "$HAUL" train "$@" --run "$folder" >out 2>err &
     job=$!
-    for _ in $(seq 1 600); do
-        grep -qs '"epoch":2' "$folder/log.jsonl" && break
-        sleep 0.05
-    done
+    wait_for grep -qs '"epoch":2' "$folder/log.jsonl"
 }
 
 # edit RUN KEY VALUE [KEY VALUE]...: change the metadata of its checkpoint. KEY/MEMBER is a member of a value that is an

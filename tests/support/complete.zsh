@@ -19,7 +19,7 @@ bindkey '^G' probe
 : > ready
 SETUP
 wait_for() {
-    for _ in {1..300}; do
+    for _ in {1..18000}; do
         eval "$1" && return
         zpty -r -t editor unused 2>/dev/null
         sleep 0.05
