@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/opencl/opencl.h"
 
@@ -36,6 +37,27 @@ static bool load(void)
     HAUL__CL_FUNCTIONS(X)
 #undef X
     return true;
+}
+
+/* PoCL finds the processors through hwloc, which needs one of these files. PoCL ends the process without them, as in a
+ * chroot without /sys. Other drivers are not opened either, because the loader may ask PoCL before it names the
+ * drivers. */
+static bool processors_are_described(void)
+{
+    static const char *const files[] = {
+        "/sys/devices/system/cpu/cpu0/topology/core_cpus",
+        "/sys/devices/system/cpu/cpu0/topology/package_cpus",
+        "/sys/devices/system/cpu/cpu0/topology/core_siblings",
+        "/sys/devices/system/cpu/cpu0/topology/thread_siblings",
+    };
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (access(files[i], R_OK) == 0)
+            return true;
+    snprintf(reason, sizeof reason,
+             "PoCL, an OpenCL driver, aborts where /sys/devices/system/cpu/cpu0/topology cannot be read; "
+             "mount /sys");
+    return false;
 }
 
 static void trim(char *text)
@@ -109,7 +131,7 @@ static void enumerate(void)
     struct sigaction before;
     bool             known = sigaction(SIGFPE, NULL, &before) == 0;
 
-    if (load())
+    if (processors_are_described() && load())
         find_devices();
     if (known)
         sigaction(SIGFPE, &before, NULL);
