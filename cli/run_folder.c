@@ -210,12 +210,20 @@ bool run_check(const run_folder *run)
     return fits;
 }
 
+void run_complain(const run_folder *run)
+{
+    if (is_folder_kept(run))
+        complain_error();
+}
+
 bool run_has_log(const run_folder *run)
 {
     char quoted[4096];
 
     if (run->log_fd < 0 || run_file_is_named(run->log_fd, run->log, false))
         return true;
+    if (!is_folder_kept(run))
+        return false;
     complain("%s was deleted or exchanged while the training wrote into it, and its lines are lost; to go on with a "
              "new log: haul train --run %s --resume",
              run->log, shell_text(quoted, sizeof quoted, run->path));

@@ -35,7 +35,10 @@ bool run_lock(run_folder *run);
  * written. False after a complaint, which says what was exchanged. */
 bool run_check(const run_folder *run);
 
-/* Is the log still in the folder? */
+/* The library's error of a file that could not be written; where the folder was exchanged, that. */
+void run_complain(const run_folder *run);
+
+/* Is the log still in the folder? False after a complaint. */
 bool run_has_log(const run_folder *run);
 
 /* Does an event "done" follow in the log after so many bytes? */

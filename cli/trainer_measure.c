@@ -105,7 +105,7 @@ bool trainer_keep_best(trainer *t)
     else
         status = trainer_hold_best(t);
     if (status)
-        complain_error();
+        run_complain(&t->run);
     return !status;
 }
 

@@ -39,13 +39,13 @@ static bool write_files(trainer *t, const char *const texts[4], bool weights)
                               {RUN_DATA_KEY, t->data_identity}};
 
     if (weights && haul_save_weights(t->run.weights, t->net)) {
-        complain_error();
+        run_complain(&t->run);
         return false;
     }
     if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
                              .schedules = &t->schedule, .schedule_count = t->schedule != NULL, .extra = extra,
                              .extra_count = sizeof extra / sizeof *extra)) {
-        complain_error();
+        run_complain(&t->run);
         return false;
     }
     return true;

@@ -188,7 +188,9 @@ struct haul__writer {
     uint64_t    size; /* bytes written */
     char       *path, *temporary, *folder;
     const char *operation;
-    bool        created; /* this writer must remove the temporary file */
+    bool        created;  /* this writer must remove the temporary file */
+    bool        replaces; /* there is a file, whose permissions the new one gets */
+    mode_t      mode;     /* these; else those for a new file, of which the umask takes some away */
 };
 
 static void writer_free(haul__writer *w)
@@ -207,10 +209,13 @@ static void writer_free(haul__writer *w)
 static haul_status resolve(haul__writer *w, const char *path)
 {
     struct stat info;
+    w->mode = 0666;
     if (stat(path, &info) == 0) {
         if (!S_ISREG(info.st_mode))
             return haul__fail(HAUL_IO, w->operation, "path", "%s is %s, not a file", path,
                               S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+        w->replaces = true;
+        w->mode = info.st_mode & 0777;
         char *real = realpath(path, NULL);
         if (!real)
             return fail_errno(w->operation, "follow", path, errno);
@@ -234,27 +239,58 @@ static bool is_named(int fd, const char *name)
     return fstat(fd, &a) == 0 && lstat(name, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* File systems without locks are accepted; only another holder of the lock is an error. */
+static haul_status lock(const haul__writer *w, int fd)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return haul__fail(HAUL_IO, w->operation, "path", "another program is writing %s", w->path);
+    return HAUL_OK;
+}
+
+/* Removes the temporary file of a killed process. Its contents may have another name elsewhere, so it is not used. */
+static haul_status remove_open(const haul__writer *w, int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return haul__fail(HAUL_IO, w->operation, "path",
+                          "the temporary file %s cannot be written: something that is not a file has its name",
+                          w->temporary);
+    if (lock(w, fd) != HAUL_OK)
+        return haul_error_status();
+    if (is_named(fd, w->temporary) && (injected() || unlink(w->temporary) != 0))
+        return fail_errno(w->operation, "remove", w->temporary, errno);
+    return HAUL_OK;
+}
+
+static haul_status remove_left(const haul__writer *w)
+{
+    int fd = injected() ? -1 : open(w->temporary, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? HAUL_OK : fail_errno(w->operation, "create", w->temporary, errno);
+    haul_status status = remove_open(w, fd);
+    close(fd);
+    return status;
+}
+
+/* A file of its own, which nobody but the owner can read before those can who may read the file that is replaced. */
 static haul_status open_temporary(haul__writer *w)
 {
     for (;;) {
-        w->fd = injected() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-        if (w->fd < 0)
+        w->fd = injected() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, w->mode | 0600);
+        if (w->fd < 0 && errno != EEXIST)
             return fail_errno(w->operation, "create", w->temporary, errno);
-        struct stat info;
-        if (fstat(w->fd, &info) != 0 || !S_ISREG(info.st_mode))
-            return haul__fail(HAUL_IO, w->operation, "path",
-                              "the temporary file %s cannot be written: something that is not a file has its name",
-                              w->temporary);
-        /* File systems without locks are accepted; only another holder of the lock is an error. */
-        if (flock(w->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            return haul__fail(HAUL_IO, w->operation, "path", "another program is writing %s", w->path);
+        if (w->fd < 0 && remove_left(w) != HAUL_OK)
+            return haul_error_status();
+        if (w->fd < 0)
+            continue;
+        if (lock(w, w->fd) != HAUL_OK)
+            return haul_error_status();
         if (is_named(w->fd, w->temporary))
             break;
         close(w->fd);
+        w->fd = -1;
     }
     w->created = true;
-    if (ftruncate(w->fd, 0) != 0)
-        return fail_errno(w->operation, "empty", w->temporary, errno);
     return HAUL_OK;
 }
 
@@ -316,12 +352,25 @@ haul_status haul__writer_put(haul__writer *w, const void *data, size_t bytes)
     return HAUL_OK;
 }
 
+/* The umask has no say in the permissions of a file that existed. */
+static bool set_mode(const haul__writer *w)
+{
+    struct stat info;
+    if (!w->replaces)
+        return true;
+    if (injected() || fstat(w->fd, &info) != 0)
+        return false;
+    return (info.st_mode & 0777) == w->mode || fchmod(w->fd, w->mode) == 0;
+}
+
 haul_status haul__writer_commit(haul__writer *w)
 {
     haul_status status = HAUL_OK;
     int         folder = injected() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         status = fail_errno(w->operation, "open the folder of", w->path, errno);
+    else if (!set_mode(w))
+        status = fail_errno(w->operation, "give the permissions of the file before to", w->path, errno);
     else if (injected() || fsync(w->fd) != 0)
         status = fail_errno(w->operation, "write", w->path, errno);
     else if (injected() || rename(w->temporary, w->path) != 0)
