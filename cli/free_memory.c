@@ -1,17 +1,14 @@
 #include "free_memory.h"
 
-#include <stdio.h>
+#include <haul/haul.h>
 
 int64_t available_memory(void)
 {
-    FILE     *file = fopen("/proc/meminfo", "r");
-    char      line[128];
-    long long kib = 0;
+    int64_t bytes;
 
-    while (file && !kib && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
-            kib = 0;
-    if (file)
-        fclose(file);
-    return kib * 1024;
+    if (haul_stat_get("memory.cpu.free", &bytes)) {
+        haul_error_clear();
+        return 0;
+    }
+    return bytes < 0 ? 0 : bytes ? bytes : 1;
 }

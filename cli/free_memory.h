@@ -1,10 +1,10 @@
-/* What the machine's memory still holds. */
+/* Host memory that is left. */
 #ifndef CLI_FREE_MEMORY_H
 #define CLI_FREE_MEMORY_H
 
 #include <stdint.h>
 
-/* The bytes that Linux could give to programs without swapping; 0: not known. */
+/* The bytes that this program can still get: the statistic memory.cpu.free; 0: not known. */
 int64_t available_memory(void);
 
 #endif

@@ -168,6 +168,9 @@ def automatic():
     check("nothing fits", "with batch 1 needs" in told and "No batch is smaller" in told, told)
     _, told = train(2, *SMALL, "--batch", "large")
     check("a number or auto", "auto" in told, told)
+    if not os.environ.get("HAUL_SANITIZE"):
+        confined = last(train(0, *SMALL, "--batch", "auto", "--epochs", "1", limit=2 << 30)[0], "start")
+        check("no more than the process may have", 0 < confined["batch_room_bytes"] < 2 << 30, f"{confined}")
     with open("auto.json", "w") as file:
         json.dump({"model": "dense", "data": "blobs:64", "device": "cpu", "epochs": 1, "batch": "auto"}, file)
     events, _ = train(0, "--config", "auto.json")

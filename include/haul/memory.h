@@ -190,7 +190,9 @@ typedef struct haul_memory_report {
     int64_t      overhead;      /* bytes that the limit counts besides: haul_memory_stats.overhead */
     int64_t      scope_allocated; /* bytes that the scope counts; 0 unless of_scope */
     int64_t      limit;           /* the limit that was reached; 0: the device is full */
-    int64_t      free;            /* bytes that the device has left; -1 if it cannot tell */
+    /* bytes that the device has left; -1 if it cannot tell. On the CPU: what the process may still get, the least of
+     * what the machine, its control groups (cgroups, as containers have them) and RLIMIT_AS and RLIMIT_DATA leave */
+    int64_t free;
     /* bytes that could have been allocated: what is left of the limit, or of the device; -1 if it is unknown */
     int64_t room;
     /* What spilling (haul_memory_set_spill) would cost: bytes that this allocation would move to host memory, and

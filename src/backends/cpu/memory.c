@@ -3,14 +3,13 @@
  * Small blocks come from malloc. Blocks from 2 MiB on are mappings of huge pages, whose page faults take a quarter of
  * the time. A buffer's handle is the length of the mapping, or NULL for malloc. Threads share large copies, because a
  * single thread does not saturate the memory. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "core/free_memory.h"
 #include "core/past.h"
 #include "core/pool.h"
 
@@ -61,23 +60,13 @@ void haul__cpu_free(haul_device *device, haul__buffer *buffer)
     *buffer = (haul__buffer){NULL, NULL};
 }
 
-/* What /proc/meminfo names so: free pages, and those that the system can free. Read without allocating, because memory
- * may be exhausted. */
 void haul__cpu_describe(haul_device *device, haul__description what, char *out, size_t size)
 {
-    static const char key[] = "MemAvailable:";
-    char              text[1024];
+    const int64_t bytes = what == HAUL__FREE_BYTES ? haul__free_memory("") : -1;
     (void)device;
     out[0] = 0;
-    int file = what == HAUL__FREE_BYTES ? open("/proc/meminfo", O_RDONLY | O_CLOEXEC) : -1;
-    if (file < 0)
-        return;
-    const ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    text[length > 0 ? length : 0] = 0;
-    const char *at = strstr(text, key);
-    if (at)
-        snprintf(out, size, "%lld", strtoll(at + sizeof key - 1, NULL, 10) * 1024);
+    if (bytes >= 0)
+        snprintf(out, size, "%lld", (long long)bytes);
 }
 
 typedef struct move {
