@@ -1,5 +1,5 @@
-"""Random calls of every public function, with objects that are wrong, stale or missing: errors, but no crash, and nothing
-leaks. The calls are written from the headers; random_calls/driver.c makes them, with HAUL_DEBUG=lifetimes.
+"""Random calls of every public function, with objects that are wrong, stale or missing: errors, but no crash, nothing
+leaks, and a call that succeeds records no error. The calls are written from the headers; random_calls/driver.c makes them, with HAUL_DEBUG=lifetimes.
 
 HAUL_TEST_CALLS=N makes N calls, HAUL_TEST_THREADS=N makes them from N threads, HAUL_TEST_SEED=N draws others."""
 # ctest: labels=slow
@@ -141,8 +141,12 @@ def filler(name, body, structs, enums):
 
 def held(result, call):
     pointed = re.match(r"(?:const )?(\w+) \*$", result)
+    if result == "haul_status":
+        return f"r->succeeded = !{call};"
+    if result == "haul_tensor *":
+        return f"hold_tensor(r, {call});"
     if pointed and pointed[1] in KINDS:
-        return f"hold(r, {KINDS[pointed[1]]}, {call});"
+        return f"r->succeeded = hold(r, {KINDS[pointed[1]]}, {call});"
     return f"look_at({call});" if result == "const char *" else f"(void){call};"
 
 

@@ -103,6 +103,28 @@ static void test_publish__keeps_the_error_of_the_thread(void **state)
     assert_int_equal(haul_error_status(), HAUL_INVALID_ARGUMENT);
 }
 
+/* No folder can be made in /proc. A later one of the list is used. */
+static void test_publish__a_folder_that_cannot_be_made_is_no_error_if_another_can(void **state)
+{
+    (void)state;
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char        before[1024] = "";
+    if (runtime)
+        snprintf(before, sizeof before, "%s", runtime);
+    unsetenv("HAUL_PUBLISH");
+    setenv("XDG_RUNTIME_DIR", "/proc", 1);
+    haul_status status = haul_publish_begin(.name = "a");
+    haul_status error = haul_error_status();
+    haul_publish_end();
+    setenv("HAUL_PUBLISH", folder, 1);
+    if (*before)
+        setenv("XDG_RUNTIME_DIR", before, 1);
+    else
+        unsetenv("XDG_RUNTIME_DIR");
+    assert_int_equal(status, HAUL_OK);
+    assert_int_equal(error, HAUL_OK);
+}
+
 /* ---- where it is, and whose ---- */
 
 static void test_publish__only_the_user_may_read_it(void **state)
@@ -378,6 +400,7 @@ int main(void)
         cmocka_unit_test_teardown(test_publish__a_name_that_is_no_text_is_made_one, teardown),
         cmocka_unit_test_teardown(test_publish__writes_at_most_four_times_a_second, teardown),
         cmocka_unit_test_teardown(test_publish__keeps_the_error_of_the_thread, teardown),
+        cmocka_unit_test_teardown(test_publish__a_folder_that_cannot_be_made_is_no_error_if_another_can, teardown),
         cmocka_unit_test_teardown(test_publish__only_the_user_may_read_it, teardown),
         cmocka_unit_test_teardown(test_publish__refuses_a_folder_that_others_may_read, teardown),
         cmocka_unit_test_teardown(test_publish__refuses_a_link_as_folder, teardown),

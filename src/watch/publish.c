@@ -103,15 +103,19 @@ static haul_status open_page(const haul__page_id *id, const char *path)
     return HAUL_OK;
 }
 
-/* In the first folder where it can be done. The error is that of the last one. */
+/* In the first folder where it can be done. The error is that of the last one; there is none if one of them works. */
 static haul_status open_in_folders(const haul__page_id *id)
 {
-    char        folders[HAUL__PAGE_FOLDERS][HAUL__PAGE_PATH];
-    const int   count = haul__page_folders(folders);
-    haul_status status = HAUL_OK;
+    char               folders[HAUL__PAGE_FOLDERS][HAUL__PAGE_PATH];
+    const int          count = haul__page_folders(folders);
+    haul_status        status = HAUL_OK;
+    haul__error_record before;
+    haul__error_save(&before);
     for (int i = 0; i < count; i++)
         if (!(status = open_page(id, folders[i])))
             break;
+    if (!status)
+        haul__error_restore(&before);
     return status;
 }
 

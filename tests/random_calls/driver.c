@@ -53,6 +53,7 @@ typedef struct run {
     haul_dataset     *datasets[LIST], *parts[16];
     const char       *texts[LIST];
     long long         calls, failures;
+    bool              succeeded;                /* what the last call returned says so */
     bool              done[CALLS];              /* which functions succeeded */
     _Alignas(64) unsigned char buffer[1 << 16]; /* what calls read and write */
 } run;
@@ -157,10 +158,17 @@ static haul_scope *scope(run *r)
     return r->depth && !one_in(r, 20) ? r->scopes[next(r) % (unsigned)r->depth] : memory(r);
 }
 
-static void hold(run *r, enum kind kind, const void *result)
+static bool hold(run *r, enum kind kind, const void *result)
 {
     if (result)
         r->pool[kind][next(r) % ROW] = (void *)result;
+    return result;
+}
+
+static void hold_tensor(run *r, haul_tensor *result)
+{
+    r->succeeded = haul_tensor_is_valid(result);
+    hold(r, TENSOR, result);
 }
 
 static void look_at(const char *answer)
@@ -389,6 +397,14 @@ static void restock(run *r)
     hold(r, TENSOR, haul_zeros(HAUL_BOOL, HAUL_SHAPE(2, 3)));
 }
 
+static void expect_no_error(const char *name)
+{
+    if (!haul_error_status())
+        return;
+    fprintf(stderr, "%s succeeded and recorded an error: %s\n", name, haul_error_message());
+    abort();
+}
+
 static void call_one(run *r)
 {
     const bool     verbose = getenv("VERBOSE") != NULL;
@@ -399,13 +415,17 @@ static void call_one(run *r)
         fill_lists(r);
     if (verbose)
         fprintf(stderr, "%lld %s\n", r->calls, n < CALLS ? calls[n].name : "lifetimes");
-    if (!one_in(r, 5))
+    const bool clear = !one_in(r, 5);
+    if (clear)
         haul_error_clear();
+    r->succeeded = false;
     if (n < CALLS)
         calls[n].call(r);
     else
         own_calls[n % (sizeof own_calls / sizeof *own_calls)](r);
     r->calls++;
+    if (clear && n < CALLS && r->succeeded)
+        expect_no_error(calls[n].name);
     if (haul_error_status())
         r->failures++;
     else if (n < CALLS)
