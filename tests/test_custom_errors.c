@@ -56,6 +56,9 @@ static void test_custom_errors__descriptors(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     haul_kernel broken = swish_kernel, integers = swish_kernel, read_only = swish_kernel;
+    haul_kernel untyped = swish_kernel, unnamed = swish_kernel;
+    untyped.buffers[0].type = NULL;
+    unnamed.buffers[1].name = NULL;
     broken.bf16 = NULL;
     integers.buffers[1].type = "const widget";
     read_only.buffers[0].type = "const T";
@@ -96,6 +99,8 @@ static void test_custom_errors__descriptors(void **state)
             .kernel = &rms_kernel);
     REFUSED("test_bad: the kernel is not whole", GOOD, .kernel = &(haul_kernel){.name = "empty"});
     REFUSED("test_bad: the kernel is not whole", GOOD, .kernel = &broken);
+    REFUSED("test_bad: buffer 0 of kernel swish_kernel has no type", GOOD, .kernel = &untyped);
+    REFUSED("test_bad: buffer 1 of kernel swish_kernel has no name", GOOD, .kernel = &unnamed);
     REFUSED("has the type const widget", GOOD, .kernel = &integers);
     REFUSED("is the result y and cannot be const", GOOD, .kernel = &read_only);
     REFUSED("test_bad: a kernel computes in floating dtypes", GOOD, .kernel = &swish_kernel,

@@ -85,8 +85,15 @@ static haul_status check_kernel(const haul_custom_operation *d, int operands, in
     if (k->buffer_count != operands + results)
         return REFUSE(d, "kernel", "kernel %s has %d buffers, but the operation has %d results and %d operands",
                       k->name, k->buffer_count, results, operands);
+    if (k->buffer_count > HAUL_KERNEL_BUFFERS)
+        return REFUSE(d, "kernel", "kernel %s has %d buffers; a kernel has at most %d", k->name, k->buffer_count,
+                      HAUL_KERNEL_BUFFERS);
     for (int i = 0; i < k->buffer_count; i++) {
         const char *type = k->buffers[i].type;
+        if (!type || !k->buffers[i].name)
+            return REFUSE(d, "kernel",
+                          "buffer %d of kernel %s has no %s; one of the macros HAUL_KERNEL2 to 6 sets both", i, k->name,
+                          type ? "name" : "type");
         if (!haul__custom_buffer_dtype(type, HAUL_F32))
             return REFUSE(d, "kernel",
                           "buffer %s of kernel %s has the type %s; T, A, ACC, U8, I8 to I64, F32 and F64 are "
