@@ -90,17 +90,19 @@ const char *answer_percent(double probability)
 {
     static char texts[4][8];
     static int  at;
-    int         percent = (int)lround(100 * probability);
+    int         percent = whole_within(round(100 * probability), 0, probability < 1 ? 99 : 100);
 
     at = (at + 1) % 4;
-    percent = probability < 1 && percent > 99 ? 99 : percent;
-    snprintf(texts[at], sizeof texts[at], percent || probability <= 0 ? "%d%%" : "<1%%", percent);
+    if (isnan(probability))
+        snprintf(texts[at], sizeof texts[at], "-");
+    else
+        snprintf(texts[at], sizeof texts[at], percent || probability <= 0 ? "%d%%" : "<1%%", percent);
     return texts[at];
 }
 
 static void print_bar(double probability, int width)
 {
-    int length = (int)lround(probability * width);
+    int length = whole_within(round(probability * width), 0, width);
 
     printf("%s", length ? "  " : "");
     while (length-- > 0)

@@ -39,8 +39,8 @@ static void print_head(const cJSON *finding, double step_ms)
     used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place, text_seconds(ms / 1e3));
     if (step_ms > 0 && used < sizeof text)
         used += (size_t)snprintf(text + used, sizeof text - used, " (%.1f %%)", 100 * ms / step_ms);
-    if (bytes > 0 && bytes < 9e15 && used < sizeof text)
-        snprintf(text + used, sizeof text - used, ", %s", text_bytes((int64_t)bytes));
+    if (bytes > 0 && used < sizeof text)
+        snprintf(text + used, sizeof text - used, ", %s", text_bytes(whole_number(bytes)));
     set_style(STYLE_BOLD);
     print_visible(document_text(finding, "finding"), 0);
     set_style(STYLE_PLAIN);

@@ -92,7 +92,8 @@ static void print_bar(const compute_results *r, const compute_group *g, const co
         if (g->sizes[i].rounds)
             best = fmax(best, g->sizes[i].work / g->sizes[i].times[who].median);
     width = width > MOST_BAR ? MOST_BAR : width;
-    const int length = width < LEAST_BAR ? 0 : 1 + (int)((width - 1) * (s->work / s->times[who].median) / best);
+    const int length =
+        width < LEAST_BAR ? 0 : 1 + whole_within((width - 1) * (s->work / s->times[who].median) / best, 0, width - 1);
     if (length > 0)
         putchar(' ');
     for (int i = 0; i < length; i++)
@@ -117,10 +118,10 @@ static void print_winner(const compute_results *r, const compute_group *g)
 
     if (w == WINS_FROM)
         bench_line("wins", "%s beats the CPU from %s %s on, transfers included", r->properties.name,
-                   g->family->size_name, text_count((int64_t)ceil(size)));
+                   g->family->size_name, text_count(whole_number(ceil(size))));
     else if (w == WINS_ALWAYS)
         bench_line("wins", "%s beats the CPU at all measured sizes, from %s %s on, transfers included",
-                   r->properties.name, g->family->size_name, text_count((int64_t)size));
+                   r->properties.name, g->family->size_name, text_count(whole_number(size)));
     else if (w == WINS_NEVER)
         bench_line("wins", "never: the CPU is faster at the largest measured size, transfers included");
 }

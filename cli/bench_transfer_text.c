@@ -49,8 +49,8 @@ static void find_decades(table *t)
         low = fmin(low, fmin(bar_rate(t, s), memory));
         high = fmax(high, fmax(bar_rate(t, s), memory));
     }
-    t->first = high > 0 ? (int)floor(log10(low)) : 0;
-    t->last = high > 0 ? (int)ceil(log10(high)) : 1;
+    t->first = high > 0 ? whole_within(floor(log10(low)), -300, 300) : 0;
+    t->last = high > 0 ? whole_within(ceil(log10(high)), -300, 300) : 1;
 }
 
 static void lay_out(table *t, const transfer_curve *c)
@@ -76,7 +76,7 @@ static int column_of(const table *t, double rate)
 {
     const double part = (log10(rate) - t->first) / (t->last - t->first);
 
-    return isfinite(part) ? 1 + (int)(part * (t->chart - 1) + 0.5) : 0;
+    return isfinite(part) ? 1 + whole_within(part * (t->chart - 1) + 0.5, 0, t->chart - 1) : 0;
 }
 
 static void print_bar(const table *t, const transfer_size *s)
@@ -225,8 +225,8 @@ static void print_summary(const transfer_curve *c)
     bench_line("bandwidth", "%s GB/s up, %s GB/s down; the largest copies reach %.2f and %.2f of memcpy (%s GB/s)",
                bench_rate(up, s.bandwidth[COPY_UP]), bench_rate(down, s.bandwidth[COPY_DOWN]), s.of_memcpy[COPY_UP],
                s.of_memcpy[COPY_DOWN], memory);
-    bench_line("half speed", "from %s up, %s down", text_bytes((int64_t)s.half_bytes[COPY_UP]),
-               text_bytes((int64_t)s.half_bytes[COPY_DOWN]));
+    bench_line("half speed", "from %s up, %s down", text_bytes(whole_number(s.half_bytes[COPY_UP])),
+               text_bytes(whole_number(s.half_bytes[COPY_DOWN])));
     bench_line("both ways", "%s GB/s in total, one copy up and one down at once",
                bench_rate(both, s.bandwidth[COPY_BOTH]));
     bench_line("submitting", "%s until the call of an asynchronous copy of 4 KiB returns", text_seconds(s.hand_over));
@@ -234,7 +234,7 @@ static void print_summary(const transfer_curve *c)
         bench_line("pinned", "%s copies any memory of the host at full speed, so there is no pinned memory for it",
                    c->properties.name);
     bench_line("so", "below %s the number of copies costs time, above it the number of bytes",
-               text_bytes((int64_t)s.half_bytes[COPY_UP]));
+               text_bytes(whole_number(s.half_bytes[COPY_UP])));
 }
 
 void transfer_print(const transfer_curve *c)

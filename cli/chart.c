@@ -6,13 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "axis.h"
+#include "cli.h"
 #include "terminal.h"
 
-enum { LEAST_WIDTH = 10, MOST_WIDTH = 300, MOST_HEIGHT = 48, LABEL = 16 };
+enum { LEAST_WIDTH = 10, MOST_WIDTH = 300, MOST_HEIGHT = 48, MOST_EPOCHS = 100000000, LABEL = 16 };
 
 static void add(chart_point **points, size_t *count, size_t *room, double x, double y)
 {
-    if (!isfinite(y) || fabs(y) > 1e300) /* a difference of two must be finite, too */
+    if (!isfinite(x) || !isfinite(y) || fabs(y) > 1e300) /* a difference of two must be finite, too */
         return;
     if (*count == *room) {
         size_t       wanted = *room ? 2 * *room : 64;
@@ -58,14 +60,6 @@ typedef struct canvas {
 
 /* ---- scales ---- */
 
-/* The least of 1, 2 and 5 times a power of ten that is at least `least`. */
-static double round_step(double least)
-{
-    double power = pow(10, floor(log10(least)));
-
-    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
-}
-
 /* What fits best into about `height` rows. */
 static scale make_scale(double low, double high, int height)
 {
@@ -77,12 +71,11 @@ static scale make_scale(double low, double high, int height)
         low -= around;
         high += around;
     }
-    s.step = round_step((high - low) / INTERVALS);
+    s.step = axis_step((high - low) / INTERVALS);
     s.low = floor(low / s.step) * s.step;
-    s.rows = (int)fmax(2, round(height * s.step / (high - low)));
-    s.height = (int)ceil((high - s.low) / s.step * s.rows - 1e-6);
-    s.height = s.height > MOST_HEIGHT ? MOST_HEIGHT : s.height < 1 ? 1 : s.height;
-    s.decimals = s.step >= 1 ? 0 : (int)ceil(-log10(s.step) - 1e-9);
+    s.rows = whole_within(round(height * s.step / (high - low)), 2, MOST_HEIGHT);
+    s.height = whole_within(ceil((high - s.low) / s.step * s.rows - 1e-6), 1, MOST_HEIGHT);
+    s.decimals = s.step >= 1 ? 0 : whole_within(ceil(-log10(s.step) - 1e-9), 0, 400);
     if (s.decimals > 4 || fmax(fabs(low), fabs(high)) >= 1e6)
         s.decimals = -1;
     return s;
@@ -119,16 +112,12 @@ static void include(double *low, double *high, const chart_point *points, size_t
 
 static int column(const canvas *v, double x)
 {
-    int at = (int)(x / v->x_max * v->width);
-
-    return at < 0 ? 0 : at > v->width ? v->width : at;
+    return whole_within(x / v->x_max * v->width, 0, v->width);
 }
 
 static int row(const canvas *v, double y)
 {
-    int at = v->y.height - (int)lround((y - v->y.low) / v->y.step * v->y.rows);
-
-    return at < 0 ? 0 : at > v->y.height ? v->y.height : at;
+    return v->y.height - whole_within(round((y - v->y.low) / v->y.step * v->y.rows), 0, v->y.height);
 }
 
 /* The mean of the points of each column, and a line between those. */
@@ -167,21 +156,21 @@ static int epoch_step(const canvas *v)
     char text[LABEL];
     int  room = snprintf(text, sizeof text, "%.0f", v->x_max) + 3;
 
-    return (int)fmax(1, round_step(v->x_max * room / v->width));
+    return whole_within(axis_step(v->x_max * room / v->width), 1, MOST_EPOCHS);
 }
 
 static void print_epochs(const canvas *v, int margin)
 {
     static const char unit[] = "epochs";
     char              axis[MOST_WIDTH + 3], labels[MOST_WIDTH + LABEL + sizeof unit];
-    int               step = epoch_step(v), last = (int)v->x_max / step * step;
+    int               step = epoch_step(v), last = whole_within(v->x_max, 0, MOST_EPOCHS) / step * step;
 
     memset(axis, '-', sizeof axis);
     memset(labels, ' ', sizeof labels);
     for (int epoch = 0; epoch <= last; epoch += step) {
         char text[LABEL];
         int  length = snprintf(text, sizeof text, "%d", epoch);
-        int  at = epoch ? 1 + (int)(epoch / v->x_max * v->width) : 0; /* 0 is the corner */
+        int  at = epoch ? 1 + column(v, epoch) : 0; /* 0 is the corner */
         int  begin = at - (epoch ? length / 2 : 0);
         axis[at] = '+';
         memcpy(labels + begin, text, (size_t)length);

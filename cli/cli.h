@@ -57,6 +57,11 @@ const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 
+/* A number of a file or of a clock without its fraction; what a range does not hold becomes its nearest end, and NaN
+ * the number of the range that is nearest to 0. */
+int64_t whole_number(double value);
+int     whole_within(double value, int low, int high);
+
 double clock_seconds(void); /* monotonic */
 
 /* Ctrl-C, SIGTERM and SIGHUP ask to stop; a second Ctrl-C or SIGTERM ends the program at once. A reader of standard

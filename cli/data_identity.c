@@ -168,11 +168,8 @@ static const char *text_in(const cJSON *object, const char *name)
 static int64_t count_in(const cJSON *object, const char *name)
 {
     const cJSON *number = item(object, name);
-    const double most = 9007199254740992;
 
-    return cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble <= most
-               ? (int64_t)number->valuedouble
-               : 0;
+    return cJSON_IsNumber(number) && number->valuedouble >= 0 ? whole_number(number->valuedouble) : 0;
 }
 
 static bool same_text(const cJSON *a, const cJSON *b, const char *name)

@@ -63,5 +63,5 @@ int64_t memory_limit_bytes(const memory_limit *limit, int64_t peak)
     if (limit->percent == 0)
         return limit->bytes && limit->bytes <= limit->overhead ? 1 : limit->bytes - limit->overhead;
     double bytes = floor(limit->percent / 100 * (double)peak);
-    return bytes < 1 ? 1 : (int64_t)bytes;
+    return bytes < 1 ? 1 : whole_number(bytes);
 }

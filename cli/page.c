@@ -104,8 +104,9 @@ static bool write_page(page *p, const char *path)
         complain("memory is exhausted");
     if (saved) {
         print_visible(path, 0);
-        printf(" (%s), %s%s\n", text_bytes((int64_t)document.length), p->run_count == 1 ? "run " : "",
-               p->run_count == 1 ? p->runs[0].name : page_plural(p->run_count, "run"));
+        printf(" (%s), %s", text_bytes((int64_t)document.length), p->run_count == 1 ? "run " : "");
+        print_visible(p->run_count == 1 ? p->runs[0].name : page_plural(p->run_count, "run"), 0);
+        putchar('\n');
     }
     html_free(&document);
     return saved;

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "axis.h"
 #include "page.h"
 #include "page_text.h"
-#include "plot.h"
 
 enum { MOST_POINTS = 3000, LISTED = 200 };
 
@@ -80,7 +80,8 @@ static void write_path(html *h, const area *a, bool closed)
 
 static void write_area(html *h, const area *a, const char *device)
 {
-    double step = plot_step(a->ms / 6);
+    const double step = axis_step(a->ms / 6);
+    const int    levels = axis_ticks(a->high, a->step);
 
     html_add(h,
              "<figure><figcaption><b>Live on %s</b> <small>during a typical step</small></figcaption><div "
@@ -88,18 +89,18 @@ static void write_area(html *h, const area *a, const char *device)
              "class=\"plot\" data-x=\"0 %.17g\" data-y=\"0 %.17g\" data-scale=\"linear\"><svg viewBox=\"0 0 1000 "
              "1000\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"grid\" d=\"",
              device, device, say_ms(a->ms), say_bytes(a->peak), say_ms(a->peak_ms), a->ms, a->high);
-    for (double y = 0; y <= a->high; y += a->step)
-        html_add(h, "M0 %.2fH1000", 1000 * (1 - y / a->high));
+    for (int i = 0; i < levels; i++)
+        html_add(h, "M0 %.2fH1000", 1000 * (1 - i * a->step / a->high));
     html_put(h, "\"/>");
     write_path(h, a, true);
     write_path(h, a, false);
     html_add(h, "<path class=\"dots bad-dot\" d=\"M%.2f %.2fh0\"/></svg>", 1000 * a->peak_ms / a->ms,
              1000 * (1 - a->peak / a->high));
-    for (double y = 0; y <= a->high; y += a->step)
-        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%s</span>", 100 * (1 - y / a->high),
-                 y > 0 ? say_bytes(y) : "0");
-    for (int i = 0; i * step < a->ms * 1.0001; i++)
-        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g%s</span>", 100 * i * step / a->ms, i * step,
+    for (int i = 0; i < levels; i++)
+        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%s</span>", 100 * (1 - i * a->step / a->high),
+                 i ? say_bytes(i * a->step) : "0");
+    for (int i = 0; i < axis_ticks(a->ms * 1.0001, step); i++)
+        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g%s</span>", 100 * (i * step / a->ms), i * step,
                  i ? "" : "\xc2\xa0ms");
     html_add(h, "<span class=\"peak%s\" style=\"left:%.2f%%;top:%.2f%%\">peak %s</span></div></div></figure>\n",
              a->peak_ms > 0.6 * a->ms ? " left" : "", 100 * a->peak_ms / a->ms, 100 * (1 - a->peak / a->high),

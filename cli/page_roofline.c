@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "axis.h"
 #include "page_text.h"
 
 enum { MOST_MARKS = 10 };
@@ -97,18 +98,22 @@ static void write_roof(html *h, const roofline *r)
     double left = pow(10, fmax(r->x0, r->y0 - log10(r->gbps))), bend = r->gflops / r->gbps;
 
     html_put(h, "<path class=\"grid\" d=\"");
-    for (double y = r->y0; y <= r->y1; y++)
-        html_add(h, "M0 %.2fH1000", 10 * down(r, pow(10, y)));
+    for (int i = 0; i < axis_ticks(r->y1 - r->y0, 1); i++)
+        html_add(h, "M0 %.2fH1000", 10 * down(r, pow(10, r->y0 + i)));
     html_add(h, "\"/><path class=\"axis\" d=\"M0 1000H1000\"/><path class=\"roof\" d=\"M%.2f %.2fL%.2f %.2fH1000\"/>",
              10 * across(r, left), 10 * down(r, left * r->gbps), 10 * across(r, bend), 10 * down(r, r->gflops));
 }
 
 static void write_axes(html *h, const roofline *r)
 {
-    for (double y = r->y0; y <= r->y1; y++)
-        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%.4g</span>", down(r, pow(10, y)), pow(10, y));
-    for (double x = r->x0; x <= r->x1; x++)
-        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g</span>", across(r, pow(10, x)), pow(10, x));
+    for (int i = 0; i < axis_ticks(r->y1 - r->y0, 1); i++) {
+        const double y = pow(10, r->y0 + i);
+        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%.4g</span>", down(r, y), y);
+    }
+    for (int i = 0; i < axis_ticks(r->x1 - r->x0, 1); i++) {
+        const double x = pow(10, r->x0 + i);
+        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.4g</span>", across(r, x), x);
+    }
 }
 
 static bool is_near(const roofline *r, int i, int j)

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "axis.h"
+#include "cli.h"
 #include "page.h"
 #include "page_finding.h"
 #include "page_text.h"
-#include "plot.h"
 
 enum { MOST_DRAWN = 700, MOST_LISTED = 300, MOST_DEPTH = 4, MOST_TRACKS = 24 };
 
@@ -43,7 +44,7 @@ static bool read_span(const cJSON *from, double length, span *out)
         return false;
     *out = (span){.from = from, .begin = fmax(begin, 0)};
     out->ms = fmin(begin + ms, length) - out->begin;
-    out->depth = depth >= 1 ? (int)fmin(depth, MOST_DEPTH - 1) : 0;
+    out->depth = whole_within(depth, 0, MOST_DEPTH - 1);
     return true;
 }
 
@@ -383,11 +384,11 @@ static int write_sorted(drawing *d)
 
 static void write_axis(html *h, double length)
 {
-    double step = plot_step(length / 6);
+    const double step = axis_step(length / 6);
 
     html_put(h, "<div class=\"lane\"></div><div class=\"ms\">");
-    for (int i = 0; i * step < length * 0.97; i++)
-        html_add(h, "<span style=\"left:%.2f%%\">%.4g%s</span>", 100 * i * step / length, i * step,
+    for (int i = 0; i < axis_ticks(length * 0.97, step); i++)
+        html_add(h, "<span style=\"left:%.2f%%\">%.4g%s</span>", 100 * (i * step / length), i * step,
                  i ? "" : "\xc2\xa0ms");
     html_put(h, "</div>\n");
 }

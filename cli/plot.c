@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "axis.h"
+#include "cli.h"
+
 enum { UNITS = 1000, MOST_POINTS = 800 };
 
 /* ---- lines ---- */
@@ -70,13 +73,6 @@ bool plot_has_values(const plot *p)
     return range_of(p).count > 0;
 }
 
-double plot_step(double least)
-{
-    double power = pow(10, floor(log10(least)));
-
-    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
-}
-
 static axis logarithmic_axis(double low, double high)
 {
     enum { DECADES = 5 };
@@ -97,14 +93,14 @@ static axis linear_axis(double low, double high, bool per_cent)
         low -= low == 0 ? 0 : around;
         high += around;
     }
-    a = (axis){.step = plot_step((high - low) / INTERVALS)};
+    a = (axis){.step = axis_step((high - low) / INTERVALS)};
     a.low = floor(low / a.step + 1e-9) * a.step;
     a.high = ceil(high / a.step - 1e-9) * a.step;
     if (per_cent) {
         a.low = fmax(a.low, 0);
         a.high = fmin(a.high, 100);
     }
-    a.decimals = a.step >= 1 ? 0 : (int)ceil(-log10(a.step) - 1e-9);
+    a.decimals = a.step >= 1 ? 0 : whole_within(ceil(-log10(a.step) - 1e-9), 0, 400);
     return a;
 }
 
@@ -141,7 +137,7 @@ static void write_tick(html *h, const axis *a, double tick)
 
 static int tick_count(const axis *a)
 {
-    return (int)lround(fmin((a->high - a->low) / a->step, 20)) + 1;
+    return axis_ticks(a->high - a->low + 0.5 * a->step, a->step);
 }
 
 static void write_grid(html *h, const axis *a)
@@ -154,7 +150,7 @@ static void write_grid(html *h, const axis *a)
 
 static double x_step(const plot *p)
 {
-    return fmax(1, plot_step(p->x_max / 8));
+    return fmax(1, axis_step(p->x_max / 8));
 }
 
 static void write_ticks(html *h, const plot *p, const axis *a)
@@ -164,8 +160,9 @@ static void write_ticks(html *h, const plot *p, const axis *a)
         write_tick(h, a, a->low + (double)i * a->step);
         html_put(h, "</span>");
     }
-    for (double x = 0; x <= p->x_max * 1.0001; x += x_step(p))
-        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.0f</span>", 100 * x / p->x_max, x);
+    const double step = x_step(p);
+    for (int i = 0; i < axis_ticks(p->x_max * 1.0001, step); i++)
+        html_add(h, "<span class=\"x\" style=\"left:%.2f%%\">%.0f</span>", 100 * (i * step / p->x_max), i * step);
 }
 
 /* ---- paths ---- */

@@ -46,7 +46,4 @@ bool plot_has_values(const plot *p);
 /* Draw it, and free the points. `sentence` says in words what there is to see. */
 void plot_write(html *h, plot *p, const char *sentence);
 
-/* The least of 1, 2 and 5 times a power of ten that is at least `least`, which is above 0. */
-double plot_step(double least);
-
 #endif

@@ -53,7 +53,8 @@ static haul_dataset *open_part(const predictor *p, const char *source, picture_s
 
     if (!raw || fraction <= 0 || (!validation && strcmp(p->part, "train") != 0))
         return raw;
-    if (!validation_split(raw, fraction, (uint64_t)stored_number(p, "seed"), source_is_sorted_by_class(source), parts))
+    if (!validation_split(raw, fraction, (uint64_t)whole_number(stored_number(p, "seed")),
+                          source_is_sorted_by_class(source), parts))
         return parts[validation];
     complain_error();
     return NULL;

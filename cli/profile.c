@@ -20,7 +20,7 @@ typedef struct profile_options {
 
 static const char *bytes_text(double bytes)
 {
-    return bytes > 0 && bytes < 9e15 ? text_bytes((int64_t)bytes) : "0";
+    return bytes > 0 ? text_bytes(whole_number(bytes)) : "0";
 }
 
 static void print_phases(const cJSON *profile)

@@ -152,7 +152,7 @@ static void print_against(const layout *l, const cJSON *row, double ms)
 
 static void print_bytes(double bytes)
 {
-    printf("%*s", BYTES, bytes >= 1 && bytes < 9e15 ? text_bytes((int64_t)bytes) : "");
+    printf("%*s", BYTES, bytes >= 1 ? text_bytes(whole_number(bytes)) : "");
 }
 
 static bool has_memory(const layout *l, const cJSON *row)

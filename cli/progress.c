@@ -81,12 +81,12 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 /* "0:08", "2:14:05". */
 static const char *clock_text(double seconds, char out[32])
 {
-    long long s = seconds < 0 ? 0 : seconds > 3.6e8 ? 360000000 : (long long)(seconds + 0.5);
+    int s = whole_within(seconds + 0.5, 0, 360000000);
 
     if (s < 3600)
-        snprintf(out, 32, "%lld:%02lld", s / 60, s % 60);
+        snprintf(out, 32, "%d:%02d", s / 60, s % 60);
     else
-        snprintf(out, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+        snprintf(out, 32, "%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
     return out;
 }
 
@@ -118,7 +118,7 @@ static void add_quality(line *l, unsigned parts, const progress_state *s)
     if (parts & ACCURACY && !isnan(s->accuracy))
         add(l, parts, "%s%.1f %%", parts & ACCURACY_WORD ? "accuracy " : "", 100 * s->accuracy);
     if (parts & SPEED && !isnan(s->per_second))
-        add(l, parts, "%s/s", text_count((int64_t)s->per_second));
+        add(l, parts, "%s/s", text_count(whole_number(s->per_second)));
 }
 
 static void add_times(line *l, unsigned parts, const progress_state *s)
@@ -158,7 +158,7 @@ static void make_bar(line *l, const progress_state *s, int columns)
 {
     int  word = s->pass ? (int)strlen(s->pass) + 1 : 0, cells = columns - word;
     char filled = s->pass ? '#' : '=', edge = s->pass ? '-' : '>', rest = s->pass ? '-' : ' ';
-    int  full = s->total > 0 ? (int)((double)s->done / (double)s->total * cells) : 0;
+    int  full = s->total > 0 ? whole_within((double)s->done / (double)s->total * cells, 0, cells) : 0;
 
     int at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
     for (int i = 0; i < cells; i++)

@@ -93,12 +93,12 @@ static void print_choice(const report_start *s)
         append(text, sizeof text, ", and spills");
     if (chosen)
         append(text, sizeof text, "%s %s examples/s", s->batch == c->largest ? ", as fast as any:" : ", with",
-               text_count((int64_t)chosen->per_second));
+               text_count(whole_number(chosen->per_second)));
     if (s->batch < c->largest)
         append(text, sizeof text, "; %s, the largest, %s", text_count(c->largest),
                most ? "has " : "takes too long to time");
     if (s->batch < c->largest && most)
-        append(text, sizeof text, "%s", text_count((int64_t)most->per_second));
+        append(text, sizeof text, "%s", text_count(whole_number(most->per_second)));
     print_fact("batch", START, "%s", text);
 }
 
@@ -358,7 +358,7 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     print_scores(r, d);
     if (d->step_seconds > 0)
         print_fact("  step", END, "%s median; %s examples/s in the last epoch", text_seconds(d->step_seconds),
-                   text_count((int64_t)r->last_speed));
+                   text_count(whole_number(r->last_speed)));
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
     if (d->spilled_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));

@@ -119,7 +119,8 @@ static void share_text(const table *t, double flops, char out[32])
 
     *out = 0;
     if (share >= 0.005)
-        snprintf(out, 32, "%-*.*s %3.0f %%", CELLS, (int)(share * CELLS + 0.5), "##########", 100 * share);
+        snprintf(out, 32, "%-*.*s %3.0f %%", CELLS, whole_within(share * CELLS + 0.5, 0, CELLS), "##########",
+                 100 * share);
 }
 
 /* Texts of columns that have left are not printed. Nothing stands after the last text. */

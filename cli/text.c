@@ -1,5 +1,6 @@
 /* Complaints, guesses at what was meant, and texts for people. */
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,14 +276,18 @@ const char *text_seconds(double seconds)
 {
     char *out = next_text();
 
-    if (seconds < 1e-3)
+    if (isnan(seconds))
+        snprintf(out, TEXT_SIZE, "-");
+    else if (seconds < 1e-3)
         snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
     else if (seconds < 1)
         snprintf(out, TEXT_SIZE, "%.2f ms", seconds * 1e3);
     else if (seconds < 120)
         snprintf(out, TEXT_SIZE, "%.1f s", seconds);
+    else if (seconds < 1e12)
+        snprintf(out, TEXT_SIZE, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
     else
-        snprintf(out, TEXT_SIZE, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
+        snprintf(out, TEXT_SIZE, "%.3g s", seconds);
     return out;
 }
 
@@ -307,6 +312,20 @@ const char *text_shape(const haul_shape *shape)
         used += snprintf(out + used, TEXT_SIZE - (size_t)used, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
     snprintf(out + used, TEXT_SIZE - (size_t)used, "]");
     return out;
+}
+
+int64_t whole_number(double value)
+{
+    const double limit = 9223372036854775808.0; /* 2^63 */
+
+    return isnan(value) ? 0 : value >= limit ? INT64_MAX : value <= -limit ? INT64_MIN : (int64_t)value;
+}
+
+int whole_within(double value, int low, int high)
+{
+    const double nearest = isnan(value) ? 0 : value;
+
+    return nearest <= low ? low : nearest >= high ? high : (int)nearest;
 }
 
 double clock_seconds(void)

@@ -118,9 +118,9 @@ static void tell_file(const char *path)
 {
     if (!isatty(STDERR_FILENO))
         return;
-    fputs("metrics in ", stderr);
-    fputs(path, stderr);
-    fprintf(stderr, " every %d seconds until Ctrl-C\n", FILE_SECONDS);
+    char shown[4096];
+    visible_text(shown, sizeof shown, path);
+    fprintf(stderr, "metrics in %s every %d seconds until Ctrl-C\n", shown, FILE_SECONDS);
 }
 
 /* What is old would look like what is true now, so the file goes with the program. */

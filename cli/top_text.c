@@ -28,7 +28,7 @@ const char *top_number(double value)
     if (isnan(value))
         return dash();
     if (value >= 999.5)
-        return text_count(value < 9e15 ? (int64_t)(value + 0.5) : INT64_MAX);
+        return text_count(whole_number(value + 0.5));
     snprintf(out, ROOM, value == 0 ? "0" : value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value);
     return out;
 }
@@ -153,7 +153,7 @@ const char *top_spark(const top_history *h, int columns, double high, bool utf8)
     *out = 0;
     for (int i = h->count - columns; i < h->count; i++) {
         const double value = i < 0 ? NAN : h->values[i] / (high > 0 ? high : 1);
-        const int    height = value >= 1 ? 7 : value > 0 ? (int)(value * 7 + 0.5) : 0;
+        const int    height = value >= 1 ? 7 : value > 0 ? whole_within(value * 7 + 0.5, 0, 7) : 0;
         append(out, isnan(value) ? " " : utf8 ? blocks[height] : letters[height]);
     }
     return out;

@@ -98,7 +98,7 @@ static int find_rest(trainer *t, const cJSON *stored)
     const train_options *o = t->options;
     report_end           end;
 
-    t->stored_epochs = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs"));
+    t->stored_epochs = whole_number(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs")));
     if (!trainer_find_end(t, &end))
         return EXIT_FAILED;
     if (!end.finished || o->estimate)

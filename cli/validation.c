@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli.h"
 #include "source.h"
 
 static haul_status no_memory(void)
@@ -102,7 +103,7 @@ static haul_status list_by_class(haul_dataset *all, bool sorted, int64_t *order,
 /* Where stretch k of `wanted` equal ones begins. */
 static int64_t stretch_begin(int64_t k, int64_t wanted, int64_t count)
 {
-    return k == wanted ? count : (int64_t)floor((double)k * ((double)count / (double)wanted));
+    return k == wanted ? count : whole_number((double)k * ((double)count / (double)wanted));
 }
 
 /* One example at random of each stretch of the list: as the list is sorted by class, each class keeps its share. The
@@ -131,7 +132,7 @@ static haul_status make_parts(haul_dataset *all, const bool *chosen, int64_t *in
 haul_status validation_split(haul_dataset *all, double fraction, uint64_t seed, bool sorted_by_class,
                              haul_dataset *parts[2])
 {
-    int64_t count = haul_dataset_count(all), wanted = llround(fraction * (double)count);
+    int64_t count = haul_dataset_count(all), wanted = whole_number(round(fraction * (double)count));
 
     if (count < 2)
         return haul_error_set(HAUL_INVALID_ARGUMENT, NULL, NULL,
