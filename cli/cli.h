@@ -29,7 +29,10 @@ bool output_works(void);
 void visible_text(char *out, size_t size, const char *text);
 void print_visible(const char *text, int width);
 
-/* The bytes of the character at `text` and its number, if a terminal would obey it; else 0. */
+/* The bytes of the character at `text`, and its number. A byte that is not UTF-8 has the number UINT32_MAX. */
+size_t character_at(const char *text, uint32_t *code);
+
+/* The same for a character that a terminal would obey; else 0. */
 size_t obeyed_length(const char *text, uint32_t *code);
 
 bool is_utf8(const char *text);

@@ -49,19 +49,6 @@ void html_put(html *h, const char *markup)
 
 /* ---- escaping ---- */
 
-/* Bytes of the character at `text`; 0 if it is not UTF-8. */
-static size_t character(const unsigned char *text)
-{
-    size_t length = *text < 0x80 ? 1 : *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
-
-    if (*text >= 0xf5 || (length > 1 && *text < 0xc2))
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 static const char *entity(char c)
 {
     switch (c) {
@@ -78,15 +65,15 @@ static const char *entity(char c)
 static void add_escaped(html *h, const char *text)
 {
     while (*text) {
-        uint32_t    code;
-        char        number[16];
-        const char *named = entity(*text);
-        size_t      length = character((const unsigned char *)text);
-        size_t      obeyed = length && *text != '\n' && *text != '\t' ? obeyed_length(text, &code) : 0;
+        uint32_t     code;
+        char         number[16];
+        const char  *named = entity(*text);
+        const size_t length = character_at(text, &code);
+        const bool   obeyed = *text != '\n' && *text != '\t' && obeyed_length(text, &code);
 
         if (named) {
             html_put(h, named);
-        } else if (!length) {
+        } else if (code == UINT32_MAX) {
             html_put(h, "\xef\xbf\xbd"); /* U+FFFD stands for what is not UTF-8 */
         } else if (obeyed) {
             snprintf(number, sizeof number, "U+%04X", (unsigned)code & 0xffff);
@@ -94,7 +81,7 @@ static void add_escaped(html *h, const char *text)
         } else {
             add_bytes(h, text, length);
         }
-        text += length ? length : 1;
+        text += length;
     }
 }
 

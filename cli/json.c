@@ -60,26 +60,38 @@ void json_shape(cJSON *object, const char *name, const haul_shape *shape)
         json_push(array, cJSON_CreateNumber((double)shape->dims[i]));
 }
 
-/* cJSON writes what a terminal obeys as it is, but for the first 32 characters. It can be in quoted texts only, where
- * an escape means the same. Takes the text over. */
-static char *escape_obeyed(char *text)
+/* The number to write instead of the character at `text`; 0 if it may stay. */
+static unsigned escaped_code(const char *text, size_t *length)
 {
-    enum { ESCAPE = 6 }; /* bytes of \u009b */
-    size_t   found = 0;
+    enum { REPLACEMENT = 0xfffd };
     uint32_t code;
 
-    for (const char *at = text; *at; at++)
-        found += obeyed_length(at, &code) > 0;
+    *length = character_at(text, &code);
+    if (code == UINT32_MAX)
+        return REPLACEMENT;
+    return obeyed_length(text, &code) ? code & 0xffff : 0;
+}
+
+/* cJSON writes what a terminal obeys as it is, but for the first 32 characters, and bytes that are not UTF-8, which no
+ * reader of JSON takes. Both can be in quoted texts only, where an escape means the same. Takes the text over. */
+static char *escape_odd(char *text)
+{
+    enum { ESCAPE = 6 }; /* bytes of \u009b */
+    size_t found = 0, length;
+
+    for (const char *at = text; *at; at += length)
+        found += escaped_code(at, &length) > 0;
     if (!found)
         return text;
     char *out = cJSON_malloc(strlen(text) + found * ESCAPE + 1), *to = out;
-    for (const char *at = text; out && *at;) {
-        size_t length = obeyed_length(at, &code);
-        if (length)
-            to += snprintf(to, ESCAPE + 1, "\\u%04x", (unsigned)code & 0xffff);
-        else
-            *to++ = *at;
-        at += length ? length : 1;
+    for (const char *at = text; out && *at; at += length) {
+        const unsigned code = escaped_code(at, &length);
+        if (code) {
+            to += snprintf(to, ESCAPE + 1, "\\u%04x", code);
+        } else {
+            memcpy(to, at, length);
+            to += length;
+        }
     }
     if (out)
         *to = 0;
@@ -92,7 +104,7 @@ char *json_compact(cJSON *object)
     char *text = object && !incomplete ? cJSON_PrintUnformatted(object) : NULL;
 
     if (text)
-        text = escape_obeyed(text);
+        text = escape_odd(text);
 
     cJSON_Delete(object);
     incomplete = false;

@@ -48,16 +48,11 @@ void set_style(text_style style)
 
 /* ---- texts in columns ---- */
 
-/* Bytes of the character at `text`, which is not its end. */
 static size_t character_bytes(const char *text)
 {
-    size_t   bytes = 1;
     uint32_t code;
 
-    obeyed_length(text, &code);
-    while (code != UINT32_MAX && ((unsigned char)text[bytes] & 0xc0) == 0x80)
-        bytes++;
-    return bytes;
+    return character_at(text, &code);
 }
 
 /* Columns of the character at `text`, as print_visible shows it. */

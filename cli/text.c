@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "core/spelling.h"
+#include "core/utf8.h"
 #include "progress.h"
 
 static const char *complainer = "";
@@ -29,22 +30,17 @@ void complain_into(char *out, size_t size)
 
 /* ---- what a terminal would obey ---- */
 
-/* The character at text: its bytes, and its number; 0xffffffff for a byte that is not UTF-8. */
-static size_t decode(const unsigned char *text, uint32_t *code)
+/* No sequence contains the 0 that ends the text, so the bytes that are left need not be counted. */
+size_t character_at(const char *text, uint32_t *code)
 {
-    size_t   length = *text < 0x80 ? 1 : *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
-    uint32_t value = length == 1 ? *text : *text & (0x7fu >> length);
+    enum { LONGEST = 4 };
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t         length = haul__utf8_length(at, LONGEST);
 
-    *code = UINT32_MAX;
-    if (*text >= 0xf8 || (length > 1 && *text < 0xc2))
-        return 1;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 1;
-        value = value << 6 | (text[i] & 0x3fu);
-    }
-    *code = value;
-    return length;
+    *code = !length ? UINT32_MAX : length == 1 ? *at : *at & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++)
+        *code = *code << 6 | (at[i] & 0x3fu);
+    return length ? length : 1;
 }
 
 /* Control characters, and those that change the direction of what follows. */
@@ -56,17 +52,12 @@ static bool is_obeyed(uint32_t code)
 
 bool is_utf8(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    uint32_t             code = 0;
-
-    while (*at && code != UINT32_MAX)
-        at += decode(at, &code);
-    return code != UINT32_MAX;
+    return haul__is_utf8((const uint8_t *)text, strlen(text));
 }
 
 size_t obeyed_length(const char *text, uint32_t *code)
 {
-    size_t length = decode((const unsigned char *)text, code);
+    size_t length = character_at(text, code);
 
     return is_obeyed(*code) ? length : 0;
 }
@@ -74,14 +65,14 @@ size_t obeyed_length(const char *text, uint32_t *code)
 /* The next character as it may be shown; moves *text on. */
 static void next_visible(const char **text, char out[8])
 {
-    const unsigned char *at = (const unsigned char *)*text;
-    uint32_t             code;
-    size_t               length = decode(at, &code);
+    const unsigned char first = (unsigned char)**text;
+    uint32_t            code;
+    size_t              length = character_at(*text, &code);
 
     if (code == '\n' || code == '\r' || code == '\t')
         snprintf(out, 8, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
     else if (code == UINT32_MAX || (is_obeyed(code) && code < 0x80))
-        snprintf(out, 8, "\\x%02x", *at);
+        snprintf(out, 8, "\\x%02x", first);
     else if (is_obeyed(code))
         snprintf(out, 8, "\\u%04x", (unsigned)code & 0xffff);
     else

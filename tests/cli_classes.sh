@@ -91,6 +91,20 @@ mv bytes/test/red "bytes/test/r"$'\377'
 run 1 train --data images:bytes "${colours[@]}" --run kept
 complains "the name of class 2, 'r\xff', is not UTF-8"
 run 0 train --data images:bytes "${colours[@]}"
+# Surrogates, overlong forms and numbers beyond U+10FFFF are none, either.
+for odd in $'\355\240\275' $'\340\200\257' $'\364\220\200\200'; do
+    mv bytes/train/r* "bytes/train/r$odd"
+    mv bytes/test/r* "bytes/test/r$odd"
+    run 1 train --data images:bytes "${colours[@]}" --run kept
+    complains "is not UTF-8"
+done
+check "nothing was made" test ! -e kept
+# Bytes that are not UTF-8 are replaced in JSON and in pages.
+cp -r r $'r\355\240\275'
+run 0 predict --run r --device cpu --json $'bytes/train/r\364\220\200\200/0.png' $'bytes/train/r\364\220\200\200/1.png'
+check "JSON" is_json_lines out
+run 0 report $'r\355\240\275' --output page.html
+check "a page in UTF-8" "$HAUL_PYTHON" -c 'assert "r\ufffd\ufffd\ufffd" in open("page.html", encoding="utf-8").read()'
 mv moved $'m\377'
 run 1 train --data images:$'m\377' "${colours[@]}" --run kept
 complains "--data images:m\xff is not UTF-8"

@@ -26,6 +26,14 @@ size_t haul__utf8_length(const uint8_t *p, size_t left)
     return 0;
 }
 
+bool haul__is_utf8(const uint8_t *text, size_t size)
+{
+    for (size_t i = 0, n; i < size; i += n)
+        if (!(n = haul__utf8_length(text + i, size - i)))
+            return false;
+    return true;
+}
+
 void haul__utf8_copy(char *out, size_t size, const char *text)
 {
     size_t length = strlen(text);

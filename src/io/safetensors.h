@@ -46,8 +46,6 @@ bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor 
 /* "F32"; NULL if the format has no name for the dtype. */
 const char *haul__safetensors_dtype_name(haul_dtype dtype);
 
-bool haul__is_utf8(const uint8_t *text, size_t size);
-
 /* A name from a file in the form for a message: on one line, shortened. Returns buffer. */
 #define HAUL__QUOTED_SIZE 80
 char *haul__quoted(const char *name, char buffer[HAUL__QUOTED_SIZE]);

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/utf8.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 

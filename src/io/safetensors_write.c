@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "core/utf8.h"
 #include "events/cargo.h"
 #include "host/view.h"
 #include "io/file.h"

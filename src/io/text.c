@@ -4,14 +4,6 @@
 #include "core/utf8.h"
 #include "io/safetensors.h"
 
-bool haul__is_utf8(const uint8_t *text, size_t size)
-{
-    for (size_t i = 0, n; i < size; i += n)
-        if (!(n = haul__utf8_length(text + i, size - i)))
-            return false;
-    return true;
-}
-
 char *haul__quoted(const char *name, char buffer[HAUL__QUOTED_SIZE])
 {
     size_t length = strlen(name), kept = 0, n;
