@@ -36,7 +36,7 @@ open("cut", "wb").write(("a" * 511 + "\u00fc").encode())
 END
 is a.pt 'a zip archive with the weights of a PyTorch program; convert it in Python with safetensors.torch.save_file(torch.load(FILE), "weights.safetensors")'
 is a.npz "a zip archive of npy files"
-is a.zip "a zip archive; haul inspect shows safetensors and npy files. If PyTorch wrote it, convert it"
+is a.zip "a zip archive; if numpy.savez wrote it (npz), unpack it with unzip; if PyTorch wrote it, convert it"
 is old.pt "a Python pickle"
 is r/config.json "a JSON text"
 is r/log.jsonl "a JSON text"

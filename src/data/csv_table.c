@@ -13,6 +13,7 @@
 #include "core/tensor.h"
 #include "data/csv.h"
 #include "data/fields.h"
+#include "io/file_type.h"
 
 #define OPEN        HAUL__CSV_OPEN
 #define MAX_COLUMNS 100000
@@ -127,6 +128,9 @@ haul_status haul__csv_index(haul__csv_table *t, bool no_header)
     haul_status status;
     if (t->size >= 3 && memcmp(t->data, "\xef\xbb\xbf", 3) == 0)
         csv.at += 3; /* the byte order mark that some programs write */
+    const haul__file_type *type = haul__file_type_of(t->data, t->size);
+    if (type && !type->is_text)
+        return haul__refuse_file_type(type, OPEN, t->path, "a CSV file");
     if ((status = read_columns(t, &csv, no_header)) != HAUL_OK)
         return status;
     for (bool more = true; more && status == HAUL_OK;) {

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "io/file_type.h"
 
 static const struct {
     const char         *magic;
@@ -20,8 +21,10 @@ static haul_status read(haul__image *image, const haul__image_rows *rows)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (image->size >= formats[i].length && memcmp(image->data, formats[i].magic, formats[i].length) == 0)
             return formats[i].read(image, rows);
+    const haul__file_type *type = haul__file_type_of(image->data, image->size);
     return haul__fail(HAUL_FORMAT, image->operation, image->argument,
-                      "%s is neither a JPEG nor a PNG file; convert it, or move it away", image->path);
+                      "%s is neither a JPEG nor a PNG file%s%s; convert it, or move it away", image->path,
+                      type ? ", but " : "", type ? type->name : "");
 }
 
 haul_status haul__image_measure(haul__image *image)

@@ -16,6 +16,7 @@
 #include "core/tensor.h"
 #include "host/view.h"
 #include "io/file.h"
+#include "io/file_type.h"
 
 #define LOAD "haul_load_npy"
 #define SAVE "haul_save_npy"
@@ -214,8 +215,11 @@ haul_status haul__npy_parse(const uint8_t *data, size_t size, uint64_t file_size
 {
     cursor c = {.path = path};
     *out = (haul__npy){0};
-    if (size < 6 || memcmp(data, "\x93NUMPY", 6) != 0)
-        return malformed(&c, "it does not begin with \\x93NUMPY");
+    const haul__file_type *type = haul__file_type_of(data, size);
+    if (type != &haul__file_npy)
+        return haul__refuse_file_type(type, LOAD, path, "an npy file")
+                   ? haul_error_status()
+                   : malformed(&c, "it does not begin with \\x93NUMPY");
     if (size < 12)
         return malformed(&c, "it is too short for a header");
     if (data[6] < 1 || data[6] > 3 || data[7] != 0)

@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "host/view.h"
 #include "io/file.h"
+#include "io/file_type.h"
 #include "io/safetensors.h"
 
 #define OPEN "haul_open_safetensors"
@@ -62,6 +63,21 @@ static haul_status read_header(haul_safetensors *f)
     return status;
 }
 
+/* Names the type of a file whose header is not one, if the type is known. */
+static haul_status name_type(const haul_safetensors *f)
+{
+    uint8_t            head[HAUL__FILE_HEAD];
+    const size_t       size = f->file.size < sizeof head ? (size_t)f->file.size : sizeof head;
+    haul__error_record before;
+    haul__error_save(&before);
+    const haul__file_type *type =
+        haul__file_read(&f->file, 0, head, size) == HAUL_OK ? haul__file_type_of(head, size) : NULL;
+    haul__error_restore(&before);
+    if (type != &haul__file_safetensors)
+        haul__refuse_file_type(type, OPEN, f->path, "a safetensors file");
+    return haul_error_status();
+}
+
 static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_options *options)
 {
     if (!(f->path = haul__strdup(options->path)))
@@ -69,6 +85,8 @@ static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_op
     haul_status status = haul__file_open(&f->file, f->path, OPEN);
     if (status == HAUL_OK)
         status = read_header(f);
+    if (status == HAUL_FORMAT)
+        status = name_type(f);
     if (status == HAUL_OK && options->map && !(f->mapping = haul__file_map(&f->file)))
         status = haul_error_status();
     return status;
