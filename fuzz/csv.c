@@ -34,10 +34,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     t->size = size;
     t->separator = ',';
     t->missing = size % 2;
+    if (size % 5 == 0 && !(t->missing_text = haul__strdup("NA")))
+        abort();
     if (haul__csv_index(t, size % 3 == 0) == HAUL_OK) {
         for (int64_t i = 0; i < t->rows; i++)
             if (t->begin[i] >= t->begin[i + 1] || (size_t)t->begin[i + 1] > size)
                 abort();
+        for (int c = 0; c < t->columns; c++)
+            haul__csv_check_mixed(t, &t->column[c]);
         read_all(t, false);
         read_all(t, true);
     }

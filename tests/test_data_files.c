@@ -1,4 +1,4 @@
-/* Datasets in files: CSV, npy, shards; also larger than the memory of the process. */
+/* Datasets in files: npy, shards; also larger than the memory of the process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "data/csv.h"
 
 static void write_text(const char *path, const char *text)
 {
@@ -44,200 +43,6 @@ static const haul_batch *whole(haul_dataset *data)
     if (!batch)
         fail_msg("%s", haul_error_message());
     return batch;
-}
-
-static haul_dataset *csv(const char *text)
-{
-    write_text("some.csv", text);
-    return haul_csv_dataset("some.csv");
-}
-
-/* ---- CSV ---- */
-
-static void test_csv__numbers_and_labels(void **state)
-{
-    (void)state;
-    haul_scope   *scope = haul_scope_push();
-    haul_dataset *data = csv("\xef\xbb\xbfsize,\"we\"\"ight\",kind\r\n"
-                             "1,2.5,cat\r\n"
-                             "\r\n"
-                             " -3 ,\"1e2\",\"do,\"\"g\"\r\n"
-                             "4,.5,cat");
-    haul_field    field;
-    float         x[3][2];
-    int64_t       y[3];
-    if (!data)
-        fail_msg("%s", haul_error_message());
-    assert_int_equal(haul_dataset_count(data), 3);
-    assert_string_equal(haul_dataset_name(data), "some.csv");
-    assert_int_equal(haul_dataset_field(data, 1, &field), HAUL_OK);
-    assert_int_equal(field.classes, 2);
-    assert_string_equal(field.class_names[0], "cat");
-    assert_string_equal(field.class_names[1], "do,\"g");
-    const haul_batch *b = whole(data);
-    assert_int_equal(haul_read(b->x, x, sizeof x), HAUL_OK);
-    assert_int_equal(haul_read(b->y, y, sizeof y), HAUL_OK);
-    assert_true(x[0][0] == 1 && x[0][1] == 2.5f && x[1][0] == -3 && x[1][1] == 100 && x[2][1] == 0.5f);
-    assert_true(y[0] == 0 && y[1] == 1 && y[2] == 0);
-    haul_scope_pop(scope);
-}
-
-static void test_csv__fields_name_their_columns(void **state)
-{
-    (void)state;
-    haul_scope *scope = haul_scope_push();
-    write_text("wide.csv", "id;a b;c;d;colour\n7;1;2;;red\n8;4;5;6;blue\n");
-    const char *const colours[] = {"red", "green", "blue"};
-    haul_dataset     *data = haul_csv_dataset(
-            "wide.csv", .separator = ';', .missing = true,
-            .fields = {{.name = "points", .columns = "a b..d"},
-                       {.name = "id", .columns = "id"},
-                       {.name = "one", .columns = "c..c", .dtype = HAUL_F64},
-                       {.name = "colour", .columns = "colour", .dtype = HAUL_U8, .classes = 3, .class_names = colours}});
-    assert_null(data);
-    expect(HAUL_INVALID_ARGUMENT, "column \"c\" is in the fields points and one");
-    data = haul_csv_dataset(
-        "wide.csv", .separator = ';', .missing = true,
-        .fields = {{.name = "points", .columns = "d, a b"},
-                   {.name = "id", .columns = "id"},
-                   {.name = "one", .columns = "c..c", .dtype = HAUL_F64},
-                   {.name = "colour", .columns = "colour", .dtype = HAUL_U8, .classes = 3, .class_names = colours}});
-    if (!data)
-        fail_msg("%s", haul_error_message());
-    float             points[2][2];
-    double            one[2];
-    int64_t           id[2];
-    uint8_t           colour[2];
-    const haul_batch *b = whole(data);
-    assert_int_equal(haul_read(haul_batch_tensor(b, "points"), points, sizeof points), HAUL_OK);
-    assert_int_equal(haul_read(haul_batch_tensor(b, "id"), id, sizeof id), HAUL_OK);
-    assert_int_equal(haul_read(haul_batch_tensor(b, "one"), one, sizeof one), HAUL_OK);
-    assert_int_equal(haul_read(haul_batch_tensor(b, "colour"), colour, sizeof colour), HAUL_OK);
-    assert_int_equal(haul_tensor_ndim(haul_batch_tensor(b, "one")), 2);
-    /* columns keep the order of the text */
-    assert_true(isnan(points[0][0]) && points[0][1] == 1 && points[1][0] == 6 && points[1][1] == 4);
-    assert_true(id[0] == 7 && id[1] == 8 && one[0] == 2 && one[1] == 5 && colour[0] == 0 && colour[1] == 2);
-    write_text("bare.csv", "1,2\n3,4\n");
-    assert_int_equal(haul_dataset_count(haul_csv_dataset("bare.csv", .no_header = true)), 2);
-    assert_non_null(haul_csv_dataset("bare.csv", .no_header = true, .fields = {{.name = "a", .columns = "1"}}));
-    haul_scope_pop(scope);
-}
-
-static void test_csv__malformed_lines_are_refused_with_their_number(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        haul_status status;
-        const char *words;
-    } cases[] = {
-        {"", HAUL_FORMAT, "some.csv has no lines"},
-        {"\n\n", HAUL_FORMAT, "some.csv has no lines"},
-        {"a,b\n1,2\n3\n", HAUL_FORMAT, "some.csv:3: there are 1 cells, but 2 columns"},
-        {"a,b\n1,2,3\n", HAUL_FORMAT, "some.csv:2: there are 3 cells, but 2 columns"},
-        {"a,b\n1,\"2\n3,4\n", HAUL_FORMAT, "some.csv:2: a quoted cell does not end"},
-        {"a,b\n1,\"2\"x\n", HAUL_FORMAT, "some.csv:2: something follows the quote"},
-        {"a,b\n\n1,2\"\n", HAUL_FORMAT, "some.csv:3: a quote is within a cell"},
-        {"a,b\n\"1\n\",2\nx,3\n", HAUL_FORMAT, "some.csv:2: \"1 \" in column \"a\" is not a number that f32"},
-        {"a,b\n1,2\n,3\n", HAUL_FORMAT, "some.csv:3: column \"a\" has no value; .missing = true reads NaN"},
-        {"a,b\n0x10,3\n", HAUL_FORMAT, "\"0x10\" in column \"a\" is not a number"},
-        {"a,b\n1,2\n1,\n", HAUL_FORMAT, "some.csv:3: column \"b\" has no value"},
-        {"a\n1\n", HAUL_INVALID_ARGUMENT, "at least two are needed"},
-    };
-    haul_scope *scope = haul_scope_push();
-    int64_t     blocks = haul__host_blocks();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_null(csv(cases[i].text));
-        expect(cases[i].status, cases[i].words);
-    }
-    assert_int_equal(haul__host_blocks(), blocks);
-    assert_null(haul_csv_dataset("nowhere.csv"));
-    expect(HAUL_IO, "nowhere.csv");
-    assert_null(haul_csv_dataset(NULL));
-    expect(HAUL_INVALID_ARGUMENT, "path");
-    write_text("some.csv", "a,b,c\n1,300,u\n2,4,v\n");
-    assert_null(haul_csv_dataset("some.csv", .separator = '"'));
-    expect(HAUL_INVALID_ARGUMENT, "cannot separate");
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a, z"}}));
-    expect(HAUL_INVALID_ARGUMENT, "no column \"z\", which field x names; it has \"a\", \"b\", \"c\"");
-    write_text("twice.csv", "a,b,a\n1,2,3\n");
-    assert_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b, a"}}));
-    expect(HAUL_INVALID_ARGUMENT, "twice.csv has two columns \"a\"; give them different names");
-    assert_non_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b"}}));
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a"}, {.columns = "b"}}));
-    expect(HAUL_INVALID_ARGUMENT, "the field with the columns \"b\" has no name");
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b..a"}}));
-    expect(HAUL_INVALID_ARGUMENT, "column \"b\" comes after \"a\"");
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b", .dtype = HAUL_U8}}));
-    expect(HAUL_FORMAT, "some.csv:2: \"300\" in column \"b\" is not a number that u8 represents");
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b,c"}}));
-    expect(HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
-    const char *const names[] = {"u"};
-    assert_null(
-        haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "c", .classes = 1, .class_names = names}}));
-    expect(HAUL_FORMAT, "some.csv:3: \"v\" is none of the 1 classes of field x");
-    assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = ""}}));
-    expect(HAUL_INVALID_ARGUMENT, "names no columns");
-    haul_scope_pop(scope);
-}
-
-static void test_csv__numbers_are_those_of_every_locale(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        haul_dtype  dtype;
-        double      value; /* NaN: it is none */
-    } cases[] = {
-        {"1.5", HAUL_F64, 1.5},
-        {"-1e-3", HAUL_F64, -1e-3},
-        {"1,5", HAUL_F64, (double)NAN},
-        {"1.5", HAUL_I64, (double)NAN},
-        {"127", HAUL_I8, 127},
-        {"128", HAUL_I8, (double)NAN},
-        {"-128", HAUL_I8, -128},
-        {"-1", HAUL_U8, (double)NAN},
-        {"1", HAUL_BOOL, 1},
-        {"2", HAUL_BOOL, (double)NAN},
-        {"inf", HAUL_F64, (double)INFINITY},
-        {"0x1p3", HAUL_F64, (double)NAN},
-        {"", HAUL_F64, (double)NAN},
-        {"9223372036854775808", HAUL_I64, (double)NAN},
-        {"1 2", HAUL_I32, (double)NAN},
-        {"+7", HAUL_I32, 7},
-    };
-    setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one */
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        haul__csv_cell cell = {.text = cases[i].text, .length = strlen(cases[i].text)};
-        int64_t        integer = 0;
-        double         value = 0;
-        bool read = haul__csv_number(&cell, cases[i].dtype, cases[i].dtype == HAUL_F64 ? (void *)&value : &integer);
-        if (cases[i].dtype != HAUL_F64 && read)
-            value = cases[i].dtype == HAUL_I8 ? (double)*(int8_t *)&integer : (double)integer;
-        if (read != !isnan(cases[i].value) || (read && value != cases[i].value))
-            fail_msg("\"%s\" as %s is %g", cases[i].text, haul_dtype_name(cases[i].dtype), value);
-    }
-    setlocale(LC_ALL, "C");
-}
-
-static void test_csv__every_failing_call_is_an_error(void **state)
-{
-    (void)state;
-    bool whole_run = false;
-    write_text("some.csv", "a,b\n1,x\n2,y\n3,x\n");
-    haul_scope *outer = haul_scope_push();
-    for (int64_t nth = 1; !whole_run; nth++) {
-        int64_t     blocks = haul__host_blocks();
-        haul_scope *scope = haul_scope_push();
-        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
-        whole_run = haul_csv_dataset("some.csv") != NULL;
-        haul__fault_plan(0, 0);
-        assert_int_equal(whole_run, haul_error_status() == HAUL_OK);
-        haul_error_clear();
-        haul_scope_pop(scope);
-        assert_int_equal(haul__host_blocks(), blocks);
-    }
-    haul_scope_pop(outer);
 }
 
 /* ---- npy and shards ---- */
@@ -507,11 +312,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files__larger_than_the_memory_limit), /* forks while nothing is in use yet */
-        cmocka_unit_test(test_csv__numbers_and_labels),
-        cmocka_unit_test(test_csv__fields_name_their_columns),
-        cmocka_unit_test(test_csv__malformed_lines_are_refused_with_their_number),
-        cmocka_unit_test(test_csv__numbers_are_those_of_every_locale),
-        cmocka_unit_test(test_csv__every_failing_call_is_an_error),
         cmocka_unit_test(test_npy__files_are_fields),
         cmocka_unit_test(test_npy__foreign_orders),
         cmocka_unit_test(test_shards__are_one_dataset),

@@ -19,16 +19,24 @@ HAUL_BEGIN
 typedef struct haul_csv_field {
     /* name: the name of the field; columns: names of columns, "age, height", or from one to another, "age..height" */
     const char *name, *columns;
-    /* the dtype; default i64 if the columns hold only integers, f32 if they hold numbers, and else class indices: a
-     * single column of labels, numbered in the order of their bytes */
+    /* the dtype; by default all cells decide: i64 if they are integers, f32 if they are numbers, and if none is a
+     * number class indices, as with .labels. A column with numbers and other texts is an error, and so is an integer
+     * beyond 2^53 that would become f32 */
     haul_dtype         dtype;
     int                classes;     /* how many .class_names there are */
     const char *const *class_names; /* labels: the field is class indices into these */
+    /* the single column holds labels, whatever they look like: the field is class indices, in the order of the labels'
+     * bytes, or of .class_names */
+    bool labels;
 } haul_csv_field;
 
 /* A CSV file: haul_csv_dataset("iris.csv") has the fields x, f32 with all columns but the last, and y with the last
- * column. Cells are separated by commas, or are within double quotes, where "" is one quote. The first line names the
- * columns. Empty lines are skipped.
+ * column. The text is UTF-8. Cells are separated by commas, or are within double quotes, where "" is one quote. The
+ * first line names the columns. Lines end with LF or CR LF; empty lines are skipped.
+ *
+ * Blanks around numbers and names of columns are ignored. A label must have none around it, unless it is quoted. A
+ * number that the dtype cannot represent is an error, also one that is too large for a floating dtype; "inf" and "nan"
+ * are floating numbers.
  *
  * The file is read once when it is opened, to check it and to find where lines begin, which takes 8 bytes for each
  * line. Later only the lines that are needed are read. An error names the file and the line. */
@@ -39,6 +47,7 @@ typedef struct HAUL__DESIGNATED haul_csv_options {
     char           separator;               /* what separates cells; default ',' */
     bool           no_header;               /* the first line is data; columns are named "0", "1" and so on */
     bool           missing;                 /* an empty cell of a floating field is NaN, instead of an error */
+    const char    *missing_text;            /* as .missing, and a cell with this text is like an empty one: "NA" */
 } haul_csv_options;
 #define haul_csv_dataset(...) haul_csv_dataset_with(HAUL__OPTIONS(haul_csv_options, .path = __VA_ARGS__))
 HAUL_API haul_dataset *haul_csv_dataset_with(const haul_csv_options *options);

@@ -91,7 +91,7 @@ static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
 static haul_status assign_default(haul__csv_table *t)
 {
     t->field_count = 2;
-    t->field[0] = (haul__csv_field){.name = "x", .dtype = HAUL_F32, .vector = true};
+    t->field[0] = (haul__csv_field){.name = "x", .dtype = HAUL_F32, .vector = true, .inferred = true};
     t->field[1] = (haul__csv_field){.name = "y"};
     if (t->columns < 2)
         return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
@@ -113,7 +113,7 @@ static haul_status assign_given(haul__csv_table *t, const haul_csv_field *given)
         t->field_count = f + 1;
         t->field[f] = (haul__csv_field){.name = given[f].name,
                                         .dtype = given[f].dtype,
-                                        .labels = given[f].class_names != NULL,
+                                        .labels = given[f].labels || given[f].class_names,
                                         .given_names = given[f].class_names,
                                         .given_count = given[f].classes};
         if (given[f].dtype < HAUL_DTYPE_NONE || given[f].dtype >= HAUL_DTYPE_END)
@@ -125,20 +125,33 @@ static haul_status assign_given(haul__csv_table *t, const haul_csv_field *given)
     return status;
 }
 
-/* Infers dtypes that were not given from the contents of the columns. */
+/* Infers the dtype of field f from all cells of its columns: i64, f32, or class indices for texts. */
+static haul_status infer_dtype(haul__csv_table *t, int f)
+{
+    haul__csv_field *field = &t->field[f];
+    bool             fractional = false;
+    for (int c = 0; c < t->columns; c++) {
+        if (t->column[c].field != f)
+            continue;
+        if (haul__csv_check_mixed(t, &t->column[c]))
+            return haul_error_status();
+        fractional = fractional || t->column[c].fractional;
+        field->labels = field->labels || t->column[c].texts.count;
+    }
+    field->dtype = field->labels || !fractional ? HAUL_I64 : HAUL_F32;
+    field->inferred = true;
+    return HAUL_OK;
+}
+
 static haul_status infer(haul__csv_table *t)
 {
     for (int f = 0; f < t->field_count; f++) {
-        haul__csv_kind kind = HAUL__CSV_INTEGERS;
-        for (int c = 0; c < t->columns; c++)
-            if (t->column[c].field == f && t->column[c].kind > kind)
-                kind = t->column[c].kind;
         haul__csv_field *field = &t->field[f];
-        bool             labels = field->labels || (!field->dtype && kind == HAUL__CSV_TEXTS);
-        if (!field->dtype)
-            field->dtype = labels || kind == HAUL__CSV_INTEGERS ? HAUL_I64 : HAUL_F32;
-        field->labels = labels;
-        if (labels && (field->vector || !haul_dtype_is_integer(field->dtype)))
+        if (!field->dtype && field->labels)
+            field->dtype = HAUL_I64;
+        if (!field->dtype && infer_dtype(t, f))
+            return haul_error_status();
+        if (field->labels && (field->vector || !haul_dtype_is_integer(field->dtype)))
             return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields",
                               "field %s has text, which becomes class indices: give it one column and an integer dtype",
                               field->name);
@@ -191,6 +204,8 @@ static haul_status copy_given_labels(haul__csv_table *t)
 
 static haul_status open_table(haul__csv_table *t, const haul_csv_options *o)
 {
+    if (o->missing_text && !(t->missing_text = haul__strdup(o->missing_text)))
+        return haul__fail_memory(OPEN, strlen(o->missing_text));
     haul_status status = haul__csv_scan(t, o->path, o->no_header);
     if (status == HAUL_OK)
         status = o->fields[0].name || o->fields[0].columns ? assign_given(t, o->fields) : assign_default(t);
@@ -242,7 +257,7 @@ haul_dataset *haul_csv_dataset_with(const haul_csv_options *options)
         return NULL;
     }
     t->separator = options->separator ? options->separator : ',';
-    t->missing = options->missing;
+    t->missing = options->missing || options->missing_text;
     if (strchr("\"\r\n", t->separator)) {
         haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "separator", "quotes and line breaks cannot separate cells");
         haul__csv_free(t);

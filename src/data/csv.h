@@ -20,7 +20,7 @@ typedef struct haul__csv_cell {
     bool        last;   /* the last of its record */
 } haul__csv_cell;
 
-/* Skips empty lines. Returns false at the end of the text. */
+/* Skips empty lines. Returns false at the end of the text. Lines end with LF or CR LF. */
 bool haul__csv_skip_blank(haul__csv *csv);
 
 /* Reads the next cell. Returns NULL, or what is wrong with the text. */
@@ -30,8 +30,22 @@ const char *haul__csv_next(haul__csv *csv, haul__csv_cell *cell);
  * bytes. */
 size_t haul__csv_text(const haul__csv_cell *cell, char *out);
 
+/* Does the cell stand for a value that is not known: is nothing between its separators, or only the text `mark`, if
+ * that is not NULL? "" is an empty text instead. */
+bool haul__csv_is_missing(const haul__csv_cell *cell, const char *mark);
+
 /* Reads the cell as a number: of an integer dtype that holds it, or the nearest of a floating dtype. Returns false if
- * it is not a number. Blanks around it are ignored; nan, inf and infinity are floating numbers. */
+ * it is not a number, or beyond the largest of the dtype. Blanks around it are ignored; nan, inf and infinity are
+ * floating numbers. */
 bool haul__csv_number(const haul__csv_cell *cell, haul_dtype dtype, void *out);
+
+/* Is it a number? */
+bool haul__csv_is_number(const haul__csv_cell *cell);
+
+/* Is it a whole number, written with digits only, beyond 2^53 and -2^53? Floats would round it. */
+bool haul__csv_is_large_integer(const haul__csv_cell *cell);
+
+/* Leaves out blanks at the beginning and at the end of a cell that is not quoted. */
+haul__csv_cell haul__csv_trimmed(haul__csv_cell cell);
 
 #endif

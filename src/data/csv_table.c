@@ -11,13 +11,14 @@
 #include "core/error.h"
 #include "core/plain.h"
 #include "core/tensor.h"
-#include "data/csv.h"
+#include "core/utf8.h"
 #include "data/fields.h"
 #include "io/file_type.h"
 
 #define OPEN        HAUL__CSV_OPEN
 #define MAX_COLUMNS 100000
 #define MAX_LABELS  10000
+#define NOT_UTF8    "is not UTF-8; convert the file, for example with: iconv -f LATIN1 -t UTF-8"
 
 /* ---- messages ---- */
 
@@ -69,6 +70,10 @@ static haul_status add_column(haul__csv_table *t, const haul__csv_cell *cell, bo
         return haul__fail_memory(OPEN, cell->length + 1);
     if (named)
         haul__csv_text(cell, name);
+    if (named && !haul__is_utf8((const uint8_t *)name, strlen(name))) {
+        haul__free(name);
+        return malformed(t, cell->text, "the name of column %d " NOT_UTF8, t->columns);
+    }
     t->column[t->columns++] = (haul__csv_column){.name = name, .field = -1};
     return HAUL_OK;
 }
@@ -83,6 +88,7 @@ static haul_status read_columns(haul__csv_table *t, haul__csv *csv, bool no_head
         return haul__fail(HAUL_FORMAT, OPEN, "path", "%s has no lines", t->path);
     while (status == HAUL_OK && !cell.last) {
         const char *start = first.at, *wrong = haul__csv_next(&first, &cell);
+        cell = haul__csv_trimmed(cell);
         status = wrong ? malformed(t, start, "%s", wrong) : add_column(t, &cell, !no_header);
     }
     if (!no_header)
@@ -90,19 +96,23 @@ static haul_status read_columns(haul__csv_table *t, haul__csv *csv, bool no_head
     return status;
 }
 
-static void widen_kind(haul__csv_column *column, const haul__csv_cell *cell, bool missing)
+static void note(haul__csv_cells *cells, const haul__csv_cell *cell)
+{
+    if (!cells->count++)
+        cells->first = *cell;
+}
+
+static void note_cell(const haul__csv_table *t, haul__csv_column *column, const haul__csv_cell *cell)
 {
     int64_t integer;
-    double  number;
-    if (!cell->length && !cell->quoted) { /* NaN, or an error later */
-        if (missing && column->kind == HAUL__CSV_INTEGERS)
-            column->kind = HAUL__CSV_NUMBERS;
-        return;
-    }
-    if (column->kind == HAUL__CSV_INTEGERS && !haul__csv_number(cell, HAUL_I64, &integer))
-        column->kind = HAUL__CSV_NUMBERS;
-    if (column->kind == HAUL__CSV_NUMBERS && !haul__csv_number(cell, HAUL_F64, &number))
-        column->kind = HAUL__CSV_TEXTS;
+    if (haul__csv_is_missing(cell, t->missing_text)) /* NaN, or an error later */
+        column->fractional = column->fractional || t->missing;
+    else if (!column->fractional && haul__csv_number(cell, HAUL_I64, &integer))
+        note(&column->numbers, cell);
+    else if (haul__csv_is_number(cell))
+        note(&column->numbers, cell), column->fractional = true;
+    else
+        note(&column->texts, cell);
 }
 
 static haul_status scan_row(haul__csv_table *t, haul__csv *csv)
@@ -115,7 +125,7 @@ static haul_status scan_row(haul__csv_table *t, haul__csv *csv)
         if (wrong)
             return malformed(t, at, "%s", wrong);
         if (count < t->columns)
-            widen_kind(&t->column[count], &cell, t->missing);
+            note_cell(t, &t->column[count], &cell);
     }
     if (count != t->columns)
         return malformed(t, start, "there are %d cells, but %d columns", count, t->columns);
@@ -162,6 +172,21 @@ haul_status haul__csv_scan(haul__csv_table *t, const char *path, bool no_header)
         return status;
     t->data = (const char *)haul__mapping_at(t->mapping, 0);
     return haul__csv_index(t, no_header);
+}
+
+haul_status haul__csv_check_mixed(const haul__csv_table *t, const haul__csv_column *column)
+{
+    char          text[48];
+    const int64_t numbers = column->numbers.count, texts = column->texts.count;
+    if (!numbers || !texts)
+        return HAUL_OK;
+    const bool            odd_text = texts <= numbers;
+    const haul__csv_cell *odd = odd_text ? &column->texts.first : &column->numbers.first;
+    return malformed(t, odd->text,
+                     "\"%s\" in column \"%.60s\" is %s number, but %lld of %lld cells are %s; correct it, or set "
+                     ".missing_text if it stands for a missing value, or .labels if cells are names of classes",
+                     shown(odd, text), column->name, odd_text ? "not a" : "a", (long long)(odd_text ? numbers : texts),
+                     (long long)(numbers + texts), odd_text ? "numbers" : "texts");
 }
 
 /* ---- labels ---- */
@@ -226,12 +251,32 @@ const char *const *haul__csv_class_names(haul__csv_table *t, int f)
     return names;
 }
 
-static haul_status read_label(haul__csv_table *t, int f, const haul__csv_cell *cell, void *out)
+/* Mistakes that would make a class of their own. */
+static haul_status check_label(const haul__csv_table *t, const haul__csv_column *column, const haul__csv_cell *cell)
 {
+    char shows[48];
+    if (haul__csv_is_missing(cell, t->missing_text))
+        return malformed(t, cell->text, "column \"%.60s\" has no label%s", column->name,
+                         cell->length ? "" : "; write \"\" if the empty text is one");
+    if (haul__csv_trimmed(*cell).length < cell->length)
+        return malformed(t, cell->text,
+                         "\"%s\" in column \"%.60s\" has blanks around it; remove them, or quote the cell if they "
+                         "belong to the label",
+                         shown(cell, shows), column->name);
+    if (!haul__is_utf8((const uint8_t *)cell->text, cell->length))
+        return malformed(t, cell->text, "a label in column \"%.60s\" " NOT_UTF8, column->name);
+    return HAUL_OK;
+}
+
+static haul_status read_label(haul__csv_table *t, int c, const haul__csv_cell *cell, void *out)
+{
+    const int        f = t->column[c].field;
     haul__csv_field *field = &t->field[f];
-    char             near[256], *text = cell->length < sizeof near ? near : haul__malloc(cell->length + 1);
+    char             near[256], *text = near;
     bool             there;
-    if (!text)
+    if (check_label(t, &t->column[c], cell))
+        return haul_error_status();
+    if (cell->length >= sizeof near && !(text = haul__malloc(cell->length + 1)))
         return haul__fail_memory(OPEN, cell->length);
     haul__csv_text(cell, text);
     int         place = label_place(field, text, &there);
@@ -250,21 +295,37 @@ static haul_status read_label(haul__csv_table *t, int f, const haul__csv_cell *c
 
 /* ---- one row ---- */
 
+/* What is wrong with a cell that is no value of its field. */
+static haul_status refuse_number(const haul__csv_table *t, int c, const haul__csv_cell *cell)
+{
+    const haul_dtype dtype = t->field[t->column[c].field].dtype;
+    const bool       real = haul_dtype_is_float(dtype);
+    char             text[48];
+    if (haul__csv_is_missing(cell, t->missing_text))
+        return malformed(t, cell->text, "column \"%.60s\" has no value%s", t->column[c].name,
+                         real ? "; .missing = true reads NaN" : "");
+    return malformed(t, cell->text, "\"%s\" in column \"%.60s\" is not a number that %s represents%s",
+                     shown(cell, text), t->column[c].name, haul_dtype_name(dtype),
+                     haul__csv_is_number(cell) ? "; give the field another dtype"
+                     : real                    ? "; set .missing_text if it stands for a missing value"
+                                               : "");
+}
+
 static haul_status read_number(const haul__csv_table *t, int c, const haul__csv_cell *cell, void *out)
 {
     const haul__csv_field *field = &t->field[t->column[c].field];
+    const bool             real = haul_dtype_is_float(field->dtype);
     char                   text[48];
-    if (haul__csv_number(cell, field->dtype, out))
-        return HAUL_OK;
-    if (!cell->length && t->missing && haul_dtype_is_float(field->dtype)) {
+    if (t->missing && real && haul__csv_is_missing(cell, t->missing_text)) {
         haul__element_store(field->dtype, (double)NAN, out);
         return HAUL_OK;
     }
-    if (!cell->length)
-        return malformed(t, cell->text, "column \"%.60s\" has no value%s", t->column[c].name,
-                         haul_dtype_is_float(field->dtype) ? "; .missing = true reads NaN" : "");
-    return malformed(t, cell->text, "\"%s\" in column \"%.60s\" is not a number that %s represents", shown(cell, text),
-                     t->column[c].name, haul_dtype_name(field->dtype));
+    if (real && field->inferred && haul__csv_is_large_integer(cell))
+        return malformed(t, cell->text,
+                         "\"%s\" in column \"%.60s\" is a whole number beyond 2^53, which %s would round; give the "
+                         "field a dtype in .fields",
+                         shown(cell, text), t->column[c].name, haul_dtype_name(field->dtype));
+    return haul__csv_number(cell, field->dtype, out) ? HAUL_OK : refuse_number(t, c, cell);
 }
 
 haul_status haul__csv_read(haul__csv_table *t, int64_t row, void *const *out)
@@ -281,7 +342,7 @@ haul_status haul__csv_read(haul__csv_table *t, int64_t row, void *const *out)
         if (f < 0)
             continue;
         char *to = (char *)out[f] + (size_t)t->column[c].element * haul__dtype_size(t->field[f].dtype);
-        status = t->field[f].labels ? read_label(t, f, &cell, to) : read_number(t, c, &cell, to);
+        status = t->field[f].labels ? read_label(t, c, &cell, to) : read_number(t, c, &cell, to);
     }
     return status;
 }
@@ -298,6 +359,7 @@ void haul__csv_free(haul__csv_table *t)
     haul__object_release(t->mapping);
     haul__free(t->column);
     haul__free(t->begin);
+    haul__free(t->missing_text);
     haul__free(t->path);
     haul__free(t);
 }

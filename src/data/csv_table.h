@@ -4,18 +4,23 @@
 
 #include <haul/dataset.h>
 
+#include "data/csv.h"
 #include "io/file.h"
 
 #define HAUL__CSV_OPEN "haul_csv_dataset"
 
-/* The kind of all cells of a column; each kind includes those before it. */
-typedef enum haul__csv_kind { HAUL__CSV_INTEGERS, HAUL__CSV_NUMBERS, HAUL__CSV_TEXTS } haul__csv_kind;
+/* The cells of a column that are numbers, or those that are texts. */
+typedef struct haul__csv_cells {
+    int64_t        count;
+    haul__csv_cell first;
+} haul__csv_cells;
 
 typedef struct haul__csv_column {
-    char          *name;
-    haul__csv_kind kind;
-    int            field; /* -1: it belongs to no field */
-    int64_t        element;
+    char           *name;
+    haul__csv_cells numbers, texts; /* missing cells are neither */
+    bool            fractional;     /* a number is not an i64, or a cell is missing */
+    int             field;          /* -1: it belongs to no field */
+    int64_t         element;
 } haul__csv_column;
 
 typedef struct haul__csv_label {
@@ -27,7 +32,8 @@ typedef struct haul__csv_field {
     const char        *name; /* owned by the caller, while the table is opened */
     haul_dtype         dtype;
     bool               vector, labels;
-    int64_t            count; /* columns */
+    bool               inferred; /* the dtype was not given */
+    int64_t            count;    /* columns */
     const char *const *given_names;
     int                given_count;
     haul__csv_label   *label; /* sorted by text */
@@ -41,9 +47,10 @@ typedef struct haul__csv_table {
     const char       *data;
     size_t            size;
     char              separator;
-    bool              missing;    /* empty cells of floating fields are NaN */
-    bool              collecting; /* unknown labels are added */
-    int64_t          *begin;      /* where each row begins, and the end */
+    bool              missing;      /* missing cells of floating fields are NaN */
+    char             *missing_text; /* a cell with this text is missing, too; NULL: no text */
+    bool              collecting;   /* unknown labels are added */
+    int64_t          *begin;        /* where each row begins, and the end */
     size_t            begin_capacity;
     int64_t           rows;
     haul__csv_column *column;
@@ -65,6 +72,9 @@ haul_status haul__csv_add_label(haul__csv_table *t, int f, const char *text, int
 /* The class names of a field of labels, by number; the caller must haul__free the array. NULL on failure, or without
  * labels. */
 const char *const *haul__csv_class_names(haul__csv_table *t, int f);
+
+/* Fails if some cells of the column are numbers and others are texts: only the program knows which is meant. */
+haul_status haul__csv_check_mixed(const haul__csv_table *t, const haul__csv_column *column);
 
 /* The names of the columns for messages; returns buffer. */
 char *haul__csv_names(const haul__csv_table *t, char *buffer, size_t size);

@@ -5,12 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/half.h"
 #include "core/plain.h"
 #include "data/csv.h"
 #include "data/fields.h"
 
 /* Longer texts are not numbers. */
 #define NUMBER_LIMIT 400
+
+#define CARRIAGE_RETURN                                                                                                \
+    "a carriage return is not followed by a line feed, as in files of old Macs; end lines with a line feed, for "      \
+    "example with: tr '\\r' '\\n'"
+#define ZERO_BYTE                                                                                                      \
+    "a cell has a 0 byte; if the file is UTF-16, save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8"
 
 bool haul__csv_skip_blank(haul__csv *c)
 {
@@ -61,15 +68,13 @@ static const char *next_quoted(haul__csv *c, haul__csv_cell *cell)
 static const char *next_plain(haul__csv *c, haul__csv_cell *cell)
 {
     const char *p = c->at;
-    while (p < c->end && *p != c->separator && *p != '\n' && *p != '"')
+    while (p < c->end && *p != c->separator && *p != '\n' && *p != '\r' && *p != '"')
         p++;
     if (p < c->end && *p == '"')
         return "a quote is within a cell that does not begin with one";
-    if (p > c->at && p[-1] == '\r' && (p == c->end || *p == '\n'))
-        p--;
     cell->text = c->at;
     cell->length = (size_t)(p - c->at);
-    return take_end(c, p, cell) ? NULL : "a carriage return is not followed by a line feed";
+    return take_end(c, p, cell) ? NULL : CARRIAGE_RETURN;
 }
 
 const char *haul__csv_next(haul__csv *c, haul__csv_cell *cell)
@@ -77,7 +82,7 @@ const char *haul__csv_next(haul__csv *c, haul__csv_cell *cell)
     cell->quoted = c->at < c->end && *c->at == '"';
     const char *wrong = cell->quoted ? next_quoted(c, cell) : next_plain(c, cell);
     if (!wrong && cell->length && memchr(cell->text, 0, cell->length))
-        wrong = "a cell has a 0 byte";
+        wrong = ZERO_BYTE;
     return wrong;
 }
 
@@ -94,18 +99,26 @@ size_t haul__csv_text(const haul__csv_cell *cell, char *out)
 
 /* ---- numbers ---- */
 
+static const char *skip_blanks(const char *text, size_t *length)
+{
+    const char *end = text + *length;
+    while (text < end && (*text == ' ' || *text == '\t'))
+        text++;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *length = (size_t)(end - text);
+    return text;
+}
+
 /* Copies the cell without the blanks around it to `out`. Returns false if it is empty, or too long for a number. */
 static bool trim(const haul__csv_cell *cell, char out[NUMBER_LIMIT])
 {
-    const char *first = cell->text, *last = first + cell->length;
-    while (first < last && (*first == ' ' || *first == '\t'))
-        first++;
-    while (last > first && (last[-1] == ' ' || last[-1] == '\t'))
-        last--;
-    if (first == last || last - first >= NUMBER_LIMIT)
+    size_t      length = cell->length;
+    const char *text = skip_blanks(cell->text, &length);
+    if (!length || length >= NUMBER_LIMIT)
         return false;
-    memcpy(out, first, (size_t)(last - first));
-    out[last - first] = 0;
+    memcpy(out, text, length);
+    out[length] = 0;
     return true;
 }
 
@@ -138,14 +151,62 @@ static bool is_decimal(const char *text)
     return strspn(text, "0123456789.eE+-") == strlen(text) || !strpbrk(text, "xXpP(");
 }
 
+/* Is the nearest element of the dtype finite, or does the text say that it is not? */
+static bool fits(haul_dtype dtype, double value, const char *text)
+{
+    const double nearest = haul__is_half(dtype) ? haul__half_decode(dtype, haul__half_encode(dtype, value))
+                           : dtype == HAUL_F32  ? (double)(float)value
+                                                : value;
+    return isfinite(nearest) || !strpbrk(text, "0123456789");
+}
+
 static bool to_float(const char *text, haul_dtype dtype, void *out)
 {
     char  *end;
     double value = is_decimal(text) ? haul__strtod(text, &end) : 0;
-    if (!is_decimal(text) || *end || end == text)
+    if (!is_decimal(text) || *end || end == text || !fits(dtype, value, text))
         return false;
     haul__element_store(dtype, value, out);
     return true;
+}
+
+haul__csv_cell haul__csv_trimmed(haul__csv_cell cell)
+{
+    if (!cell.quoted)
+        cell.text = skip_blanks(cell.text, &cell.length);
+    return cell;
+}
+
+bool haul__csv_is_missing(const haul__csv_cell *cell, const char *mark)
+{
+    if (!mark && cell->length && *cell->text != ' ' && *cell->text != '\t')
+        return false;
+    const haul__csv_cell bare = haul__csv_trimmed(*cell);
+    if (!bare.length && !bare.quoted)
+        return true;
+    return mark && strlen(mark) == bare.length && memcmp(mark, bare.text, bare.length) == 0;
+}
+
+bool haul__csv_is_number(const haul__csv_cell *cell)
+{
+    char text[NUMBER_LIMIT], *end;
+    if (!trim(cell, text) || !is_decimal(text))
+        return false;
+    haul__strtod(text, &end);
+    return !*end && end != text;
+}
+
+bool haul__csv_is_large_integer(const haul__csv_cell *cell)
+{
+    enum { DIGITS = 16 }; /* of 2^53 */
+    char text[NUMBER_LIMIT];
+    if (cell->length < DIGITS || !trim(cell, text))
+        return false;
+    const char *digits = text + (*text == '-' || *text == '+');
+    if (!*digits || digits[strspn(digits, "0123456789")])
+        return false;
+    errno = 0;
+    return strtoull(digits, NULL, 10) > 1ull << 53 || errno; /* digits alone: nothing but the range can be wrong */
 }
 
 bool haul__csv_number(const haul__csv_cell *cell, haul_dtype dtype, void *out)
