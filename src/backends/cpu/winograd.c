@@ -10,15 +10,15 @@
  * takes some tiles, and all share the transformed weights. Otherwise a task takes some channels of the result, whose
  * weights it transforms, and all share the transformed input.
  *
+ * Tiles of which small results would have large errors are marked (winograd_bound.c) and computed again as plain sums
+ * (winograd_plain.c); the gradient of the weights leaves them out first.
+ *
  * Sums over channels or tiles are chains that do not depend on how the work is cut (panels.h). */
-#include "backends/cpu/winograd.h"
+#include "backends/cpu/winograd_work.h"
 
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/panels.h"
-#include "backends/cpu/tiles.h"
-#include "core/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -40,34 +40,8 @@
 
 /* ---- problems ---- */
 
-/* Pictures [n, channels, h, w] as one end of a convolution. */
-typedef struct side {
-    float  *data;
-    int64_t channels, h, w, top, left;
-} side;
-
-/* A pass. Rows of tiles are numbered through all pictures. */
-typedef struct work {
-    const haul__conv2d           *c;
-    const haul__winograd_kernels *kernels;
-    const haul__cpu_panels       *panels;
-    side                          in, out;
-    int64_t                       columns, picture_rows, rows; /* tiles in a row; rows of tiles in a picture, in all */
-    int64_t                       lanes, width;                /* of vectors, of panels */
-    int64_t                       out_step, in_step;           /* of weights [out, in, 9] */
-    const float                  *weight, *bias;
-
-    /* The plan: rows of tiles in a task, or at a time; sizes and distances in elements. */
-    bool    by_channels;
-    int64_t each;
-    int64_t in_tile, in_point;         /* of the transformed input */
-    int64_t out_tile, out_point;       /* of the gradient of the result; for convolutions, of the products */
-    int64_t weight_point, weight_tile; /* of a panel of weights; of the gradient of the weights */
-    int64_t room, shared, slot;
-
-    float            *memory; /* what tasks share */
-    haul__cpu_scratch scratch;
-} work;
+typedef haul__winograd_work work;
+typedef haul__winograd_side side;
 
 /* Distances of an odd number of cache lines spread what lies at 36 points over the sets of a cache. */
 static int64_t spread(int64_t elements)
@@ -123,43 +97,27 @@ static int64_t rows_within(const work *w, int64_t elements, int64_t most)
 
 /* ---- transforms ---- */
 
-typedef void transform(const haul__winograd_planes *from, const haul__winograd_tiles *to);
-
-/* The part of the rows of tiles [row, end) that is in the picture of the first. */
-static haul__winograd_planes planes_of(const work *w, const side *s, int64_t row, int64_t end, int64_t channel,
-                                       float *room)
-{
-    int64_t picture = row / w->picture_rows, first = row - picture * w->picture_rows;
-    return (haul__winograd_planes){
-        .data = s->data + (picture * s->channels + channel) * s->h * s->w,
-        .channels = s->channels - channel,
-        .h = s->h,
-        .w = s->w,
-        .top = s->top,
-        .left = s->left,
-        .row = first,
-        .rows = smaller(w->picture_rows - first, end - row),
-        .columns = w->columns,
-        .room = room,
-    };
-}
-
 /* Transforms channels from `channel` on, as many as a vector has, of the rows of tiles [row, end) that are in the
- * picture of the first. Returns how many these are. */
-static int64_t enter(const work *w, int64_t row, int64_t end, int64_t channel, float *to, float *room)
+ * picture of the first. Returns these rows. */
+static haul__winograd_planes enter(const work *w, int64_t row, int64_t end, int64_t channel, float *to, float *room,
+                                   float *magnitudes, bool adds)
 {
-    haul__winograd_planes p = planes_of(w, &w->in, row, end, channel, room);
+    haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, end, channel, room);
+    p.magnitudes = magnitudes;
+    p.adds = adds;
     w->kernels->input(&p, &(haul__winograd_tiles){to + channel, w->in_point, w->in_tile});
-    return p.rows;
+    return p;
 }
 
-/* All channels of the rows of tiles [row, end). */
-static void enter_all(const work *w, int64_t row, int64_t end, float *to, float *room)
+/* All channels of the rows of tiles [row, end), which are marked if they need plain sums. */
+static void enter_all(const work *w, int64_t row, int64_t end, float *to, float *room, float *magnitudes)
 {
-    int64_t rows = 0;
-    for (; row < end; row += rows, to += rows * w->columns * w->in_tile)
+    haul__winograd_planes p;
+    for (; row < end; row += p.rows, to += p.rows * w->columns * w->in_tile) {
         for (int64_t channel = 0; channel < w->in.channels; channel += w->lanes)
-            rows = enter(w, row, end, channel, to, room);
+            p = enter(w, row, end, channel, to, room, magnitudes, channel > 0);
+        haul__winograd_judge_tiles(w, &p, row);
+    }
 }
 
 /* Transforms the products of a panel back, for the rows of tiles [row, end). */
@@ -171,7 +129,7 @@ static void leave(const work *w, int64_t row, int64_t end, int64_t panel, float 
             int64_t channel = panel * w->width + i;
             if (channel >= w->out.channels)
                 break;
-            p = planes_of(w, &w->out, row, end, channel, room);
+            p = haul__winograd_planes_of(w, &w->out, row, end, channel, room);
             w->kernels->result(&(haul__winograd_tiles){from + i, w->out_point, w->width}, &p,
                                w->bias ? w->bias + channel : NULL, w->c->relu);
         }
@@ -181,15 +139,18 @@ static void leave(const work *w, int64_t row, int64_t end, int64_t panel, float 
 }
 
 /* A panel of the transformed weights. */
-static void enter_weights(const work *w, int64_t panel, float *to)
+static void enter_weights(work *w, int64_t panel, float *to)
 {
-    bool reversed = w->c->pass == HAUL__CONV2D_DATA;
+    bool  reversed = w->c->pass == HAUL__CONV2D_DATA;
+    float sums[9 * HAUL__WINOGRAD_LANES];
     for (int64_t i = 0; i < w->width; i += w->lanes) {
         int64_t channel = panel * w->width + i, left = w->out.channels - channel;
-        if (left > 0)
-            w->kernels->weight(w->weight + channel * w->out_step, w->out_step, w->in_step, smaller(left, w->lanes),
-                               w->in.channels, reversed,
-                               &(haul__winograd_tiles){to + i, w->weight_point, w->weight_tile});
+        if (left <= 0)
+            break;
+        w->kernels->weight(w->weight + channel * w->out_step, w->out_step, w->in_step, smaller(left, w->lanes),
+                           w->in.channels, reversed, &(haul__winograd_tiles){to + i, w->weight_point, w->weight_tile},
+                           sums);
+        haul__winograd_judge_weights(w, sums, smaller(left, w->lanes));
     }
 }
 
@@ -221,6 +182,18 @@ static int64_t panels_of(const work *w, int64_t channels)
     return haul__ceil_div(channels, w->width);
 }
 
+/* Blocks of as many channels as a vector has. */
+static int64_t blocks_of(const work *w, const side *s)
+{
+    return haul__ceil_div(s->channels, w->lanes);
+}
+
+/* Elements that the marks of all tiles take. */
+static int64_t mark_elements(const work *w)
+{
+    return round_up(w->rows * w->columns * (int64_t)(sizeof *w->marks / sizeof *w->memory), 16);
+}
+
 static void plan_convolution(work *w)
 {
     int64_t tiles = w->rows * w->columns;
@@ -235,9 +208,16 @@ static void plan_convolution(work *w)
     w->weight_tile = w->width;
     w->weight_point = spread(w->in.channels * w->width);
     w->room = round_up(haul__winograd_room(smaller(w->each, w->picture_rows), w->columns, w->lanes), 16);
+    /* the range of windows is read in whole vectors */
+    w->in_magnitudes = round_up(haul__winograd_height(smaller(w->each, w->picture_rows)) * w->in.w + w->lanes, 16);
     int64_t panel = POINTS * w->weight_point, input = POINTS * w->in_point;
-    w->shared = w->by_channels ? input : panels_of(w, w->out.channels) * panel;
-    w->slot = w->room + POINTS * w->out_point + (w->by_channels ? panel : input);
+    if (w->by_channels) {
+        w->shared = input + w->c->n * blocks_of(w, &w->in) * w->in_magnitudes;
+        w->slot = w->room + POINTS * w->out_point + panel;
+    } else {
+        w->shared = panels_of(w, w->out.channels) * panel;
+        w->slot = w->room + POINTS * w->out_point + input + w->in_magnitudes;
+    }
 }
 
 /* Tasks are rows of tiles; the weights are shared. */
@@ -246,11 +226,11 @@ static void run_tiles(void *context, int64_t first, int64_t last)
     work   *w = context;
     int     slot;
     float  *room = haul__cpu_scratch_take(&w->scratch, &slot), *out = room + w->room;
-    float  *in = out + POINTS * w->out_point;
+    float  *in = out + POINTS * w->out_point, *magnitudes = in + POINTS * w->in_point;
     int64_t panels = panels_of(w, w->out.channels);
     for (int64_t i = first; i < last; i++) {
         int64_t row = i * w->each, end = smaller(row + w->each, w->rows);
-        enter_all(w, row, end, in, room);
+        enter_all(w, row, end, in, room, magnitudes);
         for (int64_t panel = 0; panel < panels; panel++) {
             multiply(w, (end - row) * w->columns, in, w->memory + panel * POINTS * w->weight_point, panel, out);
             leave(w, row, end, panel, out, room);
@@ -285,12 +265,30 @@ static void run_channels(void *context, int64_t first, int64_t last)
 static void run_pictures(void *context, int64_t first, int64_t last)
 {
     work   *w = context;
-    int64_t blocks = haul__ceil_div(w->in.channels, w->lanes);
+    int64_t blocks = blocks_of(w, &w->in);
     int     slot;
     float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
         int64_t row = i / blocks * w->picture_rows;
-        enter(w, row, row + w->picture_rows, i % blocks * w->lanes, w->memory + row * w->columns * w->in_tile, room);
+        enter(w, row, row + w->picture_rows, i % blocks * w->lanes, w->memory + row * w->columns * w->in_tile, room,
+              w->magnitudes + i * w->in_magnitudes, false);
+    }
+    haul__cpu_scratch_give(&w->scratch, slot);
+}
+
+/* Tasks are pictures: marks their tiles. */
+static void run_marks(void *context, int64_t first, int64_t last)
+{
+    work   *w = context;
+    int64_t blocks = blocks_of(w, &w->in);
+    int     slot;
+    float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
+    for (int64_t picture = first; picture < last; picture++) {
+        int64_t               row = picture * w->picture_rows;
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, 0, room);
+        p.magnitudes = w->magnitudes + picture * blocks * w->in_magnitudes;
+        haul__winograd_merge(w, &p, haul__winograd_height(p.rows), blocks, w->in_magnitudes);
+        haul__winograd_judge_tiles(w, &p, row);
     }
     haul__cpu_scratch_give(&w->scratch, slot);
 }
@@ -299,8 +297,10 @@ static void run_convolution(work *w)
 {
     int64_t panels = panels_of(w, w->out.channels);
     if (w->by_channels) {
-        haul__parallel_for(w->c->n * haul__ceil_div(w->in.channels, w->lanes), 4, run_pictures, w);
+        w->magnitudes = w->memory + POINTS * w->in_point;
+        haul__parallel_for(w->c->n * blocks_of(w, &w->in), 4, run_pictures, w);
         haul__parallel_for(panels, 1, run_channels, w);
+        haul__parallel_for(w->c->n, haul__ceil_div(GRAIN, w->in.channels * w->in.h * w->in.w), run_marks, w);
     } else {
         haul__parallel_for(panels, 1, run_weights, w);
         haul__parallel_for(haul__ceil_div(w->rows, w->each), 1, run_tiles, w);
@@ -314,8 +314,16 @@ static void run_convolution(work *w)
 typedef struct part {
     work   *w;
     int64_t row, end;
-    float  *in, *out, *sums; /* of the input, of dy, of the gradient */
+    float  *in, *out, *sums;               /* of the input, of dy, of the gradient */
+    float *in_magnitudes, *out_magnitudes; /* of magnitudes: [pictures of the part, blocks of channels, in_magnitudes or
+                                              out_magnitudes] */
 } part;
+
+/* The most pictures that a part has rows of. */
+static int64_t pictures_of_part(const work *w)
+{
+    return haul__ceil_div(w->each, w->picture_rows) + 1;
+}
 
 static void plan_gradient(work *w)
 {
@@ -331,9 +339,44 @@ static void plan_gradient(work *w)
     w->out_point = spread(w->each * w->columns * w->out_tile);
     int64_t rows = w->by_channels ? 2 * w->panels->rows : w->out.channels;
     w->weight_point = spread(rows * w->weight_tile);
-    w->room = round_up(haul__winograd_room(smaller(w->each, w->picture_rows), w->columns, w->lanes), 16);
+    int64_t together = smaller(w->each, w->picture_rows);
+    w->room = round_up(haul__winograd_room(together, w->columns, w->lanes), 16);
+    w->in_magnitudes = round_up(haul__winograd_height(together) * w->in.w, 16);
+    w->out_magnitudes = round_up(together * TILE * w->out.w, 16);
     w->shared = POINTS * (w->in_point + w->out_point + (w->by_channels ? 0 : w->weight_point));
+    w->shared +=
+        pictures_of_part(w) * (blocks_of(w, &w->in) * w->in_magnitudes + blocks_of(w, &w->out) * w->out_magnitudes);
     w->slot = w->room + (w->by_channels ? POINTS * w->weight_point : 0);
+}
+
+/* The rows of a picture in the part, counted from its first. Sums are those of a block of channels. */
+static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t picture, int64_t block, float *room)
+{
+    const work           *w = p->w;
+    const side           *s = is_in ? &w->in : &w->out;
+    int64_t               row = larger(p->row, (p->row / w->picture_rows + picture) * w->picture_rows);
+    haul__winograd_planes planes = haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, room);
+    planes.most = true;
+    planes.magnitudes = (is_in ? p->in_magnitudes : p->out_magnitudes) +
+                        (picture * blocks_of(w, s) + block) * (is_in ? w->in_magnitudes : w->out_magnitudes);
+    return planes;
+}
+
+/* The row of tiles, counted from the part's first, with which such planes begin. */
+static int64_t row_in_part(const part *p, int64_t picture)
+{
+    return larger(0, (p->row / p->w->picture_rows + picture) * p->w->picture_rows - p->row);
+}
+
+/* Transformed tiles of a block of channels, from that number on. */
+static haul__winograd_tiles tiles_in_part(const part *p, bool is_in, int64_t tile, int64_t block)
+{
+    const work *w = p->w;
+    int64_t     channel = block * w->lanes, tiles = (p->end - p->row) * w->columns;
+    if (!is_in)
+        return (haul__winograd_tiles){p->out + tile * w->out_tile + channel, w->out_point, w->out_tile};
+    return (haul__winograd_tiles){p->in + (channel / w->width * tiles + tile) * w->width + channel % w->width,
+                                  w->in_point, w->width};
 }
 
 /* Tasks are the channels of both sides, as many as a vector has, of each picture. */
@@ -341,25 +384,46 @@ static void run_sides(void *context, int64_t first, int64_t last)
 {
     const part *p = context;
     work       *w = p->w;
-    int64_t     in_blocks = haul__ceil_div(w->in.channels, w->lanes);
-    int64_t     blocks = in_blocks + haul__ceil_div(w->out.channels, w->lanes), tiles = (p->end - p->row) * w->columns;
+    int64_t     in_blocks = blocks_of(w, &w->in), blocks = in_blocks + blocks_of(w, &w->out);
     int         slot;
     float      *room = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
-        int64_t               picture = p->row / w->picture_rows + i / blocks, block = i % blocks;
-        int64_t               row = larger(p->row, picture * w->picture_rows), tile = (row - p->row) * w->columns;
-        bool                  is_in = block < in_blocks;
-        int64_t               channel = (is_in ? block : block - in_blocks) * w->lanes;
-        haul__winograd_planes planes = planes_of(w, is_in ? &w->in : &w->out, row, p->end, channel, room);
-        if (is_in)
-            w->kernels->input(&planes, &(haul__winograd_tiles){p->in + (channel / w->width * tiles + tile) * w->width +
-                                                                   channel % w->width,
-                                                               w->in_point, w->width});
-        else
-            w->kernels->gradient(
-                &planes, &(haul__winograd_tiles){p->out + tile * w->out_tile + channel, w->out_point, w->out_tile});
+        bool                  is_in = i % blocks < in_blocks;
+        int64_t               picture = i / blocks, block = i % blocks - (is_in ? 0 : in_blocks);
+        haul__winograd_planes planes = planes_in_part(p, is_in, picture, block, room);
+        haul__winograd_tiles  tiles = tiles_in_part(p, is_in, row_in_part(p, picture) * w->columns, block);
+        (is_in ? w->kernels->input : w->kernels->gradient)(&planes, &tiles);
     }
     haul__cpu_scratch_give(&w->scratch, slot);
+}
+
+/* Replaces a transformed tile by zeros. */
+static void clear_tile(const part *p, int64_t tile)
+{
+    const work *w = p->w;
+    for (int is_in = 0; is_in < 2; is_in++)
+        for (int64_t block = 0; block < blocks_of(w, is_in ? &w->in : &w->out); block++) {
+            haul__winograd_tiles to = tiles_in_part(p, is_in, tile, block);
+            for (int64_t point = 0; point < POINTS; point++)
+                memset(to.data + point * to.point, 0, (size_t)w->lanes * sizeof *to.data);
+        }
+}
+
+/* Tasks are pictures: marks their tiles, and leaves out those that are marked. */
+static void run_part_marks(void *context, int64_t first, int64_t last)
+{
+    const part *p = context;
+    const work *w = p->w;
+    for (int64_t i = first; i < last; i++) {
+        haul__winograd_planes in = planes_in_part(p, true, i, 0, NULL), out = planes_in_part(p, false, i, 0, NULL);
+        int64_t               tile = row_in_part(p, i) * w->columns, count = in.rows * w->columns;
+        haul__winograd_merge(w, &in, haul__winograd_height(in.rows), blocks_of(w, &w->in), w->in_magnitudes);
+        haul__winograd_merge(w, &out, out.rows * TILE, blocks_of(w, &w->out), w->out_magnitudes);
+        haul__winograd_judge_gradient(w, &in, &out, p->row + row_in_part(p, i));
+        for (int64_t t = tile; t < tile + count; t++)
+            if (w->marks[p->row * w->columns + t])
+                clear_tile(p, t);
+    }
 }
 
 /* At a point: dy [rows from `row`, tiles] x input [tiles, in]. */
@@ -424,13 +488,16 @@ static void run_rows(void *context, int64_t first, int64_t last)
 
 static void run_gradient(work *w)
 {
-    int64_t blocks = haul__ceil_div(w->in.channels, w->lanes) + haul__ceil_div(w->out.channels, w->lanes);
+    int64_t blocks = blocks_of(w, &w->in) + blocks_of(w, &w->out);
     part    p = {.w = w, .in = w->memory, .out = w->memory + POINTS * w->in_point};
     p.sums = p.out + POINTS * w->out_point;
+    p.in_magnitudes = p.sums + (w->by_channels ? 0 : POINTS * w->weight_point);
+    p.out_magnitudes = p.in_magnitudes + pictures_of_part(w) * blocks_of(w, &w->in) * w->in_magnitudes;
     for (; p.row < w->rows; p.row = p.end) {
         p.end = smaller(p.row + w->each, w->rows);
         int64_t pictures = (p.end - 1) / w->picture_rows - p.row / w->picture_rows + 1;
         haul__parallel_for(pictures * blocks, 4, run_sides, &p);
+        haul__parallel_for(pictures, haul__ceil_div(GRAIN, w->in.channels * w->in_magnitudes), run_part_marks, &p);
         if (w->by_channels)
             haul__parallel_for(haul__ceil_div(w->out.channels, 2 * w->panels->rows), 1, run_rows, &p);
         else
@@ -472,6 +539,8 @@ static work plan(const haul__conv2d *c)
         plan_gradient(&w);
     else
         plan_convolution(&w);
+    w.slot = larger(w.slot, round_up(haul__winograd_plain_slot(&w), 16));
+    w.shared += mark_elements(&w);
     return w;
 }
 
@@ -491,10 +560,12 @@ haul_status haul__cpu_winograd(haul__stream *s, const void *problem)
     if (!c->scratch || c->scratch_bytes < shared + slot)
         return HAUL_UNSUPPORTED;
     w.memory = c->scratch->host;
+    w.marks = (int64_t *)(void *)(w.memory + w.shared - mark_elements(&w));
     haul__cpu_scratch_lend(&w.scratch, w.memory + w.shared, slot, (c->scratch_bytes - shared) / slot);
     if (c->pass == HAUL__CONV2D_WEIGHT)
         run_gradient(&w);
     else
         run_convolution(&w);
+    haul__winograd_plain(&w);
     return HAUL_OK;
 }

@@ -113,21 +113,50 @@ static vector *cell(const haul__winograd_planes *p, int64_t y, int64_t x)
     return (vector *)(void *)p->room + (y - p->row * TILE + p->top) * pitch_of(p) + x + p->left;
 }
 
-/* LANES pixels of each channel, from the pixel of that number. */
-INLINE void load_square(const haul__winograd_planes *p, int64_t pixel, vector *r)
+INLINE vector magnitude(vector v)
+{
+    return (vector)((integers)v & INT32_MAX);
+}
+
+/* As integers, numbers that are not negative have the same order, and NaN is above all of them. */
+INLINE vector largest(vector a, vector b)
+{
+    const integers more = (integers)a > (integers)b;
+    return (vector)(((integers)a & more) | ((integers)b & ~more));
+}
+
+INLINE integers lanes_from(int first)
+{
+    integers lane;
+    UNROLL for (int i = 0; i < LANES; i++) lane[i] = i;
+    return lane >= first;
+}
+
+/* LANES pixels of each channel, from the pixel of that number. Their magnitudes are added, but not those of the first
+ * `known` pixels. */
+INLINE void load_square(const haul__winograd_planes *p, int64_t pixel, vector *r, float *magnitudes, int known)
 {
     const int64_t plane = p->h * p->w;
     const float  *from = p->data + pixel;
+    vector        part[2] = {{0}}, before = LOAD(magnitudes);
     UNROLL for (int i = 0; i < LANES; i++) r[i] = i < p->channels ? LOAD(from + i * plane) : (vector){0};
+    if (p->most) {
+        UNROLL for (int i = 0; i < LANES; i++) part[i % 2] = largest(part[i % 2], magnitude(r[i]));
+        STORE(magnitudes, largest(before, largest(part[0], part[1])));
+    } else {
+        UNROLL for (int i = 0; i < LANES; i++) part[i % 2] += magnitude(r[i]);
+        part[0] += part[1];
+        STORE(magnitudes, before + (vector)((integers)part[0] & lanes_from(known)));
+    }
     turn(r);
 }
 
-INLINE void enter_square(const haul__winograd_planes *p, int64_t pixel)
+INLINE void enter_square(const haul__winograd_planes *p, int64_t pixel, float *magnitudes, int known)
 {
     vector  r[LANES];
     int64_t y = pixel / p->w, x = pixel - y * p->w;
     vector *to = cell(p, y, x);
-    load_square(p, pixel, r);
+    load_square(p, pixel, r, magnitudes, known);
     if (x + LANES <= p->w) {
         UNROLL for (int i = 0; i < LANES; i++) to[i] = r[i];
         return;
@@ -141,12 +170,21 @@ INLINE void enter_square(const haul__winograd_planes *p, int64_t pixel)
     }
 }
 
-static void enter_pixel(const haul__winograd_planes *p, int64_t pixel)
+/* The sum, or the larger of the two, or NaN. */
+static float combined(float a, float b, bool most)
+{
+    return !most ? a + b : a > b || a != a ? a : b;
+}
+
+static void enter_pixel(const haul__winograd_planes *p, int64_t pixel, float *magnitude_of)
 {
     int64_t y = pixel / p->w, x = pixel - y * p->w;
-    float  *to = (float *)(void *)cell(p, y, x);
-    for (int i = 0; i < LANES; i++)
+    float  *to = (float *)(void *)cell(p, y, x), part[2] = {0};
+    for (int i = 0; i < LANES; i++) {
         to[i] = i < p->channels ? p->data[i * p->h * p->w + pixel] : 0;
+        part[i % 2] = combined(part[i % 2], __builtin_fabsf(to[i]), p->most);
+    }
+    *magnitude_of = combined(*magnitude_of, combined(part[0], part[1], p->most), p->most);
 }
 
 /* Fills the first `height` rows of the room: pixels, and zeros around them. */
@@ -162,14 +200,17 @@ static void enter(const haul__winograd_planes *p, int64_t height)
         memset(row, 0, (size_t)left * sizeof *row);
         memset(row + right, 0, (size_t)(pitch - right) * sizeof *row);
     }
+    if (!p->adds)
+        memset(p->magnitudes, 0, (size_t)(end - pixel) * sizeof *p->magnitudes);
     for (; pixel + LANES <= end; pixel += LANES)
-        enter_square(p, pixel);
+        enter_square(p, pixel, p->magnitudes + (pixel - first * p->w), 0);
     if (pixel < end && end - LANES >= first * p->w) {
-        enter_square(p, end - LANES); /* some of them again */
+        pixel = end - LANES;
+        enter_square(p, pixel, p->magnitudes + (pixel - first * p->w), LANES - (int)((end - first * p->w) % LANES));
         return;
     }
     for (; pixel < end; pixel++)
-        enter_pixel(p, pixel);
+        enter_pixel(p, pixel, p->magnitudes + (pixel - first * p->w));
 }
 
 /* ---- tiles ---- */
@@ -276,6 +317,107 @@ static void NAME(result)(const haul__winograd_tiles *tiles, const haul__winograd
     leave(p);
 }
 
+/* ---- magnitudes ---- */
+
+/* In lanes, as integers. */
+typedef struct extremes {
+    integers least, most;
+} extremes;
+
+INLINE extremes no_extremes(void)
+{
+    return (extremes){(integers){0} + INT32_MAX, {0}};
+}
+
+/* Lanes with the mask 0 do not count. */
+INLINE void widen(extremes *e, vector v, integers mask)
+{
+    const integers low = (integers)v | ~mask, high = (integers)v & mask;
+    const integers less = (low & INT32_MAX)<e->least, more = high> e->most;
+    e->least = (low & INT32_MAX & less) | (e->least & ~less);
+    e->most = (high & more) | (e->most & ~more);
+}
+
+INLINE integers first_lanes(int64_t count)
+{
+    return ~lanes_from((int)smaller(count, LANES));
+}
+
+static void NAME(merge)(float *to, const float *from, int64_t count, bool most)
+{
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const vector a = LOAD(to + i), b = LOAD(from + i);
+        if (most)
+            STORE(to + i, largest(a, b));
+        else
+            STORE(to + i, a + b);
+    }
+    for (; i < count; i++)
+        to[i] = combined(to[i], from[i], most);
+}
+
+static haul__winograd_range range_of(const extremes *e, float total)
+{
+    int32_t least = e->least[0], most = e->most[0];
+    for (int i = 1; i < LANES; i++) {
+        least = e->least[i] < least ? e->least[i] : least;
+        most = e->most[i] > most ? e->most[i] : most;
+    }
+    haul__winograd_range r = {.total = total};
+    memcpy(&r.least, &least, sizeof least);
+    memcpy(&r.most, &most, sizeof most);
+    return r;
+}
+
+static haul__winograd_range NAME(range)(const float *magnitudes, int64_t count)
+{
+    extremes e = no_extremes();
+    vector   sum = {0};
+    float    total = 0;
+    int64_t  i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const vector v = LOAD(magnitudes + i);
+        widen(&e, v, (integers){0} - 1);
+        sum += v;
+    }
+    if (i < count) {
+        vector rest = {0};
+        memcpy(&rest, magnitudes + i, (size_t)(count - i) * sizeof *magnitudes);
+        widen(&e, rest, first_lanes(count - i));
+        sum += rest;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        total += sum[lane];
+    return range_of(&e, total);
+}
+
+/* Writes the sums of the pixels in the three rows of a row of results to the line, with zeros around them. */
+INLINE void add_rows(const haul__winograd_planes *p, int64_t row, int64_t first, int64_t last, float *line)
+{
+    for (int64_t x = 0; x < p->w; x += LANES) {
+        vector sum = {0};
+        for (int64_t y = larger(row, first); y < row + 3 && y < last; y++)
+            sum += LOAD(p->magnitudes + (y - first) * p->w + x);
+        STORE(line + p->left + x, (vector)((integers)sum & first_lanes(p->w - x)));
+    }
+}
+
+static haul__winograd_range NAME(windows)(const haul__winograd_planes *p, int64_t h, int64_t w)
+{
+    int64_t  top = p->row * TILE - p->top, first = larger(top, 0);
+    int64_t  last = smaller(top + haul__winograd_height(p->rows), p->h);
+    float   *line = p->room;
+    extremes e = no_extremes();
+    memset(line, 0, (size_t)(round_up(p->w, LANES) + 2 * LANES + 4) * sizeof *line);
+    for (int64_t y = 0; y < h; y++) {
+        add_rows(p, top + y, first, last, line);
+        for (int64_t x = 0; x < w; x += LANES)
+            widen(&e, LOAD(line + x) + LOAD(line + x + 1) + LOAD(line + x + 2), first_lanes(w - x));
+    }
+    return range_of(&e, 0);
+}
+
 /* ---- weights ---- */
 
 enum { ROW = (WEIGHT + LANES - 1) / LANES * LANES }; /* vectors for 9 weights, where they are turned */
@@ -311,14 +453,17 @@ INLINE void load_taps(const float *w, int64_t step, int64_t outs, vector *taps)
 #endif
 
 static void NAME(weight)(const float *w, int64_t out_step, int64_t in_step, int64_t outs, int64_t ins, bool reversed,
-                         const haul__winograd_tiles *to)
+                         const haul__winograd_tiles *to, float *sums)
 {
+    vector sum[WEIGHT] = {{0}};
     for (int64_t in = 0; in < ins; in++) {
         vector taps[ROW], ordered[WEIGHT];
         load_taps(w + in * in_step, out_step, outs, taps);
         UNROLL for (int i = 0; i < WEIGHT; i++) ordered[i] = taps[reversed ? WEIGHT - 1 - i : i];
+        UNROLL for (int i = 0; i < WEIGHT; i++) sum[i] += magnitude(ordered[i]);
         leave_weight(ordered, to->data + in * to->tile, to->point);
     }
+    UNROLL for (int i = 0; i < WEIGHT; i++) STORE(sums + i * LANES, sum[i]);
 }
 
 static void NAME(weight_gradient)(const float *from, int64_t point, int64_t ins, float *w)
@@ -350,4 +495,7 @@ const haul__winograd_kernels NAME(haul__cpu_winograd) = {
     .result = NAME(result),
     .weight = NAME(weight),
     .weight_gradient = NAME(weight_gradient),
+    .merge = NAME(merge),
+    .range = NAME(range),
+    .windows = NAME(windows),
 };
