@@ -1,8 +1,6 @@
 /* The CPU's Winograd convolutions of numbers that differ much: each result is near its own sum, whatever its neighbours
  * are, in all passes and at each instruction level. An infinity or NaN reaches the results that depend on it, and no
- * others. Neither the number of threads nor other pictures of the call change bits.
- *
- * ctest: timeout=600 */
+ * others. Neither the number of threads nor other pictures of the call change bits. */
 #include <float.h>
 #include <haul/haul.h>
 #include <math.h>
