@@ -269,7 +269,8 @@ static const option train_rows[] = {
      OPTION_INTEGER_AT(train_options, accumulate),
      .argument = "N",
      .help =
-         "Mini-batches whose gradients add up to one step, as if --batch were N times as large, in the memory of one",
+         "Mini-batches whose gradients add up to one step, as if --batch were N times as large, in the memory of one "
+         "and of the gradients of all parameters, which are kept while the next one is computed",
      .initial = "1",
      .low = 1,
      .high = 1e6,

@@ -14,7 +14,7 @@ again() {
 }
 # refused WORDS: neither resuming nor, without its checkpoint, beginning anew goes on, and both end at once.
 refused() {
-    timeout 60 "$HAUL" train --run r --resume --epochs 3 >out 2>err
+    timeout 600 "$HAUL" train --run r --resume --epochs 3 >out 2>err
     check "refused" test $? -eq 1
     complains "$1"
 }
@@ -55,7 +55,7 @@ refused "r/checkpoint is a symbolic link; "
 check "what it leads to stays" cmp good/checkpoint elsewhere
 rm r/checkpoint
 mkfifo r/checkpoint
-timeout 60 "$HAUL" train --run r --resume >out 2>err
+timeout 600 "$HAUL" train --run r --resume >out 2>err
 check "a pipe for a checkpoint is refused" test $? -eq 1
 for name in config.json log.jsonl; do
     rm -rf r
@@ -95,7 +95,7 @@ check "existing ones keep their permissions" test -z "$(find r -type f ! -perm 6
 task=("${small[@]}" --epochs 100000 --save-every 1e-9)
 # ends CODE: the training in the background ends by itself with that code.
 ends() {
-    for _ in $(seq 1 1200); do
+    for _ in $(seq 1 6000); do
         kill -0 $job 2>/dev/null || break
         sleep 0.05
     done

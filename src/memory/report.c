@@ -180,13 +180,13 @@ static void append_size(char *out, size_t size, int64_t *used, const char *what,
     append(out, size, used, "  %-10s %s\n", what, bytes < 0 ? "unknown" : haul__size_text(bytes, text, sizeof text));
 }
 
-/* "  spilling   would move 1.5 MiB to host memory and back: about 0.4 ms, an estimate" */
+/* "  spilling   would move 1.5 MiB to host memory and back for this allocation alone: about 0.4 ms, an estimate" */
 static void append_spill(char *out, size_t size, int64_t *used, const haul_memory_report *r)
 {
     char text[32];
     if (r->spill_bytes <= 0)
         return;
-    append(out, size, used, "  %-10s would move %s to host memory and back", "spilling",
+    append(out, size, used, "  %-10s would move %s to host memory and back for this allocation alone", "spilling",
            haul__size_text(r->spill_bytes, text, sizeof text));
     if (r->spill_nanoseconds >= 0)
         append(out, size, used, ": about %.3g ms, an estimate", (double)r->spill_nanoseconds / 1e6);
