@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/error.h"
 
 static int clear(void **state)
@@ -179,6 +180,39 @@ static void test_error__belongs_to_its_thread(void **state)
     assert_string_equal(haul_error_message(), "of this thread");
 }
 
+/* Without memory for the thread an error has its status, but no texts. */
+static void *fail_without_memory(void *wrong)
+{
+    haul__error_record record;
+    haul__fault_plan(HAUL__FAULT_HOST, 1);
+    haul__fail(HAUL_SHAPE, "haul_add", "a", "a is f16");
+    bool right = haul_error_status() == HAUL_SHAPE && strstr(haul_error_message(), "host memory is exhausted") &&
+                 !*haul_error_operation() && !*haul_error_argument();
+    haul__error_save(&record);
+    haul_error_clear();
+    right = right && record.status == HAUL_SHAPE && haul_error_status() == HAUL_OK && !*haul_error_message();
+    haul__fault_plan(HAUL__FAULT_HOST, 1);
+    haul__error_restore(&record);
+    right = right && haul_error_status() == HAUL_SHAPE && haul__fail_within("outer") == HAUL_SHAPE &&
+            haul__fail_null("outer", "x") == HAUL_SHAPE;
+    haul__error_settle();
+    right = right && haul_error_status() == HAUL_OK;
+    haul__fault_plan(0, 0);
+    haul__fail(HAUL_IO, NULL, NULL, "with memory"); /* registers the thread */
+    *(bool *)wrong = !right || haul_error_status() != HAUL_IO || strcmp(haul_error_message(), "with memory") != 0;
+    return NULL;
+}
+
+static void test_error__needs_no_memory(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    bool      wrong = true;
+    assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, &wrong), 0);
+    pthread_join(thread, NULL);
+    assert_false(wrong);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup(test_error__saved_record_comes_back, clear),
         cmocka_unit_test_setup(test_error__every_status_has_a_name, clear),
         cmocka_unit_test_setup(test_error__belongs_to_its_thread, clear),
+        cmocka_unit_test_setup(test_error__needs_no_memory, clear),
     };
     return cmocka_run_group_tests_name("core_error", tests, NULL, NULL);
 }

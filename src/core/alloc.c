@@ -194,23 +194,23 @@ static struct {
 } heap;
 
 /* Leaves the thread without a list of the class. */
-static void heap_put(haul__context *context, size_t class)
+static void heap_put(haul__thread_memory *memory, size_t class)
 {
-    haul__spare *list = context->spare[class];
+    haul__spare *list = memory->spare[class];
     if (!list) {
-        context->spare_room[class] = 0;
+        memory->spare_room[class] = 0;
         return;
     }
-    list->count = capacity(class) - context->spare_room[class];
-    context->spare[class] = NULL;
-    context->spare_room[class] = 0;
+    list->count = capacity(class) - memory->spare_room[class];
+    memory->spare[class] = NULL;
+    memory->spare_room[class] = 0;
     haul__spin_lock(&heap.lock);
     list->next_list = atomic_load_explicit(&heap.lists[class], memory_order_relaxed);
     atomic_store_explicit(&heap.lists[class], list, memory_order_relaxed);
     haul__spin_unlock(&heap.lock);
 }
 
-static bool heap_take(haul__context *context, size_t class)
+static bool heap_take(size_t class)
 {
     if (!atomic_load_explicit(&heap.lists[class], memory_order_relaxed) || !haul__context_get())
         return false;
@@ -221,8 +221,8 @@ static bool heap_take(haul__context *context, size_t class)
     haul__spin_unlock(&heap.lock);
     if (!list)
         return false;
-    context->spare[class] = list;
-    context->spare_room[class] = capacity(class) - list->count;
+    haul__tls.memory->spare[class] = list;
+    haul__tls.memory->spare_room[class] = capacity(class) - list->count;
     return true;
 }
 
@@ -239,17 +239,17 @@ void haul__small_after_fork(void)
 void *haul__small_alloc_slowly(size_t bytes)
 {
     size_t class = haul__small_class(bytes);
-    haul__context *context = &haul__tls; /* only a registered context has a non-empty list */
     if (class >= HAUL__SMALL_CLASSES)
         return haul__malloc(bytes);
-    if (!context->spare[class] && !heap_take(context, class))
+    if (!haul__tls.memory->spare[class] && !heap_take(class))
         return haul__malloc(block_bytes(class));
     if (haul__fault_point(HAUL__FAULT_HOST))
         return NULL;
-    haul__spare *spare = context->spare[class];
-    context->spare[class] = spare->next;
-    context->spare_room[class]++;
-    haul__context_count_block(context, 1);
+    haul__thread_memory *memory = haul__tls.memory; /* of a registered thread, because others have no lists */
+    haul__spare         *spare = memory->spare[class];
+    memory->spare[class] = spare->next;
+    memory->spare_room[class]++;
+    haul__context_count_block(&haul__tls, 1);
     return spare;
 }
 
@@ -261,8 +261,8 @@ void haul__small_free_slowly(void *p, size_t bytes)
         haul__free(p);
         return;
     }
-    heap_put(&haul__tls, class);
-    haul__tls.spare_room[class] = capacity(class);
+    heap_put(haul__tls.memory, class);
+    haul__tls.memory->spare_room[class] = capacity(class);
     haul__small_give(p, bytes);
 }
 
@@ -284,5 +284,5 @@ void haul__small_free(void *p, size_t bytes)
 void haul__small_release_all(void)
 {
     for (size_t class = 0; class < HAUL__SMALL_CLASSES; class ++)
-        heap_put(&haul__tls, class);
+        heap_put(haul__tls.memory, class);
 }

@@ -1,4 +1,5 @@
-/* The thread's error record. */
+/* The thread's error record. It is in the memory of a registered thread, and failing registers the thread. If there is
+ * no memory for that, the status is kept without texts. */
 #include "core/error.h"
 
 #include <stdarg.h>
@@ -6,50 +7,88 @@
 #include <string.h>
 
 #include "core/plain.h"
+#include "core/thread.h"
 
-static _Thread_local haul__error_record record;
+/* All zeros, and not to be written, if the thread is not registered. */
+static haul__error_record *record_now(void)
+{
+    return &haul__tls.memory->error;
+}
+
+static haul_status status_now(void)
+{
+    const haul_status status = record_now()->status;
+    return status ? status : haul__tls.bare;
+}
+
+static const char *text_now(const char *text)
+{
+    const haul__error_record *record = record_now();
+    return record->settled ? "" : text;
+}
 
 haul_status haul_error_status(void)
 {
-    return record.settled ? HAUL_OK : record.status;
+    return record_now()->settled ? HAUL_OK : status_now();
 }
 
 const char *haul_error_message(void)
 {
-    return record.settled ? "" : record.message;
+    return haul__tls.bare ? "host memory is exhausted, also for the message of an error"
+                          : text_now(record_now()->message);
 }
 
 const char *haul_error_operation(void)
 {
-    return record.settled ? "" : record.operation;
+    return text_now(record_now()->operation);
 }
 
 const char *haul_error_argument(void)
 {
-    return record.settled ? "" : record.argument;
+    return text_now(record_now()->argument);
+}
+
+static void clear(haul__error_record *record)
+{
+    record->status = HAUL_OK;
+    record->report = 0;
+    record->operation[0] = record->argument[0] = record->message[0] = 0;
+    record->settled = false;
 }
 
 void haul_error_clear(void)
 {
-    record.status = HAUL_OK;
-    record.report = 0;
-    record.operation[0] = record.argument[0] = record.message[0] = 0;
-    record.settled = false;
+    haul__error_record *record = record_now();
+    if (record->status)
+        clear(record);
+    haul__tls.bare = HAUL_OK;
 }
 
 void haul__error_set_report(uint64_t number)
 {
-    record.report = number;
+    if (record_now()->status)
+        record_now()->report = number;
 }
 
 uint64_t haul__error_report(void)
 {
-    return record.settled ? 0 : record.report;
+    return record_now()->settled ? 0 : record_now()->report;
 }
 
 void haul__error_settle(void)
 {
-    record.settled = record.status != HAUL_OK;
+    if (record_now()->status)
+        record_now()->settled = true;
+    haul__tls.bare = HAUL_OK;
+}
+
+/* Replaces the record. */
+static void put(const haul__error_record *fresh)
+{
+    haul__context *context = haul__context_get();
+    haul__tls.bare = context ? HAUL_OK : fresh->status;
+    if (context)
+        context->memory->error = *fresh;
 }
 
 const char *haul_status_name(haul_status status)
@@ -88,7 +127,7 @@ static haul_status fail(haul_status status, const char *operation, const char *a
     size_t room = sizeof fresh.message - (size_t)prefix;
     int    length = haul__vsnprintf(fresh.message + prefix, room, format, arguments);
     tidy(fresh.message, sizeof fresh.message, length >= 0 && (size_t)length >= room);
-    record = fresh;
+    put(&fresh);
     return status;
 }
 
@@ -127,23 +166,27 @@ haul_status haul__check_room(const char *operation, const void *out, int capacit
 
 haul_status haul__fail_null(const char *operation, const char *argument)
 {
-    record.settled = false;
-    if (record.status != HAUL_OK)
-        return record.status;
+    if (record_now()->settled)
+        record_now()->settled = false;
+    if (status_now())
+        return status_now();
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
                       "%s is NULL; pass the result of a call that succeeded", argument ? argument : "an argument");
 }
 
 haul_status haul__fail_within(const char *operation)
 {
-    size_t         length = strlen(record.operation);
-    const char    *text = record.message;
-    const uint64_t report = record.report;
-    if (length && strncmp(text, record.operation, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+    const haul__error_record *record = record_now();
+    size_t                    length = strlen(record->operation);
+    const char               *text = record->message;
+    const uint64_t            report = record->report;
+    if (haul__tls.bare)
+        return haul__tls.bare;
+    if (length && strncmp(text, record->operation, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
-    haul__fail(record.status, operation, record.argument, "%s", text);
-    record.report = report;
-    return record.status;
+    haul__fail(record->status, operation, record->argument, "%s", text);
+    haul__error_set_report(report);
+    return record->status;
 }
 
 haul_status haul__fail_memory(const char *operation, size_t bytes)
@@ -155,17 +198,19 @@ haul_status haul__fail_memory(const char *operation, size_t bytes)
 
 void haul__error_save(haul__error_record *out)
 {
-    if (record.status != HAUL_OK) {
-        *out = record;
+    const haul__error_record *record = record_now();
+    if (record->status) {
+        *out = *record;
     } else { /* the usual case, which every operation passes: only the ends of the texts are set */
-        out->status = HAUL_OK;
-        out->settled = false;
-        out->report = 0;
-        out->operation[0] = out->argument[0] = out->message[0] = 0;
+        clear(out);
+        out->status = haul__tls.bare;
     }
 }
 
 void haul__error_restore(const haul__error_record *saved)
 {
-    record = *saved;
+    if (saved->status)
+        put(saved);
+    else
+        haul_error_clear();
 }

@@ -10,7 +10,10 @@
 
 #include "core/fork.h"
 
-_Thread_local haul__context haul__tls = {.watch = HAUL__WATCH_UNKNOWN};
+const haul__thread_memory haul__no_thread_memory;
+#define NO_MEMORY ((haul__thread_memory *)&haul__no_thread_memory)
+
+_Thread_local haul__context haul__tls = {.watch = HAUL__WATCH_UNKNOWN, .memory = NO_MEMORY};
 
 static pthread_once_t  once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,6 +53,8 @@ static void thread_ends(void *p)
     add_strays(context);
     context->own_watch = 0;
     pthread_mutex_unlock(&lock);
+    free(context->memory);
+    context->memory = NO_MEMORY;
     atomic_store_explicit(&context->watch, HAUL__WATCH_UNKNOWN, memory_order_relaxed);
     atomic_store_explicit(&context->blocks, 0, memory_order_relaxed);
     context->registered = false;
@@ -118,8 +123,12 @@ bool haul__context_register(void)
 {
     haul__context *context = &haul__tls;
     pthread_once(&once, start);
-    if (!have_key || pthread_setspecific(key, context) != 0)
+    haul__thread_memory *memory = have_key && !haul__fault_point(HAUL__FAULT_HOST) ? calloc(1, sizeof *memory) : NULL;
+    if (!memory || pthread_setspecific(key, context) != 0) {
+        free(memory);
         return false;
+    }
+    context->memory = memory;
     pthread_mutex_lock(&lock);
     context->prev = NULL;
     context->next = contexts;

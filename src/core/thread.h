@@ -1,10 +1,12 @@
-/* What the library keeps for each thread: settings, open scopes, and freed structures for reuse.
+/* What the library keeps for each thread: settings, open scopes, the last error, and freed structures for reuse.
  *
- * The context is static thread-local memory, so reaching it costs one instruction. What it points to is freed when the
- * thread ends. */
+ * The context is static thread-local memory, so reaching it costs one instruction. A process has little of this memory
+ * for libraries that it loads late (1,664 bytes with glibc), so large parts are in memory that the thread allocates
+ * when it registers. What the context points to is freed when the thread ends. */
 #ifndef HAUL_CORE_THREAD_H
 #define HAUL_CORE_THREAD_H
 
+#include "core/error.h"
 #include "core/object.h"
 
 /* Sizes for haul__small_alloc: multiples of HAUL__SMALL_STEP bytes up to HAUL__SMALL_CLASSES of them. */
@@ -20,6 +22,17 @@ struct haul__spare {
     int          count;
 };
 
+/* The memory of a registered thread. */
+typedef struct haul__thread_memory {
+    haul__spare       *spare[HAUL__SMALL_CLASSES];
+    int                spare_room[HAUL__SMALL_CLASSES]; /* how many more blocks each list takes; 0 without a list */
+    int64_t            counts[9];                       /* of a layer above (src/events) */
+    haul__error_record error;
+} haul__thread_memory;
+
+/* Of threads that are not registered, all zeros: there is nothing to reuse, and no error. */
+extern const haul__thread_memory haul__no_thread_memory;
+
 typedef struct haul__context haul__context;
 struct haul__context {
     haul__thread_state state;
@@ -30,13 +43,13 @@ struct haul__context {
     haul_status        outcome;              /* what haul_scope_pop will return */
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
-    bool           registered;
-    atomic_llong   blocks; /* allocated minus freed by this thread; only this thread writes it */
-    haul__spare   *spare[HAUL__SMALL_CLASSES];
-    int            spare_room[HAUL__SMALL_CLASSES]; /* how many more blocks each list takes; 0 without a list */
-    haul__context *next, *prev;                     /* of all threads */
-    void          *scratch;                         /* the block of haul__scratch */
-    size_t         scratch_bytes;
+    bool                 registered;
+    haul_status          bare;        /* of an error that was recorded without memory for its texts */
+    atomic_llong         blocks;      /* allocated minus freed by this thread; only this thread writes it */
+    haul__thread_memory *memory;      /* haul__no_thread_memory, which nobody writes, unless the thread is registered */
+    haul__context       *next, *prev; /* of all threads */
+    void                *scratch;     /* the block of haul__scratch */
+    size_t               scratch_bytes;
 
     atomic_uint watch;     /* bits of a layer above (src/events): the union of the thread's own and all threads' */
     unsigned    own_watch; /* the thread's own bits; guarded by the list's lock */
@@ -111,13 +124,13 @@ void  haul__small_free_slowly(void *p, size_t bytes);
 static inline void *haul__small_reuse(size_t bytes)
 {
     size_t class = haul__small_class(bytes);
-    haul__context *context = &haul__tls;
-    haul__spare   *spare = context->spare[class];
+    haul__thread_memory *memory = haul__tls.memory;
+    haul__spare         *spare = memory->spare[class];
     if (__builtin_expect(!spare || haul__fault_planned(HAUL__FAULT_HOST), 0))
         return NULL;
-    context->spare[class] = spare->next;
-    context->spare_room[class]++;
-    haul__context_count_block(context, 1);
+    memory->spare[class] = spare->next;
+    memory->spare_room[class]++;
+    haul__context_count_block(&haul__tls, 1);
     return spare;
 }
 
@@ -131,16 +144,16 @@ static inline void *haul__small_take(size_t bytes)
 static inline void haul__small_give(void *p, size_t bytes)
 {
     size_t class = haul__small_class(bytes);
-    haul__context *context = &haul__tls;
-    haul__spare   *spare = p;
-    if (__builtin_expect(!context->spare_room[class], 0)) {
+    haul__thread_memory *memory = haul__tls.memory;
+    haul__spare         *spare = p;
+    if (__builtin_expect(!memory->spare_room[class], 0)) {
         haul__small_free_slowly(p, bytes);
         return;
     }
-    spare->next = context->spare[class];
-    context->spare[class] = spare;
-    context->spare_room[class]--;
-    haul__context_count_block(context, -1);
+    spare->next = memory->spare[class];
+    memory->spare[class] = spare;
+    memory->spare_room[class]--;
+    haul__context_count_block(&haul__tls, -1);
 }
 
 /* Call this after the context's state was restored: releases objects that were kept for settings that are now off. */

@@ -6,7 +6,13 @@ enum { FIRST_COPY = 5, FIRST_WAIT = 8, KINDS = 3 };
 _Static_assert(HAUL_EVENT_COPY == 7 << FIRST_COPY && HAUL_EVENT_WAIT == 7 << FIRST_WAIT,
                "three kinds of each in a row");
 
-static _Thread_local haul__event_count waits[KINDS];
+/* The thread's waits are in its memory. */
+_Static_assert(sizeof(haul__event_count[KINDS]) == sizeof((haul__thread_memory *)0)->counts, "they fill it");
+
+static haul__event_count *waits_of(haul__thread_memory *memory)
+{
+    return (haul__event_count *)(void *)memory->counts;
+}
 
 static struct {
     atomic_llong events, bytes;
@@ -15,10 +21,13 @@ static struct {
 void haul__emit_counted(haul_event *event)
 {
     if (event->kind & HAUL_EVENT_WAIT) {
-        haul__event_count *count = &waits[__builtin_ctz(event->kind) - FIRST_WAIT];
-        count->events++;
-        count->bytes += event->bytes;
-        count->duration += event->duration;
+        const haul__context *context = haul__context_get(); /* without memory for the thread, nothing is counted */
+        if (context) {
+            haul__event_count *count = &waits_of(context->memory)[__builtin_ctz(event->kind) - FIRST_WAIT];
+            count->events++;
+            count->bytes += event->bytes;
+            count->duration += event->duration;
+        }
     } else {
         int i = __builtin_ctz(event->kind) - FIRST_COPY;
         atomic_fetch_add_explicit(&copies[i].events, 1, memory_order_relaxed);
@@ -31,7 +40,7 @@ void haul__emit_counted(haul_event *event)
 haul__event_count haul__event_count_of(haul_event_kind kind)
 {
     if (kind & HAUL_EVENT_WAIT)
-        return waits[__builtin_ctz(kind) - FIRST_WAIT];
+        return waits_of(haul__tls.memory)[__builtin_ctz(kind) - FIRST_WAIT];
     int i = __builtin_ctz(kind) - FIRST_COPY;
     return (haul__event_count){.events = atomic_load(&copies[i].events), .bytes = atomic_load(&copies[i].bytes)};
 }
