@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "commit.h"
 
 static void print_help(FILE *to)
 {
@@ -15,7 +16,7 @@ static void print_help(FILE *to)
         fprintf(to, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
     fprintf(to, "\nOptions:\n"
                 "  -h, --help     Show this help; haul COMMAND --help explains a command\n"
-                "  -V, --version  Show the version and what it was built with\n\n"
+                "  -V, --version  Show the version, its commit, and what it was built with\n\n"
                 "Exit status:\n");
     for (const help_entry *e = exit_codes; e->term; e++)
         fprintf(to, "  %-5s%s\n", e->term, e->text);
@@ -39,6 +40,13 @@ static int unknown_command(const char *name)
     return EXIT_USAGE;
 }
 
+static void print_version(void)
+{
+    const char *commit = build_commit();
+
+    printf("haul %s%s%s (%s)\n", haul_version(), *commit ? ", commit " : "", commit, haul_build_features());
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -51,7 +59,7 @@ static int run(int argc, char **argv)
         return EXIT_OK;
     }
     if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
-        printf("haul %s (%s)\n", haul_version(), haul_build_features());
+        print_version();
         return EXIT_OK;
     }
     char *help[] = {argc > 2 ? argv[2] : NULL, (char[]){"--help"}, NULL};

@@ -206,9 +206,8 @@ static void put_page(void)
     put_synopsis();
     put_heading("description");
     printf("haul is the command of libhaul, a library for tensors on CPUs and GPUs.\n");
-    put_paragraph(
-        "Every subcommand explains its options with --help or -h. haul --version or -V prints the version and "
-        "what it was built with.");
+    put_paragraph("Every subcommand explains its options with --help or -h. haul --version or -V prints the version, "
+                  "its commit, and what it was built with.");
     for (int i = 0; i < command_count; i++)
         put_command(commands[i]);
     put_entries("files", files);

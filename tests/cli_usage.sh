@@ -7,7 +7,7 @@ for code in 0 1 2 3 130; do check "lists the exit status $code" grep -Eq "^  $co
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 run 2
 run 0 --version
-check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
+check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+(-dev)?(, commit [0-9a-f]+(-modified)?)? \(' out
 for command in devices train predict bench report ops inspect stats completion manual; do
     run 0 $command --help
     check "$command: every option is below a heading" test "$(grep -c "^  -h, --help" out)" = 1 -a -z "$(grep -B1 "^  -" out | grep "^[^ ].*[^:]$" | grep -vx -- --)"
@@ -74,7 +74,7 @@ complains "give one of them"
 run 2 train --seed 9007199254740993
 complains "from 0 to 9007199254740991"
 run 0 -V
-check "-V tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+ \(' out
+check "-V tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+(-dev)?(, commit [0-9a-f]+(-modified)?)? \(' out
 run 0 train -h
 check "-h is --help" grep -q '^usage: haul train' out
 
