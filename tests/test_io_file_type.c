@@ -1,4 +1,6 @@
 /* Files that are given to the wrong reader: each names what the file seems to be, and what to do with it. */
+#include <sys/stat.h>
+
 #include "io/file_type.h"
 #include "support/datasets.h"
 #include "support/linalg.h"
@@ -42,6 +44,10 @@ static void check_readers(size_t i, const char *path)
     expect(path, HAUL_FORMAT, files[i].name);
     assert_null(haul_open_safetensors(path));
     expect(path, HAUL_FORMAT, "is not a safetensors file, but ");
+    assert_null(haul_shard_dataset("shards"));
+    expect(path, HAUL_FORMAT, files[i].name);
+    assert_null(haul_cifar10("cifar", .test = true));
+    expect(path, HAUL_FORMAT, "is not a CIFAR-10 file, but ");
     assert_null(haul_csv_dataset(path));
     expect(path, HAUL_FORMAT, files[i].name);
     assert_null(haul_csv_dataset(path));
@@ -52,8 +58,11 @@ static void test_file_type__readers_name_what_they_got(void **state)
 {
     (void)state;
     haul_scope *scope = haul_scope_push();
+    assert_true(mkdir("shards", 0777) == 0 && mkdir("cifar", 0777) == 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         write_bytes("given", files[i].bytes, files[i].size);
+        write_bytes("shards/a.safetensors", files[i].bytes, files[i].size);
+        write_bytes("cifar/test_batch.bin", files[i].bytes, files[i].size);
         check_readers(i, "given");
     }
     haul_scope_pop(scope);

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "io/file.h"
+#include "io/file_type.h"
 
 #define OPEN   "haul_cifar10"
 #define PIXELS 3072
@@ -27,6 +28,9 @@ static const char *const test_files[] = {"test_batch.bin", NULL};
 
 haul_status haul__cifar10_check(const uint8_t *data, size_t size, const char *path)
 {
+    const haul__file_type *type = size == 0 || size % RECORD ? haul__file_type_of(data, size) : NULL;
+    if (type)
+        return haul__refuse_file_type(type, OPEN, path, "a CIFAR-10 file");
     if (size == 0 || size % RECORD)
         return haul__fail(HAUL_FORMAT, OPEN, "directory",
                           "%s is not a valid CIFAR-10 file: it has %zu bytes, which is not a multiple of %d", path,

@@ -93,24 +93,6 @@ static haul_status add_npy(haul__arrays *a, const char *path)
 
 /* ---- safetensors ---- */
 
-static haul_status read_header(const haul__file *file, haul__safetensors_header *header, uint64_t *data)
-{
-    uint8_t     first[8], *json = NULL;
-    size_t      length;
-    haul_status status = haul__file_read(file, 0, first, sizeof first);
-    if (status == HAUL_OK)
-        status = haul__safetensors_length(first, file->size, file->path, &length);
-    if (status != HAUL_OK)
-        return haul__fail_within(OPEN);
-    if (!(json = haul__malloc(length)))
-        return haul__fail_memory(OPEN, length);
-    *data = 8 + (uint64_t)length;
-    if ((status = haul__file_read(file, 8, json, length)) == HAUL_OK)
-        status = haul__safetensors_parse(json, length, file->size - *data, file->path, header);
-    haul__free(json);
-    return status == HAUL_OK ? status : haul__fail_within(OPEN);
-}
-
 /* The fields of the first file are those of the dataset; others must have the same. */
 static haul_status match_fields(haul__arrays *a, const haul__safetensors_header *header, const char *path)
 {
@@ -160,7 +142,9 @@ static haul_status add_safetensors(haul__arrays *a, const char *path)
     haul_status              status = haul__file_open(&file, path, OPEN);
     if (status != HAUL_OK)
         return status;
-    if ((status = read_header(&file, &header, &data)) == HAUL_OK) {
+    if (haul__safetensors_read_header(&file, &header, &data) != HAUL_OK) {
+        status = haul__fail_within(OPEN);
+    } else {
         status = match_fields(a, &header, path);
         if (status == HAUL_OK)
             status = map_shard(a, &header, &file, data);

@@ -4,6 +4,8 @@
 
 #include <haul/io.h>
 
+#include "io/file.h"
+
 /* The format's limit on the size of the header, and its name for the metadata. */
 #define HAUL__SAFETENSORS_HEADER_LIMIT 100000000u
 #define HAUL__SAFETENSORS_METADATA     "__metadata__"
@@ -31,6 +33,10 @@ haul_status haul__safetensors_length(const uint8_t first[8], uint64_t file_size,
 haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t data_size, const char *path,
                                     haul__safetensors_header *out);
 void        haul__safetensors_free(haul__safetensors_header *header);
+
+/* Reads the header of an open file; *data becomes the offset of the data. If the file is of another type that is known,
+ * the message names it. */
+haul_status haul__safetensors_read_header(const haul__file *file, haul__safetensors_header *out, uint64_t *data);
 
 const haul__safetensors_header *haul__safetensors_header_of(const haul_safetensors *file);
 

@@ -43,39 +43,45 @@ static haul_status check_file(const haul_safetensors *file, const char *operatio
     return haul__check_object(file, &class, operation, "file");
 }
 
-static haul_status read_header(haul_safetensors *f)
+static haul_status read_header(const haul__file *file, haul__safetensors_header *out, uint64_t *data)
 {
     uint8_t     first[8], *json = NULL;
     size_t      length;
     haul_status status;
-    if (f->file.size < 8)
+    if (file->size < 8)
         return haul__fail(HAUL_FORMAT, OPEN, "path",
-                          "%s is not a valid safetensors file: it is shorter than eight bytes", f->path);
-    if ((status = haul__file_read(&f->file, 0, first, 8)) != HAUL_OK ||
-        (status = haul__safetensors_length(first, f->file.size, f->path, &length)) != HAUL_OK)
+                          "%s is not a valid safetensors file: it is shorter than eight bytes", file->path);
+    if ((status = haul__file_read(file, 0, first, 8)) != HAUL_OK ||
+        (status = haul__safetensors_length(first, file->size, file->path, &length)) != HAUL_OK)
         return status;
     if (!(json = haul__malloc(length)))
         return haul__fail_memory(OPEN, length);
-    f->data = 8 + (uint64_t)length;
-    if ((status = haul__file_read(&f->file, 8, json, length)) == HAUL_OK)
-        status = haul__safetensors_parse(json, length, f->file.size - f->data, f->path, &f->header);
+    *data = 8 + (uint64_t)length;
+    if ((status = haul__file_read(file, 8, json, length)) == HAUL_OK)
+        status = haul__safetensors_parse(json, length, file->size - *data, file->path, out);
     haul__free(json);
     return status;
 }
 
 /* Names the type of a file whose header is not one, if the type is known. */
-static haul_status name_type(const haul_safetensors *f)
+static haul_status name_type(const haul__file *file)
 {
     uint8_t            head[HAUL__FILE_HEAD];
-    const size_t       size = f->file.size < sizeof head ? (size_t)f->file.size : sizeof head;
+    const size_t       size = file->size < sizeof head ? (size_t)file->size : sizeof head;
     haul__error_record before;
     haul__error_save(&before);
     const haul__file_type *type =
-        haul__file_read(&f->file, 0, head, size) == HAUL_OK ? haul__file_type_of(head, size) : NULL;
+        haul__file_read(file, 0, head, size) == HAUL_OK ? haul__file_type_of(head, size) : NULL;
     haul__error_restore(&before);
     if (type != &haul__file_safetensors)
-        haul__refuse_file_type(type, OPEN, f->path, "a safetensors file");
+        haul__refuse_file_type(type, OPEN, file->path, "a safetensors file");
     return haul_error_status();
+}
+
+haul_status haul__safetensors_read_header(const haul__file *file, haul__safetensors_header *out, uint64_t *data)
+{
+    const haul_status status = read_header(file, out, data);
+    return status == HAUL_FORMAT ? name_type(file) : status;
 }
 
 static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_options *options)
@@ -84,9 +90,7 @@ static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_op
         return haul__fail_memory(OPEN, strlen(options->path));
     haul_status status = haul__file_open(&f->file, f->path, OPEN);
     if (status == HAUL_OK)
-        status = read_header(f);
-    if (status == HAUL_FORMAT)
-        status = name_type(f);
+        status = haul__safetensors_read_header(&f->file, &f->header, &f->data);
     if (status == HAUL_OK && options->map && !(f->mapping = haul__file_map(&f->file)))
         status = haul_error_status();
     return status;
