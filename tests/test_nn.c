@@ -102,6 +102,9 @@ static void test_nn__bad_names_are_refused(void **state)
     (void)state;
     assert_int_equal(haul_module_add(m, "a.b", child), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_module_add(m, "", child), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_module_add(m, "caf\xe9", child), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "not UTF-8"));
+    assert_int_equal(haul_module_add(m, "a\xed\xa0\xbd", child), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_module_add(m, "a", child), HAUL_OK);
     assert_int_equal(haul_module_add(m, "a", child), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_module_add_buffer(m, "a", haul_ones(HAUL_F32, HAUL_SHAPE(1))), HAUL_INVALID_ARGUMENT);

@@ -72,9 +72,9 @@ HAUL_API void *haul_module_state(haul_module *module);
 /* The kind of a module: "linear", "sequential", or the text given to haul_module_new. "" on failure. */
 HAUL_API const char *haul_module_kind(const haul_module *module);
 
-/* Add a child, a parameter or a buffer to a module, which then holds it. Names must be new in the module, not empty,
- * and without dots. A NULL child fails. A parameter must be a leaf of a floating dtype, and then requires a gradient; a
- * buffer does not. */
+/* Add a child, a parameter or a buffer to a module, which then holds it. Names must be UTF-8, new in the module, not
+ * empty, and without dots. A NULL child fails. A parameter must be a leaf of a floating dtype, and then requires a
+ * gradient; a buffer does not. */
 HAUL_API haul_status haul_module_add(haul_module *module, const char *name, haul_module *child);
 HAUL_API haul_status haul_module_add_parameter(haul_module *module, const char *name, haul_tensor *parameter);
 HAUL_API haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_tensor *buffer);

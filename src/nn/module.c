@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/utf8.h"
 #include "nn/module.h"
 
 static void destroy(void *object)
@@ -145,6 +146,9 @@ static haul_status check_new_name(const haul_module *m, const char *operation, c
     if (strchr(name, '.'))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
                           "the name '%s' has a dot; dots join the names of modules", name);
+    if (!haul__is_utf8((const uint8_t *)name, strlen(name)))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
+                          "the name has bytes that are not UTF-8; files keep names in UTF-8");
     if (haul__module_find_tensor(m, name, strlen(name)) || haul__module_find_child(m, name, strlen(name)))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "name", "the %s has something named '%s' already", m->kind,
                           name);
