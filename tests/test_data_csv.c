@@ -404,6 +404,19 @@ static void test_csv__odd_labels_make_no_classes(void **state)
     haul_scope_pop(scope);
 }
 
+static void test_csv__a_first_line_of_data_is_no_header(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    assert_null(csv("7,0.5,1\n3,1.5,0\n"));
+    expect(HAUL_FORMAT, "the first line of some.csv has numbers instead of names of columns; set .no_header = true");
+    assert_int_equal(haul_dataset_count(haul_csv_dataset("some.csv", .no_header = true)), 2);
+    assert_int_equal(haul_dataset_count(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "7"}})), 1);
+    assert_y("0,1,2\n3,1.5,0\n", HAUL_I64, 0); /* as pandas names columns */
+    assert_y("1,y\n3,1\n", HAUL_I64, 0);
+    haul_scope_pop(scope);
+}
+
 /* ---- other files ---- */
 
 static void test_csv__line_ends_and_encodings(void **state)
@@ -452,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_csv__missing_texts_are_nan),
         cmocka_unit_test(test_csv__labels_on_demand),
         cmocka_unit_test(test_csv__odd_labels_make_no_classes),
+        cmocka_unit_test(test_csv__a_first_line_of_data_is_no_header),
         cmocka_unit_test(test_csv__line_ends_and_encodings),
     };
     return cmocka_run_group_tests_name("data_csv", tests, NULL, NULL);

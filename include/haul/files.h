@@ -31,8 +31,9 @@ typedef struct haul_csv_field {
 } haul_csv_field;
 
 /* A CSV file: haul_csv_dataset("iris.csv") has the fields x, f32 with all columns but the last, and y with the last
- * column. The text is UTF-8. Cells are separated by commas, or are within double quotes, where "" is one quote. The
- * first line names the columns. Lines end with LF or CR LF; empty lines are skipped.
+ * column. The text is UTF-8. Cells are separated by commas, or are within double quotes, where "" is one quote. Lines
+ * end with LF or CR LF; empty lines are skipped. The first line names the columns; without .fields, numbers there are
+ * an error, unless they count from 0.
  *
  * Blanks around numbers and names of columns are ignored. A label must have none around it, unless it is quoted. A
  * number that the dtype cannot represent is an error, also one that is too large for a floating dtype; "inf" and "nan"

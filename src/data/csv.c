@@ -87,9 +87,32 @@ static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
     return status;
 }
 
+/* Are the names of all columns numbers, other than 0, 1, 2 and so on, which pandas writes where columns have no names?
+ */
+static bool names_are_numbers(const haul__csv_table *t)
+{
+    bool counted = true;
+    for (int i = 0; i < t->columns; i++) {
+        const char          *name = t->column[i].name;
+        const haul__csv_cell cell = {.text = name, .length = strlen(name)};
+        char                 number[16];
+        if (!haul__csv_is_number(&cell))
+            return false;
+        snprintf(number, sizeof number, "%d", i);
+        counted = counted && strcmp(name, number) == 0;
+    }
+    return !counted;
+}
+
 /* x: all columns but the last; y: the last. */
 static haul_status assign_default(haul__csv_table *t)
 {
+    if (names_are_numbers(t))
+        return haul__fail(
+            HAUL_FORMAT, OPEN, "path",
+            "the first line of %s has numbers instead of names of columns; set .no_header = true if it is "
+            "data, or name columns in .fields",
+            t->path);
     t->field_count = 2;
     t->field[0] = (haul__csv_field){.name = "x", .dtype = HAUL_F32, .vector = true, .inferred = true};
     t->field[1] = (haul__csv_field){.name = "y"};
