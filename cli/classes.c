@@ -43,8 +43,7 @@ bool classes_are_text(const haul_dataset *data)
         const char *name = name_of(data, i);
         if (is_utf8(name))
             continue;
-        complain("the name of class %d, '%s', is not UTF-8 and cannot be kept with the run; rename it", i,
-                 name);
+        complain("the name of class %d, '%s', is not UTF-8 and cannot be kept with the run; rename it", i, name);
         return false;
     }
     return true;
