@@ -7,6 +7,9 @@ import resource
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+from clock import ticking  # noqa: E402
+
 HAUL = os.environ["HAUL"]
 NET = "--model resnet18 --data shapes:128 --batch 128 --workers 0 --device cpu --log-every 1".split()
 TINY = "--model simplecnn --data shapes:256 --batch 64 --workers 0 --log-every 1 --device".split()
@@ -20,12 +23,12 @@ def check(name, fine, what=""):
         failures.append(name)
 
 
-def train(code, *arguments, limit=None):
+def train(code, *arguments, limit=None, **environment):
     """The events of --json, and what was complained of."""
     def confine():
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     done = subprocess.run([HAUL, "train", "--json", *arguments], capture_output=True, text=True,
-                          preexec_fn=confine if limit else None)
+                          preexec_fn=confine if limit else None, env={**os.environ, **environment})
     check(f"haul train {' '.join(arguments)} ends with {code}", done.returncode == code,
           f"not {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
@@ -120,7 +123,7 @@ def fastest(start, room):
 def largest_that_fits(limit, *net):
     """One more quarter of the largest batch does not fit, and no batch that was timed is faster."""
     limited = [*net, "--memory-limit", str(limit), "--epochs", "1"]
-    events, _ = train(0, *limited, "--batch", "auto")
+    events, _ = train(0, *limited, "--batch", "auto", **ticking())
     start = last(events, "start")
     fastest(start, limit)
     most = start["largest_batch"]
@@ -147,7 +150,7 @@ def automatic():
     most = largest_that_fits(10**7, *SMALL)
     largest_that_fits(5 * 10**6, *SMALL, "--recompute", "auto")
     largest_that_fits(10**6, *SMALL, "--workers", "2")
-    events, _ = train(0, *SMALL, "--batch", "auto", "--epochs", "1", "--run", "chosen")
+    events, _ = train(0, *SMALL, "--batch", "auto", "--epochs", "1", "--run", "chosen", **ticking())
     start = last(events, "start")
     batch = fastest(start, start["batch_room_bytes"])
     check("all examples", start["largest_batch"] == 256, f"{start}")
@@ -173,7 +176,7 @@ def automatic():
         check("no more than the process may have", 0 < confined["batch_room_bytes"] < 2 << 30, f"{confined}")
     with open("auto.json", "w") as file:
         json.dump({"model": "dense", "data": "blobs:64", "device": "cpu", "epochs": 1, "batch": "auto"}, file)
-    events, _ = train(0, "--config", "auto.json")
+    events, _ = train(0, "--config", "auto.json", **ticking())
     fastest(last(events, "start"), 2**60)
     check("from a file", last(events, "start")["largest_batch"] == 64, f"{events[0]}")
 

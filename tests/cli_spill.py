@@ -6,6 +6,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+from clock import ticking  # noqa: E402
+
 HAUL = os.environ["HAUL"]
 TESTED = re.split("[ ,]+", os.environ.get("HAUL_TEST_DEVICES", "cpu,opencl:0"))
 DEVICE = os.environ.get("HAUL_EXAMPLE_DEVICE") or TESTED[1]
@@ -65,17 +68,9 @@ def same_bits(shares, *net):
         check("waits are counted", limited["waits"] > done["waits"], f"{limited} {done}")
 
 
-def same_clock():
-    """Variables with which haul has the same clock everywhere: batches are timed for ten seconds of it."""
-    subprocess.run([os.environ["HAUL_CC"], "-O1", "-shared", "-fPIC", "-o", "ticking_clock.so",
-                    os.environ["HAUL_SOURCE"] + "/tests/preload/ticking_clock.c"], check=True)
-    return {"LD_PRELOAD": os.path.abspath("ticking_clock.so"),
-            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-
-
 def largest_batch():
     """--batch auto finds batches that fit only by spilling, and a quarter more does not fit even so."""
-    clock = same_clock()
+    clock = ticking()  # batches are timed for ten seconds
     for limit in (2000000, 1200000):
         limited = [*SMALL, "--memory-limit", str(limit)]
         start = train(0, *limited, "--batch", "auto", **clock)[0][0]
