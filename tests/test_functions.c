@@ -31,7 +31,7 @@ static double sigmoid(double x)
 
 static double silu(double x)
 {
-    return x == -INFINITY ? NAN : x * sigmoid(x);
+    return x == -INFINITY ? 0 : x * sigmoid(x);
 }
 
 static double softplus(double x)

@@ -163,7 +163,13 @@ FUNC A M_SILU(A x)
     EXP_SPLIT(t, z, r)
     const A large = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u); /* 2^64 e^t */
     const A y = (x < 0.0f ? x * large : x) / M_FMA(large, 5.42101086e-20f, 1.0f);
-    return x < -120.0f ? x * 0.0f : x < 0.0f ? y * 5.42101086e-20f : y;
+    return x < -120.0f ? t * 0.0f : x < 0.0f ? y * 5.42101086e-20f : y;
+}
+FUNC A M_SILU_BACKWARD(A g, A x)
+{
+    const A far = LESSER_BITS(BITS_F32(F32_BITS(x) | 0x80000000u), -104.0f); /* the sigmoid is 0 or 1 there */
+    const A s = M_SIGMOID(x), t = SIGNED(ABS_OF(far), x);
+    return g * (s * (1.0f + t * (1.0f - s)));
 }
 /* Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) for t >= 0, Phi the normal distribution, and u = (t - 2) / (t + 2), so the
  * relative error is small for large t, too. The square's rounding is made up for. e is exp(-t^2 / 2) 2^more, and q is
@@ -290,15 +296,24 @@ FUNC A M_SIGMOID(A x)
     A d = LIT(1.0) / (LIT(1.0) + e);
     return x != x ? x : x < 0 ? e * d : d;
 }
-FUNC A M_SILU(A x) { return x * M_SIGMOID(x); }
+FUNC A M_SILU(A x) { return M_MAX_OF(x, LIT(-800.0)) * M_SIGMOID(x); } /* which is 0 below */
+FUNC A M_SILU_BACKWARD(A g, A x)
+{
+    const A s = M_SIGMOID(x), t = M_MAX_OF(M_MIN_OF(x, LIT(800.0)), LIT(-800.0)); /* s is 0 or 1 there */
+    return g * (s * (LIT(1.0) + t * (LIT(1.0) - s)));
+}
 /* x Phi(x) and its derivative Phi(x) + x phi(x), Phi the normal distribution (Hendrycks, Gimpel 2016). erfc keeps the
- * digits of large negative x. */
-FUNC A M_GELU(A x) { return LIT(0.5) * x * M1(erfc)(x * LIT(-0.70710678118654752)); }
+ * digits of large negative x. Beyond 40 both are at their limits. */
+FUNC A M_GELU(A x)
+{
+    return LIT(0.5) * M_MAX_OF(x, LIT(-40.0)) * M1(erfc)(x * LIT(-0.70710678118654752));
+}
 FUNC A M_GELU_BACKWARD(A g, A x)
 {
-    A cdf = LIT(0.5) * M1(erfc)(x * LIT(-0.70710678118654752));
-    A pdf = M_EXP(LIT(-0.5) * x * x) * LIT(0.39894228040143268);
-    return g * (cdf + x * pdf);
+    const A t = x > LIT(40.0) ? LIT(40.0) : x < LIT(-40.0) ? LIT(-40.0) : x;
+    A cdf = LIT(0.5) * M1(erfc)(t * LIT(-0.70710678118654752));
+    A pdf = M_EXP(LIT(-0.5) * t * t) * LIT(0.39894228040143268);
+    return g * (cdf + t * pdf);
 }
 #endif
 
@@ -306,11 +321,6 @@ FUNC A M_SOFTPLUS(A x)
 {
     A a = M_ABS(x);
     return (x > 0 ? x : x != x ? x : LIT(0.0)) + LOG1P_UNIT(M_EXP(-a));
-}
-FUNC A M_SILU_BACKWARD(A g, A x)
-{
-    A s = M_SIGMOID(x);
-    return g * (s * (LIT(1.0) + x * (LIT(1.0) - s)));
 }
 /* Binary cross-entropy of a logit and a target. Where the target is certain of what an infinite logit says it is 0. */
 FUNC A M_BCE(A x, A target)
