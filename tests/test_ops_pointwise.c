@@ -112,6 +112,61 @@ static void test_remainder__is_exact(void **state)
     on_devices(exact_remainders);
 }
 
+/* ---- piecewise constant functions ---- */
+
+static haul_tensor *rounded_down(haul_tensor *x)
+{
+    return haul_floor_div_scalar(x, 1);
+}
+
+/* Of the gradients of these, which are constant. */
+static haul_tensor *slope_of(haul_tensor *x, haul_tensor *y)
+{
+    haul_tensor *slope = NULL;
+    assert_int_equal(haul_grad(haul_sum(y), &x, 1, &slope, .create_graph = true), HAUL_OK);
+    return slope;
+}
+
+static haul_tensor *relu_slope(haul_tensor *x)
+{
+    return slope_of(x, haul_relu(x));
+}
+
+static haul_tensor *clamp_slope(haul_tensor *x)
+{
+    return slope_of(x, haul_clamp(x, -1, 1));
+}
+
+static haul_tensor *maximum_slope(haul_tensor *x)
+{
+    return slope_of(x, haul_maximum(x, haul_ones_like(x)));
+}
+
+/* The gradient is zeros, as in PyTorch: a step with a weight decay of 0.5 and a rate of 0.1 shrinks x. */
+static void steps_go_on(haul_device *device)
+{
+    static haul_tensor *(*const functions[])(haul_tensor * x) = {haul_floor,   haul_ceil,  haul_round,  haul_sign,
+                                                                 rounded_down, relu_slope, clamp_slope, maximum_slope};
+    double shrunk[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        shrunk[i] = (double)BASE[i] * 0.95;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        haul_tensor      *x = leaf(device, BASE), *y = haul_sum(functions[i](x));
+        haul_named_tensor list[] = {{.name = "x", .tensor = x}};
+        haul_optimizer   *sgd = haul_sgd(NULL, 0.1, .weight_decay = 0.5, .parameters = list, .count = 1);
+        assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+        assert_gradient(x, (const float[COUNT]){0}, "the function's");
+        assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
+        assert_close(x, shrunk, COUNT, 1e-6, "after a step");
+    }
+}
+
+static void test_steps__have_zero_gradients(void **state)
+{
+    (void)state;
+    on_devices(steps_go_on);
+}
+
 /* ---- dtypes and bounds ---- */
 
 static void logic(haul_device *device)
@@ -155,11 +210,9 @@ static void test_clamp__bounds_in_the_wrong_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pow__gradients_at_zero),
-        cmocka_unit_test(test_pow__gradients_of_fixed_exponents),
-        cmocka_unit_test(test_remainder__is_exact),
-        cmocka_unit_test(test_logic__gives_bool),
-        cmocka_unit_test(test_clamp__bounds_in_the_wrong_order),
+        cmocka_unit_test(test_pow__gradients_at_zero), cmocka_unit_test(test_pow__gradients_of_fixed_exponents),
+        cmocka_unit_test(test_remainder__is_exact),    cmocka_unit_test(test_steps__have_zero_gradients),
+        cmocka_unit_test(test_logic__gives_bool),      cmocka_unit_test(test_clamp__bounds_in_the_wrong_order),
     };
     return cmocka_run_group_tests_name("ops_pointwise", tests, NULL, NULL);
 }

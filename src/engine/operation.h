@@ -112,7 +112,7 @@ typedef struct haul__gradient {
     int                    count;                      /* number of operands */
     haul_tensor           *results[HAUL__MAX_RESULTS]; /* gradients of the results; HAUL_NONE where none arrived */
     haul_tensor          **operands;                   /* set by the function; they start as HAUL_NONE, which means
-                                                        * zero */
+                                                        * that none flows */
     haul_tensor *saved[HAUL__MAX_OPERANDS];            /* saved operands; HAUL_NONE where one is absent or not saved */
     haul_tensor *saved_results[HAUL__MAX_RESULTS];
 } haul__gradient;

@@ -33,7 +33,7 @@ typedef struct haul__row {
     haul__row_form      form;
     haul__row_dtypes    dtypes;
     unsigned            saves;       /* HAUL__SAVE_A | ... */
-    haul__row_gradient *gradient[2]; /* gradients of a and b; NULL: zero */
+    haul__row_gradient *gradient[2]; /* of a and b; NULL: the result is not differentiable */
     double              low, high;   /* samples */
     void (*call)(void);              /* haul_NAME, for tests; cast it according to the form */
     void (*call_scalar)(void);       /* haul_NAME_scalar */

@@ -239,7 +239,7 @@ class Renderer:
             row = item.row
             out += [("Formula", f"<code>{escape(readable(row['formula']))}</code>")]
             for operand, gradient in zip(row["operands"], row["gradients"]):
-                shown = "0" if gradient == "ZERO" else gradient
+                shown = "0" if gradient == "ZEROS" else gradient
                 out.append((f"Gradient of <code>{operand}</code>", f"<code>{self.inline.code(shown)}</code>"))
         return out
 
