@@ -15,6 +15,9 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
 /* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. Nobody may write to it. */
 haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype);
 
+/* x, or what x holds as f32 if it is f16 or bf16: an operation. Passes HAUL_NONE and failures on. */
+haul_tensor *haul__widened(haul_tensor *x);
+
 /* x without gaps, with its dimensions in memory in the order of `like`, which has the same shape: x itself or a copy,
  * as a fresh handle; or always a copy. These are operations, so they are differentiable. */
 haul_tensor *haul__to_order_of(haul_tensor *x, const haul_tensor *like);

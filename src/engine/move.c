@@ -1,5 +1,6 @@
 /* Operations that move, copy and convert. The elements keep their values, so the gradient of each is the incoming one,
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
+#include "core/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
 #include "engine/operation.h"
@@ -151,6 +152,12 @@ haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
 haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype)
 {
     return HAUL__APPLY(cast, (&(cast_attributes){.dtype = dtype, .keeps = true}), x);
+}
+
+haul_tensor *haul__widened(haul_tensor *x)
+{
+    const bool narrow = !haul__failed(x) && !haul__is_none(x) && haul__is_half(x->dtype);
+    return narrow ? haul_cast(x, HAUL_F32) : x;
 }
 
 /* ---- detach ---- */

@@ -1,11 +1,15 @@
 /* Scaled dot-product attention: softmax(q k^T / sqrt(d) + mask) v, composed of operations.
  *
  * The query is scaled rather than the scores, which are larger. A bool mask and the causal mask replace masked scores
- * by -infinity. */
+ * by -infinity; a row without other scores has weights of 0. Of f16 and bf16 everything is computed in f32 and the
+ * result rounded once, except that autocast decides about products. The matrices of scores are dropped as soon as the
+ * next one is there, so that two of them exist at a time. */
 #include <math.h>
 
 #include "core/option.h"
-#include "engine/operation.h"
+#include "engine/autocast.h"
+#include "engine/copy.h"
+#include "ops/softmax.h"
 
 enum { QUERY, KEY, VALUE, MASK };
 
@@ -43,33 +47,61 @@ static haul_tensor *lower_triangle(int64_t rows, int64_t columns)
     return haul_ge(row, column);
 }
 
+/* `made`, which was computed from `used`: that is not needed any more, except by the graph. */
+static haul_tensor *after(haul_tensor *used, haul_tensor *made)
+{
+    if (used != made && !haul__failed(used) && !haul__failed(made))
+        haul_drop(used);
+    return made;
+}
+
 static haul_tensor *masked(const haul__call *c, haul_tensor *scores, bool causal)
 {
     if (haul__failed(scores))
         return scores;
-    int ndim = scores->shape.ndim;
+    const int64_t *sizes = scores->shape.dims + scores->shape.ndim - 2;
+    haul_tensor   *mask = c->operands[MASK];
     if (haul__has(c, MASK))
-        scores = c->operands[MASK]->dtype == HAUL_BOOL ? only(scores, c->operands[MASK])
-                                                       : haul_add(scores, haul_cast(c->operands[MASK], scores->dtype));
-    if (!causal || haul__failed(scores))
-        return scores;
-    return only(scores, lower_triangle(scores->shape.dims[ndim - 2], scores->shape.dims[ndim - 1]));
+        scores = after(scores, mask->dtype == HAUL_BOOL ? only(scores, mask)
+                                                        : haul_add(scores, haul_cast(mask, scores->dtype)));
+    return causal ? after(scores, only(scores, lower_triangle(sizes[0], sizes[1]))) : scores;
+}
+
+/* Operand i in the dtype in which the call computes. */
+static haul_tensor *widened(const haul__call *c, int i)
+{
+    haul_tensor *x = c->operands[i];
+    return haul_autocast_dtype(c->device) ? x : haul__widened(x);
+}
+
+/* `made`, which was computed from operand i as widened. */
+static haul_tensor *after_widened(const haul__call *c, int i, haul_tensor *used, haul_tensor *made)
+{
+    return used == c->operands[i] ? made : after(used, made);
+}
+
+static haul_tensor *scores_of(const haul__call *c, double scale)
+{
+    haul_tensor *q = widened(c, QUERY), *k = widened(c, KEY),
+                *scaled = after_widened(c, QUERY, q, haul_mul_scalar(q, scale));
+    return after_widened(c, KEY, k, after(scaled, haul_matmul(scaled, haul_transpose(k, -2, -1))));
 }
 
 static haul_status attention(haul__call *c)
 {
     const attention_attributes *a = haul__attributes_of(c);
-    haul_tensor                *q = c->operands[QUERY], *k = c->operands[KEY], *v = c->operands[VALUE];
+    const haul_tensor          *q = c->operands[QUERY];
 
     if (check(c) || haul_set_device(c->device)) /* the call's scope restores the setting */
         return haul_error_status();
     int64_t      features = q->shape.dims[q->shape.ndim - 1];
     double       scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
-    haul_tensor *scores = haul_matmul(haul_mul_scalar(q, scale), haul_transpose(k, -2, -1));
-    haul_tensor *weights = haul_softmax(masked(c, scores, a->causal), -1);
+    haul_tensor *scores = masked(c, scores_of(c, scale), a->causal);
+    haul_tensor *weights = after(scores, haul__attention_weights(scores));
     if (a->dropout > 0)
-        weights = haul_dropout(weights, a->dropout, true);
-    c->results[0] = haul_matmul(weights, v);
+        weights = after(weights, haul_dropout(weights, a->dropout, true));
+    haul_tensor *v = widened(c, VALUE), *y = after_widened(c, VALUE, v, after(weights, haul_matmul(weights, v)));
+    c->results[0] = v == c->operands[VALUE] || haul__failed(y) ? y : haul_cast(y, q->dtype);
     return haul__status_of(c->results[0]);
 }
 

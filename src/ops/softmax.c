@@ -2,7 +2,8 @@
  *
  * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
  * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. */
-#include "engine/operation.h"
+#include "ops/softmax.h"
+
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -12,6 +13,7 @@ typedef struct softmax_params {
     I64 items;         /* rows: outer times inner */
     I64 length, inner; /* elements of a row, and the distance between them */
     I64 offsets[3];    /* of the buffers */
+    I64 zeros;         /* softmax of rows along the innermost axis: without a finite element they are zeros, not NaN */
 } softmax_params;
 
 #define SOFTMAX_WIDTH 256 /* neighbouring rows that are taken side by side */
@@ -20,6 +22,9 @@ typedef struct softmax_params {
 /* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). */
 FUNC A softmax_part(A g, A y, int is_log) { return is_log ? g : g * y; }
 FUNC A softmax_dx(A g, A y, A sum, int is_log) { return is_log ? g - M_EXP(y) * sum : y * (g - sum); }
+/* A largest element of -infinity becomes 0, so that all exponentials are 0, and then their sum becomes 1. */
+FUNC A softmax_top(A most, I64 zeros) { return zeros && most < 0 && most - most != 0 ? LIT(0.0) : most; }
+FUNC A softmax_sum(A sum, I64 zeros) { return zeros && sum == 0 ? LIT(1.0) : sum; }
 
 TEMPLATE(softmax, NAME, IS_LOG)
 /* Rows along the innermost axis. */
@@ -48,7 +53,7 @@ KERNEL2(NAME, softmax_params, T, out, const T, x)
             EACH_SIDE(l) sides[r][l] = M_MAX(low[l], high[l]);
         }
         SIDE_TREE(A, sides, M_MAX)
-        EACH_SIDE(r) most[r] = sides[0][r];
+        EACH_SIDE(r) most[r] = softmax_top(sides[0][r], p.zeros);
         for (int r = 0; r < SIDE_ROWS; r++) {
             GLOBAL const T *v = rows + r * n;
             const A top = most[r];
@@ -67,7 +72,7 @@ KERNEL2(NAME, softmax_params, T, out, const T, x)
             EACH_SIDE(l) sides[r][l] = low[l] + high[l];
         }
         SIDE_TREE(A, sides, SUM_OF)
-        EACH_SIDE(r) sum[r] = sides[0][r] + NAN_IF_NOT_FINITE(most[r]);
+        EACH_SIDE(r) sum[r] = softmax_sum(sides[0][r] + NAN_IF_NOT_FINITE(most[r]), p.zeros);
         if (IS_LOG) EACH_SIDE(r) sum[r] = M_LOG(sum[r]);
         for (int r = 0; r < SIDE_ROWS; r++) {
             GLOBAL const T *v = rows + r * n;
@@ -80,14 +85,14 @@ KERNEL2(NAME, softmax_params, T, out, const T, x)
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.offsets[1] + i * n;
         GLOBAL T *o = out + p.offsets[0] + i * n;
-        const A most = ROW_MAX(v, n);
+        const A most = softmax_top(ROW_MAX(v, n), p.zeros);
         if (!IS_LOG && !IS_HALF) { /* the exponentials stay in the result, until their sum is known */
             EACH_OF_ROW(j, n) STORE(o, j, EXP_BELOW(LOAD(v, j) - most));
-            const A sum = ROW_SUM(o, n) + NAN_IF_NOT_FINITE(most);
+            const A sum = softmax_sum(ROW_SUM(o, n) + NAN_IF_NOT_FINITE(most), p.zeros);
             EACH_OF_ROW(j, n) STORE(o, j, LOAD(o, j) / sum);
             continue;
         }
-        const A sum = ROW_EXP_SUM(v, n, most), log_sum = IS_LOG ? M_LOG(sum) : 0;
+        const A sum = softmax_sum(ROW_EXP_SUM(v, n, most), p.zeros), log_sum = IS_LOG ? M_LOG(sum) : 0;
         EACH_OF_ROW(j, n) {
             const A d = LOAD(v, j) - most;
             STORE(o, j, IS_LOG ? d - log_sum : EXP_BELOW(d) / sum);
@@ -171,7 +176,8 @@ EXPAND(softmax, log_softmax, 1)
 // clang-format on
 
 typedef struct softmax_attributes {
-    int axis;
+    int  axis;
+    bool zeros;
 } softmax_attributes;
 
 static haul_status infer(haul__call *c)
@@ -185,15 +191,15 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const haul__kernel_info *kernel = &haul__kernel_infos[c->operation->kernel];
-    const haul_tensor       *y = c->results[0];
-    int                      axis = ((const softmax_attributes *)haul__attributes(c))->axis;
-    softmax_params           p = {.length = 1, .inner = 1, .offsets = {y->offset}};
+    const haul__kernel_info  *kernel = &haul__kernel_infos[c->operation->kernel];
+    const haul_tensor        *y = c->results[0];
+    const softmax_attributes *a = haul__attributes(c);
+    softmax_params            p = {.length = 1, .inner = 1, .offsets = {y->offset}, .zeros = a->zeros};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
     if (y->shape.ndim) {
-        p.length = y->shape.dims[axis];
-        for (int d = axis + 1; d < y->shape.ndim; d++)
+        p.length = y->shape.dims[a->axis];
+        for (int d = a->axis + 1; d < y->shape.ndim; d++)
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
     p.items = y->count / p.length;
@@ -305,20 +311,25 @@ HAUL__OPERATION(log_softmax) = {
 
 haul_tensor *haul_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(softmax, &(softmax_attributes){axis}, x);
+    return HAUL__APPLY(softmax, (&(softmax_attributes){axis, false}), x);
 }
 
 haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(log_softmax, &(softmax_attributes){axis}, x);
+    return HAUL__APPLY(log_softmax, (&(softmax_attributes){axis, false}), x);
+}
+
+haul_tensor *haul__attention_weights(haul_tensor *scores)
+{
+    return HAUL__APPLY(softmax, (&(softmax_attributes){-1, true}), scores);
 }
 
 haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, softmax, &(softmax_attributes){axis}, x);
+    return HAUL__APPLY_INTO(out, softmax, (&(softmax_attributes){axis, false}), x);
 }
 
 haul_status haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, log_softmax, &(softmax_attributes){axis}, x);
+    return HAUL__APPLY_INTO(out, log_softmax, (&(softmax_attributes){axis, false}), x);
 }

@@ -1,0 +1,256 @@
+/* Attention on every device: rows without keys, half precision, and the memory that it needs.
+ *
+ * ctest: cuda */
+#include "support/into.h"
+
+enum { QUERIES = 3, KEYS = 5, FEATURES = 4, MOST = 64 };
+
+/* Which of the scores count. Row 1 has none. */
+static const bool allowed[QUERIES * KEYS] = {true,  false, true,  true,  true,  false, false, false,
+                                             false, false, false, false, false, false, true};
+
+static haul_tensor *leaf(haul_device *device, haul_dtype dtype, haul_shape shape, double low, double high,
+                         unsigned seed)
+{
+    double  values[4096];
+    int64_t count = 1;
+    for (int d = 0; d < shape.ndim; d++)
+        count *= shape.dims[d];
+    sample_values(values, count, dtype, low, high, seed);
+    haul_tensor *t = haul_to(haul_cast(haul_from_host(HAUL_F64, shape, values), dtype), device);
+    return haul_set_requires_grad(haul_detach(t), true);
+}
+
+static haul_tensor *bool_mask(haul_device *device)
+{
+    return haul_to(haul_from_host(HAUL_BOOL, HAUL_SHAPE(QUERIES, KEYS), allowed), device);
+}
+
+static haul_tensor *float_mask(haul_device *device)
+{
+    float values[QUERIES * KEYS];
+    for (int i = 0; i < QUERIES * KEYS; i++)
+        values[i] = allowed[i] ? 0 : -INFINITY;
+    return haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(QUERIES, KEYS), values), device);
+}
+
+static void assert_finite(haul_tensor *t, const char *what)
+{
+    if (!haul_tensor_is_valid(t))
+        fail_msg("%s: %s", what, haul_error_message());
+    double got[MOST];
+    assert_true(haul_tensor_count(t) <= MOST);
+    assert_int_equal(read_values(t, got, haul_tensor_count(t)), HAUL_OK);
+    for (int64_t i = 0; i < haul_tensor_count(t); i++)
+        if (!isfinite(got[i]))
+            fail_msg("%s: element %lld is %g", what, (long long)i, got[i]);
+}
+
+/* ---- rows without keys ---- */
+
+static void masked_rows_of(haul_device *device, haul_dtype dtype, haul_tensor *mask, bool causal, double dropout)
+{
+    static const double zero[FEATURES] = {0};
+    haul_tensor        *q = leaf(device, dtype, HAUL_SHAPE(2, QUERIES, FEATURES), -2, 2, 1);
+    haul_tensor        *k = leaf(device, dtype, HAUL_SHAPE(2, KEYS, FEATURES), -2, 2, 2);
+    haul_tensor        *v = leaf(device, dtype, HAUL_SHAPE(2, KEYS, FEATURES), -2, 2, 3);
+    haul_tensor        *y = haul_attention(q, k, v, .mask = mask, .causal = causal, .dropout = dropout);
+    assert_finite(y, "the result");
+    assert_close(haul_select(haul_select(y, 0, 1), 0, 1), zero, FEATURES, 0, "the masked row");
+    haul_tensor *in[] = {q, k, v}, *g[3];
+    assert_int_equal(haul_grad(haul_sum(haul_square(y)), in, 3, g, .create_graph = true), HAUL_OK);
+    for (int i = 0; i < 3; i++)
+        assert_finite(g[i], "a gradient");
+    assert_close(haul_select(haul_select(g[0], 0, 1), 0, 1), zero, FEATURES, 0, "the masked query's gradient");
+    assert_int_equal(haul_backward(haul_sum(haul_square(g[1])), HAUL_NONE), HAUL_OK);
+    assert_finite(haul_tensor_grad(q), "a second derivative");
+}
+
+static void masked_rows(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_F16, HAUL_BF16};
+    for (int d = 0; d < 4; d++) {
+        masked_rows_of(device, dtypes[d], bool_mask(device), false, 0);
+        masked_rows_of(device, dtypes[d], float_mask(device), false, 0);
+        masked_rows_of(device, dtypes[d], bool_mask(device), true, 0);
+        masked_rows_of(device, dtypes[d], float_mask(device), true, 0.25);
+    }
+}
+
+static void test_attention__rows_without_keys_are_zeros(void **state)
+{
+    (void)state;
+    on_devices(masked_rows);
+}
+
+/* Long rows take other paths of the kernel than short ones. */
+static void masked_lengths(haul_device *device)
+{
+    static const int64_t lengths[] = {1, 7, 16, 40, 300};
+    for (int i = 0; i < 5; i++) {
+        int64_t      n = lengths[i];
+        haul_tensor *x = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(9, n)), device);
+        haul_tensor *row = haul_to(haul_unsqueeze(haul_arange_i64(0, 9, 1), 1), device);
+        haul_tensor *y =
+            haul_attention(x, haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(n, n)), device),
+                           haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(n, 1)), device), .mask = haul_ne_scalar(row, 4));
+        assert_close(y, (double[]){1, 1, 1, 1, 0, 1, 1, 1, 1}, 9, 1e-6, "with one masked row");
+    }
+}
+
+static void test_attention__masked_rows_of_all_lengths(void **state)
+{
+    (void)state;
+    on_devices(masked_lengths);
+}
+
+static void no_keys(haul_device *device)
+{
+    static const double zero[2 * QUERIES * 2] = {0};
+    for (int causal = 0; causal < 2; causal++) {
+        haul_tensor *q = leaf(device, HAUL_F32, HAUL_SHAPE(2, QUERIES, FEATURES), -2, 2, 1);
+        haul_tensor *k = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0, FEATURES)), device);
+        haul_tensor *v = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0, 2)), device);
+        haul_tensor *y = haul_attention(q, k, v, .causal = causal);
+        assert_close(y, zero, 2 * QUERIES * 2, 0, "without keys");
+        assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+        assert_finite(haul_tensor_grad(q), "the gradient without keys");
+    }
+}
+
+static void test_attention__without_keys(void **state)
+{
+    (void)state;
+    on_devices(no_keys);
+}
+
+/* More queries than keys: the last ones see all keys. */
+static void more_queries(haul_device *device)
+{
+    haul_tensor *q = leaf(device, HAUL_F32, HAUL_SHAPE(KEYS, FEATURES), -2, 2, 1);
+    haul_tensor *k = leaf(device, HAUL_F32, HAUL_SHAPE(2, FEATURES), -2, 2, 2);
+    haul_tensor *v = leaf(device, HAUL_F32, HAUL_SHAPE(2, FEATURES), -2, 2, 3);
+    haul_tensor *y = haul_attention(q, k, v, .causal = true), *all = haul_attention(q, k, v);
+    assert_equal_bits(haul_slice(y, 0, 1, KEYS, 1), haul_slice(all, 0, 1, KEYS, 1), "rows that see all keys");
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_finite(haul_tensor_grad(k), "the gradient of fewer keys");
+}
+
+static void test_attention__causal_with_fewer_keys(void **state)
+{
+    (void)state;
+    on_devices(more_queries);
+}
+
+/* The module's rows without keys are its output's bias. */
+static void module_rows(haul_device *device)
+{
+    haul_set_device(device);
+    haul_module *m = haul_nn_multi_head_attention(FEATURES, 2);
+    haul_tensor *x = leaf(device, HAUL_F32, HAUL_SHAPE(1, QUERIES, FEATURES), -2, 2, 1);
+    bool         sees[QUERIES * QUERIES] = {true, true, false, false, false, false, true, false, true};
+    haul_tensor *mask = haul_to(haul_from_host(HAUL_BOOL, HAUL_SHAPE(QUERIES, QUERIES), sees), device);
+    haul_tensor *y = haul_call(m, x, HAUL_NONE, HAUL_NONE, mask);
+    haul_tensor *bias = haul_module_parameter(haul_module_child(m, "out_proj"), "bias");
+    assert_equal_bits(haul_select(haul_select(y, 0, 0), 0, 1), haul_detach(bias), "the masked row");
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_finite(haul_tensor_grad(haul_module_parameter(m, "in_proj_weight")), "the weight's gradient");
+    assert_finite(haul_tensor_grad(x), "the gradient");
+}
+
+static void test_attention__module_with_masked_rows(void **state)
+{
+    (void)state;
+    on_devices(module_rows);
+}
+
+/* ---- half precision ---- */
+
+/* Scores beyond the range of f16. */
+static void large_scores(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16};
+    for (int d = 0; d < 2; d++) {
+        haul_tensor *q = haul_to(haul_full(dtypes[d], HAUL_SHAPE(1, 2), 200), device);
+        haul_tensor *v = haul_to(haul_full(dtypes[d], HAUL_SHAPE(1, 1), 1), device);
+        assert_close(haul_attention(q, q, v, .scale = 1), (double[]){1}, 1, 0, "of large scores");
+    }
+}
+
+static void test_attention__large_scores_in_half_precision(void **state)
+{
+    (void)state;
+    on_devices(large_scores);
+}
+
+enum { LONG = 24, WIDE = 16 };
+
+/* Results and gradients are those of f32, rounded once. */
+static void rounded_once(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F16, HAUL_BF16};
+    for (int d = 0; d < 2; d++) {
+        haul_tensor *half[3], *full[3], *g[2][3], *y[2];
+        for (int i = 0; i < 3; i++) {
+            half[i] = leaf(device, dtypes[d], HAUL_SHAPE(2, LONG, WIDE), -3, 3, (unsigned)i + 1);
+            full[i] = haul_set_requires_grad(haul_detach(haul_cast(half[i], HAUL_F32)), true);
+        }
+        for (int wide = 0; wide < 2; wide++) {
+            haul_tensor **in = wide ? full : half;
+            y[wide] = haul_attention(in[0], in[1], in[2], .causal = true);
+            haul_tensor *seed = haul_ones_like(y[wide]);
+            assert_int_equal(haul_grad(y[wide], in, 3, g[wide], .seed = seed), HAUL_OK);
+        }
+        assert_equal_bits(y[0], haul_cast(y[1], dtypes[d]), "the result");
+        for (int i = 0; i < 3; i++)
+            assert_equal_bits(g[0][i], haul_cast(g[1][i], dtypes[d]), "a gradient");
+    }
+}
+
+static void test_attention__half_precision_rounds_once(void **state)
+{
+    (void)state;
+    on_devices(rounded_once);
+}
+
+/* ---- memory ---- */
+
+/* Two matrices of scores exist at a time, however many steps make weights of scores. */
+static void peak(haul_device *device)
+{
+    enum { LENGTH = 512 };
+    const int64_t scores = (int64_t)LENGTH * LENGTH * 4;
+    haul_set_device(device);
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(LENGTH, 8));
+    haul_tensor *mask = haul_zeros(HAUL_F32, HAUL_SHAPE(LENGTH, LENGTH));
+    haul_drop(haul_attention(x, x, x, .mask = mask, .causal = true, .dropout = 0.5));
+    haul_memory_stats before, after;
+    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
+    assert_int_equal(haul_memory_stats_get(device, &before), HAUL_OK);
+    haul_drop(haul_attention(x, x, x, .mask = mask, .causal = true, .dropout = 0.5));
+    assert_int_equal(haul_memory_stats_get(device, &after), HAUL_OK);
+    const int64_t used = after.peak_allocated - before.allocated;
+    if (used > scores * 5 / 2)
+        fail_msg("%lld bytes were used, scores are %lld", (long long)used, (long long)scores);
+}
+
+static void test_attention__memory_of_scores(void **state)
+{
+    (void)state;
+    on_devices(peak);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention__rows_without_keys_are_zeros),
+        cmocka_unit_test(test_attention__masked_rows_of_all_lengths),
+        cmocka_unit_test(test_attention__without_keys),
+        cmocka_unit_test(test_attention__causal_with_fewer_keys),
+        cmocka_unit_test(test_attention__module_with_masked_rows),
+        cmocka_unit_test(test_attention__large_scores_in_half_precision),
+        cmocka_unit_test(test_attention__half_precision_rounds_once),
+        cmocka_unit_test(test_attention__memory_of_scores),
+    };
+    return cmocka_run_group_tests_name("ops_attention", tests, NULL, NULL);
+}
