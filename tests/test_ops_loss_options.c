@@ -234,6 +234,101 @@ static void test_loss_options__halves(void **state)
     on_devices(halves);
 }
 
+/* Losses of pairs, and cross entropy against probabilities, in f16 and bf16. */
+typedef haul_tensor *pair_function(haul_tensor *x, haul_tensor *target, haul_reduction reduction);
+
+#define PAIR_FUNCTION(name, ...)                                                                                       \
+    static haul_tensor *name(haul_tensor *x, haul_tensor *target, haul_reduction reduction)                            \
+    {                                                                                                                  \
+        return haul_##__VA_ARGS__;                                                                                     \
+    }
+PAIR_FUNCTION(pair_mse, mse_loss(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_l1, l1_loss(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_huber, huber_loss(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_smooth_l1, smooth_l1_loss(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_kl_div, kl_div(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_kl_div_log, kl_div(x, target, .log_target = true, .reduction = reduction))
+PAIR_FUNCTION(pair_bce, bce_loss(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_bce_logits, bce_with_logits(x, target, .reduction = reduction))
+PAIR_FUNCTION(pair_bce_weighted, bce_with_logits(x, target, .weight = haul_detach(target), .pos_weight = haul_detach(x),
+                                                 .reduction = reduction))
+PAIR_FUNCTION(pair_probabilities,
+              cross_entropy(x, target, .weight = haul_slice(haul_flatten(haul_detach(x), 0), 0, 0, 31, 1),
+                            .label_smoothing = 0.1, .reduction = reduction))
+
+static const struct {
+    const char    *name;
+    pair_function *f;
+} pair_functions[] = {{"mse", pair_mse},
+                      {"l1", pair_l1},
+                      {"huber", pair_huber},
+                      {"smooth_l1", pair_smooth_l1},
+                      {"kl_div", pair_kl_div},
+                      {"kl_div_log", pair_kl_div_log},
+                      {"bce", pair_bce},
+                      {"bce_with_logits", pair_bce_logits},
+                      {"bce_with_logits of weights", pair_bce_weighted},
+                      {"cross_entropy of probabilities", pair_probabilities}};
+
+/* Result and gradients are those of f32, rounded once; also those that can be differentiated again. */
+static void rounded_once(haul_device *device, haul_dtype dtype, int which, haul_reduction reduction, bool create_graph)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *half[2], *full[2], *g[2][2], *y[2];
+    for (int i = 0; i < 2; i++) {
+        double values[5 * 31];
+        sample_values(values, 5 * 31, dtype, 0.1, 0.9, (unsigned)i + 1);
+        half[i] = leaf(haul_to(haul_cast(haul_from_host(HAUL_F64, HAUL_SHAPE(5, 31), values), dtype), device));
+        full[i] = leaf(haul_cast(half[i], HAUL_F32));
+    }
+    for (int wide = 0; wide < 2; wide++) {
+        haul_tensor **in = wide ? full : half;
+        y[wide] = pair_functions[which].f(in[0], in[1], reduction);
+        haul_tensor *seed = haul_ones_like(y[wide]);
+        assert_int_equal(haul_grad(y[wide], in, 2, g[wide], .seed = seed, .create_graph = create_graph), HAUL_OK);
+    }
+    assert_equal_bits(y[0], haul_cast(y[1], dtype), pair_functions[which].name);
+    for (int i = 0; i < 2; i++)
+        assert_equal_bits(g[0][i], haul_cast(g[1][i], dtype), pair_functions[which].name);
+    haul_scope_pop(scope);
+}
+
+static void half_pairs(haul_device *device)
+{
+    static const haul_reduction reductions[] = {HAUL_REDUCE_MEAN, HAUL_REDUCE_SUM, HAUL_REDUCE_NONE};
+    static const haul_dtype     dtypes[] = {HAUL_F16, HAUL_BF16};
+    for (size_t f = 0; f < sizeof pair_functions / sizeof pair_functions[0]; f++)
+        for (int d = 0; d < 2; d++)
+            for (int r = 0; r < 3; r++)
+                for (int create_graph = 0; create_graph < 2; create_graph++)
+                    rounded_once(device, dtypes[d], (int)f, reductions[r], create_graph);
+}
+
+static void test_loss_options__halves_of_pairs_round_once(void **state)
+{
+    (void)state;
+    on_devices(half_pairs);
+}
+
+/* A square that f16 does not hold, and a factor 1 / N below its normal numbers. */
+static void half_ranges(haul_device *device)
+{
+    enum { MANY = 4000000 };
+    haul_tensor *zero = haul_to(haul_zeros(HAUL_F16, HAUL_SHAPE(1000)), device);
+    haul_tensor *x =
+        haul_to(haul_cast(haul_pad(haul_full(HAUL_F32, HAUL_SHAPE(1), 300), HAUL_PADS(0, 999)), HAUL_F16), device);
+    assert_float_equal(haul_item(haul_mse_loss(x, zero)), 90, 0);
+    x = leaf(haul_to(haul_full(HAUL_F16, HAUL_SHAPE(MANY), 1000), device));
+    haul_tensor *g = gradient(haul_mse_loss(x, haul_zeros_like(haul_detach(x))), x);
+    assert_float_equal(haul_item(haul_max(haul_cast(g, HAUL_F32))), 2000. / MANY, 3e-7);
+}
+
+static void test_loss_options__halves_of_wide_range(void **state)
+{
+    (void)state;
+    on_devices(half_ranges);
+}
+
 /* ---- infinities and edges ---- */
 
 static void assert_element(const char *what, haul_tensor *loss, haul_tensor *x, double want, double slope)
@@ -414,6 +509,8 @@ int main(void)
         cmocka_unit_test(test_loss_options__an_index_out_of_range),
         cmocka_unit_test(test_loss_options__empty_batches),
         cmocka_unit_test(test_loss_options__halves),
+        cmocka_unit_test(test_loss_options__halves_of_pairs_round_once),
+        cmocka_unit_test(test_loss_options__halves_of_wide_range),
         cmocka_unit_test(test_loss_options__infinities_and_edges),
         cmocka_unit_test(test_loss_options__beta_zero_is_l1),
         cmocka_unit_test(test_loss_options__gradients_of_targets_and_weights),

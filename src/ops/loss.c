@@ -38,12 +38,14 @@ haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, h
     return haul__sum_of_all(c, result, losses, reduction == HAUL_REDUCE_BATCH_MEAN ? (double)batch : 0);
 }
 
-/* The same for compose. */
+/* The same for compose. Losses of f16 and bf16 are f32 until the result is rounded. */
 static haul_status give_reduced(haul__call *c, haul_reduction reduction, haul_tensor *losses)
 {
-    c->results[0] = reduction == HAUL_REDUCE_MEAN  ? haul_mean(losses)
-                    : reduction == HAUL_REDUCE_SUM ? haul_sum(losses)
-                                                   : losses;
+    const haul_dtype dtype = c->operands[0]->dtype;
+    haul_tensor     *y = reduction == HAUL_REDUCE_MEAN  ? haul_mean(losses)
+                         : reduction == HAUL_REDUCE_SUM ? haul_sum(losses)
+                                                        : losses;
+    c->results[0] = haul__failed(y) || y->dtype == dtype ? y : haul_cast(y, dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 
@@ -69,7 +71,7 @@ static haul_tensor *weights_along(haul_tensor *weight, int ndim, int axis, int64
 static haul_status cross_entropy_probabilities(haul__call *c)
 {
     const probability_attributes *a = haul__attributes(c);
-    haul_tensor                  *x = c->operands[0], *y = c->operands[1], *weight = c->operands[2];
+    haul_tensor                  *x = c->operands[0], *weight = c->operands[2];
     const int                     ndim = x->shape.ndim, axis = ndim > 1;
     if (haul__check_reduction(c, a->reduction, false))
         return haul_error_status();
@@ -84,11 +86,12 @@ static haul_status cross_entropy_probabilities(haul__call *c)
                           "label_smoothing is %g; 0 to 1 is expected", a->smoothing);
     if (haul__has(c, 2) && !haul__shape_equal(&weight->shape, &HAUL_SHAPE(classes)))
         return haul__refuse_shape(c, 2, "one dimension is expected, with an element for each class");
+    haul_tensor *y = haul__widened(c->operands[1]);
     if (a->smoothing > 0)
         y = haul_affine(y, 1 - a->smoothing, a->smoothing / (double)classes);
-    haul_tensor *losses = haul_mul(haul_log_softmax(x, axis), y);
+    haul_tensor *losses = haul_mul(haul_log_softmax(haul__widened(x), axis), y);
     if (haul__has(c, 2))
-        losses = haul_mul(losses, weights_along(weight, ndim, axis, classes));
+        losses = haul_mul(losses, weights_along(haul__widened(weight), ndim, axis, classes));
     return give_reduced(c, a->reduction, haul_neg(haul_sum(losses, HAUL_AXES(axis))));
 }
 
@@ -141,13 +144,15 @@ static haul_status bce_with_logits(haul__call *c)
                                 !haul__shape_equal(&both, &x->shape)))
             return haul__refuse_shape(c, i, "a shape that broadcasts to that of logits is expected");
     }
+    x = haul__widened(x);
+    target = haul__widened(target);
     if (haul__has(c, POS_WEIGHT))
-        losses = haul_add(weighted_softplus(haul_mul(target, c->operands[POS_WEIGHT]), haul_neg(x)),
+        losses = haul_add(weighted_softplus(haul_mul(target, haul__widened(c->operands[POS_WEIGHT])), haul_neg(x)),
                           weighted_softplus(haul_affine(target, -1, 1), x));
     else
         losses = haul_bce_elements(x, target);
     if (haul__has(c, WEIGHT))
-        losses = haul_mul(losses, c->operands[WEIGHT]);
+        losses = haul_mul(losses, haul__widened(c->operands[WEIGHT]));
     return give_reduced(c, reduction, losses);
 }
 

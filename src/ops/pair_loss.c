@@ -1,7 +1,8 @@
 /* Losses of pairs: each element of x against the target's at the same place. Forward computes the losses of the
  * elements in one pass, and the gradient of x is another pass. A gradient that is to be differentiated again, and that
- * of the target, are composed of operations. */
+ * of the target, are composed of operations. Losses of f16 and bf16 elements are f32 until the result is rounded. */
 #include "core/option.h"
+#include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/loss.h"
@@ -12,7 +13,7 @@ typedef struct pair_params {
     I64 items;
     I64 offsets[4]; /* of the buffers */
     U64 number;     /* the loss's own: beta or delta */
-    U64 scale;      /* of a mean 1 / N, as a scalar of the dtype */
+    U64 scale;      /* of a mean 1 / N, as a scalar of the dtype of sums */
     U64 each;       /* does g have an element for each one of x? */
 } pair_params;
 
@@ -32,20 +33,19 @@ FUNC A bce_slope(A x, A t) { return (x - t) / M_MAX(x * (LIT(1.0) - x), LIT(1e-1
 /* What the formulas are written on: an element, that of the target, their difference, and the loss's number. */
 #define PAIR_X LOAD(x, p.offsets[1] + i)
 #define PAIR_T LOAD(target, p.offsets[2] + i)
-#define PAIR_D NARROW(PAIR_X - PAIR_T)
+#define PAIR_D (PAIR_X - PAIR_T)
 #define PAIR_S SCALAR(p.number)
 
 /* VALUE is the loss of an element, SLOPE its derivative by x. */
 TEMPLATE(pair_loss, NAME, VALUE, SLOPE)
-KERNEL3(NAME##_losses, pair_params, T, out, const T, x, const T, target)
+KERNEL3(NAME##_losses, pair_params, ACC, out, const T, x, const T, target)
 {
-    VECTOR_LOOP FOR_ITEMS(i) STORE(out, p.offsets[0] + i, VALUE);
+    VECTOR_LOOP FOR_ITEMS(i) out[p.offsets[0] + i] = VALUE;
 }
 
-/* The factor of all elements is rounded to the dtype, as if it were an operation of its own. */
 KERNEL4(NAME##_backward, pair_params, T, out, const T, x, const T, target, const T, g)
 {
-    const A all = NARROW(LOAD(g, p.offsets[3]) * SCALAR(p.scale));
+    const A all = LOAD(g, p.offsets[3]) * SCALAR(p.scale);
     if (p.each) {
         VECTOR_LOOP FOR_ITEMS(i) STORE(out, p.offsets[0] + i, LOAD(g, p.offsets[3] + i) * (SLOPE));
     } else {
@@ -54,7 +54,7 @@ KERNEL4(NAME##_backward, pair_params, T, out, const T, x, const T, target, const
 }
 END_TEMPLATE
 
-EXPAND(pair_loss, mse, PAIR_D * PAIR_D, NARROW(PAIR_D * LIT(2.0)))
+EXPAND(pair_loss, mse, PAIR_D * PAIR_D, PAIR_D * LIT(2.0))
 EXPAND(pair_loss, l1, M_ABS(PAIR_D), M_SIGN(PAIR_D))
 EXPAND(pair_loss, huber, huber_value(PAIR_D, PAIR_S), huber_slope(PAIR_D, PAIR_S))
 EXPAND(pair_loss, smooth_l1, smooth_value(PAIR_D, PAIR_S), smooth_slope(PAIR_D, PAIR_S))
@@ -217,8 +217,10 @@ static haul_status infer(haul__call *c)
 static haul_status compute(haul__call *c)
 {
     const pair_attributes *a = haul__attributes(c);
-    haul_tensor           *x = c->operands[0];
-    haul_tensor *losses = a->reduction == HAUL_REDUCE_NONE ? c->results[0] : haul__temporary(c, x->dtype, &x->shape);
+    haul_tensor           *x = c->operands[0], *y = c->results[0];
+    const haul_dtype       dtype = haul__sum_dtype(x->dtype);
+    const bool             in_place = a->reduction == HAUL_REDUCE_NONE && y->dtype == dtype;
+    haul_tensor           *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
     if (!losses)
         return haul_error_status();
     pair_params p = params_of(c, losses);
@@ -228,21 +230,28 @@ static haul_status compute(haul__call *c)
     return haul__reduce_losses(c, a->reduction, losses);
 }
 
+/* g times the derivative of the elements' losses by one of the operands, composed of operations. */
+static haul_tensor *composed(const haul__gradient *c, pair_slope *by)
+{
+    const pair_attributes *a = c->attributes;
+    haul_tensor           *x = haul__widened(c->saved[0]), *target = haul__widened(c->saved[1]);
+    haul_tensor           *g = haul__widened(c->results[0]);
+    const double           scale = scale_of(a, &c->saved[0]->shape);
+    return haul_mul(scale == 1 ? g : haul_mul_scalar(g, scale), by(x, target, a->number));
+}
+
 static void gradient(haul__gradient *c)
 {
     const pair_attributes *a = c->attributes;
-    haul_tensor           *g = c->results[0], *x = c->saved[0], *target = c->saved[1], *dx = haul_none;
     pair_slope            *by_target = pairs[a->kind].by_target;
-    const double           scale = scale_of(a, &x->shape);
-    if (haul__differentiated(c) || (by_target && haul__wanted(c, 1)))
-        g = scale == 1 ? g : haul_mul_scalar(g, scale);
+    haul_tensor           *dx = haul_none;
     if (haul__differentiated(c))
-        dx = haul_mul(g, pairs[a->kind].by_x(x, target, a->number));
+        dx = composed(c, pairs[a->kind].by_x);
     else if (haul__wanted(c, 0) || !by_target)
-        dx = HAUL__APPLY(pair_loss_backward, a, x, target, c->results[0]);
+        dx = HAUL__APPLY(pair_loss_backward, a, c->saved[0], c->saved[1], c->results[0]);
     c->operands[0] = dx;
     if (haul__wanted(c, 1))
-        c->operands[1] = by_target ? haul_mul(g, by_target(x, target, a->number)) : haul_neg(dx);
+        c->operands[1] = by_target ? composed(c, by_target) : haul_neg(dx);
 }
 
 #define PAIR_LOSS                                                                                                      \
