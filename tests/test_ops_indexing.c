@@ -225,6 +225,72 @@ static void test_indexing__extremes_with_indices(void **state)
     on_devices(extremes);
 }
 
+/* ---- views ---- */
+
+typedef haul_tensor *pick(haul_tensor *x, haul_tensor *index);
+
+static haul_tensor *pick_column(haul_tensor *x, haul_tensor *index)
+{
+    return haul_index_select(x, 1, index);
+}
+
+static haul_tensor *pick_row(haul_tensor *x, haul_tensor *index)
+{
+    return haul_index_select(x, 0, index);
+}
+
+static haul_tensor *pick_embedding(haul_tensor *x, haul_tensor *index)
+{
+    return haul_embedding(x, index);
+}
+
+static haul_tensor *pick_gathered(haul_tensor *x, haul_tensor *index)
+{
+    return haul_gather(x, 0, haul_expand(haul_unsqueeze(index, 1), HAUL_SHAPE(3, 4)));
+}
+
+static haul_tensor *pick_best(haul_tensor *x, haul_tensor *index)
+{
+    haul_tensor *values, *at;
+    (void)index;
+    return haul_topk(x, 1, 1, true, &values, &at) ? NULL : values;
+}
+
+/* Few elements of a large view are picked without a copy of it; a GPU copies few long rows to sort them. */
+static void views_in_place(haul_device *device)
+{
+    enum { LONG = 1 << 18 };
+    static pick *const picks[] = {pick_column, pick_row, pick_embedding, pick_gathered, pick_best};
+    haul_tensor       *index = indices(device, HAUL_SHAPE(3), (int64_t[]){2, 0, 2});
+    haul_tensor       *base = counting(device, HAUL_F32, HAUL_SHAPE(4, LONG));
+    haul_tensor       *wide = haul_expand(counting(device, HAUL_F32, HAUL_SHAPE(4, 1)), HAUL_SHAPE(4, LONG));
+    haul_tensor       *views[] = {haul_slice(base, 1, 1, LONG, 1), haul_slice(base, 1, 0, LONG, 3), wide};
+    for (size_t v = 0; v < sizeof views / sizeof views[0]; v++)
+        for (size_t i = 0; i < sizeof picks / sizeof picks[0]; i++) {
+            if (picks[i] == pick_best && device->properties.kind == HAUL_KIND_GPU)
+                continue;
+            const bool        columns = picks[i] == pick_column || picks[i] == pick_best;
+            haul_tensor      *x = columns ? views[v] : haul_transpose(views[v], 0, 1);
+            haul_memory_stats before, after;
+            haul_tensor      *want = picks[i](haul_contiguous(x), index);
+            assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
+            assert_int_equal(haul_memory_stats_get(device, &before), HAUL_OK);
+            haul_tensor *y = picks[i](x, index);
+            assert_int_equal(haul_memory_stats_get(device, &after), HAUL_OK);
+            assert_equal_bits(y, want, "a view");
+            const int64_t used = after.peak_allocated - before.allocated, needed = (int64_t)haul_tensor_bytes(y);
+            if (used > 4 * needed + 4096)
+                fail_msg("pick %d of view %d: %lld bytes for a result of %lld", (int)i, (int)v, (long long)used,
+                         (long long)needed);
+        }
+}
+
+static void test_indexing__views_are_not_copied(void **state)
+{
+    (void)state;
+    on_devices(views_in_place);
+}
+
 /* ---- second order, where the gradient of a gradient depends on the indices ---- */
 
 static haul_tensor *squares(haul_tensor *const *in, int count, void *context)
@@ -418,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_indexing__embedding),
         cmocka_unit_test(test_indexing__one_hot),
         cmocka_unit_test(test_indexing__extremes_with_indices),
+        cmocka_unit_test(test_indexing__views_are_not_copied),
         cmocka_unit_test(test_indexing__second_order),
         cmocka_unit_test(test_indexing__into),
         cmocka_unit_test(test_indexing__shapes_are_checked),

@@ -16,9 +16,10 @@ HAUL_BEGIN
 
 /* ---- Picking and adding by index ---- */
 
-/* The elements of x at some indices of an axis: x[..., index[i], ...]. haul_index_select(x, 0, index) picks rows.
+/* The elements of x at some indices of an axis: x[..., index[i], ...]. haul_index_select(x, 0, index) picks rows. A
+ * view of any layout is read where the indices point; only one with fewer elements than the result is copied first.
  *
- * - index: [n], of an integer dtype */
+ * - index: [n], of an integer dtype; [1] for a 0-d x, whose result is 0-d */
 HAUL_API haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index);
 HAUL_API haul_status  haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index);
 
@@ -100,7 +101,7 @@ HAUL_API haul_status  haul_argsort_into(haul_tensor *out, haul_tensor *x, int ax
  * first comes first. NaN counts as the largest. Gradients flow through *values. On failure both results are failed
  * tensors.
  *
- * - k: from 0 to the length of the axis
+ * - k: from 0 to the length of the axis; 1 for a 0-d x
  * - largest: the largest elements; false for the smallest
  * - values, indices: get the results */
 HAUL_API haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values,

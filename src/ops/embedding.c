@@ -60,7 +60,8 @@ static void gradient(haul__gradient *c)
 
 HAUL__OPERATION(embedding) = {
     .name = "haul_embedding",
-    .operands = {{"weight"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .operands = {{"weight", .layout = HAUL__ANY_STRIDES},
+                 {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(embedding_attributes),
     .infer = infer,

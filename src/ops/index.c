@@ -22,6 +22,16 @@ typedef struct index_params {
     U32 check, unused;      /* haul__index_check */
 } index_params;
 
+/* The same for x of any strides. dims are those of out, whose neighbours are merged where x allows it. */
+typedef struct index_pick_params {
+    I64 items;
+    I64 size, along, skip;    /* elements of x along the axis, their distance, and as above */
+    I64 dims[8], strides[8];  /* of out, and of x: 0 at the axis */
+    I64 offsets[3];           /* of the buffers */
+    I32 ndim, axis;           /* of dims */
+    U32 check, unused;
+} index_pick_params;
+
 #ifdef HAUL_KERNEL
 /* out[o, i, k] = x[o, index[i], k], or 0 for an index out of range or to be skipped */
 KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, fault)
@@ -37,6 +47,28 @@ KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, f
         } else {
             for (I64 j = 0; j < row; j++) y[j] = 0;
         }
+        i += ITEMS_STEP(row);
+    }
+}
+
+/* out[.., i, ..] = x[.., index[i], ..], or 0 for an index out of range or to be skipped */
+KERNEL4(index_pick, index_pick_params, T, out, const T, x, const I64, index, U32, fault)
+{
+    const int last = p.ndim - 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 rest = i, at = 0, from = p.offsets[1], room = 0;
+        for (int d = last; d >= 0; d--) {
+            const I64 next = QUOTIENT(rest, p.dims[d]), c = rest - next * p.dims[d];
+            if (d == last) room = p.dims[d] - c;
+            if (d == p.axis) at = c;
+            from += c * p.strides[d];
+            rest = next;
+        }
+        const I64 row = CHUNKED && p.axis != last ? M_MIN_OF(room, ITEMS_END - i) : 1, step = p.strides[last];
+        const I64 which = CHECKED_INDEX(fault, p.check, at, index[p.offsets[2] + at], p.size);
+        GLOBAL const T *v = x + from + M_MAX_OF(which, 0) * p.along;
+        GLOBAL T *y = out + p.offsets[0] + i;
+        for (I64 j = 0; j < row; j++) y[j] = which < 0 || which == p.skip ? 0 : v[j * step];
         i += ITEMS_STEP(row);
     }
 }
@@ -142,7 +174,7 @@ static void split(index_params *p, const haul_shape *shape, int axis)
 {
     p->outer = 1;
     p->inner = 1;
-    p->size = shape->dims[axis];
+    p->size = shape->ndim ? shape->dims[axis] : 1;
     for (int d = 0; d < axis; d++)
         p->outer *= shape->dims[d]; /* parts of a product that was checked */
     for (int d = axis + 1; d < shape->ndim; d++)
@@ -159,7 +191,7 @@ static haul_status backward_infer(haul__call *c)
 {
     const index_attributes *a = haul__attributes(c);
     haul_shape              shape = c->operands[0]->shape;
-    shape.dims[a->axis] = a->size;
+    shape.dims[a->axis] = a->size; /* is not looked at if x is 0-d */
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
@@ -263,26 +295,76 @@ static haul_status infer(haul__call *c)
     haul_shape        shape = c->operands[0]->shape;
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
-    a->size = shape.dims[a->axis];
+    a->size = shape.ndim ? shape.dims[a->axis] : 1;
     if (check_indices(c, a->size))
         return haul_error_status();
+    if (!shape.ndim && c->operands[1]->count != 1)
+        return haul__refuse_shape(c, 1, "one index is expected, because x is 0-d");
     shape.dims[a->axis] = c->operands[1]->count;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
+/* Adds a dimension of out, the innermost so far, along which x has this stride, or merges it into the last one. */
+static void add_dimension(index_pick_params *p, int64_t dim, int64_t stride)
+{
+    const int last = p->ndim - 1;
+    if (p->ndim && last != p->axis && p->strides[last] == dim * stride)
+        p->dims[last] *= dim; /* a part of out's count */
+    else
+        p->dims[p->ndim++] = dim;
+    p->strides[p->ndim - 1] = stride;
+}
+
+static index_pick_params pick_params(const haul_tensor *y, const haul_tensor *x, const haul_tensor *index, int axis,
+                                     const index_params *of)
+{
+    index_pick_params p = {.items = y->count,
+                           .size = x->shape.dims[axis],
+                           .along = x->strides[axis],
+                           .skip = of->skip,
+                           .offsets = {y->offset, x->offset, index->offset},
+                           .axis = -1,
+                           .check = of->check};
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (d == axis) {
+            p.axis = p.ndim++;
+            p.dims[p.axis] = index->count;
+        } else if (x->shape.dims[d] != 1) {
+            add_dimension(&p, x->shape.dims[d], x->strides[d]);
+        }
+    }
+    return p;
+}
+
+/* x, or a copy without gaps if it has fewer elements than are picked. */
+static haul_tensor *worth_packing(const haul__call *c, haul_tensor *x, int64_t picked)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (x->contiguous || x->count >= picked)
+        return x;
+    haul__shape_strides(&x->shape, strides);
+    return haul__as_strided(c, x, strides);
+}
+
+/* x is read where the indices point, whatever its strides. */
 static haul_status select_elements(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, int axis,
                                    int64_t skip, uint32_t check)
 {
-    index_params p = {.items = y->count,
-                      .count = index->count,
-                      .offsets = {y->offset, x->offset, index->offset},
-                      .skip = skip,
-                      .check = check};
+    index_params p = {.items = y->count, .count = index->count, .skip = skip, .check = check};
     split(&p, &x->shape, axis);
     if (haul__check_indices(c, index, p.size, check))
         return haul_error_status();
-    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p, sizeof p,
-                                p.items, GRAIN);
+    haul_tensor *in[] = {worth_packing(c, x, y->count), index};
+    if (!in[0])
+        return haul_error_status();
+    if (!in[0]->contiguous) {
+        index_pick_params q = pick_params(y, x, index, axis, &p);
+        return haul__launch_checked(c, HAUL__K_index_pick, x->dtype, &y, 1, in, 2, &q, sizeof q, q.items, GRAIN);
+    }
+    p.offsets[0] = y->offset;
+    p.offsets[1] = in[0]->offset;
+    p.offsets[2] = index->offset;
+    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, &y, 1, in, 2, &p, sizeof p, p.items, GRAIN);
 }
 
 static haul_status compute(haul__call *c)
@@ -305,7 +387,8 @@ static void gradient(haul__gradient *c)
 
 HAUL__OPERATION(index_select) = {
     .name = "haul_index_select",
-    .operands = {{"x"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES},
+                 {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(index_attributes),
     .infer = infer,

@@ -13,9 +13,12 @@
 /* kernel text begins */
 typedef struct topk_params {
     I64 items;
-    I64 length, k, inner; /* elements of a row of x and of a row of results; the distance between them */
+    I64 length, k, inner; /* elements of a row of x and of a row of results; the distance between the latter */
+    I64 along;            /* the distance between the elements of a row of x */
+    I64 dims[8];          /* of the rows */
+    I64 strides[8];       /* of the rows in x */
     I64 offsets[3];       /* of the buffers */
-    I32 largest, reserved;
+    I32 largest, ndim;
 } topk_params;
 
 #ifdef HAUL_KERNEL
@@ -31,11 +34,17 @@ KERNEL3(topk, topk_params, T, values, I64, indices, const T, x)
 {
     FOR_ITEMS(i) {
         const I64 row = QUOTIENT(i, p.inner), side = i - row * p.inner;
-        GLOBAL const T *v = x + p.offsets[2] + row * p.length * p.inner + side;
+        I64 rest = i, first = p.offsets[2];
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const I64 next = QUOTIENT(rest, p.dims[d]);
+            first += (rest - next * p.dims[d]) * p.strides[d];
+            rest = next;
+        }
+        GLOBAL const T *v = x + first;
         GLOBAL T *best = values + p.offsets[0] + row * p.k * p.inner + side;
         GLOBAL I64 *from = indices + p.offsets[1] + row * p.k * p.inner + side;
         for (I64 j = 0; j < p.length; j++) {
-            const A a = LOAD(v, j * p.inner);
+            const A a = LOAD(v, j * p.along);
             I64 at = M_MIN_OF(j, p.k); /* where it goes: behind all that it is not better than */
             while (at > 0 && topk_better(a, LOAD(best, (at - 1) * p.inner), p.largest)) {
                 at--;
@@ -45,7 +54,7 @@ KERNEL3(topk, topk_params, T, values, I64, indices, const T, x)
                 }
             }
             if (at < p.k) {
-                best[at * p.inner] = v[j * p.inner];
+                best[at * p.inner] = v[j * p.along];
                 from[at * p.inner] = j;
             }
         }
@@ -70,11 +79,13 @@ static haul_status infer(haul__call *c)
     haul_shape         shape = x->shape;
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
-    a->length = x->shape.dims[a->axis];
+    a->length = x->shape.ndim ? x->shape.dims[a->axis] : 1;
     if (a->k < 0 || a->k > a->length)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "k",
                           "k is %lld, but axis %d of x has %lld elements; 0 to %lld is expected", (long long)a->k,
                           a->axis, (long long)a->length, (long long)a->length);
+    if (!x->shape.ndim && a->k != 1)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "k", "k is 0, but x is 0-d; 1 is expected");
     shape.dims[a->axis] = a->k;
     haul_status status = haul__describe(c, 0, x->dtype, &shape);
     return status ? status : haul__describe(c, 1, HAUL_I64, &shape);
@@ -107,6 +118,16 @@ static bool sorts(const haul__call *c, const topk_attributes *a, int64_t rows)
     return a->k > FEW && a->k > a->length / a->k;
 }
 
+/* Adds a dimension of the rows, the innermost so far, or merges it into the last one. */
+static void add_dimension(topk_params *p, int64_t dim, int64_t stride)
+{
+    if (p->ndim && p->strides[p->ndim - 1] == dim * stride)
+        p->dims[p->ndim - 1] *= dim; /* a part of the number of rows */
+    else
+        p->dims[p->ndim++] = dim;
+    p->strides[p->ndim - 1] = stride;
+}
+
 static haul_status compute(haul__call *c)
 {
     const topk_attributes *a = haul__attributes(c);
@@ -117,10 +138,14 @@ static haul_status compute(haul__call *c)
                      .length = a->length,
                      .k = a->k,
                      .inner = 1,
+                     .along = x->shape.ndim ? x->strides[a->axis] : 1,
                      .offsets = {c->results[0]->offset, c->results[1]->offset, x->offset},
                      .largest = a->largest};
-    for (int d = a->axis + 1; d < x->shape.ndim; d++)
-        p.inner *= x->shape.dims[d]; /* part of a product that was checked */
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (d != a->axis && x->shape.dims[d] != 1)
+            add_dimension(&p, x->shape.dims[d], x->strides[d]);
+        p.inner *= d > a->axis ? x->shape.dims[d] : 1; /* part of a product that was checked */
+    }
     return haul__launch_kernel(c, HAUL__K_topk, x->dtype, c->results, 2, &x, 1, &p, sizeof p, p.items,
                                1 + 4096 / (a->length + 1));
 }
@@ -133,7 +158,7 @@ static void gradient(haul__gradient *g)
 
 HAUL__OPERATION(topk) = {
     .name = "haul_topk",
-    .operands = {{"x"}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
     .attributes_size = HAUL__ATTRIBUTES(topk_attributes),
     .kernel = HAUL__K_topk,
