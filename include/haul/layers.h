@@ -131,7 +131,8 @@ HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *opti
  *
  * Inputs: "query, key?, value?, mask?". query is [N, L, features]; key and value are [N, S, features] and default to
  * the query (value to the key). mask is that of haul_attention, for scores [N, heads, L, S]: [L, S] for all, [N, 1, 1,
- * S] for padding. A bool mask is true where a score counts; in PyTorch's module it is the other way round.
+ * S] for padding. A bool mask is true where a score counts; in PyTorch's module it is the other way round. A query all
+ * of whose keys are masked takes nothing from the values.
  *
  * - features: size of the last dimension of inputs and result */
 typedef struct HAUL__DESIGNATED haul_nn_multi_head_attention_options {

@@ -5,6 +5,9 @@
  * Operations on a GPU are submitted and return without waiting.
  *
  * - Axes may be negative: they then count from the end.
+ * - A 0-d tensor counts as an axis of one element, which is called 0 or -1. Of the operations that take an axis only
+ *   haul_slice, haul_select, haul_split, haul_chunk, haul_cat, haul_roll and haul_repeat_interleave refuse 0-d tensors.
+ *   haul_unsqueeze and haul_stack give them an axis.
  * - Operands broadcast as in NumPy where an entry says so.
  * - Dtypes promote where an entry says so: see haul_dtype_promote.
  * - HAUL_SHAPE, HAUL_DTYPE and HAUL_PLACEMENT are the errors for operands whose shapes, dtypes or devices do not fit;
@@ -443,9 +446,9 @@ HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, hau
                                            const haul_linear_options *options);
 
 /* Attention (Vaswani et al. 2017): softmax(query key^T scale + mask) value. The result is [..., L, E]. Leading axes,
- * such as batch and heads, broadcast. A query without keys, because all of its scores are masked or S is 0, gives zeros,
- * and its gradients are finite. Scores and weights of f16 and bf16 operands are f32, and the result is rounded once;
- * within autocast the products are computed in its dtype.
+ * such as batch and heads, broadcast. A query without keys, because all of its scores are masked or S is 0, gives
+ * zeros, and its gradients are finite. Scores and weights of f16 and bf16 operands are f32, and the result is rounded
+ * once; within autocast the products are computed in its dtype.
  *
  *     haul_tensor *y = haul_attention(q, k, v, .causal = true);
  *

@@ -260,10 +260,11 @@ void haul__leave_out(haul__call *c, int i);
 /* The dtype of the results of a WIDE_RESULT operation on x. */
 haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x);
 
-/* An axis of operand i, made non-negative; the error names the operation. */
+/* An axis of operand i, made non-negative; the error names the operation. The axis of a 0-d operand is 0, and has one
+ * element: 0 and -1 are valid for it. */
 haul_status haul__call_axis(const haul__call *c, int i, int *axis);
-/* The same, except that 0 and -1 are valid for a 0-d operand: the axis is then 0. */
-haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis);
+/* The same for an operation that changes the length of the axis, or takes a part of it: 0-d operands are refused. */
+haul_status haul__call_proper_axis(const haul__call *c, int i, int *axis);
 /* Several axes of operand 0, each at most once: sets `chosen` for them, or for all axes if count is 0. */
 haul_status haul__call_axes(const haul__call *c, const int *axes, int count, bool chosen[HAUL_MAX_DIMS]);
 

@@ -103,15 +103,15 @@ haul_dtype haul__wide_result(const haul__call *c, const haul_tensor *x)
 
 /* ---- errors ---- */
 
-haul_status haul__call_axis(const haul__call *c, int i, int *axis)
+haul_status haul__call_proper_axis(const haul__call *c, int i, int *axis)
 {
     return haul__axis(*axis, c->operands[i]->shape.ndim, c->operation->name, axis);
 }
 
-haul_status haul__call_axis_or_scalar(const haul__call *c, int i, int *axis)
+haul_status haul__call_axis(const haul__call *c, int i, int *axis)
 {
     if (c->operands[i]->shape.ndim || (*axis != 0 && *axis != -1))
-        return haul__call_axis(c, i, axis);
+        return haul__call_proper_axis(c, i, axis);
     *axis = 0;
     return HAUL_OK;
 }
@@ -125,7 +125,7 @@ haul_status haul__call_axes(const haul__call *c, const int *axes, int count, boo
         chosen[d] = count == 0;
     for (int k = 0; k < count; k++) {
         int axis = axes[k];
-        if (haul__call_axis_or_scalar(c, 0, &axis))
+        if (haul__call_axis(c, 0, &axis))
             return haul_error_status();
         if (chosen[axis])
             return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "axes", "axis %d is given twice", axes[k]);

@@ -119,7 +119,7 @@ static haul_status infer(haul__call *c)
     const haul_shape     *x = &c->operands[0]->shape;
     haul_shape            shape = {.ndim = 0};
     bool                  some = true; /* are there results? */
-    if (haul__call_axis_or_scalar(c, 0, &a->axis))
+    if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     for (int d = 0; d < x->ndim; d++) {
         some = some && (d == a->axis || x->dims[d] > 0);

@@ -69,7 +69,7 @@ static haul_status infer_cat(haul__call *c)
 {
     haul_shape       shape = c->operands[0]->shape;
     join_attributes *a = haul__attributes(c);
-    if (haul__call_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
+    if (haul__call_proper_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
         return haul_error_status();
     return haul__describe_like(c, 0, common_dtype(c), &shape, c->operands[0]);
 }

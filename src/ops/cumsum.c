@@ -87,7 +87,7 @@ typedef struct cumsum_attributes {
 static haul_status infer(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
-    if (haul__call_axis_or_scalar(c, 0, &((cumsum_attributes *)haul__attributes(c))->axis))
+    if (haul__call_axis(c, 0, &((cumsum_attributes *)haul__attributes(c))->axis))
         return haul_error_status();
     return haul__describe(c, 0, haul_dtype_is_float(x->dtype) ? x->dtype : HAUL_I64, &x->shape);
 }

@@ -11,7 +11,7 @@ static haul_status compose(haul__call *c, haul_tensor *(*where)(haul_tensor *, i
 {
     extremes_attributes *a = haul__attributes(c);
     haul_tensor         *x = c->operands[0];
-    if (haul__call_axis_or_scalar(c, 0, &a->axis))
+    if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     if (x->shape.ndim && x->shape.dims[a->axis] == 0)
         return haul__refuse_shape(c, 0, "the axis must hold at least one element to choose from");

@@ -81,7 +81,7 @@ typedef struct roll_attributes {
 static haul_status infer_roll(haul__call *c)
 {
     roll_attributes *a = haul__attributes(c);
-    if (haul__call_axis(c, 0, &a->axis))
+    if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     const int64_t n = c->operands[0]->shape.dims[a->axis];
     a->shift = n ? a->shift % n : 0;

@@ -300,7 +300,7 @@ static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, ha
 static haul_status check_shapes(haul__call *c, int *axis)
 {
     const haul_shape *x = &c->operands[0]->shape, *index = &c->operands[1]->shape;
-    if (haul__call_axis_or_scalar(c, 0, axis))
+    if (haul__call_axis(c, 0, axis))
         return haul_error_status();
     bool fits = index->ndim == x->ndim;
     for (int d = 0; d < x->ndim && fits; d++)

@@ -113,7 +113,7 @@ static haul_status infer_interleave(haul__call *c)
     interleave_attributes *a = haul__attributes(c);
     const haul_tensor     *x = c->operands[0];
     haul_shape             shape = x->shape;
-    if (haul__call_axis(c, 0, &a->axis))
+    if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     if (a->times < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "times",

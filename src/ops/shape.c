@@ -156,11 +156,9 @@ static haul_status infer_flatten(haul__call *c)
 {
     const haul_shape *have = &c->operands[0]->shape;
     axis_attributes  *a = haul__attributes(c);
-    if (have->ndim == 0 && (a->axis == 0 || a->axis == -1))
-        return describe_reshaped(c, &HAUL_SHAPE(1));
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
-    haul_shape shape = *have;
+    haul_shape shape = have->ndim ? *have : HAUL_SHAPE(1);
     shape.ndim = a->axis + 1;
     for (int d = a->axis + 1; d < have->ndim; d++)
         if (!haul__mul_size(shape.dims[a->axis], have->dims[d], &shape.dims[a->axis]))
@@ -263,7 +261,7 @@ static haul_status infer_transpose(haul__call *c)
 {
     transpose_attributes *t = haul__attributes(c);
     int                   axes[HAUL_MAX_DIMS];
-    if (haul__call_axis_or_scalar(c, 0, &t->a) || haul__call_axis_or_scalar(c, 0, &t->b))
+    if (haul__call_axis(c, 0, &t->a) || haul__call_axis(c, 0, &t->b))
         return haul_error_status();
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
         axes[d] = d == t->a ? t->b : d == t->b ? t->a : d;
@@ -345,6 +343,8 @@ static haul_status infer_squeeze(haul__call *c)
     axis_attributes   *a = haul__attributes(c);
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
+    if (x->shape.ndim == 0)
+        return haul__describe_view(c, 0, &x->shape, x->strides, x->offset);
     if (x->shape.dims[a->axis] != 1)
         return haul__refuse_shape(c, 0, "only an axis of size 1 can be squeezed; use haul_reshape to merge axes");
     haul_shape shape = {.ndim = x->shape.ndim - 1};

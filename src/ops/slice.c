@@ -91,7 +91,7 @@ static haul_status infer_slice(haul__call *c)
     int64_t            strides[HAUL_MAX_DIMS];
     part              *at = haul__attributes(c);
     const haul_tensor *x = c->operands[0];
-    if (haul__call_axis(c, 0, &at->axis))
+    if (haul__call_proper_axis(c, 0, &at->axis))
         return haul_error_status();
     if (at->step < 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "step", "step is %lld; it must be at least 1",
@@ -134,7 +134,7 @@ static haul_status infer_select(haul__call *c)
     select_attributes *a = haul__attributes(c);
     const haul_tensor *x = c->operands[0];
     int                axis = a->axis;
-    if (haul__call_axis(c, 0, &a->axis))
+    if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     int64_t size = x->shape.dims[a->axis], index = a->index;
     a->index = index < 0 ? index + size : index;

@@ -184,7 +184,7 @@ static haul_status infer(haul__call *c)
 {
     haul_tensor        *x = c->operands[0];
     softmax_attributes *a = haul__attributes(c);
-    if (haul__call_axis_or_scalar(c, 0, &a->axis))
+    if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     return haul__describe(c, 0, x->dtype, &x->shape);
 }

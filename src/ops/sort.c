@@ -345,7 +345,7 @@ static haul_status infer(haul__call *c)
 {
     sort_attributes   *a = haul__attributes(c);
     const haul_tensor *x = c->operands[0];
-    if (haul__call_axis_or_scalar(c, 0, &a->axis))
+    if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     if (x->shape.ndim && x->shape.dims[a->axis] > HAUL__SORT_MOST) /* an item has 32 bits for the index */
         return haul__refuse_shape(c, 0, "at most 4294967295 elements along the axis are expected");
