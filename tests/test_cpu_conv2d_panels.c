@@ -1,7 +1,6 @@
 /* The CPU's convolutions by packed panels against plain loops, over random shapes, strides, paddings, dilations and
  * groups, all passes, each instruction level: values, and that neither the number of threads, nor that of the images in
- * a call, nor vectors of another length change bits.
- * */
+ * a call, nor vectors of another length change bits. */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

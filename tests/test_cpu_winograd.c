@@ -1,7 +1,6 @@
 /* The CPU's Winograd convolutions against plain loops, over random shapes, channels at the edges of vectors and panels,
  * paddings, bias and relu, all passes, each instruction level: values, accuracy, and that neither the number of threads
- * nor that of the pictures in a call changes bits.
- * */
+ * nor that of the pictures in a call changes bits. */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,5 @@
 /* The CUDA backend in bad states, on the stand-in driver: nothing there, too old, full, refusing, lost. A process finds
- * its GPUs once, so each case is a child of its own.
- * */
+ * its GPUs once, so each case is a child of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* Matrix products of the cuda backend by cuBLASLt, on the stand-ins for the driver and the library: strides, offsets,
  * batches and epilogues in the library's words, precision, what is asked once and what each time, faults, and that the
- * kernels serve where the library does not.
- * */
+ * kernels serve where the library does not. */
 #include "support/choice.h"
 #include "support/failure.h"
 #include "support/linalg.h"

@@ -4,8 +4,7 @@
  * was promised, a workspace's contents are lost, a handle is used by one thread at a time. Its answers to what is wrong
  * are of the real one's categories (tests/cuda_declarations_cudnn.sh compares them).
  *
- * STANDIN_CUDNN, a list: "none": no engine; "unfused": engines do one operation only; "slow": the engine that is
- * proposed first takes milliseconds; "old": version 8. */
+ * STANDIN_CUDNN, a list: "none": no engine; "unfused": engines do one operation only; "old": version 8. */
 #include "cudnn.h"
 
 #include <pthread.h>

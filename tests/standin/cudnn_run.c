@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "number.h"
 
@@ -302,14 +301,6 @@ static void weight_row(const dnn_work *work, int64_t k, int64_t c, int64_t r, do
     }
 }
 
-static void dawdle(int engine)
-{
-    const char *words = getenv("STANDIN_CUDNN");
-
-    if (engine == ENGINE_TILED && words && strstr(words, "slow"))
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-}
-
 static const dnn_tensor *result_of(const dnn_job *job)
 {
     return job->pass == 0 ? &job->y : job->pass == 1 ? &job->x : &job->weight;
@@ -340,7 +331,6 @@ static int run(void *data)
     double        *sums = malloc(sizeof *sums * (size_t)result_of(job)->dims[3]);
     bool           good;
 
-    dawdle(job->engine);
     if (job->workspace)
         memset(job->workspace, 0xA5, job->workspace_bytes);
     work.x = job->pass == 1 ? NULL : unpack(job, &job->x);
