@@ -445,7 +445,7 @@ static void test_errors__functions(void **state)
     expect_error(haul_estimate(move_module, haul_nn_linear(2, 2), &r), "cannot move or cast a module that exists");
     assert_int_equal(r.operation_count, 0);
     haul_estimate_free(&r);
-    expect_error(haul_estimate(close_scope, scope, &r), "closed a scope");
+    expect_error(haul_estimate(close_scope, scope, &r), "must close its own scopes only");
     assert_int_equal(haul_estimate(NULL, NULL, &r), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_estimate(products, NULL, NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();

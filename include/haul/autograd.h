@@ -107,7 +107,8 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
  * - Calls may be nested. If nothing is recorded, `f` is simply called.
  * - haul_module_recompute does this for a module. It also works for several results.
  *
- * - f: the function; if it fails, so does this call or the backward pass
+ * - f: the function; if it fails, so does this call or the backward pass. The rules of scope.h for functions of the
+ *   program hold for it
  * - inputs, count: passed to `f`; HAUL_NONE is allowed. If count is 0, inputs may be NULL */
 #define haul_checkpoint(f, inputs, count, ...)                                                                         \
     haul_checkpoint_with(f, inputs, count, HAUL__OPTIONS(haul_recompute_options, .context = __VA_ARGS__))

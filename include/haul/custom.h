@@ -185,7 +185,7 @@ typedef enum haul_custom_autocast {
 
 /* The descriptor of an operation. Members that are omitted are 0. Names are copied when the operation is registered.
  * Functions, and those of a kernel, must stay as long as the operation is used and a graph has it: do not unload the
- * library that holds them. */
+ * library that holds them. The rules of scope.h for functions of the program hold for them. */
 typedef struct HAUL__DESIGNATED haul_custom_operation {
     const char         *name; /* its name, "my_swish": letters, digits, _ . and :, not "haul_..." */
     haul_custom_operand operands[HAUL_CUSTOM_OPERANDS]; /* at least one; the first without a name ends them */

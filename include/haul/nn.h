@@ -40,7 +40,8 @@ typedef struct haul_args {
     bool         training;              /* true in training, false in evaluation */
 } haul_args;
 
-/* A forward function. Returns the first result, or a failed tensor, and puts further results into args->y. */
+/* A forward function. Returns the first result, or a failed tensor, and puts further results into args->y. As for hooks,
+ * the rules of scope.h for functions of the program hold: it closes its own scopes only, and returns. */
 typedef haul_tensor *haul_forward(haul_module *self, haul_args *args);
 
 /* Make a module of your own: haul_module_new("residual", forward). The forward function computes with haul_call_child,

@@ -25,7 +25,17 @@
  * - autocast (haul_autocast_begin)
  * - the generator of random numbers (haul_set_generator)
  * - which memory is counted and limited for scopes (haul_scope_set_memory_limit)
- * - the number of threads of operations (haul_set_scope_threads) */
+ * - the number of threads of operations (haul_set_scope_threads)
+ *
+ * Haul calls functions of the program: forward functions and hooks, functions to differentiate or to run again, those
+ * of datasets, transforms and custom operations, subscribers to events, functions that free memory. These rules hold
+ * for all of them:
+ *
+ * - The function may open scopes, and must close only those. Closing another one is refused with HAUL_STATE, and the
+ *   call of Haul that called the function fails then, too.
+ * - The function must return. It must not be left by longjmp, an exception of C++ or pthread_exit: catch exceptions
+ *   inside, and return an error that haul_error_set has recorded. If it is left all the same, what the call had made is
+ *   lost, and the thread should use Haul no more. Other threads are not affected. */
 #ifndef HAUL_SCOPE_H
 #define HAUL_SCOPE_H
 
@@ -42,8 +52,8 @@ HAUL_API haul_scope *haul_scope_push(void);
 HAUL_API haul_scope *haul_scope_push_named(const char *name);
 
 /* Close `scope` and all scopes that were opened after it. Their objects end. NULL is ignored. Fails with HAUL_STATE if
- * the scope is not open on the calling thread. Returns HAUL_BUDGET if one of the scopes exceeded its budget (budget.h);
- * they are closed then, too. */
+ * the scope is not open on the calling thread, or if the calling function may not close it (see above). Returns
+ * HAUL_BUDGET if one of the scopes exceeded its budget (budget.h); they are closed then, too. */
 HAUL_API haul_status haul_scope_pop(haul_scope *scope);
 
 /* Close `scope`, but move `result`, any object, to the enclosing scope, so that a function can return it:
@@ -57,8 +67,8 @@ HAUL_API haul_status haul_scope_pop(haul_scope *scope);
  * Returns `result`. A result that an older scope owns stays there. If `result` is NULL, the scope is closed and the
  * thread's error is kept.
  *
- * Returns NULL on failure; `scope` is closed then, too. Fails with HAUL_STATE if there is no enclosing scope or
- * `result` has ended. */
+ * Returns NULL on failure; `scope` is closed then, too, unless the calling function may not close it. Fails with
+ * HAUL_STATE then, and if there is no enclosing scope or `result` has ended. */
 HAUL_API void *haul_scope_return(haul_scope *scope, void *result);
 
 /* The number of scopes that are open on the calling thread. */

@@ -5,7 +5,9 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/option.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 
 typedef struct check {
@@ -26,10 +28,16 @@ static haul_tensor *make_weights(haul_tensor *y)
     return haul_cast(haul_reshape(w, haul_tensor_shape(y)), haul_tensor_dtype(y));
 }
 
+static haul_tensor *call_function(const check *c)
+{
+    haul__guest  before = haul__guest_begin();
+    haul_tensor *y = c->f(c->leaves, c->count, c->options.context);
+    return haul__guest_end(&before, HAUL_OK, operation) ? haul__failed_tensor() : y;
+}
+
 static haul_tensor *objective(const check *c)
 {
-    haul_tensor *y = c->f(c->leaves, c->count, c->options.context);
-    return haul_sum(haul_mul(y, c->weights));
+    return haul_sum(haul_mul(call_function(c), c->weights));
 }
 
 static haul_status set_values(haul_tensor *leaf, const double *host)
@@ -46,7 +54,7 @@ static haul_status evaluate(const check *c, int which, double *host, int64_t at,
 {
     haul_tensor *leaf = c->leaves[which];
     double       before = host[at];
-    haul_scope  *scope = haul_scope_push();
+    haul_scope  *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     host[at] = value;
@@ -103,7 +111,7 @@ static haul_status run_check(check *c, haul_tensor *const *inputs, haul_tensor *
         if (haul__failed(c->leaves[i]))
             return haul_error_status();
     }
-    c->weights = make_weights(haul_detach(c->f(c->leaves, c->count, c->options.context)));
+    c->weights = make_weights(haul_detach(call_function(c)));
     haul_tensor *y = objective(c);
     if (haul__failed(y))
         return haul_error_status();
@@ -124,7 +132,7 @@ haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, i
     if (haul__option_reals(operation, "tolerance", c.options.tolerance, (const double[2]){1e-5, 1e-3}))
         return haul_error_status();
     c.options.step = c.options.step ? c.options.step : 1e-6;
-    haul_scope   *scope = haul_scope_push();
+    haul_scope   *scope = haul__scope_push(NULL);
     haul_tensor **pointers = haul__calloc((size_t)count * 2, sizeof *pointers);
     haul_status   status = scope ? HAUL_OK : haul_error_status();
     if (!status && !pointers)

@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/map.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -445,7 +446,10 @@ typedef struct call {
 static haul_status call_function(void *context, haul_tensor *const *inputs, int count, haul_tensor **results)
 {
     const call *c = context;
+    haul__guest before = haul__guest_begin();
     results[0] = c->f(inputs, count, c->context);
+    if (haul__guest_end(&before, HAUL_OK, operation.name))
+        return haul_error_status();
     if (!results[0] && haul_error_status() == HAUL_OK)
         return haul__fail(HAUL_STATE, operation.name, "f", "the function returned NULL but recorded no error");
     return results[0] ? haul__status_of(results[0]) : haul_error_status();
@@ -454,8 +458,7 @@ static haul_status call_function(void *context, haul_tensor *const *inputs, int 
 static void release_call(void *context)
 {
     call *c = context;
-    if (c->release)
-        c->release(c->context);
+    haul__guest_free(c->release, c->context);
     haul__free(c);
 }
 
@@ -494,8 +497,7 @@ haul_tensor *haul_checkpoint_with(haul_function *f, haul_tensor *const *inputs, 
     }
     call *c = check_call(f, inputs, count) ? NULL : new_call(f, options);
     if (!c) {
-        if (options->release)
-            options->release(options->context);
+        haul__guest_free(options->release, options->context);
         return haul__failed_tensor();
     }
     haul__recompute_body body = {

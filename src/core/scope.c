@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/lifetime.h"
 #include "core/thread.h"
 
@@ -16,7 +17,8 @@ static void unlink_object(haul__object *object)
     object->scope = NULL;
 }
 
-static inline void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory)
+static inline void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory,
+                         bool library)
 {
     scope->mark = HAUL__SCOPE_MARK;
     scope->name = name;
@@ -26,10 +28,11 @@ static inline void enter(haul_scope *scope, haul__context *context, const char *
     scope->saved = context->state;
     scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
     scope->memory = memory;
+    scope->library = library;
     context->innermost = scope;
 }
 
-static inline haul_scope *push(const char *name)
+static inline haul_scope *push(const char *name, bool library)
 {
     bool           traced = haul__traces_lifetimes();
     haul__context *context = haul__context_get();
@@ -40,18 +43,23 @@ static inline haul_scope *push(const char *name)
         haul__fail_memory("haul_scope_push", sizeof *scope);
         return NULL;
     }
-    enter(scope, context, name, traced ? HAUL__SCOPE_TRACED : HAUL__SCOPE_SMALL);
+    enter(scope, context, name, traced ? HAUL__SCOPE_TRACED : HAUL__SCOPE_SMALL, library);
     return scope;
 }
 
 haul_scope *haul_scope_push_named(const char *name)
 {
-    return push(name);
+    return push(name, false);
 }
 
 haul_scope *haul_scope_push(void)
 {
-    return push(NULL);
+    return push(NULL, false);
+}
+
+haul_scope *haul__scope_push(const char *name)
+{
+    return push(name, true);
 }
 
 haul_status haul__scope_open(haul_scope *scope, const char *operation)
@@ -59,8 +67,16 @@ haul_status haul__scope_open(haul_scope *scope, const char *operation)
     haul__context *context = haul__context_get();
     if (!context)
         return haul__fail_memory(operation, sizeof *scope);
-    enter(scope, context, operation, HAUL__SCOPE_LOCAL);
+    enter(scope, context, operation, HAUL__SCOPE_LOCAL, true);
     return HAUL_OK;
+}
+
+const haul__thread_state *haul__scope_settings(void)
+{
+    const haul__thread_state *settings = &haul__tls.state;
+    for (const haul_scope *s = haul__tls.innermost; s && s->library && s->depth > haul__tls.guest.floor; s = s->outer)
+        settings = &s->saved;
+    return settings;
 }
 
 /* In a thread's base state all of them are NULL. */
@@ -126,7 +142,7 @@ static void pop_innermost(haul__context *context)
     haul__context_settle(context);
 }
 
-static bool is_open(const haul_scope *scope)
+bool haul__scope_is_open(const haul_scope *scope)
 {
     for (const haul_scope *s = haul__tls.innermost; s; s = s->outer)
         if (s == scope)
@@ -138,7 +154,7 @@ static inline haul_status check_open(const haul_scope *scope, const char *operat
 {
     if (!scope)
         return haul__fail_null(operation, "scope");
-    if (is_open(scope))
+    if (haul__scope_is_open(scope))
         return HAUL_OK;
     return haul__fail(HAUL_STATE, operation, "scope",
                       "the scope is not open on this thread: it was popped already, or pushed by another thread; pop "
@@ -148,6 +164,15 @@ static inline haul_status check_open(const haul_scope *scope, const char *operat
 haul_status haul__scope_check(const haul_scope *scope, const char *operation)
 {
     return check_open(scope, operation);
+}
+
+/* Is it open, and may the function that runs now close it? */
+static inline haul_status check_closable(const haul_scope *scope, const char *operation)
+{
+    haul_status status = check_open(scope, operation);
+    if (status != HAUL_OK || __builtin_expect(scope->depth > haul__tls.guest.floor, 1))
+        return status;
+    return haul__guest_may_close(scope->depth, operation);
 }
 
 static void pop_to(haul_scope *scope)
@@ -172,7 +197,7 @@ haul_status haul_scope_pop(haul_scope *scope)
 {
     if (!scope)
         return HAUL_OK;
-    haul_status status = check_open(scope, "haul_scope_pop");
+    haul_status status = check_closable(scope, "haul_scope_pop");
     if (status != HAUL_OK)
         return status;
     haul__tls.outcome = HAUL_OK;
@@ -243,7 +268,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
 
 void *haul_scope_return(haul_scope *scope, void *result)
 {
-    if (check_open(scope, "haul_scope_return") != HAUL_OK)
+    if (check_closable(scope, "haul_scope_return") != HAUL_OK)
         return NULL;
     if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
         result = NULL;

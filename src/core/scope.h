@@ -18,12 +18,21 @@ struct haul_scope {
     haul__thread_state saved;
     const char        *name; /* for messages; NULL: no name */
     haul__scope_memory memory;
+    bool               library; /* a function of the library opened it */
 };
 
 /* Opens `scope`, which must stay valid until it is closed. It owns the objects made in the meantime, and closing it
  * restores the thread's settings. Fails if there is no memory for the thread's context. */
 haul_status haul__scope_open(haul_scope *scope, const char *operation);
 void        haul__scope_close(haul_scope *scope);
+
+/* The same in memory that outlives the call, for a function that passes results on. haul_scope_pop or
+ * haul__scope_close closes it. name: may be NULL. */
+haul_scope *haul__scope_push(const char *name);
+
+/* The thread's settings as the program's code left them: without the changes by functions of the library that are
+ * running. */
+const haul__thread_state *haul__scope_settings(void);
 
 static inline void haul__scope_link(haul_scope *scope, haul__object *object)
 {
@@ -43,6 +52,8 @@ static inline haul_tensor *haul__own_tensor(haul_tensor *t, const char *operatio
     haul__scope_link(scope, &t->object);
     return t;
 }
+
+bool haul__scope_is_open(const haul_scope *scope); /* on this thread */
 
 /* Fails if the scope is not open on this thread. */
 haul_status haul__scope_check(const haul_scope *scope, const char *operation);

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/shape.h"
 #include "core/thread.h"
 
@@ -36,8 +37,7 @@ static void storage_destroy(void *object)
         release_attached(storage);
     if (storage->release)
         storage->release(storage);
-    if (storage->deleter)
-        storage->deleter(storage->deleter_context);
+    haul__guest_free(storage->deleter, storage->deleter_context);
     haul__small_free(storage, sizeof *storage);
 }
 

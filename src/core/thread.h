@@ -33,13 +33,21 @@ typedef struct haul__thread_memory {
 /* Of threads that are not registered, all zeros: there is nothing to reuse, and no error. */
 extern const haul__thread_memory haul__no_thread_memory;
 
+/* A function of the program that the library has called and that has not returned (core/guest.h). */
+typedef struct haul__guest {
+    int         floor;      /* how many scopes were open when it was called: it may not close them; 0: none runs */
+    const void *frame;      /* the end of the stack of the library function that called it */
+    bool        trespassed; /* it tried to close one of them */
+} haul__guest;
+
 typedef struct haul__context haul__context;
 struct haul__context {
     haul__thread_state state;
     haul_scope        *innermost;
-    haul__link        *doomed;               /* objects waiting to be destroyed */
-    bool               destroying;           /* they are being destroyed by a caller further up the stack */
-    bool               keeps;                /* some objects in `kept` are present */
+    haul__link        *doomed;     /* objects waiting to be destroyed */
+    bool               destroying; /* they are being destroyed by a caller further up the stack */
+    bool               keeps;      /* some objects in `kept` are present */
+    haul__guest        guest;
     haul_status        outcome;              /* what haul_scope_pop will return */
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 

@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -86,7 +87,7 @@ static haul_shape without_first(const haul_shape *shape)
 
 static haul_status hold(arrays *a, const haul_named_tensor *list, int count)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     haul_status status = scope ? HAUL_OK : haul_error_status();
     for (int i = 0; i < count && status == HAUL_OK; i++) {
         haul_tensor *dense = haul_contiguous(list[i].tensor);

@@ -2,6 +2,7 @@
  * functions and check everything they return. */
 #include <string.h>
 
+#include "core/guest.h"
 #include "device/presence.h"
 #include "engine/copy.h"
 #include "engine/custom.h"
@@ -57,28 +58,35 @@ static void view_call(const haul__call *c, haul_custom_call *out)
         describe(&out->results[i], c->inferred ? c->results[i] : NULL);
 }
 
+/* Before a call of one of the program's functions. */
+typedef struct before_call {
+    haul__error_record error;
+    haul__guest        guest;
+} before_call;
+
 /* Surrounds a call of one of the program's functions. An error recorded after `listen` is the function's. An earlier
  * error stays, unless the function fails. A failure without an error names the function. */
-static void listen(haul__error_record *before)
+static void listen(before_call *before)
 {
-    before->status = haul_error_status();
-    if (!before->status)
+    before->guest = haul__guest_begin();
+    before->error.status = haul_error_status();
+    if (!before->error.status)
         return;
-    haul__error_save(before);
+    haul__error_save(&before->error);
     haul_error_clear();
 }
 
-static haul_status answered(const char *operation, const char *function, haul_status status,
-                            const haul__error_record *before)
+static haul_status answered(const char *operation, const char *function, haul_status status, const before_call *before)
 {
+    status = haul__guest_end(&before->guest, status, operation);
     if (status && haul_error_status())
         return haul_error_status();
     if (status)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, function,
                           "%s returned %d but recorded no error; record one with haul_error_set", function,
                           (int)status);
-    if (before->status)
-        haul__error_restore(before);
+    if (before->error.status)
+        haul__error_restore(&before->error);
     return HAUL_OK;
 }
 
@@ -116,7 +124,7 @@ static haul_status like_first(const haul__call *c, haul_custom_call *call)
 
 static haul_status ask_infer(const haul__call *c, haul_custom_call *call)
 {
-    haul__error_record before;
+    before_call before;
     if (!custom_of(c)->own.infer)
         return like_first(c, call);
     listen(&before);
@@ -254,7 +262,7 @@ static int64_t grain_of(const haul_custom_call *call, int64_t items)
 
 static haul_status ask_launch(const haul__call *c, const haul_custom_call *call, haul_kernel_launch *out)
 {
-    haul__error_record before;
+    before_call before;
     *out = (haul_kernel_launch){.items = call->results[0].count};
     for (int i = 0; i < custom_of(c)->own.numbers; i++)
         out->numbers[i] = ((const double *)call->attributes)[i];
@@ -306,8 +314,8 @@ typedef struct host_params {
 
 static haul_status run_host(haul__stream *s, const haul__command *command)
 {
-    host_params        p = *(const host_params *)command->params;
-    haul__error_record before;
+    host_params p = *(const host_params *)command->params;
+    before_call before;
     (void)s;
     p.call.attributes = p.call.attributes ? p.attributes : NULL;
     listen(&before);
@@ -387,9 +395,9 @@ static haul_status check_composed(haul__call *c, int i, const haul_custom_array 
 
 static haul_status compose(haul__call *c)
 {
-    haul_custom_call   call;
-    haul__error_record before;
-    haul_status        status = HAUL_OK;
+    haul_custom_call call;
+    before_call      before;
+    haul_status      status = HAUL_OK;
     for (int i = 0; i < c->result_count; i++)
         c->results[i] = NULL;
     view_call(c, &call);
@@ -445,7 +453,7 @@ static haul_status check_given(const haul__gradient *g, int i, const haul_tensor
 static void gradient(haul__gradient *g)
 {
     const haul__custom  *custom = g->operation->extra;
-    haul__error_record   before;
+    before_call          before;
     haul_custom_gradient own = {.name = g->operation->name,
                                 .attributes = g->operation->attributes_size ? g->attributes : NULL,
                                 .operand_count = g->count,
@@ -464,7 +472,7 @@ static void gradient(haul__gradient *g)
     }
     listen(&before);
     custom->own.gradient(&own);
-    haul_status status = HAUL_OK;
+    haul_status status = haul__guest_end(&before.guest, HAUL_OK, own.name);
     for (int i = 0; i < g->count; i++) {
         if (own.wanted[i] && !status)
             status = check_given(g, i, own.operands[i]);
@@ -472,8 +480,8 @@ static void gradient(haul__gradient *g)
     }
     if (!status && haul_error_status()) /* for a gradient that nobody wants */
         haul_error_clear();
-    if (!status && before.status)
-        haul__error_restore(&before);
+    if (!status && before.error.status)
+        haul__error_restore(&before.error);
 }
 
 /* ---- cost ---- */
@@ -482,7 +490,9 @@ static haul__cost cost(const haul__call *c)
 {
     haul_custom_call call;
     view_call(c, &call);
-    haul_custom_cost own = custom_of(c)->own.cost(&call);
+    const haul__guest before = haul__guest_begin();
+    haul_custom_cost  own = custom_of(c)->own.cost(&call);
+    haul__guest_end(&before, HAUL_OK, call.name);
     return (haul__cost){.flops = own.flops, .bytes = own.bytes};
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/guest.h"
+#include "core/scope.h"
 #include "events/call.h"
 #include "memory/dry_run.h"
 
@@ -261,24 +263,13 @@ static estimate *begin(bool *is_new)
     return e;
 }
 
-/* The function may have closed its enclosing scope, and with it the dry run. */
-static haul_status check_scope(int depth)
-{
-    if (haul_scope_depth() >= depth)
-        return HAUL_OK;
-    return haul__fail(HAUL_STATE, "haul_estimate", "function",
-                      "the function closed a scope that it did not open; it must close its own scopes only");
-}
-
 static haul_status run(estimate *e, haul_estimate_function *function, void *context, haul_estimate_result *out)
 {
     part p;
-    int  depth = haul_scope_depth();
     if (begin_part(e, &p))
         return haul_error_status();
-    haul_status status = function(context);
-    if (!status)
-        status = check_scope(depth);
+    haul__guest before = haul__guest_begin();
+    haul_status status = haul__guest_end(&before, function(context), "haul_estimate");
     if (!status)
         status = fill(out, e, &p);
     end_part(e, &p);
@@ -291,16 +282,14 @@ haul_status haul_estimate(haul_estimate_function *function, void *context, haul_
     if (!function || !out)
         return haul__fail_null("haul_estimate", function ? "out" : "function");
     *out = (haul_estimate_result){.flops = 0};
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
-    int         depth = haul_scope_depth();
     estimate   *e = begin(&is_new);
     haul_status status = e ? run(e, function, context, out) : haul_error_status();
     if (e && is_new)
         haul__dry_run_restore(&e->run);
-    if (haul_scope_depth() >= depth)
-        haul_scope_pop(scope);
+    haul_scope_pop(scope);
     haul__object_release(e);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/bools.h"
 #include "core/fork.h"
+#include "core/guest.h"
 #include "core/half.h"
 #include "core/shape.h"
 #include "engine/copy.h"
@@ -97,8 +98,7 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
     haul_status    status = check_wrap(dtype, &shape, data, &count);
     haul__storage *storage = status ? NULL : haul__storage_new(haul_cpu());
     if (!storage) {
-        if (deleter)
-            deleter(context);
+        haul__guest_free(deleter, context);
         return haul__failed_tensor();
     }
     storage->buffer.host = data;

@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "device/device.h"
 #include "memory/allocator.h"
@@ -61,7 +62,7 @@ haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const 
     *loading = (haul__loading){.device = haul__device_current(operation)};
     if (!loading->device)
         return haul_error_status();
-    if (!(loading->scope = haul_scope_push()))
+    if (!(loading->scope = haul__scope_push(NULL)))
         return haul_error_status();
     if ((status = haul_set_device(haul_cpu())) != HAUL_OK)
         goto failed;

@@ -11,6 +11,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "events/cargo.h"
 #include "host/view.h"
@@ -67,7 +68,7 @@ haul_status haul_save_weights_with(const char *path, const haul_save_weights_opt
 
 haul_scope *haul__cpu_scope(void)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return NULL;
     haul_set_grad_enabled(false);

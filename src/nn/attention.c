@@ -4,6 +4,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -109,7 +110,7 @@ haul_module *haul_nn_multi_head_attention_with(int64_t features, const haul_nn_m
         return NULL;
     haul_module *m = haul_module_new("multi_head_attention", forward, .state_bytes = sizeof(heads),
                                      .inputs = "query, key?, value?, mask?");
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     heads *s = haul_module_state(m);

@@ -4,6 +4,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -55,7 +56,7 @@ haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *options)
     if (haul__module_size(options->channels, "haul_nn_batch_norm", "channels"))
         return NULL;
     haul_module *m = haul_module_new("batch_norm", forward, .state_bytes = sizeof(batch_norm));
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     *(batch_norm *)haul_module_state(m) = (batch_norm){options->momentum, options->eps};

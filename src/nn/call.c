@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "device/device.h"
@@ -262,7 +263,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     c.options = options;
     if (take_inputs(&c, operation) || check_more(&c, operation))
         return fail_all(options);
-    c.scope = haul_scope_push_named(name ? name : module->kind);
+    c.scope = haul__scope_push(name ? name : module->kind);
     if (!c.scope)
         return fail_all(options);
     if (!here.mode && outer)
@@ -272,7 +273,8 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
         c.args.y[i] = HAUL_NONE;
     haul__call_set(&here);
     int64_t     began = haul__watched(HAUL_EVENT_CALL) ? tell_begin(&c) : 0;
-    haul_status status = run(&c);
+    haul__guest before = haul__guest_begin();
+    haul_status status = haul__guest_end(&before, run(&c), operation);
     c.results = status ? 0 : result_count(module);
     if (began)
         tell_end(&c, began);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/option.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "nn/conv.h"
 
@@ -54,7 +55,7 @@ haul_status haul__conv_check_pairs(const char *of, const int64_t stride[2], cons
 
 haul_module *haul__conv_built(haul_module *m, haul_shape weight, int64_t out, int64_t fan_in, const char *of)
 {
-    haul_scope *scope = m ? haul_scope_push() : NULL;
+    haul_scope *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     haul_status status = haul__module_draw_parameter(m, "weight", weight, fan_in);

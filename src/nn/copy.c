@@ -7,6 +7,8 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "events/cargo.h"
@@ -53,6 +55,17 @@ static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, co
 
 static haul_module *clone(haul_module *from, copies *done);
 
+static haul_status clone_state(haul_module *m, const haul_module *from)
+{
+    if (!from->clone_state)
+        return HAUL_OK;
+    const haul__guest before = haul__guest_begin();
+    haul_status       status = haul__guest_end(&before, from->clone_state(m->state, from->state), "haul_module_clone");
+    if (status && haul_error_status() == HAUL_OK)
+        haul__fail(status, "haul_module_clone", "module", "the state of the %s could not be copied", from->kind);
+    return status;
+}
+
 static haul_status fill(haul_module *m, haul_module *from, copies *done)
 {
     haul_status status = HAUL_OK;
@@ -63,11 +76,8 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
                           "with .clone",
                           from->kind);
     memcpy(m->state, from->state, from->state_bytes);
-    if (from->clone_state && (status = from->clone_state(m->state, from->state)) != HAUL_OK) {
-        if (haul_error_status() == HAUL_OK)
-            haul__fail(status, "haul_module_clone", "module", "the state of the %s could not be copied", from->kind);
+    if ((status = clone_state(m, from)) != HAUL_OK)
         return status;
-    }
     m->destroy_state = from->destroy_state; /* not earlier, because it would free what belongs to the original */
     m->training = from->training;
     m->run = from->run;
@@ -105,7 +115,7 @@ haul_module *haul_module_clone(haul_module *module)
 
     if (haul__check_module(module, operation))
         return NULL;
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return NULL;
     haul_set_grad_enabled(false);
@@ -161,7 +171,7 @@ haul_status haul_module_copy(haul_module *to, haul_module *from)
     if (haul__check_object(to, &haul__module_class, operation, "to") ||
         haul__check_object(from, &haul__module_class, operation, "from"))
         return haul_error_status();
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);

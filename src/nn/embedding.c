@@ -5,6 +5,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -54,7 +55,7 @@ haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_optio
         find_padding(count, options->padding_idx, &padding))
         return NULL;
     haul_module *m = haul_module_new("embedding", forward, .state_bytes = sizeof(embedding), .inputs = "index");
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     *(embedding *)haul_module_state(m) = (embedding){options->padding_idx};

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -19,7 +20,7 @@ static haul_status draw_into(haul_tensor *t, draw_fn *draw, double a, double b, 
     if (!haul_dtype_is_float(t->dtype))
         return haul__fail(HAUL_DTYPE, operation, "t", "t is %s; only floating dtypes can be initialised randomly",
                           haul_dtype_name(t->dtype));
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);

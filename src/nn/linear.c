@@ -3,6 +3,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "nn/module.h"
 
 typedef struct linear {
@@ -29,7 +30,7 @@ haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_optio
     if (haul__module_size(in_features, operation, "in_features") || haul__module_size(out, operation, "out_features"))
         return NULL;
     haul_module *m = haul_module_new("linear", forward, .state_bytes = sizeof(linear));
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     *(linear *)haul_module_state(m) = (linear){.has_bias = !options->no_bias, .relu = options->relu};

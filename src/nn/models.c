@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "nn/module.h"
 #include "nn/resnet.h"
@@ -127,7 +128,7 @@ haul_module *haul_model_new_with(const haul_model_options *options)
     if (!found)
         return NULL;
     haul_module *m = haul_module_new(found->name, haul__call_in_order);
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     const haul_shape *input = options->input.ndim ? &options->input : &found->input;

@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "core/utf8.h"
@@ -27,8 +28,7 @@ static void destroy(void *object)
     }
     for (size_t i = 0; i < m->name_count; i++)
         haul__free(m->names[i]);
-    if (m->destroy_state)
-        m->destroy_state(m->state);
+    haul__guest_free(m->destroy_state, m->state);
     haul__free(m->tensors);
     haul__free(m->children);
     haul__free(m->names);

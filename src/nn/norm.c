@@ -3,6 +3,7 @@
 #include <haul/scope.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -50,7 +51,7 @@ static haul_module *make(const char *kind, const char *name, haul_forward *forwa
         return NULL;
     }
     haul_module *m = haul_module_new(kind, forward, .state_bytes = sizeof(norm));
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     *(norm *)haul_module_state(m) = s;

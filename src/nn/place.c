@@ -9,6 +9,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
 #include "device/device.h"
@@ -89,7 +90,7 @@ static haul_status move_module(haul_module *module, const target *to)
     int         n = 0;
     haul_status status;
 
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_named_tensor *all = haul__module_tensor_list(module, &n);

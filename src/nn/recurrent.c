@@ -81,7 +81,7 @@ static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cel
 {
     haul_tensor *after[MAX_STATES] = {NULL};
     haul_status  status = HAUL_OK;
-    haul_scope  *scope = haul_scope_push();
+    haul_scope  *scope = haul__scope_push(NULL);
 
     if (!scope)
         return haul_error_status();
@@ -257,7 +257,7 @@ static haul_module *new_recurrent(const haul_module_options *module, const char 
         return NULL;
     }
     haul_module *m = haul__module_make(kind, module, operation);
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     settings.hidden = options->hidden;

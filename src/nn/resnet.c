@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "nn/module.h"
@@ -49,7 +50,7 @@ static haul_module *convolution(int64_t in, int64_t out, int64_t kernel, int64_t
 static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
 {
     haul_module *m = haul_module_new("basic_block", block_forward, .state_bytes = sizeof(block));
-    haul_scope  *scope = m ? haul_scope_push() : NULL;
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     block *s = haul_module_state(m);

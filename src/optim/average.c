@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/option.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
@@ -106,7 +107,7 @@ static haul_average *make(const haul_average_options *o, double decay, const cha
     if (!list)
         return NULL;
     haul_average *a = haul__object_new_zeroed(sizeof *a, &average_class);
-    haul_scope   *scope = a ? haul_scope_push() : NULL;
+    haul_scope   *scope = a ? haul__scope_push(NULL) : NULL;
     haul_status   status = scope ? HAUL_OK : a ? haul_error_status() : haul__fail_memory(operation, sizeof *a);
     if (!status && !n)
         status = haul__fail(HAUL_INVALID_ARGUMENT, operation, o->parameters ? "parameters" : "module",
@@ -215,7 +216,7 @@ static haul_status run(haul_average *a, double weight)
 
 static haul_status prepare_and_run(haul_average *a, double weight, const char *operation)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
@@ -292,7 +293,7 @@ haul_status haul_average_copy_to(haul_average *average, haul_module *module)
 
     if (check_home(average, operation) || haul__check_module(module, operation))
         return haul_error_status();
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_named_tensor *list = haul__module_tensor_list(module, &n);
@@ -372,7 +373,7 @@ haul_status haul_average_load_state(haul_average *average, const haul_named_tens
                           average->count);
     if (haul__check_steps(updates, operation, "updates"))
         return haul_error_status();
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
 #include "nn/tensors.h"
@@ -133,7 +134,7 @@ haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options)
     if (!status && !haul__tls.innermost)
         status = haul__fail(HAUL_STATE, operation, NULL,
                             "no scope is open on this thread to own the norm; call haul_scope_push() first");
-    haul_scope *scope = status ? NULL : haul_scope_push();
+    haul_scope *scope = status ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul__failed_tensor();
     haul_set_grad_enabled(false);
@@ -147,7 +148,7 @@ haul_status haul_clip_grad_value_with(const haul_clip_options *options)
     static const char operation[] = "haul_clip_grad_value";
 
     haul_status status = check(options, operation);
-    haul_scope *scope = status ? NULL : haul_scope_push();
+    haul_scope *scope = status ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     gradients all = {0};

@@ -12,6 +12,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "memory/dry_run.h"
@@ -154,7 +155,7 @@ haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *opti
     if (haul__check_optimizer(options->optimizer, operation) || check_options(options) ||
         keep_optimizer(options->optimizer, operation))
         return NULL;
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return NULL;
     haul_grad_scaler *s = new_scaler(options);
@@ -179,7 +180,7 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
     if (!status && !haul_dtype_is_float(loss->dtype))
         status = haul__fail(HAUL_DTYPE, operation, "loss", "loss is %s, but a floating dtype is expected",
                             haul_dtype_name(loss->dtype));
-    haul_scope *scope = status ? NULL : haul_scope_push();
+    haul_scope *scope = status ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul__failed_tensor();
     haul_tensor *scaled = haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device));
@@ -348,7 +349,7 @@ static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 
     if (!u.gradients)
         return haul__fail_memory(operation, (size_t)o->count * sizeof *u.gradients);
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     haul_status status = scope ? HAUL_OK : haul_error_status();
     if (!status) {
         haul_set_grad_enabled(false);
@@ -412,7 +413,7 @@ haul_status haul_grad_scaler_update(haul_grad_scaler *scaler)
     if (!scaler->found)
         return haul__fail(HAUL_STATE, "haul_grad_scaler_update", "scaler",
                           "no gradients were looked at since the last update; call haul_grad_scaler_step first");
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     haul_status status = scope ? update(scaler) : haul_error_status();
     haul_scope_pop(scope);
     return status;

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
@@ -20,7 +21,7 @@ static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL
 /* The number of steps as a tensor that the entry holds. */
 static haul_status refresh_steps(haul__optimizer_entry *e)
 {
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
 
     if (!scope)
         return haul_error_status();
@@ -227,7 +228,7 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is negative");
     if (haul__check_steps(steps, operation, "steps"))
         return haul_error_status();
-    haul_scope *scope = haul_scope_push();
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);

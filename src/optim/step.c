@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
@@ -270,7 +271,7 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found)
 {
     static const char operation[] = "haul_optimizer_step", text[] = "optimizer step";
-    haul_scope       *scope = haul_scope_push();
+    haul_scope       *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
