@@ -30,8 +30,8 @@ HAUL_API haul_policy haul_placement_policy(void);
  * haul_placement_log(true) writes the lines to standard error; false stops it. haul_placement_log_to passes each line,
  * without its newline, to `sink`; NULL stops it.
  *
- * One thread at a time calls `sink`. The sink may do what subscribers to events may do (events.h), but must not call
- * these two functions. Once haul_placement_log_to returns, the former sink is not running any more.
+ * Several threads may call `sink` at the same time. It may do what subscribers to events may do (events.h). Once
+ * haul_placement_log_to returns, the former sink is not running any more, unless a subscriber or sink called it.
  *
  * - on: log or stop
  * - context: passed to `sink` */

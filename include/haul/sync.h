@@ -49,9 +49,9 @@ typedef struct haul_sync_event {
  *
  * and false stops it. haul_sync_report_to passes each event to `sink` instead; NULL stops it.
  *
- * One thread at a time calls `sink`: the thread that waited. The sink may do what subscribers to events may do
- * (events.h), but must not call these two functions. Once haul_sync_report_to returns, the former sink is not running
- * any more.
+ * The thread that waited calls `sink`; several threads may do so at the same time. The sink may do what subscribers to
+ * events may do (events.h). Once haul_sync_report_to returns, the former sink is not running any more, unless a
+ * subscriber or sink called it.
  *
  * The names of functions come from the symbols that the program exports: link it with `-rdynamic` to see its own, or
  * let addr2line turn "train+0x1f3a" into a line. A program that links the static library needs `-rdynamic` in any case,

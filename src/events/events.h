@@ -113,9 +113,12 @@ static inline bool haul__event_quiet(void)
  * memory. */
 typedef struct haul__subscriber haul__subscriber;
 struct haul__subscriber {
-    haul_subscription of; /* kinds are not 0 */
-    int64_t           id; /* the id of a user's subscription, which is freed when it is detached; else 0 */
+    haul_subscription of;      /* kinds are not 0 */
+    int64_t           id;      /* the id of a user's subscription, which is freed when it is detached; else 0 */
+    bool              program; /* it calls a function of the program */
     bool              linked, gone;
+    int               running; /* of process-wide ones: how many threads are in the function of the program */
+    bool              awaited; /* who detached it waits until it runs on no other thread */
     haul__subscriber *next;
 };
 

@@ -1,16 +1,20 @@
 /* The stream of events: the subscribers, and how an event reaches them.
  *
- * A thread's own subscribers are in a list that only that thread touches; process-wide ones are in a list under a lock,
- * which is held while they run. Each thread has a word with the kinds that both lists want together (core/thread.h);
- * without subscribers nothing else is read. A subscriber that is detached while one runs is unlinked after that one has
- * returned. */
+ * A thread's own subscribers are in a list that only that thread touches; process-wide ones are in a list under a lock.
+ * The library's own run under this lock, so that one thread at a time calls them. Functions of the program run without
+ * it: any number of threads may call one, and who leaves it without returning keeps nobody waiting.
+ *
+ * Each thread has a word with the kinds that both lists want together (core/thread.h); without subscribers nothing else
+ * is read. A subscriber that is detached while one runs is unlinked after that one has returned. */
 #include <pthread.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/fork.h"
+#include "core/guest.h"
 #include "core/place.h"
+#include "core/scope.h"
 #include "events/call.h"
 #include "events/cargo.h"
 #include "events/debug.h"
@@ -36,11 +40,13 @@ static _Thread_local struct {
     haul__subscriber *own;
     haul__object      attached; /* in the thread's context, so that it learns of the thread's end */
     bool              muted;    /* a subscriber is running */
-    bool              inside;   /* a process-wide one: the thread holds the lock */
+    bool              inside;   /* one that runs under the lock of process-wide ones */
+    const void       *frame;    /* where the stack ended when a function of the program was called; NULL: none runs */
     bool              left;     /* a subscriber in `own` was detached while one was running */
     int               holds;
     held             *first, **last;
     haul__subscriber *running; /* NULL: none */
+    haul_scope       *scope;   /* in which a function of the program runs */
     int               depth, number;
     int64_t           delivered;
     haul__listener   *listener; /* NULL until the thread has events that come later */
@@ -48,10 +54,11 @@ static _Thread_local struct {
 
 static struct {
     pthread_mutex_t   lock;
+    pthread_cond_t    returned; /* an awaited one returned */
     haul__subscriber *list;
     bool              left;
     atomic_uint       kinds; /* the union of what they want */
-} everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER, .returned = PTHREAD_COND_INITIALIZER};
 
 static atomic_int thread_count;
 
@@ -70,7 +77,7 @@ static uint32_t kinds_of(const haul__subscriber *s)
 static void unlink_gone(haul__subscriber **list)
 {
     for (haul__subscriber *s; (s = *list);) {
-        if (!s->gone) {
+        if (!s->gone || s->running || s->awaited) {
             list = &s->next;
             continue;
         }
@@ -90,12 +97,24 @@ static void unlink_one(haul__subscriber **list, haul__subscriber *s)
     s->linked = false;
 }
 
+/* Waits until no other thread runs it, unless the caller is a subscriber itself: two that end each other would wait for
+ * ever. */
+static void await(haul__subscriber *s)
+{
+    if (self.muted)
+        return;
+    s->awaited = true;
+    while (s->running)
+        pthread_cond_wait(&everywhere.returned, &everywhere.lock);
+    s->awaited = false;
+}
+
 /* While a subscriber of the list is running, that one stays linked until it returns, and so do those of users, which
  * only the list frees. The memory of others may be freed as soon as they have left. */
 static void leave(haul__subscriber **list, haul__subscriber *s, bool at_work, bool *left)
 {
     s->gone = true;
-    if (at_work && !s->id && s != self.running) {
+    if (at_work && !s->id && s != self.running && !s->running) {
         unlink_one(list, s);
         return;
     }
@@ -165,7 +184,18 @@ void haul__subscribers_unlock(void)
         pthread_mutex_unlock(&everywhere.lock);
 }
 
-HAUL__AT_FORK(HAUL__FORK_EVENTS, .take = haul__subscribers_lock, .give = haul__subscribers_unlock);
+/* The threads that were running subscribers do not exist in the child. */
+static void forget_threads(void)
+{
+    pthread_cond_init(&everywhere.returned, NULL);
+    for (haul__subscriber *s = everywhere.list; s; s = s->next) {
+        s->running = s == self.running;
+        s->awaited = false;
+    }
+}
+
+HAUL__AT_FORK(HAUL__FORK_EVENTS, .take = haul__subscribers_lock, .give = haul__subscribers_unlock,
+              .in_child = forget_threads);
 
 static void update_everywhere(void)
 {
@@ -229,6 +259,8 @@ static void detach_own(haul__subscriber *s)
 /* The caller holds the lock. */
 static void detach_everywhere(haul__subscriber *s)
 {
+    s->gone = true;
+    await(s);
     leave(&everywhere.list, s, self.inside, &everywhere.left);
     update_everywhere();
 }
@@ -243,6 +275,45 @@ void haul__detach(haul__subscriber *s)
     } else if (s->linked && !s->gone) {
         detach_own(s);
     }
+}
+
+/* ---- subscribers that end ---- */
+
+/* The calling thread's present subscriber returned, or was left by longjmp or an exception. */
+static void end_running(void)
+{
+    haul__subscriber *s = self.running;
+    self.running = NULL;
+    if (!s || !s->running)
+        return;
+    s->running--;
+    if (s->awaited)
+        pthread_cond_broadcast(&everywhere.returned);
+    everywhere.left = everywhere.left || s->gone;
+}
+
+static void end_delivery(void)
+{
+    if (self.left)
+        unlink_gone(&self.own);
+    self.left = false;
+    self.muted = false;
+}
+
+/* A subscriber that did not return: the stack is shorter than it was when it was called. Its thread hears events again.
+ */
+__attribute__((noinline)) static bool is_muted(void)
+{
+    if (!self.frame || (const char *)__builtin_frame_address(0) <= (const char *)self.frame)
+        return self.muted;
+    self.frame = NULL;
+    if (haul__scope_is_open(self.scope))
+        haul__scope_close(self.scope);
+    pthread_mutex_lock(&everywhere.lock);
+    end_running();
+    pthread_mutex_unlock(&everywhere.lock);
+    end_delivery();
+    return false;
 }
 
 /* ---- public functions ---- */
@@ -271,6 +342,7 @@ int64_t haul_events_subscribe_with(const haul_subscription *subscription)
     s->of = *subscription;
     s->of.kinds = s->of.kinds ? s->of.kinds : HAUL_EVENT_ALL;
     s->id = id;
+    s->program = true;
     if (!haul__attach(s)) {
         haul__free(s);
         haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL,
@@ -284,6 +356,7 @@ haul_status haul_events_unsubscribe(int64_t id)
 {
     if (id == 0)
         return HAUL_OK;
+    is_muted(); /* the subscriber may have been left on this thread */
     haul__subscriber *s = find(self.own, id);
     if (s) {
         detach_own(s);
@@ -323,12 +396,12 @@ bool haul__listened(uint32_t kinds)
 {
     pthread_once(&begun, begin);
     haul__context *context = haul__context_get();
-    return context && !self.muted && (atomic_load_explicit(&context->watch, memory_order_relaxed) & kinds);
+    return context && !is_muted() && (atomic_load_explicit(&context->watch, memory_order_relaxed) & kinds);
 }
 
 bool haul__event_muted(void)
 {
-    return self.muted;
+    return is_muted();
 }
 
 int64_t haul__events_delivered(void)
@@ -347,31 +420,92 @@ static void walk(stack *frames)
     frames->count = haul__take_frames(frames->frames, FRAMES);
 }
 
-static void tell(haul__subscriber *s, haul_event *event, stack *frames)
+/* The thread's settings become those that the program's code around the library has, but for the dry run, which counts
+ * what this thread does. The scope restores them. */
+static void take_settings(const haul__thread_state *wanted)
 {
-    for (; s; s = s->next) {
-        if (s->gone || !(s->of.kinds & event->kind))
-            continue;
-        bool asked = s->of.frames & event->kind;
-        if (asked && frames->count < 0)
-            walk(frames);
-        event->frames = asked ? frames->frames : NULL;
-        event->frame_count = asked ? frames->count : 0;
-        self.running = s;
+    haul__thread_state *now = haul__thread();
+    const uint32_t      dry = now->words[HAUL__DRY_RUN];
+    now->device = wanted->device;
+    now->no_grad = wanted->no_grad;
+    memcpy(now->words, wanted->words, sizeof now->words);
+    now->words[HAUL__DRY_RUN] = dry;
+    now->words[HAUL__RECOMPUTE] = 0; /* what a subscriber does is not part of the function that runs again */
+    for (int i = 0; i < HAUL__OBJECT_SETTINGS; i++)
+        if (now->held[i] != wanted->held[i])
+            haul__thread_hold((haul__object_setting)i, wanted->held[i]);
+}
+
+/* Calls a function of the program, in a scope of its own. Without memory for the scope, in the present one. */
+static void call_program(const haul__subscriber *s, const haul_event *event)
+{
+    const haul__thread_state settings = *haul__scope_settings();
+    haul_scope *const        scope = self.scope = haul__scope_push("a subscriber");
+    if (scope)
+        take_settings(&settings);
+    const haul__guest before = haul__guest_begin();
+    self.frame = haul__tls.guest.frame;
+    s->of.take(event, s->of.context);
+    self.frame = NULL;
+    haul__guest_end(&before, HAUL_OK, "haul_events_subscribe");
+    if (scope)
+        haul__scope_close(scope);
+}
+
+static bool wants(const haul__subscriber *s, const haul_event *event)
+{
+    return !s->gone && (s->of.kinds & event->kind);
+}
+
+static void call(haul__subscriber *s, haul_event *event, stack *frames)
+{
+    bool asked = s->of.frames & event->kind;
+    if (asked && frames->count < 0)
+        walk(frames);
+    event->frames = asked ? frames->frames : NULL;
+    event->frame_count = asked ? frames->count : 0;
+    self.running = s;
+    if (s->program)
+        call_program(s, event);
+    else
         s->of.take(event, s->of.context);
-    }
+}
+
+static void tell_own(haul_event *event, stack *frames)
+{
+    for (haul__subscriber *s = self.own; s; s = s->next)
+        if (wants(s, event))
+            call(s, event, frames);
+    self.running = NULL;
+}
+
+/* Calls the function of the program without the lock. It stays in the list meanwhile. */
+static void call_unlocked(haul__subscriber *s, haul_event *event, stack *frames)
+{
+    s->running++;
+    pthread_mutex_unlock(&everywhere.lock);
+    call(s, event, frames);
+    pthread_mutex_lock(&everywhere.lock);
+    end_running();
+}
+
+static void call_locked(haul__subscriber *s, haul_event *event, stack *frames)
+{
+    self.inside = true;
+    call(s, event, frames);
+    self.inside = false;
     self.running = NULL;
 }
 
 static void tell_everywhere(haul_event *event, stack *frames)
 {
     pthread_mutex_lock(&everywhere.lock);
-    self.inside = true;
-    tell(everywhere.list, event, frames);
+    for (haul__subscriber *s = everywhere.list; s; s = s->next)
+        if (wants(s, event))
+            (s->program ? call_unlocked : call_locked)(s, event, frames);
     if (everywhere.left)
         unlink_gone(&everywhere.list);
     everywhere.left = false;
-    self.inside = false;
     pthread_mutex_unlock(&everywhere.lock);
 }
 
@@ -411,13 +545,10 @@ static void deliver(haul_event *event)
     if (!event->thread)
         event->thread = number();
     fill_texts(event, path);
-    tell(self.own, event, &frames);
+    tell_own(event, &frames);
     if (atomic_load_explicit(&everywhere.kinds, memory_order_relaxed) & event->kind)
         tell_everywhere(event, &frames);
-    if (self.left)
-        unlink_gone(&self.own);
-    self.left = false;
-    self.muted = false;
+    end_delivery();
     if (before.status || haul_error_status())
         haul__error_restore(&before);
 }
@@ -465,7 +596,7 @@ static void emit(haul_event *event)
 void haul__emit(haul_event *event)
 {
     event->depth = self.depth;
-    if (!self.muted)
+    if (!is_muted())
         emit(event);
 }
 

@@ -6,7 +6,7 @@
 
 static _Thread_local haul_call_watcher *watching;
 static _Thread_local void              *watching_context;
-static _Thread_local haul__subscriber   subscriber;
+static _Thread_local haul__subscriber   subscriber = {.program = true};
 
 static void take(const haul_event *e, void *context)
 {

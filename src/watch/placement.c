@@ -7,7 +7,7 @@
 #include "events/events.h"
 
 static struct {
-    pthread_mutex_t lock; /* guards changes of the sink */
+    pthread_mutex_t lock; /* guards both */
     void (*sink)(const char *line, void *context);
     void *context;
 } place_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -23,20 +23,26 @@ static void take(const haul_event *e, void *context)
                  haul_device_name(e->other), device, bytes);
     else
         snprintf(line, sizeof line, "%s: runs on %s (holds %s, %llu bytes)", e->operation, device, e->text, bytes);
-    place_log.sink(line, place_log.context);
+    pthread_mutex_lock(&place_log.lock);
+    void (*const sink)(const char *, void *) = place_log.sink;
+    void *const to = place_log.context;
+    pthread_mutex_unlock(&place_log.lock);
+    if (sink)
+        sink(line, to);
 }
 
-static haul__subscriber subscriber = {.of = {.take = take, .kinds = HAUL_EVENT_PLACEMENT, .everywhere = true}};
+static haul__subscriber subscriber = {.of = {.take = take, .kinds = HAUL_EVENT_PLACEMENT, .everywhere = true},
+                                      .program = true};
 
 void haul_placement_log_to(void (*sink)(const char *line, void *context), void *context)
 {
-    pthread_mutex_lock(&place_log.lock);
     haul__detach(&subscriber);
+    pthread_mutex_lock(&place_log.lock);
     place_log.sink = sink;
     place_log.context = context;
+    pthread_mutex_unlock(&place_log.lock);
     if (sink)
         haul__attach(&subscriber);
-    pthread_mutex_unlock(&place_log.lock);
 }
 
 static void to_stderr(const char *line, void *context)

@@ -9,7 +9,7 @@
 #include "events/events.h"
 
 static struct {
-    pthread_mutex_t lock; /* guards changes of the sink */
+    pthread_mutex_t lock; /* guards both */
     void (*sink)(const haul_sync_event *event, void *context);
     void *context;
 } report = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -48,21 +48,26 @@ static void take(const haul_event *e, void *context)
                              .frame_count = e->frame_count};
     compose(&event, line, sizeof line);
     event.line = line;
-    report.sink(&event, report.context);
+    pthread_mutex_lock(&report.lock);
+    void (*const sink)(const haul_sync_event *, void *) = report.sink;
+    void *const to = report.context;
+    pthread_mutex_unlock(&report.lock);
+    if (sink)
+        sink(&event, to);
 }
 
 static haul__subscriber subscriber = {
-    .of = {.take = take, .kinds = HAUL_EVENT_WAIT, .everywhere = true, .frames = HAUL_EVENT_WAIT}};
+    .of = {.take = take, .kinds = HAUL_EVENT_WAIT, .everywhere = true, .frames = HAUL_EVENT_WAIT}, .program = true};
 
 void haul_sync_report_to(void (*sink)(const haul_sync_event *event, void *context), void *context)
 {
-    pthread_mutex_lock(&report.lock);
     haul__detach(&subscriber);
+    pthread_mutex_lock(&report.lock);
     report.sink = sink;
     report.context = context;
+    pthread_mutex_unlock(&report.lock);
     if (sink)
         haul__attach(&subscriber);
-    pthread_mutex_unlock(&report.lock);
 }
 
 static void to_stderr(const haul_sync_event *event, void *context)
