@@ -89,7 +89,8 @@ HAUL_API haul_value *haul_example_field(haul_example *example, const char *name)
 
 /* Give a field another dtype and shape. Returns its new memory, whose elements are not set, or NULL, with an error. The
  * old memory stays readable until the next call for the same field. `read` calls it for a field that varies; a
- * transform for a field whose size or dtype changes.
+ * transform for a field whose size or dtype changes. This is the only way to change them: an example whose fields were
+ * changed by hand, or point to other memory, is refused.
  *
  * - field: the number of the field */
 HAUL_API void *haul_example_resize(haul_example *example, int field, haul_dtype dtype, haul_shape shape);
@@ -107,7 +108,8 @@ HAUL_API int         haul_dataset_fields(const haul_dataset *dataset); /* the nu
 HAUL_API haul_status haul_dataset_field(const haul_dataset *dataset, int index, haul_field *out);
 
 /* A function that reads or transforms an example. Returns HAUL_OK, or an error that it recorded with haul_error_set.
- * Several threads may call it at the same time. In fields of HAUL_BOOL, any byte but 0 is true. */
+ * Several threads may call it at the same time. In fields of HAUL_BOOL, any byte but 0 is true. It may use loaders, but
+ * not the one for which it runs: that is refused. The rules of scope.h for functions of the program hold for it. */
 typedef haul_status haul_example_function(void *context, haul_example *example);
 
 /* A dataset of your own. */

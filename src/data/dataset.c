@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/past.h"
 #include "core/pool.h"
 #include "core/shape.h"
@@ -26,15 +27,13 @@
 
 static void close_source(const haul_dataset_source *source)
 {
-    if (source->close)
-        source->close(source->context);
+    haul__guest_free(source->close, source->context);
 }
 
 static void destroy(void *object)
 {
     haul_dataset *d = object;
-    if (d->close)
-        d->close(d->context);
+    haul__guest_free(d->close, d->context);
     for (int i = 0; i < d->transform_count; i++)
         haul__object_release(d->transforms[i]);
     haul__object_release(d->base);
@@ -83,7 +82,8 @@ static haul_status read_source(const haul_dataset *d, haul_example *e)
         status = haul__example_prepare(e, d->fields, READ);
     }
     if (status == HAUL_OK)
-        status = explain(d, d->read(d->context, e), index, "read");
+        status = explain(d, d->nested ? d->read(d->context, e) : haul__example_call(e, d->read, d->context, d->name),
+                         index, "read");
     e->index = index;
     return status == HAUL_OK ? settle(d, e) : status;
 }
@@ -124,7 +124,7 @@ haul_status haul__dataset_finish(const haul_dataset *d, haul_example *e)
     haul_status status = haul__dataset_finish(d->base, e);
     haul__example_begin(e, d->fields);
     for (int i = 0; i < d->transform_count && status == HAUL_OK; i++)
-        status = explain(d, haul__transform_apply(d->transforms[i], e), e->index, "transformed");
+        status = explain(d, haul__transform_apply(d->transforms[i], e, d->name), e->index, "transformed");
     return status == HAUL_OK ? settle(d, e) : status;
 }
 

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/bools.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 
@@ -15,10 +16,10 @@
 void haul__example_begin(haul_example *e, const haul__fields *fields)
 {
     for (int i = e->count; i < fields->count; i++)
-        e->fields[i] = (haul_value){0};
+        e->fields[i] = e->haul__room->given[i] = (haul_value){0};
     e->count = fields->count;
     for (int i = 0; i < fields->count; i++)
-        e->fields[i].name = fields->items[i].name;
+        e->fields[i].name = e->haul__room->given[i].name = fields->items[i].name;
 }
 
 /* The buffer of the two that does not hold the present value. */
@@ -67,6 +68,7 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
     e->fields[field].dtype = dtype;
     e->fields[field].shape = shape;
     e->fields[field].data = memory;
+    e->haul__room->given[field] = e->fields[field];
     return memory;
 }
 
@@ -77,6 +79,7 @@ haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, c
         e->fields[i].data = NULL;
         e->fields[i].dtype = field->dtype;
         e->fields[i].shape = field->shape;
+        e->haul__room->given[i] = e->fields[i];
         if (fields->varying[i] < 0 && !haul_example_resize(e, i, field->dtype, field->shape))
             return haul__fail_within(operation);
     }
@@ -119,6 +122,57 @@ void haul__example_normalise(const haul_example *e, const haul__fields *fields)
             count *= (size_t)value->shape.dims[d];
         haul__normalise_bools(value->data, count);
     }
+}
+
+/* Records what the function changed, of the field `given`, which has the memory that it describes. */
+static haul_status refuse_value(const haul_value *given, const haul_value *now, int64_t index, const char *who)
+{
+    char had[80], has[80];
+    if (now->name != given->name)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
+                          "the name of %s of example %lld of %s was changed; names are those of the fields",
+                          given->name, (long long)index, who);
+    if (now->data != given->data)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
+                          "the data of %s of example %lld of %s points to other memory; write the elements to the "
+                          "memory that Haul gave, or ask for more with haul_example_resize",
+                          given->name, (long long)index, who);
+    return haul__fail(HAUL_SHAPE, "haul_loader_next", "dataset",
+                      "%s of example %lld of %s is %s%s, but its memory is for %s%s; change it with "
+                      "haul_example_resize",
+                      given->name, (long long)index, who, haul_dtype_name(now->dtype),
+                      haul__shape_text(&now->shape, has, sizeof has), haul_dtype_name(given->dtype),
+                      haul__shape_text(&given->shape, had, sizeof had));
+}
+
+static bool is_as_given(const haul_value *now, const haul_value *given)
+{
+    return now->data == given->data && now->dtype == given->dtype && now->name == given->name &&
+           haul__shape_equal(&now->shape, &given->shape);
+}
+
+haul_status haul__example_call(haul_example *e, haul_example_function *function, void *context, const char *who)
+{
+    haul__example_room *room = e->haul__room;
+    const int64_t       index = e->index;
+    const int           count = e->count;
+    const haul__guest   before = haul__guest_begin();
+    haul_status         status = haul__guest_end(&before, function(context, e), "haul_loader_next");
+    const int           now = e->count;
+    const bool          moved = e->haul__room != room;
+    e->index = index;
+    e->haul__room = room;
+    e->count = count;
+    if (!status && now != count)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
+                            "example %lld of %s has %d fields; %d were declared", (long long)index, who, now, count);
+    if (!status && moved)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
+                            "haul__room of example %lld of %s was changed; it belongs to Haul", (long long)index, who);
+    for (int i = 0; i < count && !status; i++)
+        if (!is_as_given(&e->fields[i], &room->given[i]))
+            status = refuse_value(&room->given[i], &e->fields[i], index, who);
+    return status;
 }
 
 haul_value *haul_example_field(haul_example *e, const char *name)

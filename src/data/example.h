@@ -8,6 +8,7 @@
 typedef struct haul__example_room {
     const haul__fields *wanted;                  /* the final fields */
     void               *places[HAUL_MAX_FIELDS]; /* for values with their final size; NULL: none */
+    haul_value          given[HAUL_MAX_FIELDS];  /* the memory that each field has, and what fits there */
     struct {
         void  *memory[2];
         size_t capacity[2];
@@ -19,6 +20,10 @@ void haul__example_begin(haul_example *e, const haul__fields *fields);
 
 /* Allocates all values of `fields` that do not vary in size. */
 haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, const char *operation);
+
+/* Calls a function of the program to read or transform the example, which must leave everything in its place but the
+ * elements: the fields' memory, dtypes and shapes change only by haul_example_resize. Fails if it does not. */
+haul_status haul__example_call(haul_example *e, haul_example_function *function, void *context, const char *who);
 
 /* Checks that the values of the example, which `who` made, match `fields`. */
 haul_status haul__example_check(const haul_example *e, const haul__fields *fields, const char *who);

@@ -27,7 +27,14 @@ typedef struct place {
     haul__batch_slot   slot;
     haul_status        status;
     haul__error_record error;
+
+    const haul_loader  *loader;
+    const struct place *outer; /* that the thread which fills this one was filling already */
 } place;
+
+/* Those that the thread is filling, innermost first: a function of a dataset may use another loader, but would wait for
+ * ever for its own. */
+static _Thread_local const place *filling;
 
 struct haul_loader {
     haul__object   object;
@@ -90,7 +97,11 @@ static haul_status make_batch(haul_loader *l, place *p, int64_t number)
 {
     static const char text[] = "batch made";
     const int64_t     began = haul__work_begin(NEXT, text, 0);
+    p->loader = l;
+    p->outer = filling;
+    filling = p;
     const haul_status status = fill(l, p, number);
+    filling = p->outer;
     haul__work_end(NEXT, text, 0, began);
     return status;
 }
@@ -221,6 +232,20 @@ static const haul__class class = {.name = "loader", .destroy = destroy};
 static haul_status check_loader(const haul_loader *l, const char *operation)
 {
     return haul__check_object(l, &class, operation, "loader");
+}
+
+/* It may be started and asked for batches, but not by the functions of its dataset. */
+static haul_status check_free(const haul_loader *l, const char *operation)
+{
+    if (check_loader(l, operation))
+        return haul_error_status();
+    for (const place *p = filling; p; p = p->outer)
+        if (p->loader == l)
+            return haul__fail(HAUL_STATE, operation, "loader",
+                              "the loader is making a batch, for which it called this function of the dataset %s; use "
+                              "another loader here",
+                              l->recipe.dataset->name);
+    return HAUL_OK;
 }
 
 static haul_status check_number(const char *name, int64_t value, int64_t limit)
@@ -387,7 +412,7 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
 
 haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
 {
-    if (check_loader(l, START))
+    if (check_free(l, START))
         return haul_error_status();
     l->status = start_epoch(l, epoch, first);
     if (l->status == HAUL_OK)
@@ -487,7 +512,7 @@ static haul_status take_next(haul_loader *l)
 const haul_batch *haul_loader_next(haul_loader *l)
 {
     static const char text[] = "next batch";
-    if (check_loader(l, NEXT))
+    if (check_free(l, NEXT))
         return NULL;
     const int64_t began = haul__work_begin(NEXT, text, 0);
     l->status = take_next(l);

@@ -5,8 +5,10 @@
 
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "core/words.h"
 #include "data/dataset.h"
+#include "data/example.h"
 
 #define NEW "haul_transform_new"
 #define MAP "haul_dataset_map"
@@ -19,16 +21,15 @@ struct haul_transform {
 static void destroy(void *object)
 {
     haul_transform *t = object;
-    if (t->options.close)
-        t->options.close(t->options.context);
+    haul__guest_free(t->options.close, t->options.context);
     haul__object_free(&t->object, sizeof *t);
 }
 
 static const haul__class class = {.name = "transform", .destroy = destroy};
 
-haul_status haul__transform_apply(haul_transform *t, haul_example *e)
+haul_status haul__transform_apply(haul_transform *t, haul_example *e, const char *who)
 {
-    return t->options.apply(t->options.context, e);
+    return haul__example_call(e, t->options.apply, t->options.context, who);
 }
 
 static haul_transform *make(const haul_transform_options *options, const char *operation)
@@ -42,8 +43,7 @@ static haul_transform *make(const haul_transform_options *options, const char *o
         haul__fail_memory(operation, sizeof *t);
     else
         haul__fail_null(operation, "apply");
-    if (options->close)
-        options->close(options->context);
+    haul__guest_free(options->close, options->context);
     return NULL;
 }
 
@@ -131,7 +131,8 @@ static haul_status plan(const haul_transform *t, haul_field *fields, int *count)
     haul__error_record before;
     haul__error_save(&before);
     haul_error_clear();
-    haul_status status = t->options.fields(t->options.context, fields, count);
+    haul__guest guest = haul__guest_begin();
+    haul_status status = haul__guest_end(&guest, t->options.fields(t->options.context, fields, count), MAP);
     if (status != HAUL_OK && haul_error_status() == HAUL_OK)
         haul__fail(status, MAP, "transforms", "a transform refuses the fields of the dataset");
     else if (status == HAUL_OK)

@@ -6,7 +6,7 @@
 
 #include "core/object.h"
 
-haul_status haul__transform_apply(haul_transform *transform, haul_example *e);
+haul_status haul__transform_apply(haul_transform *transform, haul_example *e, const char *who);
 
 /* Checks a field, and says how the transform changes it. */
 typedef haul_status haul__plan(const void *context, haul_field *field);
