@@ -40,8 +40,8 @@ typedef struct haul_args {
     bool         training;              /* true in training, false in evaluation */
 } haul_args;
 
-/* A forward function. Returns the first result, or a failed tensor, and puts further results into args->y. As for hooks,
- * the rules of scope.h for functions of the program hold: it closes its own scopes only, and returns. */
+/* A forward function. Returns the first result, or a failed tensor, and puts further results into args->y. The rules of
+ * scope.h for functions of the program hold, as for hooks: it closes its own scopes only, and returns. */
 typedef haul_tensor *haul_forward(haul_module *self, haul_args *args);
 
 /* Make a module of your own: haul_module_new("residual", forward). The forward function computes with haul_call_child,
@@ -169,6 +169,8 @@ typedef struct HAUL__DESIGNATED haul_call_options {
  *
  * Forward runs in a scope of its own: temporaries are freed unless the graph needs them, and settings of the thread
  * that it changed are restored. A module that was placed with haul_module_place first moves its inputs to its device.
+ * Modules that call each other take up the thread's stack: a call fails with HAUL_STATE if less than 24 KiB of it are
+ * left. Other functions accept modules of any depth.
  *
  * haul_call_child calls a child by its path, from a forward function. A child that is called with haul_call in its
  * module's forward function gets the same name in traces.

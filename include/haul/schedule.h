@@ -123,7 +123,7 @@ HAUL_API haul_schedule *haul_schedule_plateau_with(const haul_schedule_plateau_o
 
 /* Several schedules one after the other, PyTorch's SequentialLR: the first up to step milestones[0], then the second,
  * which begins with its step 0 there, up to milestones[1], and so on. The rates become those of the first one's step 0.
- * The chain holds the schedules and makes their steps.
+ * The chain holds the schedules and makes their steps. At most 32 chains may be within each other.
  *
  * - milestones: count - 1 steps, each larger than the one before
  * - count: the number of `schedules` */

@@ -75,15 +75,12 @@ static haul_status settle(const haul_dataset *d, haul_example *e)
 
 static haul_status read_source(const haul_dataset *d, haul_example *e)
 {
-    haul_status status = HAUL_OK;
+    haul_status status;
     int64_t     index = e->index;
-    if (!d->nested) {
-        haul__example_begin(e, d->fields);
-        status = haul__example_prepare(e, d->fields, READ);
-    }
+    haul__example_begin(e, d->fields);
+    status = haul__example_prepare(e, d->fields, READ);
     if (status == HAUL_OK)
-        status = explain(d, d->nested ? d->read(d->context, e) : haul__example_call(e, d->read, d->context, d->name),
-                         index, "read");
+        status = explain(d, haul__example_call(e, d->read, d->context, d->name), index, "read");
     e->index = index;
     return status == HAUL_OK ? settle(d, e) : status;
 }
@@ -110,28 +107,69 @@ static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
     return status;
 }
 
-haul_status haul__dataset_fetch(const haul_dataset *d, haul_example *e)
+/* ---- datasets of datasets, nested to any depth ---- */
+
+/* The dataset that reads the example; e->index becomes that in it. The steps on the way there are in the example's
+ * room. NULL if memory is exhausted. */
+static const haul_dataset *descend(const haul_dataset *d, haul_example *e, size_t *steps)
 {
-    while (d->base)
-        d = d->base;
-    return d->ahead[0] ? copy_ahead(d, e) : read_source(d, e);
+    haul__example_room *room = e->haul__room;
+    for (*steps = 0; d->base || d->choose; ++*steps) {
+        if (!haul__grow(&room->steps, &room->step_capacity, *steps + 1, sizeof *room->steps)) {
+            haul__fail_memory(READ, (*steps + 1) * sizeof *room->steps);
+            return NULL;
+        }
+        room->steps[*steps] = (haul__example_step){d, e->index};
+        d = d->base ? d->base : d->choose(d->context, &e->index);
+    }
+    return d;
 }
 
-haul_status haul__dataset_finish(const haul_dataset *d, haul_example *e)
+static haul_status transform(const haul_dataset *d, haul_example *e)
 {
-    if (!d->base)
-        return HAUL_OK;
-    haul_status status = haul__dataset_finish(d->base, e);
+    haul_status status = HAUL_OK;
     haul__example_begin(e, d->fields);
     for (int i = 0; i < d->transform_count && status == HAUL_OK; i++)
         status = explain(d, haul__transform_apply(d->transforms[i], e, d->name), e->index, "transformed");
     return status == HAUL_OK ? settle(d, e) : status;
 }
 
+static haul_status ascend(haul_example *e, size_t steps)
+{
+    haul_status status = HAUL_OK;
+    while (steps && status == HAUL_OK) {
+        const haul__example_step *step = &e->haul__room->steps[--steps];
+        e->index = step->index;
+        if (step->dataset->base)
+            status = transform(step->dataset, e);
+    }
+    return status;
+}
+
+static haul_status read_at(const haul_dataset *d, haul_example *e)
+{
+    return d->ahead[0] ? copy_ahead(d, e) : read_source(d, e);
+}
+
+haul_status haul__dataset_fetch(const haul_dataset *d, haul_example *e)
+{
+    while (d->base)
+        d = d->base;
+    return read_at(d, e);
+}
+
+haul_status haul__dataset_finish(const haul_dataset *d, haul_example *e)
+{
+    size_t steps;
+    return descend(d, e, &steps) ? ascend(e, steps) : haul_error_status();
+}
+
 haul_status haul__dataset_read(const haul_dataset *d, haul_example *e)
 {
-    haul_status status = haul__dataset_fetch(d, e);
-    return status == HAUL_OK ? haul__dataset_finish(d, e) : status;
+    size_t              steps;
+    const haul_dataset *source = descend(d, e, &steps);
+    haul_status         status = source ? read_at(source, e) : haul_error_status();
+    return status == HAUL_OK ? ascend(e, steps) : status;
 }
 
 /* ---- reading all of it ---- */
@@ -282,7 +320,7 @@ static int count_fields(const haul_dataset_source *source)
 static haul_status check_source(const haul_dataset_source *source, haul__dataset_kind kind, const char *operation)
 {
     if (!source->read)
-        return haul__fail_null(operation, "read");
+        return haul__fail_no_function(operation, "read");
     if (source->count < 0 && (source->count != HAUL_UNKNOWN || kind != HAUL__READ_EACH))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "%lld examples", (long long)source->count);
     return HAUL_OK;
@@ -300,7 +338,6 @@ haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__datase
     d->read = source->read;
     d->close = source->close;
     d->context = source->context;
-    d->nested = kind == HAUL__READ_NESTED;
     if (kind != HAUL__READ_AHEAD || read_all(d, operation) == HAUL_OK)
         return haul__own(d, operation);
     haul__object_release(d);
@@ -318,6 +355,20 @@ haul_dataset *haul_dataset_new(const haul_dataset_source *source)
         return haul__dataset_make(source, HAUL__READ_EACH, "haul_dataset_new");
     haul__fail_null("haul_dataset_new", "source");
     return NULL;
+}
+
+haul_dataset *haul__dataset_of(const haul_dataset *like, int64_t count, haul__dataset_choose *choose,
+                               void (*close)(void *context), void *context, const char *operation)
+{
+    haul_dataset *d = new_dataset(like->fields->items, like->fields->count, count, like->name, operation);
+    if (!d) {
+        close(context);
+        return NULL;
+    }
+    d->choose = choose;
+    d->close = close;
+    d->context = context;
+    return haul__own(d, operation);
 }
 
 haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,

@@ -17,18 +17,22 @@ typedef struct haul__data_file {
 /* File `index` of a source, counted from 0; NULL and NULL after the last one. */
 typedef haul__data_file haul__data_file_function(const void *context, int64_t index);
 
-/* A dataset reads examples with a function, or maps those of another dataset. */
+/* Finds an example of a dataset that consists of others: returns the one that has it, and changes *index to its index
+ * there. */
+typedef haul_dataset *haul__dataset_choose(const void *context, int64_t *index);
+
+/* A dataset reads examples with a function, maps those of another dataset, or chooses among those of others. */
 struct haul_dataset {
     haul__object  object;
     haul__fields *fields;
     int64_t       count; /* or HAUL_UNKNOWN */
     char         *name;
 
-    haul_example_function *read;
+    haul_example_function *read; /* NULL if it maps or chooses */
+    haul__dataset_choose  *choose;
     void (*close)(void *context);
     haul__data_file_function *file; /* NULL: the files are not known */
     void                     *context;
-    bool                      nested;                 /* `read` reads other datasets, which prepare the example */
     uint8_t                  *ahead[HAUL_MAX_FIELDS]; /* all examples, if they were read ahead; else NULL */
     haul__storage            *kept;                   /* their memory: from the CPU's allocator */
     uint8_t                  *own;                    /* or from haul__malloc */
@@ -47,14 +51,18 @@ static inline haul_status haul__check_dataset(const haul_dataset *dataset, const
 }
 
 typedef enum haul__dataset_kind {
-    HAUL__READ_EACH,  /* whenever an example is needed */
-    HAUL__READ_AHEAD, /* all when it is made, by several threads, if they fit into half a gigabyte */
-    HAUL__READ_NESTED /* `read` calls haul__dataset_read */
+    HAUL__READ_EACH, /* whenever an example is needed */
+    HAUL__READ_AHEAD /* all when it is made, by several threads, if they fit into half a gigabyte */
 } haul__dataset_kind;
 
 /* A dataset over `source` that the innermost scope owns. Takes over the source's context, which is closed on
  * failure. */
 haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__dataset_kind kind, const char *operation);
+
+/* `count` examples of datasets that `context` holds, which have the fields and the name of `like`. Takes over the
+ * context, as haul__dataset_make does. */
+haul_dataset *haul__dataset_of(const haul_dataset *like, int64_t count, haul__dataset_choose *choose,
+                               void (*close)(void *context), void *context, const char *operation);
 
 /* `base` followed by transforms, which it holds, and the resulting fields. */
 haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,
@@ -68,7 +76,7 @@ haul__data_file haul__dataset_file(const haul_dataset *dataset, int64_t index);
  * If the dataset's count is unknown, returns HAUL_END_OF_DATA, without recording an error, after its end. */
 haul_status haul__dataset_read(const haul_dataset *dataset, haul_example *e);
 
-/* Its two parts: the one that must happen in order if the count is unknown, and the rest. */
+/* Its two parts for a dataset whose count is unknown: the one that must happen in order, and the rest. */
 haul_status haul__dataset_fetch(const haul_dataset *dataset, haul_example *e);
 haul_status haul__dataset_finish(const haul_dataset *dataset, haul_example *e);
 

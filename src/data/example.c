@@ -197,5 +197,6 @@ void haul__example_room_free(haul__example_room *room)
     for (int i = 0; i < HAUL_MAX_FIELDS; i++)
         for (int k = 0; k < 2; k++)
             haul__free(room->buffers[i].memory[k]);
+    haul__free(room->steps);
     *room = (haul__example_room){0};
 }

@@ -5,6 +5,12 @@
 
 #include "data/fields.h"
 
+/* A dataset on the way to the one that reads the example, and the example's index there. */
+typedef struct haul__example_step {
+    const haul_dataset *dataset;
+    int64_t             index;
+} haul__example_step;
+
 typedef struct haul__example_room {
     const haul__fields *wanted;                  /* the final fields */
     void               *places[HAUL_MAX_FIELDS]; /* for values with their final size; NULL: none */
@@ -13,6 +19,8 @@ typedef struct haul__example_room {
         void  *memory[2];
         size_t capacity[2];
     } buffers[HAUL_MAX_FIELDS];
+    haul__example_step *steps; /* outermost first */
+    size_t              step_capacity;
 } haul__example_room;
 
 /* An example without values, with the fields in `fields`. `room` is used as long as the example is. */

@@ -23,15 +23,6 @@ static haul_status check_known(const haul_dataset *dataset, const char *operatio
                       "the count of %s is unknown, so its examples can only be read in order", dataset->name);
 }
 
-/* A dataset over `context` with the fields of `like`. */
-static haul_dataset *make_like(const haul_dataset *like, int64_t count, haul_example_function *read,
-                               void (*close)(void *), void *context, const char *operation)
-{
-    haul_dataset_source source = {.count = count, .name = like->name, .read = read, .close = close, .context = context};
-    memcpy(source.fields, like->fields->items, (size_t)like->fields->count * sizeof *source.fields);
-    return haul__dataset_make(&source, HAUL__READ_NESTED, operation);
-}
-
 /* ---- subsets ---- */
 
 typedef struct subset {
@@ -39,11 +30,11 @@ typedef struct subset {
     int64_t       indices[];
 } subset;
 
-static haul_status read_subset(void *context, haul_example *e)
+static haul_dataset *choose_subset(const void *context, int64_t *index)
 {
     const subset *s = context;
-    e->index = s->indices[e->index];
-    return haul__dataset_read(s->dataset, e);
+    *index = s->indices[*index];
+    return s->dataset;
 }
 
 static void close_subset(void *context)
@@ -71,7 +62,7 @@ static haul_dataset *make_subset(haul_dataset *dataset, const int64_t *indices, 
     haul__object_keep(dataset);
     if (count)
         memcpy(s->indices, indices, (size_t)count * sizeof *indices);
-    return make_like(dataset, count, read_subset, close_subset, s, operation);
+    return haul__dataset_of(dataset, count, choose_subset, close_subset, s, operation);
 }
 
 haul_dataset *haul_dataset_subset(haul_dataset *dataset, const int64_t *indices, int64_t count)
@@ -205,13 +196,13 @@ typedef struct sum {
     haul_dataset *datasets[];
 } sum;
 
-static haul_status read_sum(void *context, haul_example *e)
+static haul_dataset *choose_addend(const void *context, int64_t *index)
 {
     const sum *s = context;
     int        i = 0;
-    while (e->index >= s->datasets[i]->count)
-        e->index -= s->datasets[i++]->count;
-    return haul__dataset_read(s->datasets[i], e);
+    while (*index >= s->datasets[i]->count)
+        *index -= s->datasets[i++]->count;
+    return s->datasets[i];
 }
 
 static void close_sum(void *context)
@@ -280,5 +271,5 @@ haul_dataset *haul_dataset_concat_list(haul_dataset *const *datasets, int count)
         s->datasets[i] = datasets[i];
         haul__object_keep(datasets[i]);
     }
-    return make_like(datasets[0], all, read_sum, close_sum, s, CONCAT);
+    return haul__dataset_of(datasets[0], all, choose_addend, close_sum, s, CONCAT);
 }

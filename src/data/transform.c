@@ -42,7 +42,7 @@ static haul_transform *make(const haul_transform_options *options, const char *o
     if (options->apply)
         haul__fail_memory(operation, sizeof *t);
     else
-        haul__fail_null(operation, "apply");
+        haul__fail_no_function(operation, "apply");
     haul__guest_free(options->close, options->context);
     return NULL;
 }

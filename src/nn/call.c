@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
+#include "core/stack.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "events/call.h"
@@ -252,6 +253,18 @@ static haul_tensor *fail_all(const haul_call_options *options)
     return failed;
 }
 
+/* For the deepest operation that a forward function calls. */
+enum { LEAST_STACK = 24 << 10 };
+
+static haul_tensor *refuse_depth(const haul__call_frame *frame, const char *operation, const haul_call_options *options)
+{
+    haul__fail(HAUL_STATE, operation, "module",
+               "%d modules are being called within each other, and %zu bytes of the thread's stack are left; %d are "
+               "needed: make fewer levels, or a thread with a larger stack (pthread_attr_setstacksize, ulimit -s)",
+               frame->depth, haul__stack_left(), LEAST_STACK);
+    return fail_all(options);
+}
+
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
@@ -261,6 +274,8 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
 
     c.module = module;
     c.options = options;
+    if (haul__stack_left() < LEAST_STACK)
+        return refuse_depth(&here, operation, options);
     if (take_inputs(&c, operation) || check_more(&c, operation))
         return fail_all(options);
     c.scope = haul__scope_push(name ? name : module->kind);

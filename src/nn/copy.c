@@ -8,39 +8,34 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/guest.h"
+#include "core/map.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "events/cargo.h"
 #include "nn/module.h"
+#include "nn/walk.h"
 
 /* ---- clone ---- */
 
-/* What was copied already, so that the clone shares what the module shares. */
-typedef struct copies {
-    void **from, **to;
-    size_t count, from_capacity, to_capacity;
-} copies;
-
-static void *copy_of(const copies *c, const void *from)
+/* What was copied already, and its copy, so that the clone shares what the module shares. */
+static void *copy_of(const haul__map *done, const void *from)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (c->from[i] == from)
-            return c->to[i];
-    return NULL;
+    const haul__map_entry *entry = haul__map_find(done, from);
+    return entry ? entry->value : NULL;
 }
 
-static haul_status note_copy(copies *c, void *from, void *to)
+static haul_status note_copy(haul__map *done, const void *from, void *to)
 {
-    if (!haul__grow(&c->from, &c->from_capacity, c->count + 1, sizeof *c->from) ||
-        !haul__grow(&c->to, &c->to_capacity, c->count + 1, sizeof *c->to))
-        return haul__fail_memory("haul_module_clone", sizeof *c->to);
-    c->from[c->count] = from;
-    c->to[c->count++] = to;
+    bool             is_new;
+    haul__map_entry *entry = haul__map_insert(done, from, &is_new);
+    if (!entry)
+        return haul__fail_memory("haul_module_clone", sizeof *entry);
+    entry->value = to;
     return HAUL_OK;
 }
 
-static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, copies *done)
+static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, haul__map *done)
 {
     haul_tensor *copy = copy_of(done, t->tensor);
 
@@ -53,8 +48,6 @@ static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, co
     return t->is_buffer ? haul_module_add_buffer(m, t->name, copy) : haul_module_add_parameter(m, t->name, copy);
 }
 
-static haul_module *clone(haul_module *from, copies *done);
-
 static haul_status clone_state(haul_module *m, const haul_module *from)
 {
     if (!from->clone_state)
@@ -66,7 +59,7 @@ static haul_status clone_state(haul_module *m, const haul_module *from)
     return status;
 }
 
-static haul_status fill(haul_module *m, haul_module *from, copies *done)
+static haul_status fill(haul_module *m, haul_module *from, haul__map *done)
 {
     haul_status status = HAUL_OK;
 
@@ -85,18 +78,11 @@ static haul_status fill(haul_module *m, haul_module *from, copies *done)
     m->place = from->place;
     for (size_t i = 0; i < from->tensor_count && !status; i++)
         status = clone_tensor(m, &from->tensors[i], done);
-    for (size_t i = 0; i < from->child_count && !status; i++) {
-        haul_module *child = copy_of(done, from->children[i].module);
-        if (!child)
-            child = clone(from->children[i].module, done);
-        status = child ? haul_module_add(m, from->children[i].name, child) : haul_error_status();
-        if (!status)
-            m->children[i].part = from->children[i].part;
-    }
     return status;
 }
 
-static haul_module *clone(haul_module *from, copies *done)
+/* The module alone, without its children. */
+static haul_module *clone_one(haul_module *from, haul__map *done)
 {
     const haul_module_options like = {.forward = from->forward,
                                       .inputs = from->inputs.given,
@@ -108,10 +94,43 @@ static haul_module *clone(haul_module *from, copies *done)
     return m && !fill(m, from, done) && !note_copy(done, from, m) ? m : NULL;
 }
 
+/* Adds the copy of the present module to that of the module around it. */
+static haul_status add_copy(const haul__walk *w, haul_module *copy)
+{
+    const haul__module_child *child = haul__walk_child(w);
+    haul_module              *outer = w->steps[w->count - 2].of;
+    haul_status               status = haul_module_add(outer, child->name, copy);
+
+    if (!status)
+        outer->children[outer->child_count - 1].part = child->part;
+    return status;
+}
+
+static haul_module *clone(haul_module *from, haul__map *done)
+{
+    haul__walk       w = {.root = from};
+    haul__walk_step *step;
+    haul_status      status = HAUL_OK;
+
+    while (!status && (step = haul__walk_next(&w))) {
+        haul_module *copy = copy_of(done, step->module);
+        if (copy)
+            haul__walk_skip(&w);
+        else
+            copy = clone_one(step->module, done);
+        step->of = copy;
+        status = !copy ? haul_error_status() : w.count > 1 ? add_copy(&w, copy) : HAUL_OK;
+    }
+    if (w.failed)
+        status = haul__fail_memory("haul_module_clone", sizeof *step);
+    haul__walk_free(&w);
+    return status ? NULL : copy_of(done, from);
+}
+
 haul_module *haul_module_clone(haul_module *module)
 {
     static const char operation[] = "haul_module_clone";
-    copies            done = {0};
+    haul__map         done = {0};
 
     if (haul__check_module(module, operation))
         return NULL;
@@ -120,8 +139,7 @@ haul_module *haul_module_clone(haul_module *module)
         return NULL;
     haul_set_grad_enabled(false);
     haul_module *m = clone(module, &done);
-    haul__free(done.from);
-    haul__free(done.to);
+    haul__map_free(&done);
     if (!m)
         haul__fail_within(operation);
     return haul_scope_return(scope, m);

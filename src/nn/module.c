@@ -13,6 +13,7 @@
 #include "core/tensor.h"
 #include "core/utf8.h"
 #include "nn/module.h"
+#include "nn/walk.h"
 
 static void destroy(void *object)
 {
@@ -72,8 +73,12 @@ static haul_status fill(haul_module *m, const char *kind, const haul_module_opti
 
 haul_module *haul__module_make(const char *kind, const haul_module_options *options, const char *operation)
 {
-    if (!kind || !options || !options->forward) {
-        haul__fail_null(operation, !kind ? "kind" : !options ? "options" : "forward");
+    if (!kind || !options) {
+        haul__fail_null(operation, !kind ? "kind" : "options");
+        return NULL;
+    }
+    if (!options->forward) {
+        haul__fail_no_function(operation, "forward");
         return NULL;
     }
     haul_module *m = haul__object_new_zeroed(sizeof *m, &haul__module_class);
@@ -168,9 +173,9 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
     haul_status status = check_new_name(module, operation, name);
     if (status)
         return status;
-    if (haul__module_holds(child, module))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", name,
-                          module->kind);
+    status = haul__module_check_outside(child, module, name, operation);
+    if (status)
+        return status;
     char *copy = haul__strdup(name);
     if (!copy ||
         !haul__grow(&module->children, &module->child_capacity, module->child_count + 1, sizeof *module->children)) {
@@ -287,9 +292,8 @@ haul_status haul_module_replace(haul_module *module, const char *path, haul_modu
     if (!haul__module_walk(owner, name, strlen(name), operation) || !*name)
         return *name ? haul_error_status()
                      : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "there is no child '%s'", path);
-    if (haul__module_holds(child, owner))
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", path,
-                          owner->kind);
+    if (haul__module_check_outside(child, owner, path, operation))
+        return haul_error_status();
     haul__module_child *place = haul__module_find_child(owner, name, strlen(name));
     haul_module        *former = place->module;
     haul__object_keep(child);
@@ -323,18 +327,19 @@ haul_status haul_module_replace_parameter(haul_module *module, const char *path,
 
 /* ---- training or evaluation ---- */
 
-static void set_training(haul_module *m, bool training)
+static void set_training(haul_module *m, const void *training)
 {
-    m->training = training;
-    for (size_t i = 0; i < m->child_count; i++)
-        set_training(m->children[i].module, training);
+    m->training = *(const bool *)training;
 }
 
 haul_status haul_module_train(haul_module *module, bool training)
 {
-    if (haul__check_module(module, "haul_module_train"))
+    static const char operation[] = "haul_module_train";
+    haul__walk        w = {.root = module};
+
+    if (haul__check_module(module, operation) || haul__walk_reserve(&w, operation))
         return haul_error_status();
-    set_training(module, training);
+    haul__walk_visit(&w, set_training, &training);
     return HAUL_OK;
 }
 

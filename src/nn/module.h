@@ -83,8 +83,9 @@ haul__module_child  *haul__module_find_child(const haul_module *m, const char *n
 haul_module *haul__module_walk(haul_module *module, const char *path, size_t length, const char *operation);
 /* The parameter or buffer at a dotted path; NULL, with an error. */
 haul_tensor *haul__module_tensor_at(haul_module *module, const char *path, bool is_buffer, const char *operation);
-/* Is `wanted` the module `m`, or inside it at any depth? */
-bool haul__module_holds(const haul_module *m, const haul_module *wanted);
+/* Fails if `m`, which is to be added as `name`, is the module `holder`, or has it inside at any depth. */
+haul_status haul__module_check_outside(haul_module *m, const haul_module *holder, const char *name,
+                                       const char *operation);
 
 /* Calls all children in the order they were added; drops each intermediate result as soon as the next layer has used
  * it. */

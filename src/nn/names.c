@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/module.h"
+#include "nn/walk.h"
 
 haul__module_tensor *haul__module_find_tensor(const haul_module *m, const char *name, size_t length)
 {
@@ -23,14 +24,23 @@ haul__module_child *haul__module_find_child(const haul_module *m, const char *na
     return NULL;
 }
 
-bool haul__module_holds(const haul_module *m, const haul_module *wanted)
+haul_status haul__module_check_outside(haul_module *m, const haul_module *holder, const char *name,
+                                       const char *operation)
 {
-    if (m == wanted)
-        return true;
-    for (size_t i = 0; i < m->child_count; i++)
-        if (haul__module_holds(m->children[i].module, wanted))
-            return true;
-    return false;
+    haul__walk       w = {.root = m};
+    haul__walk_step *step = NULL;
+    bool             inside = m == holder;
+
+    if (!inside && haul__object_is_shared(holder)) /* else it is in no module */
+        while (!inside && (step = haul__walk_next(&w)))
+            inside = step->module == holder;
+    const bool failed = w.failed;
+    haul__walk_free(&w);
+    if (failed)
+        return haul__fail_memory(operation, sizeof *step);
+    return inside ? haul__fail(HAUL_INVALID_ARGUMENT, operation, "child", "'%s' would make the %s contain itself", name,
+                               holder->kind)
+                  : HAUL_OK;
 }
 
 /* The existing names, "conv1, conv2, ...", shortened to the buffer. */

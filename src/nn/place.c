@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "events/cargo.h"
 #include "nn/module.h"
+#include "nn/walk.h"
 
 /* A dry run cannot move modules that existed before. */
 static haul_status check_dry_run(const haul_tensor *t, const char *operation)
@@ -114,38 +115,40 @@ haul_status haul_module_cast(haul_module *module, haul_dtype dtype)
 }
 
 /* Every module gets a place of its own, so that a child can be placed elsewhere later without its neighbours. */
-static void set_place(haul_module *m, haul_device *device, bool only_placed)
+static void set_place(haul_module *m, const void *device)
 {
-    if (m->place || !only_placed)
-        m->place = device;
-    for (size_t i = 0; i < m->child_count; i++)
-        set_place(m->children[i].module, device, only_placed);
+    m->place = (haul_device *)(uintptr_t)device;
 }
 
-static haul_status move_to_device(haul_module *module, haul_device *device, const char *operation)
+static void change_place(haul_module *m, const void *device)
 {
-    if (haul__check_module(module, operation))
+    if (m->place)
+        set_place(m, device);
+}
+
+static haul_status move_to_device(haul_module *module, haul_device *device, haul__visit *set, const char *operation)
+{
+    haul__walk w = {.root = module};
+
+    if (haul__check_module(module, operation) || haul__device_check(device, operation, "device") ||
+        haul__walk_reserve(&w, operation))
         return haul_error_status();
-    haul_status status = haul__device_check(device, operation, "device");
-    return status ? status : move_module(module, &(target){.operation = operation, .device = device});
+    haul_status status = move_module(module, &(target){.operation = operation, .device = device});
+    if (status)
+        haul__walk_free(&w);
+    else
+        haul__walk_visit(&w, set, device);
+    return status;
 }
 
 haul_status haul_module_to(haul_module *module, haul_device *device)
 {
-    haul_status status = move_to_device(module, device, "haul_module_to");
-
-    if (status == HAUL_OK)
-        set_place(module, device, true);
-    return status;
+    return move_to_device(module, device, change_place, "haul_module_to");
 }
 
 haul_status haul_module_place(haul_module *module, haul_device *device)
 {
-    haul_status status = move_to_device(module, device, "haul_module_place");
-
-    if (status == HAUL_OK)
-        set_place(module, device, false);
-    return status;
+    return move_to_device(module, device, set_place, "haul_module_place");
 }
 
 haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format format)

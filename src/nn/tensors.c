@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "nn/module.h"
+#include "nn/walk.h"
 
 /* Iterates over a module's tensors and gives each its dotted name. */
 typedef struct listing {
@@ -61,7 +62,7 @@ static void path_cut(listing *l, size_t length)
         l->path[length] = 0;
 }
 
-static bool list(listing *l, const haul_module *m)
+static bool list_own(listing *l, const haul_module *m)
 {
     size_t length = l->length;
 
@@ -78,12 +79,27 @@ static bool list(listing *l, const haul_module *m)
         }
         l->count++;
     }
-    for (size_t i = 0; i < m->child_count; i++) {
-        if (!path_push(l, m->children[i].name) || !list(l, m->children[i].module))
-            return false;
-        path_cut(l, length);
-    }
     return true;
+}
+
+static bool list(listing *l)
+{
+    haul__walk       w = {.root = l->root};
+    haul__walk_step *step;
+    bool             fine = true;
+
+    path_cut(l, 0);
+    while (fine && (step = haul__walk_next(&w))) {
+        if (w.count > 1) {
+            path_cut(l, w.steps[w.count - 2].mark);
+            fine = path_push(l, haul__walk_child(&w)->name);
+        }
+        step->mark = l->length; /* of the path of this module */
+        fine = fine && list_own(l, step->module);
+    }
+    fine = fine && !w.failed;
+    haul__walk_free(&w);
+    return fine;
 }
 
 int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity)
@@ -97,10 +113,9 @@ int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacit
         return -1;
     }
     listing l = {.root = module, .out = out, .capacity = capacity};
-    bool    listed = list(&l, module);
+    bool    listed = list(&l);
     l.buffers = true;
-    path_cut(&l, 0);
-    listed = listed && list(&l, module);
+    listed = listed && list(&l);
     haul__free(l.path);
     if (!listed) {
         haul__fail_memory(operation, l.path_capacity);

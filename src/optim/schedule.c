@@ -201,6 +201,9 @@ static haul_status step_chain(haul_schedule *s, double metric)
     return status;
 }
 
+/* Steps call each other once for each level. */
+enum { MOST_LEVELS = 32 };
+
 static const haul__schedule_kind chain = {.name = "chain", .apply = begin_chain, .step = step_chain};
 
 static haul_status check_chain(haul_schedule *const *schedules, const int64_t *milestones, int count,
@@ -212,9 +215,16 @@ static haul_status check_chain(haul_schedule *const *schedules, const int64_t *m
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; at least 1 is expected", count);
     if (!milestones && count > 1)
         return haul__fail_null(operation, "milestones");
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         if (haul__check_object(schedules[i], &schedule_class, operation, "schedules"))
             return haul_error_status();
+        if (schedules[i]->levels == MOST_LEVELS)
+            return haul__fail(
+                HAUL_INVALID_ARGUMENT, operation, "schedules",
+                "schedules[%d] has %d chains within each other, which is the most; give one chain all the "
+                "parts",
+                i, MOST_LEVELS);
+    }
     for (int i = 0; i < count - 1; i++)
         if (milestones[i] <= (i ? milestones[i - 1] : 0))
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "milestones",
@@ -242,8 +252,11 @@ haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_
         haul__fail_memory(operation, (size_t)count * sizeof *s->children);
         return NULL;
     }
-    for (s->child_count = 0; s->child_count < count; s->child_count++)
-        haul__object_keep(s->children[s->child_count] = schedules[s->child_count]);
+    for (s->child_count = 0; s->child_count < count; s->child_count++) {
+        haul_schedule *part = schedules[s->child_count];
+        haul__object_keep(s->children[s->child_count] = part);
+        s->levels = part->levels >= s->levels ? part->levels + 1 : s->levels;
+    }
     if (count > 1)
         memcpy(s->milestones, milestones, ((size_t)count - 1) * sizeof *milestones);
     s = haul__own(s, operation);

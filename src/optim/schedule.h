@@ -33,6 +33,7 @@ struct haul_schedule {
     haul_schedule **children; /* the parts of a chain; holds references */
     int64_t        *milestones;
     int             child_count;
+    int             levels; /* of chains within each other; 0: it is not a chain */
 };
 
 /* The groups of an optimizer. */
