@@ -124,8 +124,10 @@ static haul_status run_check(check *c, haul_tensor *const *inputs, haul_tensor *
 haul_status haul_grad_check_with(haul_function *f, haul_tensor *const *inputs, int count,
                                  const haul_grad_check_options *options)
 {
-    if (!f || !inputs || !options)
-        return haul__fail_null(operation, !f ? "f" : !inputs ? "inputs" : "options");
+    if (!inputs || !options)
+        return haul__fail_null(operation, !inputs ? "inputs" : "options");
+    if (!f)
+        return haul__fail_no_function(operation, "f");
     if (count < 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "count", "count is %d; give at least one input", count);
     check c = {.f = f, .count = count, .options = *options};

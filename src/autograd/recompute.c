@@ -464,8 +464,10 @@ static void release_call(void *context)
 
 static haul_status check_call(haul_function *f, haul_tensor *const *inputs, int count)
 {
-    if (!f || (!inputs && count))
-        return haul__fail_null(operation.name, !f ? "f" : "inputs");
+    if (!f)
+        return haul__fail_no_function(operation.name, "f");
+    if (!inputs && count)
+        return haul__fail_null(operation.name, "inputs");
     if (!haul_scope_depth())
         return haul__fail(HAUL_STATE, operation.name, NULL,
                           "no scope is open on this thread to own the result; call haul_scope_push() first");

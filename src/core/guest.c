@@ -3,6 +3,11 @@
 #include "core/error.h"
 #include "core/scope.h"
 
+haul_status haul__fail_no_function(const char *operation, const char *argument)
+{
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is NULL; pass a function", argument);
+}
+
 /* The caller's part of the stack ends where this function's frame begins, and the program's function runs below. */
 __attribute__((noinline)) haul__guest haul__guest_begin(void)
 {

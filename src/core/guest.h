@@ -10,6 +10,9 @@
 
 #include "core/thread.h"
 
+/* Records that a function of the program is missing, and returns the status. */
+haul_status haul__fail_no_function(const char *operation, const char *argument);
+
 /* Returns what haul__guest_end restores. Both are called by the C function that calls the program's, or by one of its
  * callers. */
 haul__guest haul__guest_begin(void);

@@ -3,10 +3,14 @@
  * A call is on the C stack, and so is the scope that owns what is made on the way: moved, cast and copied operands, and
  * the temporaries of `compute`. Nobody owns the results until the call has succeeded; then the caller's innermost scope
  * does. */
+#include <string.h>
+
 #include "core/alloc.h"
+#include "core/error.h"
 #include "core/scope.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
+#include "engine/custom.h"
 #include "engine/driver.h"
 #include "engine/estimate.h"
 #include "engine/node.h"
@@ -66,6 +70,15 @@ static bool has_work(const haul__call *c)
     return c->result_count == 0;
 }
 
+/* Operations within a call failed on behalf of it, so the error names the function that the program has called. Errors
+ * of devices keep the device's name, and those of the program's own functions keep theirs. */
+static haul_status name_call(const haul__call *c, haul_status status)
+{
+    if (status && !haul__custom_of(c->operation) && !strncmp(haul_error_operation(), "haul_", 5))
+        haul__fail_within(c->operation->name);
+    return status;
+}
+
 /* Operations that `compute` calls are not recorded: the call's own node knows how to differentiate it. */
 static haul_status compute(haul__call *c)
 {
@@ -74,7 +87,7 @@ static haul_status compute(haul__call *c)
     if (!has_work(c))
         return HAUL_OK;
     haul__thread()->no_grad = true; /* the scope restores the grad mode */
-    haul_status status = c->operation->compute(c);
+    haul_status status = name_call(c, c->operation->compute(c));
     for (int i = 0; i < c->result_count && !c->into; i++) /* in-place steps are part of making a result */
         if (c->results[i])
             atomic_store_explicit(&c->results[i]->storage->version, 0, memory_order_relaxed);
@@ -118,7 +131,7 @@ static haul_status compose(haul__call *c, haul_scope *scope)
         if (!c->results[i])
             status = haul_error_status();
     }
-    return status;
+    return name_call(c, status);
 }
 
 static haul_status infer(haul__call *c)

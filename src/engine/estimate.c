@@ -280,7 +280,7 @@ haul_status haul_estimate(haul_estimate_function *function, void *context, haul_
 {
     bool is_new;
     if (!function || !out)
-        return haul__fail_null("haul_estimate", function ? "out" : "function");
+        return function ? haul__fail_null("haul_estimate", "out") : haul__fail_no_function("haul_estimate", "function");
     *out = (haul_estimate_result){.flops = 0};
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)

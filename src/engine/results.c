@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/autocast.h"
+#include "engine/copy.h"
 #include "engine/driver.h"
 #include "memory/allocator.h"
 
@@ -182,8 +183,7 @@ haul_status haul__allocate_results(haul__call *c)
 
 /* ---- given targets ---- */
 
-/* May two indices of `t` address one element? Exact for the views that Haul can make (expand). */
-static bool overlaps_itself(const haul_tensor *t)
+bool haul__overlaps_itself(const haul_tensor *t)
 {
     for (int d = 0; d < t->shape.ndim; d++)
         if (t->shape.dims[d] > 1 && t->strides[d] == 0)
@@ -210,7 +210,7 @@ static haul_status check_like(const char *operation, const haul_tensor *out, con
 
 haul_status haul__check_writable(const char *operation, const char *name, const haul_tensor *out)
 {
-    if (overlaps_itself(out))
+    if (haul__overlaps_itself(out))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, name,
                           "several elements of %s share memory (it was expanded); write to a tensor of its own", name);
     if (haul__tracks(out) && haul_grad_enabled())

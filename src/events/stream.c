@@ -324,7 +324,7 @@ int64_t haul_events_subscribe_with(const haul_subscription *subscription)
     static atomic_llong last_id;
     haul__subscriber   *s;
     if (!subscription || !subscription->take) {
-        haul__fail_null(operation, subscription ? "take" : "subscription");
+        subscription ? haul__fail_no_function(operation, "take") : haul__fail_null(operation, "subscription");
         return 0;
     }
     if ((subscription->kinds | subscription->frames) & ~(uint32_t)HAUL_EVENT_ALL) {
