@@ -40,6 +40,11 @@ static void check_clip_here(haul_device *device)
     haul_module *net = haul_module_new("half", forward);
     haul_tensor *p = haul_set_requires_grad(haul_to(haul_ones(HAUL_F16, HAUL_SHAPE(4)), device), true);
     assert_int_equal(haul_module_add_parameter(net, "p", p), HAUL_OK);
+    haul_tensor *one = haul_to(haul_full(HAUL_F16, HAUL_SHAPE(1), 2), device);
+    assert_int_equal(haul_set_grad(p, haul_expand(one, HAUL_SHAPE(4))), HAUL_OK); /* gets memory of its own */
+    assert_true(haul_item(haul_clip_grad_norm(net, 2)) == 4);
+    assert_close(haul_tensor_grad(p), (double[]){1, 1, 1, 1}, 4, 0.01, "expanded");
+    assert_true(haul_item(one) == 2);
     assert_int_equal(haul_set_grad(p, haul_full_like(p, 1024)), HAUL_OK); /* whose square f16 does not hold */
     assert_true(haul_item(haul_clip_grad_norm(net, 4)) == 2048);
     assert_close(haul_tensor_grad(p), (double[]){2, 2, 2, 2}, 4, 0.01, "f16");

@@ -32,7 +32,8 @@ HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
 
 /* Replace the gradient of a leaf.
  *
- * - grad: of t's shape, dtype and device; its memory is shared. HAUL_NONE removes the gradient */
+ * - grad: of t's shape, dtype and device. Its memory is shared, unless elements of it share memory, as in an expanded
+ *   tensor: then it is copied. HAUL_NONE removes the gradient */
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
 /* Add d(y)/d(leaf) to the gradient of every leaf behind y. Leaf gradients change only if the whole pass succeeds. The

@@ -4,6 +4,7 @@
 #include "autograd/pass.h"
 #include "core/alloc.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
@@ -51,6 +52,34 @@ static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
                                                      : HAUL_OK;
 }
 
+/* A copy with elements of their own: those of an expanded tensor share memory, and could not be changed in place, as
+ * clipping and scaling do. With a reference. */
+static haul_tensor *spread(haul_tensor *grad, const char *operation)
+{
+    haul_scope   scope;
+    haul_tensor *own = NULL;
+    if (haul__scope_open(&scope, operation))
+        return NULL;
+    haul_set_grad_enabled(false);
+    haul_tensor *copy = haul_clone(haul_detach(grad));
+    if (haul__failed(copy))
+        haul__fail_within(operation);
+    else if (haul__scope_take(&scope, copy))
+        own = copy;
+    haul__scope_close(&scope);
+    return own;
+}
+
+static haul_tensor *own_gradient(haul_tensor *grad, const char *operation)
+{
+    if (haul__overlaps_itself(grad))
+        return spread(grad, operation);
+    haul_tensor *own = haul__tensor_alias(grad);
+    if (!own)
+        haul__fail_memory(operation, sizeof *own);
+    return own;
+}
+
 haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 {
     static const char operation[] = "haul_set_grad";
@@ -67,9 +96,9 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
                               "the gradient must match t, which is %s, but grad is %s",
                               haul__tensor_text(t, want, sizeof want), haul__tensor_text(grad, have, sizeof have));
         }
-        own = haul__tensor_alias(grad);
+        own = own_gradient(grad, operation);
         if (!own)
-            return haul__fail_memory(operation, sizeof *own);
+            return haul_error_status();
     }
     if (keep_in_dry_run(t, operation)) {
         haul__object_release(own);
