@@ -255,6 +255,28 @@ static void test_weights__a_tensor_under_two_names_is_wanted_once(void **state)
     haul_scope_pop(scope);
 }
 
+static void test_weights__under_two_names_must_be_the_same(void **state)
+{
+    (void)state;
+    haul_scope       *scope = haul_scope_push();
+    haul_module      *net = haul_module_new("tied", identity);
+    haul_tensor      *shared = haul_zeros(HAUL_F32, HAUL_SHAPE(2));
+    haul_named_tensor two[] = {{"a", haul_from_host(HAUL_F32, HAUL_SHAPE(2), ((const float[]){3, 5})), false},
+                               {"b", haul_from_host(HAUL_F32, HAUL_SHAPE(2), ((const float[]){3, 4})), false}};
+    assert_ok(haul_module_add_parameter(net, "a", shared));
+    assert_ok(haul_module_add_parameter(net, "b", shared));
+    assert_ok(haul_save_safetensors(FILE_NAME, two, 2, NULL, 0));
+    content before = content_of(net);
+    for (int map = 0; map < 2; map++)
+        assert_refused(haul_load_weights(FILE_NAME, net, .map = map), HAUL_FORMAT,
+                       "holds different values as 'a' and as 'b', which are names of one tensor", net, &before);
+    two[0].tensor = two[1].tensor;
+    assert_ok(haul_save_safetensors(FILE_NAME, two, 2, NULL, 0));
+    assert_ok(haul_load_weights(FILE_NAME, net));
+    assert_true(haul_item(haul_sum(shared)) == 7);
+    haul_scope_pop(scope);
+}
+
 /* ---- dtypes ---- */
 
 static haul_module *holder(haul_dtype dtype)
@@ -460,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_weights__of_unexpected_tensors_only_names_matter),
         cmocka_unit_test(test_weights__a_dtype_that_cannot_be_read_is_named),
         cmocka_unit_test(test_weights__a_tensor_under_two_names_is_wanted_once),
+        cmocka_unit_test(test_weights__under_two_names_must_be_the_same),
         cmocka_unit_test(test_weights__are_converted_when_asked_for),
         cmocka_unit_test(test_weights__mapped_ones_lie_in_the_file_and_train_the_same),
         cmocka_unit_test(test_weights__mapped_where_layout_and_device_allow),

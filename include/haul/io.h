@@ -111,7 +111,8 @@ typedef struct haul_weights_report {
 } haul_weights_report;
 
 /* Load weights into a module: haul_load_weights("weights.safetensors", net). Unless an option says otherwise, the file
- * must hold exactly the module's names, shapes and dtypes. An error names the first difference, and nothing changes
+ * must hold exactly the module's names, shapes and dtypes. If a tensor of the module has several names, the file may
+ * have any of them, and must have the same values under each. An error names the first difference, and nothing changes
  * unless everything fits. */
 typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_module *module; /* the module; positional */

@@ -127,6 +127,43 @@ static haul_status write_tensor(const change *c, haul_tensor *from, const char *
     return status;
 }
 
+/* Both have the same dtype and shape, and are on the CPU. */
+static haul_status compare(const change *a, const change *b, const char *path, const char *operation)
+{
+    char            first[HAUL__QUOTED_SIZE], second[HAUL__QUOTED_SIZE];
+    haul__host_view x, y;
+    haul_status     status = haul__host_view_begin(&x, a->fresh, operation);
+    if (status != HAUL_OK)
+        return status;
+    status = haul__host_view_begin(&y, b->fresh, operation);
+    if (status == HAUL_OK) {
+        const bool same = memcmp(x.data, y.data, x.bytes) == 0;
+        haul__host_view_end(&y);
+        if (!same)
+            status = haul__fail(HAUL_FORMAT, operation, "path",
+                                "%s holds different values as %s and as %s, which are names of one tensor of the "
+                                "module; remove one of them from the file",
+                                path, haul__quoted(a->name, first), haul__quoted(b->name, second));
+    }
+    haul__host_view_end(&x);
+    return status;
+}
+
+/* A tensor that the module has under several names gets its values once, if they are the same under all names. */
+static haul_status join_change(const change *changes, int *count, const haul__weights_rules *rules)
+{
+    const change *last = &changes[*count - 1];
+    haul_status   status = HAUL_OK;
+    for (int i = 0; i < *count - 1; i++)
+        if (changes[i].tensor == last->tensor) {
+            if (!haul__is_dry())
+                status = compare(&changes[i], last, rules->path, rules->operation);
+            --*count;
+            break;
+        }
+    return status;
+}
+
 /* Copies first, because they may fail; taking over memory cannot fail. */
 static haul_status apply(const change *changes, int count, const char *operation)
 {
@@ -158,8 +195,11 @@ haul_status haul__weights_load(haul__weights *w, haul_safetensors *file, const h
     if (!changes)
         return haul__fail_memory(rules->operation, (size_t)w->count * sizeof *changes);
     for (int i = 0; i < w->count && status == HAUL_OK; i++)
-        if (w->items[i].entry)
+        if (w->items[i].entry) {
             status = read_change(&changes[count++], file, &w->items[i], w);
+            if (status == HAUL_OK)
+                status = join_change(changes, &count, rules);
+        }
     if (status == HAUL_OK)
         status = apply(changes, count, rules->operation);
     haul__free(changes);
