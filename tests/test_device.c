@@ -103,6 +103,8 @@ static void test_device__invalid_says_why(void **state)
     haul_memory_stats      stats;
     haul_device           *tpu = haul_device_get("tpu:0");
     (void)state;
+    assert_int_equal(haul_error_status(), HAUL_OK); /* asking for it is no error */
+    assert_string_equal(haul_device_name(tpu), "invalid");
     assert_int_equal(haul_set_device(tpu), HAUL_DEVICE);
     assert_non_null(strstr(haul_error_message(), "no device \"tpu:0\": this build has no tpu backend; there are cpu"));
     haul_error_clear();

@@ -189,6 +189,8 @@ static void test_options__pairs_given_whole_are_taken(void **state)
 
     (void)state;
     assert_true(haul_tensor_dim(y, 2) == 8 && haul_tensor_dim(y, 3) == 3);
+    y = haul_conv2d(x, w, HAUL_NONE, .stride = {0, 0}, .padding = {0, 0}); /* counts as omitted */
+    assert_true(haul_tensor_dim(y, 2) == 6 && haul_tensor_dim(y, 3) == 6);
     y = haul_call(conv, x);
     assert_true(haul_tensor_dim(y, 2) == 6 && haul_tensor_dim(y, 3) == 8);
     y = haul_max_pool2d(x, 2, .padding = {HAUL_ZERO, 1});

@@ -14,8 +14,8 @@
  * - Options are designated initialisers after the last positional argument: haul_conv2d(x, w, bias, .stride = {2, 2}).
  *   The compiler warns about an option without a name.
  * - Defaults. An option that is omitted or 0 has its default. Write HAUL_ZERO for the number zero. A tensor option that
- *   is omitted is HAUL_NONE. An option with two values needs both, as in .padding = {1, 1}; a 0 in it is an error, so
- *   write {1, HAUL_ZERO}.
+ *   is omitted is HAUL_NONE. An option with two values needs both, as in .padding = {1, 1}. {0, 0} counts as omitted;
+ *   a single 0 in it is an error, so write {1, HAUL_ZERO}.
  * - Forms. Each macro with options calls a function whose name ends in `_with` and that takes a pointer to the options.
  *   Functions whose names end in `_into` write into an existing tensor.
  * - C++. The macros need C++20, with the options in the order of the struct. Older C++ calls the functions.

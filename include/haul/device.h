@@ -19,8 +19,8 @@
 
 HAUL_BEGIN
 
-/* The device of a name, or the CPU. Never NULL: for an unknown or unusable device haul_device_get records HAUL_DEVICE
- * and returns an invalid device, which every function refuses with the same error. */
+/* The device of a name, or the CPU. Never NULL, and never an error: for an unknown or unusable device haul_device_get
+ * returns an invalid device, which every function refuses with HAUL_DEVICE and the reason, haul_device_describe too. */
 HAUL_API haul_device *haul_device_get(const char *name);
 HAUL_API haul_device *haul_cpu(void);
 

@@ -198,8 +198,8 @@ typedef struct haul_event {
 /* A subscription to events. The function `take` is called on the thread on which the event happened, before that thread
  * goes on.
  *
- * - It may use Haul like any other code: the library holds no lock. Nothing that it does makes events, and its errors do
- *   not replace an error of the thread.
+ * - It may use Haul like any other code: the library holds no lock. Nothing that it does makes events, and its errors
+ *   do not replace an error of the thread.
  * - It runs in a scope of its own, in which objects that it makes end with it: haul_keep holds them longer. The
  *   thread's settings are those of the code that called Haul, for instance whether graphs are recorded, even where Haul
  *   has changed them for its own work. It is not recomputed (haul_checkpoint).
@@ -207,8 +207,8 @@ typedef struct haul_event {
  *   that it opened, and must return. A thread on which a subscriber was left by longjmp or an exception keeps no other
  *   thread waiting.
  * - It may subscribe and unsubscribe, itself included.
- * - With .everywhere it gets the events of all threads, including those that start later. Several threads may call it at
- *   the same time.
+ * - With .everywhere it gets the events of all threads, including those that start later. Several threads may call it
+ *   at the same time.
  * - Without .everywhere it gets the events of the thread that subscribed, and ends with that thread. */
 typedef struct HAUL__DESIGNATED haul_subscription {
     void (*take)(const haul_event *event, void *context); /* the subscriber; positional */
@@ -224,9 +224,9 @@ typedef struct HAUL__DESIGNATED haul_subscription {
 #define haul_events_subscribe(...) haul_events_subscribe_with(HAUL__OPTIONS(haul_subscription, .take = __VA_ARGS__))
 HAUL_API int64_t haul_events_subscribe_with(const haul_subscription *subscription);
 
-/* End a subscription. The subscriber is not called again. When the function returns, it is not running on any thread,
- * unless a subscriber called the function: that one waits for no other thread. 0 is ignored. Fails for a number that is no
- * subscription of the calling thread or of the process. */
+/* End a subscription. The subscriber is not called again. When the function returns, it is not running on any
+ * thread, unless a subscriber called the function: that one waits for no other thread. 0 is ignored. Fails for a
+ * number that is no subscription of the calling thread or of the process. */
 HAUL_API haul_status haul_events_unsubscribe(int64_t id);
 
 /* Name a part of the program, "epoch 3" or "validation": events within it carry the label. Labels nest, at most 32

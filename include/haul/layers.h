@@ -262,8 +262,9 @@ HAUL_API haul_module *haul_nn_list(haul_module *const *children, int count);
 HAUL_API haul_module *haul_nn_dict(const haul_named_module *children, int count);
 
 /* ---- Initial values ----
- * These functions fill a tensor in place, with the bounds of torch.nn.init. haul_init_kaiming_uniform and
- * haul_init_xavier_uniform need at least two dimensions, [out, in, ...]; sizes after these count as a window. */
+ * These functions fill a tensor in place, with the bounds of torch.nn.init. As there, nothing is recorded, so they
+ * accept parameters while gradients are recorded. haul_init_kaiming_uniform and haul_init_xavier_uniform need at least
+ * two dimensions, [out, in, ...]; sizes after these count as a window. */
 
 /* Uniform numbers in [low, high). */
 HAUL_API haul_status haul_init_uniform(haul_tensor *t, double low, double high);

@@ -16,8 +16,9 @@
  * The `_into` forms write into `out` instead. Pointwise operations, reductions, joins, products, convolutions, pooling,
  * softmax, normalisation, losses and random draws have one; haul_operation_describe says which. `out` must have the
  * shape, dtype and device of the result, and may be an operand. It may have any strides, but its elements must not
- * share memory. While gradients are recorded, neither `out` nor an operand may require one (HAUL_GRAPH). Autocast does
- * not affect these calls: they compute in the dtype to which the operands promote. */
+ * share memory. It may also overlap operands in part, as views of one tensor do: the result is as if all operands were
+ * read before `out` is written. While gradients are recorded, neither `out` nor an operand may require one
+ * (HAUL_GRAPH). Autocast does not affect these calls: they compute in the dtype to which the operands promote. */
 #ifndef HAUL_OPS_H
 #define HAUL_OPS_H
 
@@ -82,7 +83,8 @@ HAUL_API haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double
 HAUL_API haul_status  haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, haul_tensor *x, double low,
                                                double high);
 
-/* Set every element of `out` to `value`, or to 0.
+/* Set every element of `out` to `value`, or to 0. While gradients are recorded, an `out` that requires one is refused
+ * with HAUL_GRAPH, as in all `_into` forms: fill a parameter with recording off (haul_set_grad_enabled).
  *
  * - value: for an integer dtype a whole number in its range */
 HAUL_API haul_status haul_fill_into(haul_tensor *out, double value);
@@ -502,9 +504,10 @@ typedef struct HAUL__DESIGNATED haul_batch_norm_options {
     haul_tensor *bias;                       /* [C]; default zeros */
     haul_tensor *running_mean, *running_var; /* [C] each, updated in place in training; give both or neither */
     bool         training;                   /* use the batch's own statistics and update the running ones */
-    /* weight of the new batch in the running statistics; default 0.1; HAUL_ZERO leaves them unchanged */
+    /* weight of the new batch in the running statistics, must not be negative; default 0.1; HAUL_ZERO leaves them
+     * unchanged */
     double momentum;
-    double eps; /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    double eps;      /* added to the variance, must not be negative; default 1e-5; HAUL_ZERO for zero */
 } haul_batch_norm_options;
 
 #define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
