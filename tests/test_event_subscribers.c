@@ -246,7 +246,7 @@ static void test_event_subscribers__subscriptions_end_with_their_thread(void **s
 
 enum { THREADS = 4, ROUNDS = 200 };
 
-static atomic_bool  quit;
+static atomic_bool quit;
 
 static void count_call(const haul_event *e, void *context)
 {

@@ -124,8 +124,8 @@ typedef struct HAUL__DESIGNATED haul_pool2d_options {
 } haul_pool2d_options;
 
 /* The largest element, or the mean, of each window of x: haul_max_pool2d(x, 2). The result has floor((size + 2
- * padding - window) / stride) + 1 rows and columns. Padding is never the largest element; in a mean it counts as 0. An x
- * without examples or channels gives an empty result.
+ * padding - window) / stride) + 1 rows and columns. Padding is never the largest element; in a mean it counts as 0. An
+ * x without examples or channels gives an empty result.
  *
  * - x: [N, C, H, W] of a floating dtype */
 #define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))

@@ -507,7 +507,7 @@ typedef struct HAUL__DESIGNATED haul_batch_norm_options {
     /* weight of the new batch in the running statistics, must not be negative; default 0.1; HAUL_ZERO leaves them
      * unchanged */
     double momentum;
-    double eps;      /* added to the variance, must not be negative; default 1e-5; HAUL_ZERO for zero */
+    double eps; /* added to the variance, must not be negative; default 1e-5; HAUL_ZERO for zero */
 } haul_batch_norm_options;
 
 #define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
