@@ -163,6 +163,7 @@ busy() {
 job=$!
 wait_for test -s busy/checkpoint
 busy
+kill -STOP $job # it would notice, at its next save, that its log is gone
 rm busy/log.jsonl
 busy
 kill -KILL $job

@@ -92,13 +92,11 @@ check "existing ones keep their permissions" test -z "$(find r -type f ! -perm 6
 
 # ---- taken away while the training runs ----
 
-task=("${small[@]}" --epochs 100000 --save-every 1e-9)
+task=("${small[@]}" --epochs 1000000 --save-every 1e-9)
+is_gone() { ! kill -0 $job 2>/dev/null; }
 # ends CODE: the training in the background ends by itself with that code.
 ends() {
-    for _ in $(seq 1 6000); do
-        kill -0 $job 2>/dev/null || break
-        sleep 0.05
-    done
+    wait_for is_gone
     kill -KILL $job 2>/dev/null
     wait $job
     check "it ends with $1" test $? -eq "$1"
