@@ -77,11 +77,14 @@ haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, c
     for (int i = 0; i < fields->count; i++) {
         const haul_field *field = &fields->items[i];
         e->fields[i].data = NULL;
+        if (fields->varying[i] < 0) {
+            if (!haul_example_resize(e, i, field->dtype, field->shape))
+                return haul__fail_within(operation);
+            continue;
+        }
         e->fields[i].dtype = field->dtype;
         e->fields[i].shape = field->shape;
         e->haul__room->given[i] = e->fields[i];
-        if (fields->varying[i] < 0 && !haul_example_resize(e, i, field->dtype, field->shape))
-            return haul__fail_within(operation);
     }
     return HAUL_OK;
 }
