@@ -2,9 +2,9 @@
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
  * fails with HAUL_FORMAT and a message that names the file and says what is wrong. Writers write to NAME.tmp, sync it,
- * and rename it, so that a file is either the old one or the new one. It keeps the permissions of the old one; those of a
- * new file follow the umask. If NAME is a symbolic link, the file that it points to is replaced. Tensors are read to the
- * calling thread's current device. */
+ * and rename it, so that a file is either the old one or the new one. It keeps the permissions of the old one; those of
+ * a new file follow the umask. If NAME is a symbolic link, the file that it points to is replaced. Tensors are read to
+ * the calling thread's current device. */
 #ifndef HAUL_IO_H
 #define HAUL_IO_H
 

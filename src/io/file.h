@@ -36,8 +36,8 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
 /* Writes to PATH.tmp in the same folder, then syncs and renames it. PATH.tmp is locked, so that two writers cannot
  * meet. It is always a fresh file: one that a killed process left is removed, and what has other names keeps its
  * contents. If the target is a symbolic link, the file that it points to is replaced. The new file has the permissions
- * of the one that it replaces; where there is none, the umask decides. Nothing is written beyond the process's limit on file sizes, which would raise SIGXFSZ: that fails with
- * EFBIG. */
+ * of the one that it replaces; where there is none, the umask decides. Nothing is written beyond the process's limit on
+ * file sizes, which would raise SIGXFSZ: that fails with EFBIG. */
 typedef struct haul__writer haul__writer;
 haul__writer               *haul__writer_open(const char *path, const char *operation); /* NULL on failure */
 haul_status                 haul__writer_put(haul__writer *writer, const void *data, size_t bytes);
