@@ -14,12 +14,14 @@
 #define LOOP_WORK 256
 
 /* Rows of A up to which B is read in place. If B is transposed, dot products do that, up to more rows where they are
- * long: then it pays more not to transpose, and less time goes into adding up lanes. In vectors. */
+ * long: then it pays more not to transpose, and less time goes into adding up lanes. In vectors; for a
+ * single row in bytes, so that the way does not depend on the instruction level. */
 #define FEW_ROWS   6
 #define DOT_ROWS   8
 #define DOT_LENGTH 4
 #define LONG_ROWS  24
 #define LONG       16
+#define ROW_BYTES  128
 
 /* Multiplications up to which a product of one panel needs no plan; bytes of that panel. */
 #define PANEL_WORK  131072
@@ -68,6 +70,8 @@ static bool takes_dots(const haul__gemm *g, int64_t lanes)
 {
     if (g->a_col != 1 || g->b_row != 1 || g->bias_of_rows)
         return false;
+    if (g->m == 1)
+        return g->k * (g->dtype == HAUL_F32 ? 4 : 8) >= ROW_BYTES;
     return g->m <= DOT_ROWS ? g->k >= DOT_LENGTH * lanes : g->m <= LONG_ROWS && g->k >= LONG * lanes;
 }
 

@@ -15,6 +15,11 @@
 #define HAUL__TILE_BYTES 256 /* the most bytes in a row of a tile, and of a packed panel */
 #define HAUL__TILE_DEPTH 256 /* rows of B taken at a time; the most rows of a packed panel */
 
+/* Dot products start new partial sums after so many elements. Those of a single row have as many partial sums as fit in
+ * so many bytes, at each instruction level, so their bits do not depend on it. Those of more rows have `lanes`. */
+#define HAUL__DOT_BYTES 64
+#define HAUL__DOT_DEPTH 1024
+
 /* C [m, n] = start + A [m, k] B [k, n], where start is row_bias[i], column_bias[j], C itself, or 0. Each row of B must
  * be readable up to n rounded up to `lanes`. Strides and offsets are in elements. */
 typedef struct haul__cpu_product {
@@ -48,8 +53,8 @@ typedef struct haul__cpu_tiles {
     void (*pack)(void *panel, const void *b, int64_t b_row, int64_t b_column, int64_t k, int64_t n);
     /* C = start + dot products; column_bias may be NULL. For k of several vectors. */
     void (*dots)(const haul__cpu_dots *d, void *c, int64_t c_row, const void *column_bias, bool accumulate);
-    /* The same with sums kept as vectors, `lanes` elements for each product, in `sums` [m, n]: set, or added to. k is a
-     * multiple of lanes here. `fold` adds up the lanes of count sums. */
+    /* For convolutions, with sums kept as vectors, `lanes` elements for each product, in `sums` [m, n]: set, or added
+     * to. k is a multiple of lanes here. `fold` adds up the lanes of count sums. */
     void (*gather)(const haul__cpu_dots *d, void *sums, bool accumulate);
     void (*fold)(void *out, const void *sums, int64_t count);
     /* out[i] += x[i] */

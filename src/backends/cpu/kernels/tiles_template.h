@@ -7,6 +7,8 @@
 #define VECTOR        NAME(vector)
 #define QUARTER       NAME(quarter) /* 16 bytes */
 #define QUARTER_LANES (16 / (int)sizeof(REAL))
+#define DOT_VECTORS   (HAUL__DOT_BYTES / VECTOR_BYTES)
+#define DOT_SUMS      (DOT_COLUMNS * DOT_VECTORS)
 
 typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 typedef REAL QUARTER __attribute__((vector_size(16)));
@@ -59,6 +61,12 @@ INLINE void NAME(store_part)(REAL *p, VECTOR v, int64_t count)
     NAME(copy_part)(p, (const REAL *)&v, count);
 }
 #endif
+
+/* The first `count` lanes, or all of them. */
+INLINE VECTOR NAME(load_first)(const REAL *p, int64_t count)
+{
+    return count < LANES ? NAME(load_part)(p, count) : NAME(load)(p);
+}
 
 /* ---- products ---- */
 
@@ -202,47 +210,83 @@ static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_c
 
 /* ---- dot products ---- */
 
-/* Add up to sum[rows][columns] over k elements. */
-INLINE void NAME(dot_tile)(const haul__cpu_dots *d, int rows, int columns, int64_t i, int64_t j,
-                           VECTOR sum[DOT_ROWS][DOT_COLUMNS])
+/* Adds up sum[rows][columns][vectors] over elements [from, end) of k, `vectors` vectors at a time. */
+INLINE void NAME(dot_tile)(const haul__cpu_dots *d, int rows, int columns, int vectors, int64_t i, int64_t j,
+                           int64_t from, int64_t end, VECTOR sum[DOT_ROWS][DOT_SUMS])
 {
-    const int64_t a_row = d->a_row, whole = d->k - d->k % LANES;
+    const int64_t a_row = d->a_row, step = vectors * LANES;
     const REAL   *a = (const REAL *)d->a + i * a_row, *b[DOT_COLUMNS];
+    int64_t       k = from;
 
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        UNROLL for (int s = 0; s < columns * vectors; s++) sum[r][s] = (VECTOR){0};
+    }
     UNROLL for (int s = 0; s < columns; s++) b[s] = (const REAL *)d->b + d->b_rows[j + s];
-    for (int64_t k = 0; k < whole; k += LANES) {
-        VECTOR x[DOT_ROWS];
-        UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load)(a + r * a_row + k);
-        UNROLL for (int s = 0; s < columns; s++)
+    for (; k + step <= end; k += step) {
+        UNROLL for (int v = 0; v < vectors; v++)
         {
-            VECTOR y = NAME(load)(b[s] + k);
-            UNROLL for (int r = 0; r < rows; r++) sum[r][s] += x[r] * y;
+            VECTOR x[DOT_ROWS];
+            UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load)(a + r * a_row + k + v * LANES);
+            UNROLL for (int s = 0; s < columns; s++)
+            {
+                VECTOR y = NAME(load)(b[s] + k + v * LANES);
+                UNROLL for (int r = 0; r < rows; r++) sum[r][s * vectors + v] += x[r] * y;
+            }
         }
     }
-    if (whole < d->k) {
-        VECTOR x[DOT_ROWS];
-        UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load_part)(a + r * a_row + whole, d->k - whole);
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        const int64_t left = end - k - v * LANES;
+        VECTOR        x[DOT_ROWS];
+        if (left <= 0)
+            continue;
+        UNROLL for (int r = 0; r < rows; r++) x[r] = NAME(load_first)(a + r * a_row + k + v * LANES, left);
         UNROLL for (int s = 0; s < columns; s++)
         {
-            VECTOR y = NAME(load_part)(b[s] + whole, d->k - whole);
-            UNROLL for (int r = 0; r < rows; r++) sum[r][s] += x[r] * y;
+            VECTOR y = NAME(load_first)(b[s] + k + v * LANES, left);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][s * vectors + v] += x[r] * y;
         }
     }
 }
 
+/* Sums of vectors: set, or added to. k is a multiple of LANES. */
 INLINE void NAME(gather_tile)(const haul__cpu_dots *d, int rows, int columns, int64_t i, int64_t j, VECTOR *sums,
                               bool accumulate)
 {
-    VECTOR sum[DOT_ROWS][DOT_COLUMNS];
+    VECTOR sum[DOT_ROWS][DOT_SUMS];
 
+    NAME(dot_tile)(d, rows, columns, 1, i, j, 0, d->k, sum);
     UNROLL for (int r = 0; r < rows; r++)
     {
-        UNROLL for (int s = 0; s < columns; s++) sum[r][s] = accumulate ? sums[(i + r) * d->n + j + s] : (VECTOR){0};
+        UNROLL for (int s = 0; s < columns; s++)
+        {
+            VECTOR *to = &sums[(i + r) * d->n + j + s];
+            if (accumulate)
+                sum[r][s] += *to;
+            *to = sum[r][s];
+        }
     }
-    NAME(dot_tile)(d, rows, columns, i, j, sum);
-    UNROLL for (int r = 0; r < rows; r++)
-    {
-        UNROLL for (int s = 0; s < columns; s++) sums[(i + r) * d->n + j + s] = sum[r][s];
+}
+
+/* Sums of one vector, or of DOT_VECTORS of them, which are HAUL__DOT_BYTES, in parts of k. */
+INLINE void NAME(sum_tile)(const haul__cpu_dots *d, int rows, int columns, int vectors, int64_t i, int64_t j,
+                           VECTOR sums[DOT_ROWS][DOT_SUMS])
+{
+    VECTOR sum[DOT_ROWS][DOT_SUMS];
+
+    for (int64_t k = 0; k < d->k; k += HAUL__DOT_DEPTH) {
+        int64_t end = d->k - k < HAUL__DOT_DEPTH ? d->k : k + HAUL__DOT_DEPTH;
+        NAME(dot_tile)(d, rows, columns, vectors, i, j, k, end, sum);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            UNROLL for (int s = 0; s < columns * vectors; s++)
+            {
+                if (k)
+                    sum[r][s] += sums[r][s];
+                sums[r][s] = sum[r][s];
+            }
+        }
     }
 }
 
@@ -262,44 +306,40 @@ static inline REAL NAME(lanes_sum)(VECTOR v)
     return sizeof(REAL) == 4 ? (sum[0] + sum[2 % QUARTER_LANES]) + (sum[1] + sum[3 % QUARTER_LANES]) : sum[0] + sum[1];
 }
 
-#define DOTS_OF(rows, columns)                                                                                         \
+/* An action for each number of rows and columns that a tile may have. */
+#define DOTS_OF(action, rows, columns)                                                                                 \
     case (rows)*8 + (columns):                                                                                         \
-        NAME(gather_tile)(d, rows, columns, i, j, sums, accumulate);                                                   \
+        action(rows, columns);                                                                                         \
         break;
 #if DOT_ROWS > 3
-#define DOTS_BY_ROWS(columns)                                                                                          \
-    DOTS_OF(1, columns)                                                                                                \
-    DOTS_OF(2, columns)                                                                                                \
-    DOTS_OF(3, columns)                                                                                                \
-    DOTS_OF(4, columns)                                                                                                \
-    DOTS_OF(5, columns)                                                                                                \
-    DOTS_OF(6, columns)
+#define DOTS_BY_ROWS(action, columns)                                                                                  \
+    DOTS_OF(action, 1, columns)                                                                                        \
+    DOTS_OF(action, 2, columns)                                                                                        \
+    DOTS_OF(action, 3, columns)                                                                                        \
+    DOTS_OF(action, 4, columns)                                                                                        \
+    DOTS_OF(action, 5, columns)                                                                                        \
+    DOTS_OF(action, 6, columns)
 #else
-#define DOTS_BY_ROWS(columns)                                                                                          \
-    DOTS_OF(1, columns)                                                                                                \
-    DOTS_OF(2, columns)                                                                                                \
-    DOTS_OF(3, columns)
+#define DOTS_BY_ROWS(action, columns)                                                                                  \
+    DOTS_OF(action, 1, columns)                                                                                        \
+    DOTS_OF(action, 2, columns)                                                                                        \
+    DOTS_OF(action, 3, columns)
 #endif
-
-static inline void NAME(gather_block)(const haul__cpu_dots *d, int64_t i, int64_t j, VECTOR *sums, bool accumulate)
-{
-    int rows = d->m - i < DOT_ROWS ? (int)(d->m - i) : DOT_ROWS;
-    int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
-
-    switch (rows * 8 + columns) {
-        DOTS_BY_ROWS(1)
-        DOTS_BY_ROWS(2)
-        DOTS_BY_ROWS(3)
-        DOTS_BY_ROWS(4)
-    }
-}
 
 static void NAME(gather)(const haul__cpu_dots *d, void *sums, bool accumulate)
 {
-    for (int64_t i = 0; i < d->m; i += DOT_ROWS) {
-        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS)
-            NAME(gather_block)(d, i, j, sums, accumulate);
-    }
+#define GATHER(rows, columns) NAME(gather_tile)(d, rows, columns, i, j, sums, accumulate)
+    for (int64_t i = 0; i < d->m; i += DOT_ROWS)
+        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
+            int rows = d->m - i < DOT_ROWS ? (int)(d->m - i) : DOT_ROWS;
+            int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
+            switch (rows * 8 + columns) {
+                DOTS_BY_ROWS(GATHER, 1)
+                DOTS_BY_ROWS(GATHER, 2)
+                DOTS_BY_ROWS(GATHER, 3)
+                DOTS_BY_ROWS(GATHER, 4)
+            }
+        }
 }
 
 static void NAME(fold)(void *out, const void *sums, int64_t count)
@@ -310,29 +350,72 @@ static void NAME(fold)(void *out, const void *sums, int64_t count)
         y[i] = NAME(lanes_sum)(((const VECTOR *)sums)[i]);
 }
 
+/* The lanes of HAUL__DOT_BYTES, added in the same order at each level. */
+INLINE REAL NAME(parts_sum)(const VECTOR *part)
+{
+#if DOT_VECTORS == 4
+    return NAME(lanes_sum)((part[0] + part[2]) + (part[1] + part[3]));
+#elif DOT_VECTORS == 2
+    return NAME(lanes_sum)(part[0] + part[1]);
+#else
+    return NAME(lanes_sum)(part[0]);
+#endif
+}
+
+/* C's elements from their sums. */
+INLINE void NAME(leave_dots)(REAL *c, int64_t c_row, int rows, int columns, int vectors, const REAL *bias,
+                             bool accumulate, VECTOR sums[DOT_ROWS][DOT_SUMS])
+{
+    for (int r = 0; r < rows; r++, c += c_row)
+        for (int s = 0; s < columns; s++) {
+            const VECTOR *sum = &sums[r][s * vectors];
+            REAL          start = (bias ? bias[s] : 0) + (accumulate ? c[s] : 0);
+            c[s] = start + (vectors == 1 ? NAME(lanes_sum)(*sum) : NAME(parts_sum)(sum));
+        }
+}
+
+#define ROW_SUM(rows, columns) NAME(sum_tile)(d, rows, columns, DOT_VECTORS, 0, j, sums)
+#define SUM(rows, columns)     NAME(sum_tile)(d, rows, columns, 1, i, j, sums)
+
+/* A single row has few sums, so there are registers for HAUL__DOT_BYTES of each. */
+static void NAME(row_dots)(const haul__cpu_dots *d, REAL *c, const REAL *bias, bool accumulate)
+{
+    VECTOR sums[DOT_ROWS][DOT_SUMS];
+
+    for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
+        int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
+        switch (8 + columns) {
+            DOTS_OF(ROW_SUM, 1, 1)
+            DOTS_OF(ROW_SUM, 1, 2)
+            DOTS_OF(ROW_SUM, 1, 3)
+            DOTS_OF(ROW_SUM, 1, 4)
+        }
+        NAME(leave_dots)(c + j, 0, 1, columns, DOT_VECTORS, bias ? bias + j : NULL, accumulate, sums);
+    }
+}
+
 static void NAME(dots)(const haul__cpu_dots *d, void *out, int64_t c_row, const void *column_bias, bool accumulate)
 {
     const REAL *bias = column_bias;
-    REAL       *c = out;
-    VECTOR      sums[DOT_ROWS * DOT_COLUMNS];
+    VECTOR      sums[DOT_ROWS][DOT_SUMS];
 
-    for (int64_t i = 0; i < d->m; i += DOT_ROWS) {
-        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
-            haul__cpu_dots one = *d;
-            one.m = d->m - i < DOT_ROWS ? d->m - i : DOT_ROWS;
-            one.n = d->n - j < DOT_COLUMNS ? d->n - j : DOT_COLUMNS;
-            one.a = (const REAL *)d->a + i * d->a_row;
-            one.b_rows = d->b_rows + j;
-            NAME(gather_block)(&one, 0, 0, sums, false);
-            for (int64_t r = 0; r < one.m; r++) {
-                REAL *row = c + (i + r) * c_row + j;
-                for (int64_t s = 0; s < one.n; s++) {
-                    REAL start = (bias ? bias[j + s] : 0) + (accumulate ? row[s] : 0);
-                    row[s] = start + NAME(lanes_sum)(sums[r * one.n + s]);
-                }
-            }
-        }
+    if (d->m == 1) {
+        NAME(row_dots)(d, out, bias, accumulate);
+        return;
     }
+    for (int64_t i = 0; i < d->m; i += DOT_ROWS)
+        for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
+            int rows = d->m - i < DOT_ROWS ? (int)(d->m - i) : DOT_ROWS;
+            int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
+            switch (rows * 8 + columns) {
+                DOTS_BY_ROWS(SUM, 1)
+                DOTS_BY_ROWS(SUM, 2)
+                DOTS_BY_ROWS(SUM, 3)
+                DOTS_BY_ROWS(SUM, 4)
+            }
+            NAME(leave_dots)
+            ((REAL *)out + i * c_row + j, c_row, rows, columns, 1, bias ? bias + j : NULL, accumulate, sums);
+        }
 }
 
 /* ---- sums ---- */
@@ -362,6 +445,11 @@ const haul__cpu_tiles NAME(haul__cpu_tiles) = {
 #undef TILES_OF
 #undef DOTS_OF
 #undef DOTS_BY_ROWS
+#undef GATHER
+#undef SUM
+#undef ROW_SUM
+#undef DOT_VECTORS
+#undef DOT_SUMS
 #undef LANES
 #undef WIDTH
 #undef VECTOR
