@@ -50,6 +50,35 @@ static void check_clip_here(haul_device *device)
     assert_close(haul_tensor_grad(p), (double[]){2, 2, 2, 2}, 4, 0.01, "f16");
 }
 
+static void check_factors(haul_device *device, haul_dtype dtype, int64_t count, double value, double limit, double norm)
+{
+    haul_tensor      *p = haul_set_requires_grad(haul_to(haul_ones(dtype, HAUL_SHAPE(count)), device), true);
+    haul_named_tensor list[] = {{.name = "p", .tensor = p}};
+    assert_int_equal(haul_set_grad(p, haul_full_like(p, value)), HAUL_OK);
+    double measured = haul_item(haul_clip_grad_norm(NULL, limit, .parameters = list, .count = 1));
+    assert_true(fabs(measured - norm) < 1e-5 * norm);
+    double first = haul_item(haul_slice(haul_tensor_grad(p), 0, 0, 1, 1)),
+           want = value * fmin(1, limit / (norm + 1e-6));
+    assert_true(fabs(first - want) < (dtype == HAUL_F16 || dtype == HAUL_BF16 ? 4e-3 : 1e-5) * want);
+}
+
+/* The squares of gradients, or the factor, are beyond their dtype. */
+static void check_range_here(haul_device *device)
+{
+    check_factors(device, HAUL_F32, 100, 1e20, 1, 1e21);
+    check_factors(device, HAUL_F32, 10000, 1e30, 3, 1e32);
+    check_factors(device, HAUL_F32, 100, 1e-30, 1, 1e-29);
+    check_factors(device, HAUL_F64, 100, 1e300, 1, 1e301);
+    check_factors(device, HAUL_BF16, 100, ldexp(1, 80), 1, 10 * ldexp(1, 80));
+    check_factors(device, HAUL_F16, 1000000, 32768, 100, 32768000);
+}
+
+static void test_clip_grad__squares_do_not_overflow(void **state)
+{
+    (void)state;
+    on_devices(check_range_here);
+}
+
 static void test_clip_grad__by_the_norm(void **state)
 {
     (void)state;
@@ -142,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clip_grad__by_the_norm),
+        cmocka_unit_test(test_clip_grad__squares_do_not_overflow),
         cmocka_unit_test(test_clip_grad__by_value),
         cmocka_unit_test(test_clip_grad__of_lists_and_optimizers),
         cmocka_unit_test(test_clip_grad__without_a_scope_changes_nothing),

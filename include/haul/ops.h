@@ -182,7 +182,7 @@ typedef struct HAUL__DESIGNATED haul_reduce_options {
  * 0. */
 HAUL_API haul_tensor *haul_sum_with(const haul_reduce_options *options);
 
-/* The mean of a floating tensor. The mean of no elements is NaN. */
+/* The mean of a floating tensor, also where the sum is larger than the dtype holds. The mean of no elements is NaN. */
 HAUL_API haul_tensor *haul_mean_with(const haul_reduce_options *options);
 
 /* The largest, or smallest, element. NaN if any element is NaN. Equal extremes share the gradient. Fails with
@@ -229,8 +229,9 @@ typedef struct HAUL__DESIGNATED haul_var_options {
 } haul_var_options;
 
 /* The variance, or its square root, the standard deviation, over n elements: sum((x - mean)^2) / max(0, n -
- * correction). Deviations are taken before they are squared, so a large mean costs no digits. NaN where n is 0, or
- * where n and the correction are both 1. The gradient of haul_std is 0 where the result is 0. */
+ * correction). Deviations are taken before they are squared, so a large mean costs no digits. Squares do not leave the
+ * range of the dtype: haul_std of 1e30 or 1e-30 is exact in f32. NaN where n is 0, or where n and the correction are
+ * both 1. The gradient of haul_std is 0 where the result is 0. */
 #define haul_var(...)           haul_var_with(HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
 #define haul_std(...)           haul_std_with(HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
 #define haul_var_into(out, ...) haul_var_into_with(out, HAUL__OPTIONS(haul_var_options, .x = __VA_ARGS__))
@@ -249,8 +250,9 @@ typedef struct HAUL__DESIGNATED haul_norm_options {
 } haul_norm_options;
 
 /* The vector norm, (sum |x|^p)^(1/p). For p = INFINITY it is the largest |x|, for -INFINITY the least, for 0 the number
- * of elements that are not 0. Integers and bool become f32 first. The norm of no elements is 0; a negative p fails
- * then. The gradient is 0 where the norm is 0. */
+ * of elements that are not 0. Squares and powers do not leave the range of the dtype: the norm is infinite or 0 only if
+ * the dtype does not hold it. Integers and bool become f32 first. The norm of no elements is 0; a negative p fails then.
+ * The gradient is 0 where the norm is 0. */
 #define haul_norm(...)           haul_norm_with(HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
 #define haul_norm_into(out, ...) haul_norm_into_with(out, HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_norm_with(const haul_norm_options *options);
@@ -495,7 +497,8 @@ HAUL_API haul_status  haul_log_softmax_into(haul_tensor *out, haul_tensor *x, in
  *
  * In training, mean and var are the batch's own, with the biased variance. The running statistics, if given, become
  * (1 - momentum) running + momentum batch, with the unbiased variance, as in PyTorch. In evaluation, mean and var are
- * the running statistics.
+ * the running statistics. The batch's deviations may be so large that the dtype does not hold their squares; the
+ * running variance is infinite then.
  *
  * - x: [N, C, ...] */
 typedef struct HAUL__DESIGNATED haul_batch_norm_options {
@@ -518,7 +521,8 @@ HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x
                                                 const haul_batch_norm_options *options);
 
 /* Layer normalisation (Ba, Kiros, Hinton 2016) over the last axis: (x - mean) / sqrt(var + eps) weight + bias, with the
- * mean and biased variance of each row of x. Operands are promoted; integers and bool become f32 first.
+ * mean and biased variance of each row of x, whose squares the dtype need not hold. Operands are promoted; integers and
+ * bool become f32 first.
  *
  * - x: [..., n] */
 typedef struct HAUL__DESIGNATED haul_layer_norm_options {
@@ -534,8 +538,8 @@ typedef struct HAUL__DESIGNATED haul_layer_norm_options {
 HAUL_API haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o);
 HAUL_API haul_status  haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_layer_norm_options *o);
 
-/* RMS normalisation (Zhang, Sennrich 2019) over the last axis: x / sqrt(mean(x^2) + eps) weight. Operands are promoted;
- * integers and bool become f32 first.
+/* RMS normalisation (Zhang, Sennrich 2019) over the last axis: x / sqrt(mean(x^2) + eps) weight, also where the dtype
+ * does not hold x^2. Operands are promoted; integers and bool become f32 first.
  *
  * - x: [..., n] */
 typedef struct HAUL__DESIGNATED haul_rms_norm_options {

@@ -14,6 +14,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/range_kernel.h"
+
 typedef struct batch_norm_params {
     I64 items;
     I64 images, channels, inner;
@@ -43,8 +45,43 @@ TEMPLATE(batch_norm_each, DO)
         }
 END_TEMPLATE
 
-/* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c. Sums are of differences to the
- * chunk's first element, so that a large mean costs no digits and equal elements have no variance. */
+/* Below it, a sum of squared deviations lost digits that eps does not hide. */
+#define BATCH_NORM_LEAST (SCALAR(p.eps) < SQUARES_LEAST ? SQUARES_LEAST : LIT(0.0))
+#define BATCH_NORM_ADD(s) s += squares ? (LOAD(v, j) - centre) * factor * ((LOAD(v, j) - centre) * factor) : LOAD(v, j) * factor - centre * factor
+/* The sum over channel k of a chunk of v - centre, or of its square, times factor: in lanes, and in one thread. */
+FUNC A batch_norm_sum(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, A centre, A factor, int squares)
+{
+    const I64 step = p.channels * p.inner;
+    LANE_VALUES(A, s);
+    EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+    EXPAND(batch_norm_each, BATCH_NORM_ADD(OF_LANE(s, l)))
+    LANE_TREE(A, s, SUM_OF)
+    return OF_FIRST_LANE(s);
+}
+FUNC A batch_norm_sum_column(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, A centre, A factor, int squares)
+{
+    A s = 0;
+    for (I64 j = first * p.channels + k; j < end * p.channels; j += p.channels) BATCH_NORM_ADD(s);
+    return s;
+}
+/* The mean and the sum of squared deviations of channel k of a chunk, where one of both left the range, and that of mended
+ * ones, which is the result. SUM is one of the two above. */
+TEMPLATE(batch_norm_mended, NAME, SUM)
+RANGE_RARE A NAME(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, PRIVATE A *mean, PRIVATE A *m2)
+{
+    const A one = LOAD(v, (first * p.channels + k) * p.inner);
+    const A lower = SUM(v, p, first, end, k, one, RANGE_LOWER, 0) / (A)((end - first) * p.inner);
+    *mean = IS_FINITE(*mean) ? *mean : one + lower / RANGE_LOWER;
+    *m2 = SUM(v, p, first, end, k, *mean, LIT(1.0), 1);
+    return SUM(v, p, first, end, k, *mean, RANGE_FACTOR(*m2), 1);
+}
+END_TEMPLATE
+EXPAND(batch_norm_mended, batch_norm_mend_row, batch_norm_sum)
+EXPAND(batch_norm_mended, batch_norm_mend_column, batch_norm_sum_column)
+
+/* parts[0, c, k] and parts[1, c, k]: mean, and sum of squared deviations, of chunk c; parts[2, c, k]: where that left the
+ * range, the sum of mended ones. Sums are of differences to the chunk's first element, so that a large mean costs no
+ * digits and equal elements have no variance. */
 KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
 {
     GLOBAL const T *v = x + p.offsets[1];
@@ -60,10 +97,14 @@ KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
         EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
         EXPAND(batch_norm_each, OF_LANE(s, l) += LOAD(v, j) - one)
         LANE_TREE(A, s, SUM_OF)
-        const A mean = one + OF_FIRST_LANE(s) / (A)((end - first) * p.inner);
+        A mean = one + OF_FIRST_LANE(s) / (A)((end - first) * p.inner);
         EXPAND(batch_norm_each, OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         LANE_TREE(A, t, SUM_OF)
-        const A m2 = OF_FIRST_LANE(t);
+        A m2 = OF_FIRST_LANE(t);
+        if (IS_OUTSIDE(m2, BATCH_NORM_LEAST)) {
+            const A mended = batch_norm_mend_row(v, p, first, end, k, &mean, &m2);
+            if (IS_FIRST_LANE) squares[p.chunks * p.channels + i] = mended;
+        }
         if (IS_FIRST_LANE) {
             means[i] = mean;
             squares[i] = m2;
@@ -95,8 +136,35 @@ KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
             }
         for (int l = 0; l < width; l++) means[i + l] = mean[l];
         for (int l = 0; l < width; l++) squares[i + l] = m2[l];
+        for (int l = 0; l < width; l++) {
+            if (!IS_OUTSIDE(squares[i + l], BATCH_NORM_LEAST)) continue;
+            A one_mean = means[i + l], one_m2 = squares[i + l];
+            squares[p.chunks * p.channels + i + l] = batch_norm_mend_column(v, p, first, end, k + l, &one_mean, &one_m2);
+            means[i + l] = one_mean;
+            squares[i + l] = one_m2;
+        }
         i += ITEMS_STEP(width);
     }
+}
+
+/* In lanes, the sum over the chunks c of channel k of TERM, which may use its number of images n. */
+TEMPLATE(batch_norm_chunks, S, TERM)
+        LANE_VALUES(A, S);
+        EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
+        for (I64 c0 = 0; c0 < p.chunks; c0 += SUM_LANES)
+            EACH_LANE(l, M_MIN_OF(p.chunks - c0, SUM_LANES))
+            {
+                const I64 c = c0 + l, n = M_MIN_OF(p.chunk, p.images - c * p.chunk);
+                OF_LANE(S, l) += TERM;
+            }
+        LANE_TREE(A, S, SUM_OF)
+END_TEMPLATE
+#define BATCH_NORM_D      (means[c * p.channels + k] - mean)
+#define BATCH_NORM_SCALED (BATCH_NORM_D * factor)
+/* The mended squares of a chunk: plain ones times the factor's square, if they are within the range. */
+FUNC A batch_norm_mended_part(GLOBAL const ACC *squares, const batch_norm_params p, I64 at, A factor)
+{
+    return factor > 1 || !IS_FINITE(squares[at]) ? squares[p.chunks * p.channels + at] : squares[at] * factor * factor;
 }
 
 /* Merge the chunks of a channel: deviations from the mean of all are those within the chunks and those of their means. */
@@ -106,32 +174,26 @@ KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
     GLOBAL const ACC *squares = means + p.chunks * p.channels;
     GLOBAL ACC *o = stats + p.offsets[0];
     FOR_ROWS(k) {
-        const A one = means[k];
-        LANE_VALUES(A, s);
-        LANE_VALUES(A, t);
-        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
-        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = 0;
-        for (I64 c0 = 0; c0 < p.chunks; c0 += SUM_LANES)
-            EACH_LANE(l, M_MIN_OF(p.chunks - c0, SUM_LANES))
-            {
-                const I64 c = c0 + l;
-                const A n = (A)M_MIN_OF(p.chunk, p.images - c * p.chunk);
-                OF_LANE(s, l) += (means[c * p.channels + k] - one) * n;
-            }
-        LANE_TREE(A, s, SUM_OF)
-        const A mean = one + OF_FIRST_LANE(s) / (A)p.images;
-        for (I64 c0 = 0; c0 < p.chunks; c0 += SUM_LANES)
-            EACH_LANE(l, M_MIN_OF(p.chunks - c0, SUM_LANES))
-            {
-                const I64 c = c0 + l;
-                const A n = (A)(M_MIN_OF(p.chunk, p.images - c * p.chunk) * p.inner), d = means[c * p.channels + k] - mean;
-                OF_LANE(t, l) += squares[c * p.channels + k] + d * d * n;
-            }
-        LANE_TREE(A, t, SUM_OF)
-        const A var = OF_FIRST_LANE(t) / (A)(p.images * p.inner);
+        const A one = means[k], count = (A)(p.images * p.inner);
+        EXPAND(batch_norm_chunks, s, (means[c * p.channels + k] - one) * (A)n)
+        A mean = one + OF_FIRST_LANE(s) / (A)p.images;
+        if (!IS_FINITE(mean)) {
+            EXPAND(batch_norm_chunks, lower, (means[c * p.channels + k] - one) * RANGE_LOWER * (A)n)
+            mean = one + OF_FIRST_LANE(lower) / (A)p.images / RANGE_LOWER;
+        }
+        EXPAND(batch_norm_chunks, t, squares[c * p.channels + k] + BATCH_NORM_D * BATCH_NORM_D * (A)(n * p.inner))
+        const A m2 = OF_FIRST_LANE(t);
+        A var = m2 / count, scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+        if (IS_OUTSIDE(m2, BATCH_NORM_LEAST)) {
+            const A factor = RANGE_FACTOR(m2);
+            EXPAND(batch_norm_chunks, u, batch_norm_mended_part(squares, p, c * p.channels + k, factor) + BATCH_NORM_SCALED * BATCH_NORM_SCALED * (A)(n * p.inner))
+            const A mended = OF_FIRST_LANE(u) / count;
+            var = mended / factor / factor;
+            scale = factor / M_SQRT(mended + SCALAR(p.eps) * factor * factor);
+        }
         if (IS_FIRST_LANE) {
             o[k] = mean;
-            o[p.channels + k] = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+            o[p.channels + k] = scale;
             o[2 * p.channels + k] = var;
         }
     }
@@ -422,7 +484,7 @@ static int kernel_for(const batch_norm_params *p, int kernel)
 
 static haul_status batch_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
-    haul_tensor *x = c->operands[X], *parts = sums(c, HAUL_SHAPE(2, p->chunks, p->channels));
+    haul_tensor *x = c->operands[X], *parts = sums(c, HAUL_SHAPE(3, p->chunks, p->channels));
     if (!parts || run(c, kernel_for(p, HAUL__K_batch_norm_moments), p, (haul_tensor *[]){parts, x}, 1, 2,
                       p->chunks * p->channels, chunk_grain(p)))
         return haul_error_status();

@@ -7,6 +7,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/range_kernel.h"
+
 typedef struct layer_norm_params {
     I64 items, n, at[6]; /* rows, elements of a row, offsets of the buffers: -1 for one that is absent */
     U64 eps;
@@ -22,6 +24,19 @@ TEMPLATE(layer_norm_mean, MEAN, S, TERM)
         LANE_TREE(A, S, SUM_OF)
         const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
 END_TEMPLATE
+
+#define LAYER_NORM_SCALED ((LOAD(v, j) - *mean) * factor)
+/* The scale of row v with this plain mean, and its mean, where one of both is outside of the range. */
+RANGE_RARE A layer_norm_mended(GLOBAL const T *v, const layer_norm_params p, PRIVATE A *mean)
+{
+    EXPAND(layer_norm_mean, lower, s, LOAD(v, j) * RANGE_LOWER)
+    *mean = IS_FINITE(*mean) ? *mean : lower / RANGE_LOWER;
+    A factor = LIT(1.0);
+    EXPAND(layer_norm_mean, plain, t, LAYER_NORM_SCALED * LAYER_NORM_SCALED)
+    factor = IS_OUTSIDE(plain + SCALAR(p.eps), SQUARES_LEAST) ? RANGE_FACTOR(plain) : factor;
+    EXPAND(layer_norm_mean, var, u, LAYER_NORM_SCALED * LAYER_NORM_SCALED)
+    return factor / M_SQRT(var + SCALAR(p.eps) * factor * factor);
+}
 
 /* SUMS[0], the sums of TERM over each of SIDE_ROWS rows, which may use `mean`, the row's MEAN. */
 TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
@@ -46,6 +61,8 @@ TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
         SIDE_TREE(A, SUMS, SUM_OF)
 END_TEMPLATE
 
+/* Whether the variance and eps of this scale are outside of the range. */
+#define LAYER_NORM_IS_LOST(scale) (!((scale) > 0) | !((scale) * (scale) <= LIT(1.0) / SQUARES_LEAST))
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
 /* Row I, whose mean and scale are known. */
 TEMPLATE(layer_norm_put, I)
@@ -68,9 +85,12 @@ __attribute__((noinline)) static I64 layer_norm_short(T *y, ACC *stats, const T 
         EACH_SIDE(r) means[r] = sums[0][r] / (A)p.n;
         EXPAND(layer_norm_sides, squares, means[r], (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         EACH_SIDE(r) scales[r] = LIT(1.0) / M_SQRT(squares[0][r] / (A)p.n + SCALAR(p.eps));
+        int lost = 0;
+        EACH_SIDE(r) lost |= LAYER_NORM_IS_LOST(scales[r]);
         for (int r = 0; r < SIDE_ROWS; r++) {
             GLOBAL const T *v = x + p.at[2] + (i + r) * p.n;
-            const A mean = means[r], scale = scales[r];
+            A mean = means[r], scale = scales[r];
+            if (lost && LAYER_NORM_IS_LOST(scale)) scale = layer_norm_mended(v, p, &mean);
             EXPAND(layer_norm_put, i + r)
         }
     }
@@ -85,9 +105,10 @@ KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w,
 #endif
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n;
-        EXPAND(layer_norm_mean, mean, s, LOAD(v, j))
-        EXPAND(layer_norm_mean, var, t, (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
-        const A scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+        EXPAND(layer_norm_mean, plain, s, LOAD(v, j))
+        EXPAND(layer_norm_mean, var, t, (LOAD(v, j) - plain) * (LOAD(v, j) - plain))
+        A mean = plain, scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
+        if (LAYER_NORM_IS_LOST(scale)) scale = layer_norm_mended(v, p, &mean);
         EXPAND(layer_norm_put, i)
     }
 }

@@ -5,6 +5,8 @@
 #include "core/option.h"
 #include "ops/reduce.h"
 
+extern const haul__operation haul__operation_norm;
+
 static double power(const haul__reduce_attributes *a)
 {
     return a->number;
@@ -21,18 +23,29 @@ static haul_status infer(haul__call *c)
     return status;
 }
 
-/* (sum |x|^p)^(1/p); for p = 0 the number of elements that are not 0; for -infinity the smallest |x|. */
+/* t, with zeros replaced by 1. */
+static haul_tensor *without_zeros(haul_tensor *t)
+{
+    return haul_masked_fill(t, haul_eq_scalar(t, 0), 1);
+}
+
+/* m (sum (|x| / m)^p)^(1/p), where m is the largest |x|, or the smallest for p < 0: powers of large and small elements
+ * stay in the range. For p = 0 the number of elements that are not 0; for -infinity m itself. */
 static haul_tensor *composed(const haul__reduce_attributes *a, haul_tensor *x)
 {
     const double        p = power(a);
-    haul_reduce_options o = {.x = p == 0 ? haul_cast(haul_ne_scalar(x, 0), x->dtype) : haul_abs(x)};
+    haul_reduce_options o = {.x = p == 0 ? haul_cast(haul_ne_scalar(x, 0), x->dtype) : haul_abs(x), .keepdim = true};
     for (int d = 0; d < x->shape.ndim; d++)
         if (a->reduced[d])
             o.haul__axes.axes[o.haul__axes.count++] = d;
+    if (p == 0)
+        return haul_sum_with(&o);
+    haul_tensor *m = p > 0 ? haul_max_with(&o) : haul_min_with(&o);
     if (isinf(p))
-        return haul_min_with(&o);
-    o.x = p == 0 ? o.x : haul_pow_scalar(o.x, p);
-    return p == 0 ? haul_sum_with(&o) : haul_pow_scalar(haul_sum_with(&o), 1 / p);
+        return m;
+    m = without_zeros(haul_masked_fill(m, haul_eq_scalar(m, INFINITY), 1));
+    o.x = haul_pow_scalar(haul_div(o.x, m), p);
+    return haul_mul(m, haul_pow_scalar(haul_sum_with(&o), 1 / p));
 }
 
 static haul_status compute(haul__call *c)
@@ -55,12 +68,6 @@ static haul_status compute(haul__call *c)
 
 /* ---- the gradient ---- */
 
-/* t, with zeros replaced by 1. */
-static haul_tensor *without_zeros(haul_tensor *t)
-{
-    return haul_masked_fill(t, haul_eq_scalar(t, 0), 1);
-}
-
 /* Elements with the largest or smallest |x| share it. */
 static haul_tensor *by_extremum(const haul__gradient *c, haul_tensor *x, haul_tensor *y, haul_tensor *g)
 {
@@ -72,20 +79,27 @@ static haul_tensor *by_extremum(const haul__gradient *c, haul_tensor *x, haul_te
  * are not. */
 static haul_tensor *by_power(haul_tensor *x, haul_tensor *y, haul_tensor *g, double p)
 {
-    haul_tensor *powers = haul_mul(haul_sign(x), haul_pow_scalar(haul_abs(without_zeros(x)), p - 1));
-    haul_tensor *dx = haul_mul(powers, haul_div(g, haul_pow_scalar(without_zeros(y), p - 1)));
+    haul_tensor *ratio = haul_masked_fill(haul_div(haul_abs(x), without_zeros(y)), haul_eq_scalar(x, 0), 1);
+    haul_tensor *dx = haul_mul(haul_mul(haul_sign(x), haul_pow_scalar(ratio, p - 1)), g);
     return p < 0 ? haul_masked_fill(dx, haul_eq_scalar(y, 0), 0) : dx;
 }
 
+/* Half precision holds neither all norms nor their powers and inverses: there it is computed in f32, of a norm that is
+ * computed again. */
 static void gradient(haul__gradient *c)
 {
     const haul__reduce_attributes *a = c->attributes;
     const double                   p = power(a);
-    haul_tensor                   *x = c->saved[0], *g = haul_reshape(c->results[0], a->kept);
-    haul_tensor                   *y = haul_reshape(c->saved_results[0], a->kept);
-    if (haul__failed(g) || p == 0)
+    haul_tensor                   *x = c->saved[0], *g = haul_reshape(c->results[0], a->kept), *y;
+    if (haul__failed(g) || p == 0) {
         c->operands[0] = haul__failed(g) ? g : HAUL_NONE;
-    else if (p == 1)
+        return;
+    }
+    bool half = haul__is_half(x->dtype);
+    x = half ? haul_cast(x, HAUL_F32) : x;
+    g = half ? haul_cast(g, HAUL_F32) : g;
+    y = half ? haul__reduce_again(c, &haul__operation_norm, x) : haul_reshape(c->saved_results[0], a->kept);
+    if (p == 1)
         c->operands[0] = haul_mul(haul_sign(x), g);
     else if (p == 2)
         c->operands[0] = haul_mul(x, haul_div(g, without_zeros(y)));

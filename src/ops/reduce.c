@@ -16,6 +16,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/range_kernel.h"
+
 typedef struct reduce_params {
     I64 items; /* outputs times chunks */
     I64 out_offset, x_offset;
@@ -27,9 +29,11 @@ typedef struct reduce_params {
     I64 units, chunk;  /* what an output reduces: pieces (rows) or elements (columns); `chunk` of them by a work item */
     U64 divisor;
     I64 centre;        /* offset of the numbers, one for each output, from which elements are measured */
+    I64 parts, out_parts; /* how far behind a partial sum of x, or of out, is the one of mended terms; 0: there is none */
     I32 kept, reduced; /* dims besides the run */
     I32 finish;
     I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
+    I32 mends, reserved;
 } reduce_params;
 
 /* What is done to a sum s in the end: nothing; s / divisor; the square root of that; log(s) + centre. */
@@ -37,6 +41,14 @@ typedef struct reduce_params {
 #define FINISH_DIVIDE 1
 #define FINISH_ROOT   2
 #define FINISH_LOG    3
+
+/* Which sums are mended: none; sums; sums of x - first; of squares; of squared deviations. Several passes leave two
+ * partial sums each, a plain one and, where that left the range, one of mended terms. */
+#define MENDS_NOTHING    0
+#define MENDS_SUM        1
+#define MENDS_OFFSETS    2
+#define MENDS_SQUARES    3
+#define MENDS_DEVIATIONS 4
 
 #define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
 #define REDUCE_SIDE  16  /* the same, of rows of few elements */
@@ -89,7 +101,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 #define REDUCE_ABS(e, f, k)       M_ABS(e)
 #define REDUCE_SQUARE(e, f, k)    reduce_square(e)
 #define REDUCE_OFFSET(e, f, k)    ((e) - (f))
-#define REDUCE_DEVIATION(e, f, k) reduce_square(((e) - (f)) - REDUCE_CENTRE(k))
+#define REDUCE_DEVIATION(e, f, k) reduce_square(((e) - (f)) - 2 * REDUCE_CENTRE(k)) /* the centre is halved, so it is finite */
 #define REDUCE_EXP(e, f, k)       M_EXP((e) - reduce_finite(REDUCE_CENTRE(k)))
 #define PRODUCT_OF(a, b)          ((a) * (b))
 #define ANY_OF(a, b)              ((a) | (b))
@@ -97,6 +109,8 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 
 /* What element k of a row gives, whose elements are `step` apart. */
 #define REDUCE_ONE(k, V, TERM, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
+
+#include "ops/reduce_mend_kernel.h"
 
 /* PUT_FOURS_TOGETHER for one vector, from `at` on. */
 #define REDUCE_SIDE_FOUR(V, STEP, TERM, s, at)                                                                         \
@@ -107,7 +121,7 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 /* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
  * HAS_REST: their number need not be a multiple of SUM_LANES. Lanes behind a row then keep their value: even START, met
  * again, would change the sign of a maximum that is 0. Loops run at least once, so that low and high stay in registers. */
-TEMPLATE(reduce_sides, V, STEP, TERM, PUT, START, HAS_FOURS, HAS_REST)
+TEMPLATE(reduce_sides, V, STEP, TERM, PUT, MEND, START, HAS_FOURS, HAS_REST)
         FOR_SIDES(i) {
             V sides[SIDE_ROWS][SIDE_ROWS];
             for (int r = 0; r < SIDE_ROWS; r++) {
@@ -149,21 +163,27 @@ END_TEMPLATE
 
 /* STEP puts two values of type V together, which are the TERM of elements, from START on: in columns from START_AT, an
  * expression of the column l, in rows side by side from START_SIDE. A maximum starts from an element, the first one of
- * its output, which changes nothing when it is met again. Rows of up to LONGEST elements are taken side by side. */
-TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, START, START_AT, START_SIDE, LONGEST)
+ * its output, which changes nothing when it is met again. Rows of up to LONGEST elements are taken side by side. MEND is
+ * REDUCE_MEND or REDUCE_LEAVE. */
+TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, MEND, START, START_AT, START_SIDE, LONGEST)
 KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
     (void)centre; /* not all terms measure from one */
 #if HAS_SIDES
     const int is_plain = p.units == 1 && stride == 1 && p.kept == 1;
+    const I64 begin = haul_first;
+    (void)begin; /* not all sums are mended */
     if (is_plain && p.run < SHORT_ROW && p.run % SUM_LANES == 0) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0, 0)
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 0)
     } else if (is_plain && p.run < SHORT_ROW) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 0, 1)
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 1)
     } else if (is_plain && p.run <= LONGEST) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, START, 1, 1)
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 1, 1)
     }
+#endif
+#if HAS_SIDES
+    MEND(is_plain && p.mends, reduce_mend_range(out, x, centre, p, begin, haul_first, FORM_ROWS))
 #endif
     FOR_ROWS(i) {
         const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
@@ -180,6 +200,7 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             LANE_TREE(V, r, STEP)
             const V row = OF_FIRST_LANE(r);
             if (IS_FIRST_LANE) PUT(i, row);
+            MEND(REDUCE_IS_LOST(row), reduce_mend_row(out, x, centre, p, i, row))
             continue;
         }
         I64 steps = 0;
@@ -217,6 +238,7 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         LANE_TREE(V, s, STEP)
         const V all = OF_FIRST_LANE(s);
         if (IS_FIRST_LANE) PUT(i, all);
+        MEND(REDUCE_IS_LOST(all), reduce_mend_row(out, x, centre, p, i, all))
     }
 }
 
@@ -237,12 +259,14 @@ KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
                     s[l] = STEP(s[l], (V)TERM(LOAD(base, l * step + j * stride), LOAD(base, l * step), i + l));
             for (int l = 0; l < REDUCE_SIDE; l++) PUT(i + l, s[l]);
         }
+        MEND(p.mends, reduce_mend_range(out, x, centre, p, ITEMS_BEGIN, i, FORM_FEW))
     }
     for (; i < ITEMS_END; i += ITEMS_STEP(1)) {
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);
         V s = START;
         for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)TERM(LOAD(base, j * stride), LOAD(base, 0), i));
         PUT(i, s);
+        MEND(REDUCE_IS_LOST(s), reduce_mend_column(out, x, centre, p, i, s, FORM_FEW))
     }
 }
 
@@ -273,24 +297,26 @@ KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
             for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);
         }
         for (int l = 0; l < width; l++) PUT(i + l, s[l]);
+        MEND(CHUNKED && p.mends, reduce_mend_range(out, x, centre, p, i, i + width, FORM_COLUMNS))
+        MEND(!CHUNKED && REDUCE_IS_LOST(s[0]), reduce_mend_column(out, x, centre, p, i, s[0], FORM_COLUMNS))
         i += ITEMS_STEP(width);
     }
 }
 END_TEMPLATE
 
-EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
-EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
-EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
-EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 0, 0, 0, REDUCE_LONGEST)
-EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, 1, 1, 1, REDUCE_LONGEST)
+EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
+EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 0, 0, 0, REDUCE_LONGEST)
+EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 1, 1, 1, REDUCE_LONGEST)
 #if IS_FLOAT
-EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, (ACC)0, (ACC)0, (ACC)0, SHORT_ROW - 1)
-EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)), REDUCE_LONGEST)
+EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, SHORT_ROW - 1)
+EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, REDUCE_LEAVE, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)), REDUCE_LONGEST)
 #endif
 #endif
 /* kernel text ends */
@@ -299,16 +325,21 @@ EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, M_ABS(LOAD(base, 0)
 _Static_assert((int)HAUL__FINISH_DIVIDE == FINISH_DIVIDE && (int)HAUL__FINISH_ROOT == FINISH_ROOT, "one list");
 _Static_assert((int)HAUL__FINISH_LOG == FINISH_LOG && (int)HAUL__FINISH_NONE == FINISH_NONE, "one list");
 
-const haul__reduction haul__reduce_sum = {HAUL__K_sum, .adds = true};
+_Static_assert((int)HAUL__MENDS_SUM == MENDS_SUM && (int)HAUL__MENDS_OFFSETS == MENDS_OFFSETS, "one list");
+_Static_assert((int)HAUL__MENDS_SQUARES == MENDS_SQUARES && (int)HAUL__MENDS_NOTHING == MENDS_NOTHING, "one list");
+_Static_assert((int)HAUL__MENDS_DEVIATIONS == MENDS_DEVIATIONS, "one list");
+
+const haul__reduction haul__reduce_sum = {HAUL__K_sum, .adds = true, .mends = HAUL__MENDS_SUM};
 const haul__reduction haul__reduce_max = {.kernel = HAUL__K_max};
 const haul__reduction haul__reduce_min = {.kernel = HAUL__K_min};
 const haul__reduction haul__reduce_prod = {HAUL__K_prod, .adds = true};
 const haul__reduction haul__reduce_any = {.kernel = HAUL__K_any};
 const haul__reduction haul__reduce_all = {.kernel = HAUL__K_all};
 const haul__reduction haul__reduce_abs = {HAUL__K_sum_abs, .adds = true, .then = &haul__reduce_sum};
-const haul__reduction haul__reduce_squares = {HAUL__K_sum_squares, .adds = true, .then = &haul__reduce_sum};
-const haul__reduction haul__reduce_offsets = {HAUL__K_sum_offsets, .adds = true, .then = &haul__reduce_sum};
-const haul__reduction haul__reduce_deviations = {HAUL__K_sum_deviations, .adds = true, .then = &haul__reduce_sum};
+const haul__reduction haul__reduce_squares = {HAUL__K_sum_squares, true, HAUL__MENDS_SQUARES, &haul__reduce_sum};
+const haul__reduction haul__reduce_offsets = {HAUL__K_sum_offsets, true, HAUL__MENDS_OFFSETS, &haul__reduce_sum};
+const haul__reduction haul__reduce_deviations = {HAUL__K_sum_deviations, true, HAUL__MENDS_DEVIATIONS,
+                                                 &haul__reduce_sum};
 const haul__reduction haul__reduce_exponentials = {HAUL__K_sum_exponentials, .adds = true, .then = &haul__reduce_sum};
 const haul__reduction haul__reduce_max_abs = {.kernel = HAUL__K_max_abs};
 
@@ -430,21 +461,42 @@ static haul_status launch(const haul__call *c, const haul__reduction *how, haul_
                                haul__whole_sides(width * (1 + GRAIN_WORK / (work + 1))));
 }
 
-haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_tensor *out, haul_tensor *x,
-                         const bool *reduced, haul__finish finish)
+/* Partial results of `items`, in which mended ones follow plain ones if there are any. */
+static haul_tensor *partial_results(const haul__call *c, haul_dtype dtype, haul_shape shape, bool mends)
+{
+    if (!mends)
+        return haul__temporary(c, dtype, &shape);
+    haul_tensor *both = haul__temporary(c, dtype, &HAUL_SHAPE(2, shape.dims[0], shape.dims[1]));
+    return both ? haul__view_as(c, both, &shape, NULL, 0) : NULL;
+}
+
+/* x has mended partial sums `parts` elements behind plain ones, or 0 for none. */
+static haul_status reduce(const haul__call *c, const haul__reduction *how, int mends, haul_tensor *out, haul_tensor *x,
+                          int64_t parts, const bool *reduced, haul__finish finish)
 {
     reduce_params p;
     bool          rows = plan(&p, x, reduced);
+    p.mends = mends;
+    p.parts = parts;
     if (p.chunks == 1)
         return launch(c, how, out, x, &p, rows, finish);
 
     haul_dtype   dtype = how->adds ? haul__sum_dtype(out->dtype) : out->dtype;
     haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
-    haul_tensor *parts = haul__temporary(c, dtype, &shape);
-    if (!parts || launch(c, how, parts, x, &p, rows, (haul__finish){HAUL__FINISH_NONE, .centre = finish.centre}))
+    haul_tensor *made = partial_results(c, dtype, shape, mends != HAUL__MENDS_NOTHING);
+    p.out_parts = mends != HAUL__MENDS_NOTHING ? p.items : 0;
+    if (!made || launch(c, how, made, x, &p, rows, (haul__finish){HAUL__FINISH_NONE, .centre = finish.centre}))
         return haul_error_status();
-    return haul__reduce(c, how->then ? how->then : how, out, parts,
-                        rows ? (const bool[]){false, true} : (const bool[]){true, false}, finish);
+    return reduce(c, how->then ? how->then : how, mends, out, made, p.out_parts,
+                  rows ? (const bool[]){false, true} : (const bool[]){true, false}, finish);
+}
+
+haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_tensor *out, haul_tensor *x,
+                         const bool *reduced, haul__finish finish)
+{
+    bool is_result = how->mends == HAUL__MENDS_SUM && finish.what == HAUL__FINISH_NONE; /* its range is the result's */
+    bool is_small = x->dtype == HAUL_F16; /* f32 holds sums of its squares */
+    return reduce(c, how, is_result || is_small ? HAUL__MENDS_NOTHING : how->mends, out, x, 0, reduced, finish);
 }
 
 static const bool all_axes[HAUL_MAX_DIMS] = {true, true, true, true, true, true, true, true};

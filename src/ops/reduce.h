@@ -9,14 +9,24 @@
 /* How a pass combines the elements of one output. */
 typedef struct haul__reduction haul__reduction;
 struct haul__reduction {
-    int                    kernel;
-    bool                   adds; /* in the dtype of sums, may have a final step */
+    int  kernel;
+    bool adds; /* in the dtype of sums, may have a final step */
+    /* Sums that leave the range of their dtype are computed again if the final step may bring them back: sums, sums of
+     * differences to the first element, of squares, of squared deviations. */
+    enum {
+        HAUL__MENDS_NOTHING,
+        HAUL__MENDS_SUM,
+        HAUL__MENDS_OFFSETS,
+        HAUL__MENDS_SQUARES,
+        HAUL__MENDS_DEVIATIONS
+    } mends;
     const haul__reduction *then; /* combines partial results; NULL: the same one */
 };
 
 extern const haul__reduction haul__reduce_sum, haul__reduce_max, haul__reduce_min, haul__reduce_prod, haul__reduce_any,
     haul__reduce_all;
-/* For floats: the sum of |x|, of x^2, of x - first, of (x - first - centre)^2, of exp(x - centre); the largest |x|. */
+/* For floats: the sum of |x|, of x^2, of x - first, of (x - first - 2 centre)^2, of exp(x - centre); the largest |x|.
+ */
 extern const haul__reduction haul__reduce_abs, haul__reduce_squares, haul__reduce_offsets, haul__reduce_deviations,
     haul__reduce_exponentials, haul__reduce_max_abs;
 

@@ -112,13 +112,14 @@ static void sum_gradient(haul__gradient *c)
     c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
 }
 
-/* Elements that equal the extremum share its gradient. */
+/* Elements that equal the extremum share its gradient. Half precision need not hold their number. */
 static void extremum_gradient(haul__gradient *c)
 {
     const haul_shape *kept = &((const haul__reduce_attributes *)c->attributes)->kept;
     haul_tensor      *g = c->results[0], *y = haul_reshape(c->saved_results[0], *kept);
-    haul_tensor      *hit = haul_cast(haul_eq(c->saved[0], y), g->dtype);
-    c->operands[0] = haul_mul(hit, haul_div(haul_reshape(g, *kept), haul__sum_to(hit, kept)));
+    haul_tensor      *hit = haul_cast(haul_eq(c->saved[0], y), haul__sum_dtype(g->dtype));
+    haul_tensor      *share = haul_cast(haul_div(haul_reshape(g, *kept), haul__sum_to(hit, kept)), g->dtype);
+    c->operands[0] = haul_mul(haul_cast(hit, g->dtype), share);
 }
 
 HAUL__OPERATION(sum) = {

@@ -7,6 +7,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/range_kernel.h"
+
 typedef struct rms_norm_params {
     I64 items, n, at[6]; /* rows, elements of a row, offsets of the buffers: -1 for one that is absent */
     U64 eps;
@@ -23,13 +25,23 @@ TEMPLATE(rms_norm_mean, MEAN, TERM)
         const A MEAN = OF_FIRST_LANE(s) / (A)p.n;
 END_TEMPLATE
 
+#define RMS_NORM_SCALED (LOAD(v, j) * factor)
+/* The scale of row v, whose mean square and eps make this total, which is outside of the range. */
+RANGE_RARE A rms_norm_mended(GLOBAL const T *v, const rms_norm_params p, const A total)
+{
+    const A factor = RANGE_FACTOR(total);
+    EXPAND(rms_norm_mean, square, RMS_NORM_SCALED * RMS_NORM_SCALED)
+    return factor / M_SQRT(square + SCALAR(p.eps) * factor * factor);
+}
+
 #define RMS_NORM_WEIGHT (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j))
 KERNEL4(rms_norm, rms_norm_params, T, y, ACC, scales, const T, x, const T, w)
 {
     FOR_ROWS(i) {
         GLOBAL const T *v = x + p.at[2] + i * p.n;
         EXPAND(rms_norm_mean, square, LOAD(v, j) * LOAD(v, j))
-        const A scale = LIT(1.0) / M_SQRT(square + SCALAR(p.eps));
+        const A total = square + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
+        const A scale = IS_OUTSIDE(total, SQUARES_LEAST) ? rms_norm_mended(v, p, total) : plain;
         EACH_OF_ROW(j, p.n) STORE(y, p.at[0] + i * p.n + j, LOAD(v, j) * scale * RMS_NORM_WEIGHT);
         if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
     }

@@ -2,6 +2,7 @@
  * the first element of each output, so that a large mean costs no digits. */
 #include <math.h>
 
+#include "core/half.h"
 #include "core/option.h"
 #include "ops/reduce.h"
 
@@ -24,7 +25,7 @@ static haul_status compute_to(haul__call *c, haul__finish finish)
     finish.divisor = degrees(a);
     finish.centre = haul__temporary(c, haul__sum_dtype(x->dtype), &y->shape);
     if (!finish.centre ||
-        haul__reduce(c, &haul__reduce_offsets, finish.centre, x, a->reduced, HAUL__DIVIDED((double)a->each)))
+        haul__reduce(c, &haul__reduce_offsets, finish.centre, x, a->reduced, HAUL__DIVIDED(2 * (double)a->each)))
         return haul_error_status();
     return haul__reduce(c, &haul__reduce_deviations, y, x, a->reduced, finish);
 }
@@ -39,15 +40,19 @@ static haul_status compute_std(haul__call *c)
     return compute_to(c, (haul__finish){.what = HAUL__FINISH_ROOT});
 }
 
+extern const haul__operation haul__operation_std;
+
+/* x - mean, of half precision in f32: factors of it may be too large or too small for half precision. */
 static haul_tensor *centred(const haul__gradient *c)
 {
-    haul_tensor *x = c->saved[0];
-    return haul_sub(x, haul__reduce_again(c, &haul__operation_mean, x));
+    haul_tensor *x = c->saved[0], *wide = haul__is_half(x->dtype) ? haul_cast(x, HAUL_F32) : x;
+    return haul_sub(wide, haul__reduce_again(c, &haul__operation_mean, wide));
 }
 
 static haul_tensor *kept(const haul__gradient *c, haul_tensor *t)
 {
-    return haul_reshape(t, ((const haul__reduce_attributes *)c->attributes)->kept);
+    haul_tensor *wide = haul__is_half(c->saved[0]->dtype) ? haul_cast(t, HAUL_F32) : t;
+    return haul_reshape(wide, ((const haul__reduce_attributes *)c->attributes)->kept);
 }
 
 /* 2 (x - mean) / degrees */
@@ -60,9 +65,12 @@ static void var_gradient(haul__gradient *c)
 /* (x - mean) / (degrees y), and 0 where all elements are equal. */
 static void std_gradient(haul__gradient *c)
 {
-    haul_tensor *y = c->saved_results[0], *slope = haul_masked_fill(y, haul_eq_scalar(y, 0), 1);
-    haul_tensor *g = haul_mul_scalar(haul_div(c->results[0], slope), 1 / degrees(c->attributes));
-    c->operands[0] = haul_mul(centred(c), kept(c, g));
+    haul_tensor *x = c->saved[0], *y = kept(c, c->saved_results[0]);
+    if (haul__is_half(x->dtype))
+        y = haul__reduce_again(c, &haul__operation_std, haul_cast(x, HAUL_F32));
+    haul_tensor *slope = haul_masked_fill(y, haul_eq_scalar(y, 0), 1);
+    haul_tensor *g = haul_mul_scalar(haul_div(kept(c, c->results[0]), slope), 1 / degrees(c->attributes));
+    c->operands[0] = haul_mul(centred(c), g);
 }
 
 HAUL__OPERATION(var) = {

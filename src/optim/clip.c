@@ -16,9 +16,10 @@
 #include "optim/parameters.h"
 
 typedef struct gradients {
-    haul_tensor **items;   /* each once */
-    haul_tensor **numbers; /* one for each: its sum of squares, later the factor on its device */
-    int           count;
+    haul_tensor **items; /* each once */
+    haul_tensor *
+        *numbers; /* one for each: its norm, later the factor on its device or, of half precision, the product */
+    int  count;
 } gradients;
 
 /* ---- which gradients ---- */
@@ -81,14 +82,16 @@ static haul_status check(const haul_clip_options *o, const char *operation)
 
 /* ---- by the norm ---- */
 
-static haul_tensor *square_sum(haul_tensor *g, haul_device *home)
+/* In f32 for half precision, which may not hold it. */
+static haul_tensor *norm_of_one(haul_tensor *g, haul_device *home)
 {
     haul_tensor *plain = haul_detach(g);
     haul_tensor *wide = !haul__failed(plain) && haul__is_half(plain->dtype) ? haul_cast(plain, HAUL_F32) : plain;
 
-    return haul_to(haul_sum(haul_square(wide)), home);
+    return haul_to(haul_norm(wide), home);
 }
 
+/* The norm of the norms: it overflows only if the result does. */
 static haul_tensor *norm_of(gradients *all)
 {
     haul_device *home = all->count ? all->items[0]->storage->device : haul_current_device();
@@ -96,9 +99,21 @@ static haul_tensor *norm_of(gradients *all)
     if (!all->count)
         return haul_to(haul_scalar(0), home);
     for (int i = 0; i < all->count; i++)
-        if (haul__failed(all->numbers[i] = square_sum(all->items[i], home)))
+        if (haul__failed(all->numbers[i] = norm_of_one(all->items[i], home)))
             return NULL;
-    return haul_sqrt(haul_sum(haul_stack(all->numbers, all->count, 0)));
+    return haul_norm(haul_stack(all->numbers, all->count, 0));
+}
+
+/* The factor on the device of g. Half precision may not hold it: there it is the product, rounded once. */
+static haul_tensor *factor_for(haul_tensor *g, haul_tensor *factor)
+{
+    if (!haul__is_half(g->dtype))
+        return haul_to(factor, g->storage->device, .dtype = g->dtype);
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return NULL;
+    haul_tensor *wide = haul_mul(g, haul_to(factor, g->storage->device, .dtype = HAUL_F32));
+    return haul_scope_return(scope, haul_cast(wide, g->dtype));
 }
 
 /* The factor is on every device before the first gradient changes. */
@@ -108,11 +123,12 @@ static haul_status scale_all(gradients *all, haul_tensor *norm, double limit)
     haul_status  status = haul__status_of(factor);
 
     for (int i = 0; i < all->count && !status; i++) {
-        all->numbers[i] = haul_to(factor, all->items[i]->storage->device, .dtype = all->items[i]->dtype);
+        all->numbers[i] = factor_for(all->items[i], factor);
         status = haul__status_of(all->numbers[i]);
     }
     for (int i = 0; i < all->count && !status; i++)
-        status = haul_mul_into(all->items[i], all->items[i], all->numbers[i]);
+        status = haul__is_half(all->items[i]->dtype) ? haul_copy_into(all->items[i], all->numbers[i])
+                                                     : haul_mul_into(all->items[i], all->items[i], all->numbers[i]);
     return status;
 }
 
