@@ -269,7 +269,8 @@ bool trainer_train_epoch(trainer *t)
             return false;
         pace_step(t);
     }
-    if (haul_error_status() || haul_device_sync(t->device)) {
+    bool scaled = t->scaler && !t->diverged;
+    if (haul_error_status() || haul_device_sync(t->device) || (scaled && haul_grad_scaler_check(t->scaler))) {
         complain_error();
         return false;
     }

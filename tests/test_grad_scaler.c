@@ -158,6 +158,49 @@ static void test_grad_scaler__the_scale_stays_finite(void **state)
     on_devices(check_largest_scale);
 }
 
+static void make_step(rig *r, haul_grad_scaler *scaler, double scale, double bad)
+{
+    set_gradients(r, 0, scale, bad);
+    assert_int_equal(haul_grad_scaler_step(scaler, r->optimizer), HAUL_OK);
+    assert_int_equal(haul_grad_scaler_update(scaler), HAUL_OK);
+}
+
+/* However many steps are skipped, the scale stays, and the first good step is made; the check says what happens. */
+static void check_least_scale(haul_device *device)
+{
+    static const double first[] = {4, 0.5};
+    for (int k = 0; k < 2; k++) {
+        rig               r = rig_on(device, device, new_sgd);
+        double            least = first[k] < 1 ? first[k] : 1;
+        haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer, .init_scale = first[k], .growth_interval = 2);
+        for (int step = 0; step < 2 + 19 && first[k] > 1; step++)
+            make_step(&r, scaler, 1, INFINITY);
+        for (int step = 0; step < 19 && first[k] < 1; step++)
+            make_step(&r, scaler, 1, INFINITY);
+        assert_true(haul_grad_scaler_factor(scaler) == least);
+        assert_int_equal(haul_grad_scaler_check(scaler), HAUL_OK);
+        for (int step = 0; step < 200; step++) {
+            make_step(&r, scaler, 1, NAN);
+            assert_int_equal(haul_grad_scaler_check(scaler), HAUL_STATE);
+            haul_error_clear();
+        }
+        check_refused(haul_grad_scaler_check(scaler) != HAUL_OK, HAUL_STATE, "the last 219 steps were skipped");
+        assert_true(haul_grad_scaler_factor(scaler) == least);
+        assert_int_equal(haul_optimizer_steps(r.optimizer), 0);
+        make_step(&r, scaler, least, 0);
+        assert_int_equal(haul_optimizer_steps(r.optimizer), 1);
+        assert_int_equal(haul_grad_scaler_check(scaler), HAUL_OK);
+        make_step(&r, scaler, least, 0);
+        assert_true(haul_grad_scaler_factor(scaler) == 2 * least);
+    }
+}
+
+static void test_grad_scaler__the_scale_stays_positive(void **state)
+{
+    (void)state;
+    on_devices(check_least_scale);
+}
+
 /* Two optimizers share a scaler: only the one whose gradients overflowed is held back, and the scale backs off once. */
 static void check_shared(haul_device *device)
 {
@@ -507,6 +550,7 @@ static void test_grad_scaler__refuses_wrong_options(void **state)
     check_refusal(haul_grad_scaler_step(scaler, NULL), HAUL_INVALID_ARGUMENT, "optimizer");
     check_refusal(haul_grad_scaler_unscale(NULL, r.optimizer), HAUL_INVALID_ARGUMENT, "scaler");
     check_refusal(haul_grad_scaler_update(NULL), HAUL_INVALID_ARGUMENT, "scaler");
+    check_refusal(haul_grad_scaler_check(NULL), HAUL_INVALID_ARGUMENT, "scaler");
     assert_true(isnan(haul_grad_scaler_factor(NULL)));
     haul_error_clear();
     haul_scope_pop(scope);
@@ -519,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_grad_scaler__devices_agree),
         cmocka_unit_test(test_grad_scaler__unscales_once),
         cmocka_unit_test(test_grad_scaler__the_scale_stays_finite),
+        cmocka_unit_test(test_grad_scaler__the_scale_stays_positive),
         cmocka_unit_test(test_grad_scaler__optimizers_share_it),
         cmocka_unit_test(test_grad_scaler__counts_steps_of_each_parameter),
         cmocka_unit_test(test_grad_scaler__moves_with_the_module),

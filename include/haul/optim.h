@@ -215,7 +215,8 @@ typedef struct HAUL__DESIGNATED haul_clip_options {
 
 /* Scale gradients so that their common 2-norm is at most the limit: haul_clip_grad_norm(net, 1). The factor is min(1,
  * limit / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. Returns the norm before clipping, without dimensions,
- * on the device of the first gradient. Does not wait for it. */
+ * on the device of the first gradient. It is infinite only if f32, or f64 if a gradient is f64, does not hold it. Does
+ * not wait for it. */
 #define haul_clip_grad_norm(...)                                                                                       \
     haul_clip_grad_norm_with(HAUL__CLIP_OPTIONS(haul_clip_grad_norm_needs_a_limit, __VA_ARGS__))
 HAUL_API haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options);
@@ -230,7 +231,8 @@ HAUL_API haul_status haul_clip_grad_value_with(const haul_clip_options *options)
 /* Loss scaling, for training with haul_autocast_begin(..., HAUL_F16). The loss is multiplied by a scale, so that f16
  * does not lose small gradients, and the gradients are divided by it before the step. A step whose gradients are not
  * all finite is skipped. The scale then backs off, and grows again after a number of good steps (Micikevicius et al.
- * 2018; torch.cuda.amp.GradScaler).
+ * 2018; torch.cuda.amp.GradScaler). It does not back off below 1, or below the first scale where that is less, and it
+ * does not grow beyond what f32 holds.
  *
  *     haul_backward(haul_grad_scaler_scale(scaler, loss), HAUL_NONE);
  *     haul_grad_scaler_unscale(scaler, sgd);
@@ -274,6 +276,11 @@ HAUL_API haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimi
 
 /* Adapt the scale to the steps since the last update. */
 HAUL_API haul_status haul_grad_scaler_update(haul_grad_scaler *scaler);
+
+/* Fails with HAUL_STATE if the last 20 steps or more were all skipped although the scale was the least one: then
+ * gradients are not finite for another reason, and training makes no progress. Waits for the device, so call it now and
+ * then, such as once in each epoch. The scaler goes on as before. */
+HAUL_API haul_status haul_grad_scaler_check(haul_grad_scaler *scaler);
 
 /* The scale. Waits for the device. NaN on failure. */
 HAUL_API double haul_grad_scaler_factor(haul_grad_scaler *scaler);

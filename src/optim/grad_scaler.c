@@ -23,9 +23,10 @@ struct haul_grad_scaler {
     haul__object      object;
     haul__grad_growth how;
     haul_tensor      *scale;   /* f32 [] */
-    haul_tensor      *tracker; /* i32 []: steps without an overflow since the scale changed; on the device of scale */
-    haul_tensor      *found;   /* f32 []: not 0 if an overflow was found in this round; NULL: not checked yet */
-    int64_t           round;
+    haul_tensor      *tracker; /* i32 []: steps without an overflow since the scale changed, or minus the consecutive
+                                * steps that the least scale did not save; on the device of scale */
+    haul_tensor *found;        /* f32 []: not 0 if an overflow was found in this round; NULL: not checked yet */
+    int64_t      round;
 };
 
 static void destroy(void *object)
@@ -126,6 +127,7 @@ static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
     }
     s->how = (haul__grad_growth){.growth = o->growth != 0 ? o->growth : 2,
                                  .backoff = o->backoff != 0 ? o->backoff : 0.5,
+                                 .least = o->init_scale != 0 && o->init_scale < 1 ? o->init_scale : 1,
                                  .interval = o->growth_interval ? o->growth_interval : 2000};
     s->round = 1;
     hold(&s->scale, scale);
@@ -190,6 +192,23 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 double haul_grad_scaler_factor(haul_grad_scaler *scaler)
 {
     return check_scaler(scaler, "haul_grad_scaler_factor") ? NAN : haul_item(scaler->scale);
+}
+
+haul_status haul_grad_scaler_check(haul_grad_scaler *scaler)
+{
+    static const char operation[] = "haul_grad_scaler_check";
+    enum { PATIENCE = 20 }; /* skipped steps in a row: single mini-batches may overflow */
+
+    int32_t tracker;
+    if (check_scaler(scaler, operation) || haul_read(scaler->tracker, &tracker, sizeof tracker))
+        return haul_error_status();
+    if (tracker > -PATIENCE)
+        return HAUL_OK;
+    return haul__fail(HAUL_STATE, operation, "scaler",
+                      "the last %d steps were skipped although the scale is %g, the least: each had gradients that are "
+                      "not finite; look for infinite values and NaN in the data and in the loss, lower the learning "
+                      "rate, or compute in bf16 or f32",
+                      -tracker, scaler->how.least);
 }
 
 /* ---- unscaling ---- */
@@ -435,7 +454,7 @@ haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale)
     if (t->count != 1 || t->shape.ndim || t->dtype != (is_scale ? HAUL_F32 : HAUL_I32))
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' must be a single %s", name, is_scale ? "f32" : "i32");
     double value = haul_item(t);
-    if (value >= 0 && value - value == 0)
+    if ((value >= 0 || !is_scale) && value - value == 0)
         return HAUL_OK;
     return haul__fail(HAUL_FORMAT, operation, "tensors", "'%s' is %g, which is not a valid state", name, value);
 }

@@ -13,7 +13,7 @@ typedef struct scaling_params {
     I64 count; /* elements of the gradient; marks */
     I64 piece; /* elements that leave one mark */
     I64 offsets[5];
-    U64 growth, backoff; /* bits of f32 */
+    U64 growth, backoff, least; /* bits of f32 */
     I64 interval;
     I32 counts, reserved;
 } scaling_params;
@@ -61,17 +61,20 @@ KERNEL3(grad_found, scaling_params, F32, found, I64, skipped, const F32, marks)
     }
 }
 
+/* The tracker counts steps without an overflow since the scale changed, or, below 0, consecutive steps that were skipped
+ * although the scale was the least one. */
 KERNEL5(grad_scale_update, scaling_params, F32, new_scale, I32, new_tracker, const F32, scale, const I32, tracker,
         const F32, found)
 {
     FOR_ITEMS(i)
     {
         const A old = scale[p.offsets[2] + i];
-        const I32 steps = tracker[p.offsets[3] + i] + 1;
+        const I32 before = tracker[p.offsets[3] + i], steps = (before < 0 ? 0 : before) + 1;
         const int bad = found[p.offsets[4] + i] != 0, due = !bad && steps >= p.interval;
-        const A grown = old * SCALAR(p.growth);
-        new_scale[p.offsets[0] + i] = (F32)(bad ? old * SCALAR(p.backoff) : due && grown - grown == 0 ? grown : old);
-        new_tracker[p.offsets[1] + i] = bad || due ? 0 : steps;
+        const int stuck = bad && old <= SCALAR(p.least) && before > -0x7fffffff;
+        const A grown = old * SCALAR(p.growth), reduced = M_MAX_OF(old * SCALAR(p.backoff), SCALAR(p.least));
+        new_scale[p.offsets[0] + i] = (F32)(bad ? reduced : due && grown - grown == 0 ? grown : old);
+        new_tracker[p.offsets[1] + i] = stuck ? (before < 0 ? before : 0) - 1 : bad || due ? 0 : steps;
     }
 }
 #endif
@@ -185,6 +188,7 @@ static haul_status compute_update(haul__call *c)
     scaling_params           p = {.items = 1,
                                   .growth = haul__scalar_bits(HAUL_F32, how->growth),
                                   .backoff = haul__scalar_bits(HAUL_F32, how->backoff),
+                                  .least = haul__scalar_bits(HAUL_F32, how->least),
                                   .interval = how->interval};
     for (int i = 0; i < 2; i++)
         p.offsets[i] = c->results[i]->offset;

@@ -18,12 +18,14 @@ haul_status haul__grad_unscale(haul_tensor *grad, haul_tensor *scale, haul_tenso
 haul_status haul__grad_found(haul_tensor *found, haul_tensor *skipped, haul_tensor *marks);
 
 typedef struct haul__grad_growth {
-    double  growth, backoff;
+    double  growth, backoff, least;
     int64_t interval;
 } haul__grad_growth;
 
 /* Replaces the scale (f32 []) and the steps since it changed (i32 []) by fresh tensors, after a step with this `found`
- * (f32 []): the scale is decreased if `found` is not 0, and increased after `interval` steps without an overflow. */
+ * (f32 []): the scale is decreased if `found` is not 0, but not below `least`, and increased after `interval` steps
+ * without an overflow. Steps that are skipped although the scale is `least` make the second number negative: it is then
+ * minus their number. */
 haul_status haul__grad_scale_update(haul_tensor **scale, haul_tensor **tracker, haul_tensor *found,
                                     const haul__grad_growth *how);
 
