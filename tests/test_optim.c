@@ -191,6 +191,62 @@ static void steps(haul_module *m, haul_optimizer *o, int first, int last)
     }
 }
 
+/* In f64, how far centered RMSprop moves a parameter in this many steps with gradient 1. */
+static double centred_way(int steps_made)
+{
+    double s = 0, a = 0, way = 0;
+    for (int i = 0; i < steps_made; i++) {
+        s = 0.99 * s + 0.01;
+        a = 0.99 * a + 0.01;
+        way += 0.01 / (sqrt(s - a * a) + 1e-8);
+    }
+    return way;
+}
+
+/* Constant gradients, whose variance soon is less than its rounding error. */
+static void check_constant_gradients(haul_device *device, haul_dtype dtype)
+{
+    enum { EARLY = 300, LATE = 3000 };
+    static const float sizes[] = {1, -1, 3e-4f, 0.7f, 100, 1.0f / 3};
+    haul_tensor       *g = haul_to(haul_cast(haul_from_host(HAUL_F32, HAUL_SHAPE(SIZE), sizes), dtype), device);
+    haul_tensor       *p = haul_set_requires_grad(haul_zeros_like(g), true);
+    haul_named_tensor  list[] = {{.name = "p", .tensor = p}}, state[3];
+    haul_optimizer    *o = haul_rmsprop(NULL, 0.01, .centered = true, .parameters = list, .count = 1);
+    double             at[SIZE];
+    assert_int_equal(haul_set_grad(p, g), HAUL_OK);
+    for (int step = 1; step <= LATE; step++) {
+        assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+        if (step != EARLY || dtype != HAUL_F32)
+            continue;
+        assert_int_equal(read_values(p, at, SIZE), HAUL_OK);
+        for (int i = 0; i < SIZE; i++)
+            assert_true(fabs(at[i] * (i == 1 ? 1 : -1) - centred_way(EARLY)) < 1e-2 * centred_way(EARLY));
+    }
+    assert_true(haul_item(haul_all(haul_isfinite(p))));
+    assert_int_equal(haul_optimizer_state(o, state, 3), 2);
+    assert_true(haul_item(haul_all(haul_isfinite(state[0].tensor))));
+    /* a step goes against the gradient, by at most lr / sqrt(rounding error) */
+    double most = 0.01 * sqrt(dtype == HAUL_F32 ? 16777216 : dtype == HAUL_F64 ? 9007199254740992.0 : 2048) * 1.01;
+    haul_tensor *before = haul_clone(haul_detach(p));
+    assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+    assert_int_equal(read_values(haul_mul(haul_sub(before, haul_detach(p)), haul_sign(g)), at, SIZE), HAUL_OK);
+    for (int i = 0; i < SIZE; i++)
+        assert_true(at[i] >= 0 && (at[i] <= most || dtype == HAUL_F16 || dtype == HAUL_BF16));
+}
+
+static void test_optim__centred_variance_is_not_negative(void **state)
+{
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    (void)state;
+    for (int i = 0; i < count; i++) {
+        check_constant_gradients(devices[i], HAUL_F32);
+        check_constant_gradients(devices[i], HAUL_F64);
+        check_constant_gradients(devices[i], HAUL_F16);
+        check_constant_gradients(devices[i], HAUL_BF16);
+    }
+}
+
 static void check_continues(const char *kind)
 {
     double            want[SIZE], got[SIZE];
@@ -450,6 +506,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(follows_pytorch),
+        TEST(centred_variance_is_not_negative),
         TEST(continues_from_saved_state),
         TEST(state_is_named_by_parameter),
         TEST(wrong_state_is_refused_and_changes_nothing),

@@ -2,8 +2,11 @@
  * torch.optim.RMSprop:
  *
  *     s = alpha s + (1 - alpha) g g
- *     centered: a = alpha a + (1 - alpha) g, d = sqrt(s - a a) + eps; else d = sqrt(s) + eps
- *     momentum: b = momentum b + g / d, p -= lr b; else p -= lr g / d */
+ *     centered: a = alpha a + (1 - alpha) g, d = sqrt(max(s - a a, u s)) + eps; else d = sqrt(s) + eps
+ *     momentum: b = momentum b + g / d, p -= lr b; else p -= lr g / d
+ *
+ * u is the rounding error of the state. It is not in PyTorch, where s - a a becomes negative, and then NaN, if
+ * gradients hardly change. */
 #include <math.h>
 
 #include "core/error.h"
@@ -25,6 +28,15 @@ typedef struct rmsprop_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define RMSPROP_ROUNDING 1.1102230246251565e-16
+#elif defined(HAUL_KERNEL_DTYPE_f32)
+#define RMSPROP_ROUNDING 5.96046448e-8f
+#elif defined(HAUL_KERNEL_DTYPE_f16)
+#define RMSPROP_ROUNDING 4.8828125e-4f
+#else
+#define RMSPROP_ROUNDING 3.90625e-3f
+#endif
 TEMPLATE(rmsprop_steps)
     const A lr = SCALAR(p.lr), alpha = SCALAR(p.alpha), rest = SCALAR(p.rest), eps = SCALAR(p.eps);
     const A momentum = SCALAR(p.momentum), decay = SCALAR(p.decay);
@@ -38,7 +50,7 @@ TEMPLATE(rmsprop_steps)
         if (p.a_at >= 0) {
             const A a = alpha * LOAD(grad_avg, p.a_at + i) + rest * g;
             STORE(grad_avg, p.a_at + i, a);
-            spread = s - a * a;
+            spread = M_MAX(s - a * a, s * RMSPROP_ROUNDING);
         }
         A step = (p.b_at >= 0 ? g : lr * g) / (M_SQRT(spread) + eps);
         if (p.b_at >= 0) {
