@@ -119,34 +119,18 @@ static haul_tensor *rounded_down(haul_tensor *x)
     return haul_floor_div_scalar(x, 1);
 }
 
-/* Of the gradients of these, which are constant. */
-static haul_tensor *slope_of(haul_tensor *x, haul_tensor *y)
-{
-    haul_tensor *slope = NULL;
-    assert_int_equal(haul_grad(haul_sum(y), &x, 1, &slope, .create_graph = true), HAUL_OK);
-    return slope;
-}
-
 static haul_tensor *relu_slope(haul_tensor *x)
 {
-    return slope_of(x, haul_relu(x));
-}
-
-static haul_tensor *clamp_slope(haul_tensor *x)
-{
-    return slope_of(x, haul_clamp(x, -1, 1));
-}
-
-static haul_tensor *maximum_slope(haul_tensor *x)
-{
-    return slope_of(x, haul_maximum(x, haul_ones_like(x)));
+    haul_tensor *slope = NULL;
+    assert_int_equal(haul_grad(haul_sum(haul_relu(x)), &x, 1, &slope, .create_graph = true), HAUL_OK);
+    return slope;
 }
 
 /* The gradient is zeros, as in PyTorch: a step with a weight decay of 0.5 and a rate of 0.1 shrinks x. */
 static void steps_go_on(haul_device *device)
 {
-    static haul_tensor *(*const functions[])(haul_tensor * x) = {haul_floor,   haul_ceil,  haul_round,  haul_sign,
-                                                                 rounded_down, relu_slope, clamp_slope, maximum_slope};
+    static haul_tensor *(*const functions[])(haul_tensor * x) = {haul_floor, haul_ceil,    haul_round,
+                                                                 haul_sign,  rounded_down, relu_slope};
     double shrunk[COUNT];
     for (int i = 0; i < COUNT; i++)
         shrunk[i] = (double)BASE[i] * 0.95;

@@ -179,9 +179,6 @@ static void select_ge_gradient(haul__gradient *c)
 {
     if (haul__wanted(c, 0))
         c->operands[0] = haul_select_ge(c->results[0], c->saved[1], c->saved[2]);
-    for (int i = 1; i <= 2; i++)
-        if (haul__wanted(c, i))
-            c->operands[i] = haul_zeros_like(c->results[0]);
 }
 
 HAUL__OPERATION(select_ge) = {
@@ -225,8 +222,6 @@ static void clamp_backward_gradient(haul__gradient *c)
 {
     if (haul__wanted(c, 0))
         c->operands[0] = haul__apply1(c->operation, c->attributes, (haul_tensor *[]){c->results[0], c->saved[1]}, 2);
-    if (haul__wanted(c, 1))
-        c->operands[1] = haul_zeros_like(c->results[0]);
 }
 
 HAUL__OPERATION(clamp_backward) = {
