@@ -88,18 +88,35 @@ static bool find_driver_functions(void *library)
     return true;
 }
 
-/* Why cuInit failed, in words that say what to do. */
+/* What to do if the driver does not start. */
+static const struct {
+    CUresult    code;
+    const char *advice;
+} start_errors[] = {
+    {CUDA_ERROR_NOT_INITIALIZED, "a child of fork() cannot use the GPU that its parent used; start a new process"},
+    {CUDA_ERROR_STUB_LIBRARY, "this is the toolkit's stub, not a driver; install NVIDIA's driver"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE,
+     "other processes use all GPUs exclusively; nvidia-smi lists the processes and the compute mode"},
+    {CUDA_ERROR_NO_DEVICE, "the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES set?)"},
+    {CUDA_ERROR_SYSTEM_NOT_READY,
+     "this machine's GPUs need NVIDIA's fabric manager; run systemctl start nvidia-fabricmanager"},
+    {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+     "the driver's library and its kernel module differ in version; restart the machine after the update"},
+    {CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
+     "cuda-compat supports only data centre GPUs; take its folder \"compat\" out of LD_LIBRARY_PATH"},
+    {CUDA_ERROR_UNKNOWN,
+     "the kernel module nvidia_uvm is missing or stopped working, as after a suspend; load it again with modprobe"},
+};
+
 static void explain_init(CUresult code)
 {
-    const char *why = "";
+    const char *advice = NULL;
 
-    if (code == CUDA_ERROR_NO_DEVICE)
-        why = ": the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES set?)";
-    else if (code == CUDA_ERROR_STUB_LIBRARY)
-        why = ": this is the toolkit's stub, not a driver; install NVIDIA's driver";
-    else if (code == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
-        why = ": the driver's library and its kernel module differ in version; restart the machine after the update";
-    snprintf(driver.why, sizeof driver.why, "cuInit failed with error %d%s", (int)code, why);
+    for (size_t i = 0; i < sizeof start_errors / sizeof start_errors[0]; i++)
+        if (start_errors[i].code == code)
+            advice = start_errors[i].advice;
+    snprintf(driver.why, sizeof driver.why, "cuInit failed: %s (error %d)%s%s", haul__cuda_error_name(code), (int)code,
+             advice ? ": " : "", advice ? advice : "");
 }
 
 static void load_driver(void)
