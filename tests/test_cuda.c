@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/cuda/cuda.h"
 #include "support/standin.h"
 
 /* ---- children ---- */
@@ -86,8 +88,18 @@ static void test_cuda__nothing_there(void **state)
     IN_CHILD(has_no_gpu, "STANDIN_NO_DEVICE=1");
     expected = "stub";
     IN_CHILD(has_no_gpu, "STANDIN_INIT=34");
-    expected = "restart the machine";
+    expected = "cuInit failed: CUDA_ERROR_NOT_INITIALIZED (error 3): a child of fork() cannot use the GPU";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=3");
+    expected = "other processes use all GPUs exclusively";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=46");
+    expected = "run systemctl start nvidia-fabricmanager";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=802");
+    expected = "restart the machine after the update";
     IN_CHILD(has_no_gpu, "STANDIN_INIT=803");
+    expected = "cuda-compat supports only data centre GPUs";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=804");
+    expected = "load it again with modprobe";
+    IN_CHILD(has_no_gpu, "STANDIN_INIT=999");
     expected = "made for CUDA 11.4, and 12.0 is needed";
     IN_CHILD(has_no_gpu, "STANDIN_DRIVER=11040");
     expected = "is newer than the NVIDIA driver, which is made for CUDA 12.8";
@@ -451,6 +463,58 @@ static bool knows_no_context(void)
            stat_of("memory.cuda:0.overhead") % MIB == 0 && stat_of("memory.cuda:0.overhead") > 0;
 }
 
+/* The driver takes whole pages of 2 MiB, and Haul counts what it takes, in estimates too. */
+static bool counts_pages(void)
+{
+    haul_memory_stats s = {0};
+    haul_scope       *scope = haul_scope_push();
+    const int64_t     before = haul_set_device(gpu()) ? -1 : stat_of("memory.cuda:0.free");
+    for (int i = 0; i < 8; i++)
+        haul_empty(HAUL_U8, HAUL_SHAPE(5 * MIB / 2));
+    const int64_t taken = before - stat_of("memory.cuda:0.free");
+    const bool    good = !haul_memory_stats_get(gpu(), &s) && taken == 32 * MIB && s.reserved == taken &&
+                      s.allocated == taken && s.peak_allocated == taken;
+    if (!good)
+        printf("the driver took %lld, %lld are reserved, %lld allocated\n", (long long)taken, (long long)s.reserved,
+               (long long)s.allocated);
+    haul_scope_pop(scope);
+    return good;
+}
+
+static void test_cuda__pages(void **state)
+{
+    (void)state;
+    IN_CHILD(counts_pages, "STANDIN_DEVICES=1");
+}
+
+/* A call leaves the thread the context that it had, also if that was none. */
+static bool restores_the_context(void)
+{
+    void *driver = dlopen(STANDIN "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *current_of = driver ? dlsym(driver, "cuCtxGetCurrent") : NULL,
+         *set = driver ? dlsym(driver, "cuCtxSetCurrent") : NULL;
+    int (*get_current)(void **), (*set_current)(void *);
+    void *none = &none, *other = NULL, *after = NULL;
+    if (!current_of || !set)
+        return false;
+    memcpy(&get_current, &current_of, sizeof get_current);
+    memcpy(&set_current, &set, sizeof set_current);
+    if (!computes("cuda:0") || get_current(&none) || none) {
+        printf("a context is current that no one made current\n");
+        return false;
+    }
+    haul__cuda_scope scope;
+    if (haul__cuda_enter(haul__cuda_of(haul_device_get("cuda:0")), &scope) || get_current(&other) || !other)
+        return false;
+    return !set_current(other) && computes("cuda:1") && !get_current(&after) && after == other;
+}
+
+static void test_cuda__context(void **state)
+{
+    (void)state;
+    IN_CHILD(restores_the_context, "STANDIN_DEVICES=2");
+}
+
 static void test_cuda__overhead(void **state)
 {
     (void)state;
@@ -476,6 +540,8 @@ int main(void)
         cmocka_unit_test(test_cuda__cache_in_bad_states),
         cmocka_unit_test(test_cuda__a_kernel_that_does_not_compile),
         cmocka_unit_test(test_cuda__lost),
+        cmocka_unit_test(test_cuda__pages),
+        cmocka_unit_test(test_cuda__context),
         cmocka_unit_test(test_cuda__overhead),
         cmocka_unit_test(test_cuda__every_call_fails_in_turn),
     };

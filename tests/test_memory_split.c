@@ -198,7 +198,7 @@ static void test_split__what_is_taken_does_not_join(void **state)
     char                   *begin;
     haul_device            *device = device_with_a_block(&begin);
     struct haul__allocator *a = haul__allocator_of(device, false);
-    haul__block            *block = haul__split_get(a, haul__bin_of(MIB, false));
+    haul__block            *block = haul__split_get(a, haul__bin_of(MIB));
     (void)state;
     assert_non_null(block);
     assert_ptr_equal(address(&block->own), begin);

@@ -121,6 +121,10 @@ typedef struct haul__backend {
      * `refuses` NULL. NULL: kernels compute all of them. */
     const haul__implementation *implementations;
 
+    /* Its driver takes requests of more than half of this many bytes, a power of two, in whole pages of this size. 0: as
+     * requested. */
+    size_t page;
+
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
     bool host_memory;  /* buffers have a host address */
     bool addresses;    /* a buffer's handle is an address, so a part of a buffer is one, too */

@@ -425,7 +425,7 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
 
 static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
-    int           bin = haul__bin_of(bytes, a->pinned);
+    int           bin = haul__bin_for(a->device, a->pinned, bytes);
     haul__budget *budget = haul__budget_now();
     if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
         fail_full(a, bytes, origin);
@@ -468,7 +468,7 @@ haul__block *haul__block_get(struct haul__allocator *a, size_t bytes, const char
 
 haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, const char *origin)
 {
-    const int    bin = haul__bin_of(bytes, a->pinned);
+    const int    bin = haul__bin_for(a->device, a->pinned, bytes);
     haul__block *block = bin < 0 ? NULL : cached_get(a, bin, bytes, NULL, origin);
     if (!block && bin >= 0 && haul__give_back_ready(a, (int64_t)haul__bin_bytes(bin), origin))
         block = block_get(a, bytes, false, origin);
@@ -507,7 +507,7 @@ __attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device
 haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char *origin)
 {
     struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
-    int                     bin = bytes ? haul__bin_of(bytes, false) : -1;
+    int                     bin = bytes ? haul__bin_for(device, false, bytes) : -1;
     if (!a || bin < 0 || !is_unwatched() || haul__budget_now() || haul__fault_planned(HAUL__FAULT_DEVICE) ||
         !haul__spin_try(&a->lock))
         return alloc_slowly(device, bytes, origin);

@@ -140,7 +140,7 @@ static size_t find_holding(haul__dry_run *run, haul__account *a, const char *ori
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
 {
     haul__dry_run *run = haul__dry_run_now();
-    int            bin = haul__bin_of(bytes, pinned);
+    int            bin = haul__bin_for(device, pinned, bytes);
     haul__budget  *budget = pinned || bin < 0 ? NULL : haul__budget_now(), *over = NULL;
     if (budget && (over = haul__budget_charge(budget, device, (int64_t)haul__bin_bytes(bin), true))) {
         haul__budget_fail(over, bytes, origin, "");

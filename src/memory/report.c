@@ -97,7 +97,7 @@ void haul__report_failure(struct haul__allocator *a, const haul__budget *over, s
                             .of_scope = over != NULL,
                             .requested = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX,
                             .free = haul__device_free_bytes(a->device)};
-    const int          bin = haul__bin_of(bytes, a->pinned);
+    const int          bin = haul__bin_for(a->device, a->pinned, bytes);
     r.block = bin < 0 ? r.requested : (int64_t)haul__bin_bytes(bin);
     haul__utf8_copy(r.operation, sizeof r.operation, origin);
     haul__utf8_copy(r.module, sizeof r.module, haul__call_path(path, sizeof path));

@@ -83,7 +83,7 @@ static bool may_make_room(struct haul__allocator *a, int bin)
 
 static haul__storage *alloc(struct haul__allocator *a, size_t bytes, haul_tensor *const *used, int count)
 {
-    const int      bin = haul__bin_of(bytes, false);
+    const int      bin = a ? haul__bin_for(a->device, false, bytes) : -1;
     haul__storage *storage = haul__storage_in(a, bytes, false, origin);
     if (!storage && may_make_room(a, bin))
         storage = make_room(a, bytes, (int64_t)haul__bin_bytes(bin), used, count);

@@ -111,7 +111,7 @@ static bool make_handle(haul__block *block)
 /* The place of a free block: the list of its class, or that of the rests, the largest first. */
 static haul__block **home_of(struct haul__allocator *a, haul__block *block)
 {
-    const int bin = haul__bin_of(block->bytes, false);
+    const int bin = haul__bin_of(block->bytes);
     if (haul__bin_bytes(bin) == block->bytes && use_handle(block)) {
         block->bin = bin;
         return &a->bins[bin];

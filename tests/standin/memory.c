@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, GUARD = 64, GUARD_BYTE = 0xB5 };
+enum { ALIGNMENT = 256, GUARD = 64, GUARD_BYTE = 0xB5, PAGE = 2 << 20 };
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { GUARDED = 0 };
@@ -112,6 +112,12 @@ static bool intact(const standin_allocation *a)
     return true;
 }
 
+/* What a driver takes for a request: whole pages, of which small requests share one. */
+static size_t taken_for(size_t size)
+{
+    return size > PAGE / 2 ? (size + PAGE - 1) / PAGE * PAGE : size;
+}
+
 /* `a` points into the table. */
 static CUresult release(const standin_allocation *a)
 {
@@ -129,7 +135,7 @@ static CUresult release(const standin_allocation *a)
     if (gone.pinned)
         pinned_bytes -= gone.size;
     else
-        gone.context->used -= gone.size;
+        gone.context->used -= taken_for(gone.size);
     free(gone.at);
     return code;
 }
@@ -168,12 +174,12 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size)
     CUcontext context = standin_context();
     char     *at = NULL;
 
-    if (code == CUDA_SUCCESS && size > room(context))
+    if (code == CUDA_SUCCESS && (size > SIZE_MAX - PAGE || taken_for(size) > room(context)))
         code = CUDA_ERROR_OUT_OF_MEMORY;
     if (code == CUDA_SUCCESS)
         code = allocate(context, size, false, &at);
     if (code == CUDA_SUCCESS) {
-        context->used += size;
+        context->used += taken_for(size);
         *out = STANDIN_TAG | (CUdeviceptr)context->device << 48 | (CUdeviceptr)(uintptr_t)at;
     }
     return standin_leave(code);

@@ -28,7 +28,7 @@ CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope)
 
 void haul__cuda_leave(const haul__cuda_scope *scope)
 {
-    if (scope->before && scope->before != scope->ours)
+    if (scope->before != scope->ours)
         haul__cu.CtxSetCurrent(scope->before);
 }
 
@@ -245,6 +245,7 @@ const haul__backend haul__backend_cuda = {
     .timing_free = haul__cuda_timing_free,
     .describe = haul__cuda_describe,
     .implementations = implementations,
+    .page = HAUL__CUDA_PAGE,
     .addresses = true,
     .shared_tiles = true,
     .peers = true,

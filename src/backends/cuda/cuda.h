@@ -13,6 +13,9 @@
 #define HAUL__CUDA_LEAST_DRIVER     12000
 #define HAUL__CUDA_LEAST_CAPABILITY 75
 
+/* cuMemAlloc maps pages of 2 MiB. It takes smaller requests out of shared pages. */
+#define HAUL__CUDA_PAGE ((size_t)2 << 20)
+
 extern haul__cuda_driver haul__cu; /* filled by haul__cuda_load_driver */
 extern haul__cuda_nvrtc  haul__nvrtc;
 extern haul__cuda_nvml   haul__nvml;
@@ -86,8 +89,8 @@ void *haul__cuda_open_library(const char *const *names);
 bool haul__cuda_names(const char *variable, const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */
 
-/* The context of a device must be current while its functions are called; leave restores the context that another user
- * of CUDA in the process had on this thread. */
+/* The context of a device must be current while its functions are called; leave restores the thread's context, or that
+ * it had none: another user of CUDA in the process may depend on it. */
 typedef struct haul__cuda_scope {
     CUcontext before, ours;
 } haul__cuda_scope;
