@@ -18,6 +18,8 @@
 #include "backends/cuda/cuda.h"
 #include "support/standin.h"
 
+enum { MIB = 1 << 20 };
+
 /* ---- children ---- */
 
 typedef bool child_fn(void);
@@ -82,7 +84,8 @@ static bool has_no_gpu(void)
 static void test_cuda__nothing_there(void **state)
 {
     (void)state;
-    expected = "no NVIDIA driver (libcuda.so.1 was not found)";
+    expected =
+        "no NVIDIA driver (libcuda.so.1 was not found in $HAUL_CUDA_LIBRARIES, the only folder that is searched)";
     IN_CHILD(has_no_gpu, "HAUL_CUDA_LIBRARIES=/nonexistent");
     expected = "the NVIDIA driver finds no GPU";
     IN_CHILD(has_no_gpu, "STANDIN_NO_DEVICE=1");
@@ -233,6 +236,20 @@ static bool survives_a_full_gpu(void)
     return refused && computes("cuda:0");
 }
 
+/* In a container NVML lists this process under another number: it is not "another process". */
+static bool knows_no_process(void)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_set_device(gpu());
+    haul_zeros(HAUL_U8, HAUL_SHAPE(16 * MIB));
+    const bool refused = !haul_tensor_is_valid(haul_zeros(HAUL_U8, HAUL_SHAPE(64 * MIB))) &&
+                         says(haul_error_message(), "other processes hold 0.03 GiB") &&
+                         !strstr(haul_error_message(), "(process");
+    haul_error_clear();
+    haul_scope_pop(scope);
+    return refused;
+}
+
 /* The driver has no memory for a kernel's code while our cache holds some. */
 static bool gives_the_cache_back_for_code(void)
 {
@@ -258,6 +275,7 @@ static void test_cuda__full(void **state)
 {
     (void)state;
     IN_CHILD(survives_a_full_gpu, "STANDIN_MEMORY=67108864", "STANDIN_FOREIGN=33554432");
+    IN_CHILD(knows_no_process, "STANDIN_MEMORY=67108864", "STANDIN_FOREIGN=33554432", "STANDIN_CONTAINER=16777216");
     IN_CHILD(gives_the_cache_back_for_code, "HAUL_CACHE_DIR=not-made-yet");
 }
 
@@ -383,8 +401,6 @@ static void test_cuda__every_call_fails_in_turn(void **state)
 }
 
 /* ---- what the driver takes for itself ---- */
-
-enum { MIB = 1 << 20 };
 
 static int64_t stat_of(const char *name)
 {
@@ -515,6 +531,23 @@ static void test_cuda__context(void **state)
     IN_CHILD(restores_the_context, "STANDIN_DEVICES=2");
 }
 
+/* Many numbers of 8 bytes are filled by a kernel, not as two columns of 4 bytes. */
+static bool fills_by_kernel(void)
+{
+    haul_scope *scope = haul_scope_push();
+    bool        good = haul_set_device(gpu()) == HAUL_OK;
+    good = good && haul_item(haul_sum(haul_full(HAUL_F64, HAUL_SHAPE(1 << 16), 0.1 + 0.2))) > 19660.8 - 1e-6;
+    good = good && haul_item(haul_max(haul_full(HAUL_I64, HAUL_SHAPE(1 << 16), 7))) == 7;
+    haul_scope_pop(scope);
+    return good;
+}
+
+static void test_cuda__fills(void **state)
+{
+    (void)state;
+    IN_CHILD(fills_by_kernel, "STANDIN_FAIL=cuMemsetD2D32Async:0");
+}
+
 static void test_cuda__overhead(void **state)
 {
     (void)state;
@@ -542,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_cuda__lost),
         cmocka_unit_test(test_cuda__pages),
         cmocka_unit_test(test_cuda__context),
+        cmocka_unit_test(test_cuda__fills),
         cmocka_unit_test(test_cuda__overhead),
         cmocka_unit_test(test_cuda__every_call_fails_in_turn),
     };

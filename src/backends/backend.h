@@ -121,8 +121,8 @@ typedef struct haul__backend {
      * `refuses` NULL. NULL: kernels compute all of them. */
     const haul__implementation *implementations;
 
-    /* Its driver takes requests of more than half of this many bytes, a power of two, in whole pages of this size. 0: as
-     * requested. */
+    /* Its driver takes requests of more than half of this many bytes, a power of two, in whole pages of this size. 0:
+     * as requested. */
     size_t page;
 
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
@@ -134,6 +134,8 @@ typedef struct haul__backend {
     bool peers;        /* its devices can copy to each other directly if they are linked */
     bool reaches_host; /* kernels of its devices that are processors of the host work on host memory, too: submit takes
                         * writes and reads with a kernel */
+    bool fills_words;  /* its command for fills repeats at most 4 bytes; longer patterns of unequal halves take far
+                        * longer */
     bool shared_tiles; /* its prelude has SHARED: groups of threads compute tiles of the matrix product in shared
                         * memory */
 } haul__backend;

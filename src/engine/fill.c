@@ -47,6 +47,17 @@ static haul_status fill_by_kernel(haul_tensor *to, haul__storage *storage, doubl
     return status;
 }
 
+/* Does the device's own command set elements of this pattern one by one? Few elements are not worth a kernel. */
+static bool is_slow(const haul_tensor *to, double value)
+{
+    enum { FEW = 1024 };
+    uint32_t halves[2];
+    if (!to->storage->device->backend->fills_words || haul__dtype_size(to->dtype) <= sizeof *halves || to->count < FEW)
+        return false;
+    encode(to->dtype, value, (unsigned char *)halves);
+    return halves[0] != halves[1];
+}
+
 /* Without memory for the element, dense memory is filled by the device's own command. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin)
 {
@@ -58,7 +69,7 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
         return HAUL_OK;
     if (!dense)
         storage = haul__storage_alloc(device, size, origin);
-    else if (haul__device_moves_by_kernel(device, haul_tensor_bytes(to)))
+    else if (haul__device_moves_by_kernel(device, haul_tensor_bytes(to)) || is_slow(to, value))
         storage = haul__storage_alloc_spare(device, size, origin);
     if (dense && !storage)
         return fill_dense(to, value, origin);

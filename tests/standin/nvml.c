@@ -66,7 +66,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
     return code;
 }
 
-/* The memory of the own process is not told, as in containers. */
+/* STANDIN_CONTAINER=n: as in a container, this process is listed under the number that it has outside, with n bytes.
+ * Otherwise its memory is unknown. */
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *out)
 {
     nvmlReturn_t             code = standin_call(CALL_nvmlDeviceGetComputeRunningProcesses_v3);
@@ -81,6 +82,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     if (room < there)
         return INSUFFICIENT_SIZE;
     out[0] = (nvmlProcessInfo_t){.pid = (unsigned)getpid(), .usedGpuMemory = ~0ull};
+    if (getenv("STANDIN_CONTAINER"))
+        out[0] = (nvmlProcessInfo_t){.pid = FOREIGN_PID + 1, .usedGpuMemory = bytes_in("STANDIN_CONTAINER", 0)};
     if (foreign)
         out[1] = (nvmlProcessInfo_t){.pid = FOREIGN_PID, .usedGpuMemory = foreign};
     return 0;

@@ -23,6 +23,7 @@
  *   STANDIN_BANDWIDTH=bytes          a second that it carries then; default 0: none, and as fast as memory
  *   STANDIN_MEMORY=bytes             of each device, default 1 GiB
  *   STANDIN_FOREIGN=bytes            of them held by another process, 4242
+ *   STANDIN_CONTAINER=bytes          NVML lists this process under another number, with so many bytes
  *   STANDIN_SENSORS=1                devices have the memory of larger GPUs that others use, for haul top
  *   STANDIN_CONTEXT=bytes            that a context takes of a device, and
  *   STANDIN_MODULE=bytes             that a loaded module takes; default 0

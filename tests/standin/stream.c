@@ -242,7 +242,7 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuEventCreate, IN_CONTEXT);
 
-    if (code == CUDA_SUCCESS && flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
+    if (code == CUDA_SUCCESS && flags & ~(unsigned)CU_EVENT_DISABLE_TIMING)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS && !(*out = calloc(1, sizeof **out)))
         code = CUDA_ERROR_OUT_OF_MEMORY;

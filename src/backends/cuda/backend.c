@@ -247,6 +247,7 @@ const haul__backend haul__backend_cuda = {
     .implementations = implementations,
     .page = HAUL__CUDA_PAGE,
     .addresses = true,
+    .fills_words = true,
     .shared_tiles = true,
     .peers = true,
 };

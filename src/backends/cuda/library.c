@@ -38,16 +38,19 @@ static void *open_in(const char *folder, const char *name)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Toolkits are often installed where the loader does not look. */
-static void *open_in_toolkit(const char *name)
+/* Toolkits, and the driver of Windows' subsystem for Linux, are often where the loader does not look. */
+static void *open_in_usual_folders(const char *name)
 {
-    const char *home = getenv("CUDA_HOME");
-    char        folder[4000];
-    void       *library = NULL;
+    static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
+    const char              *home = getenv("CUDA_HOME");
+    char                     folder[4000];
+    void                    *library = NULL;
 
     if (home && snprintf(folder, sizeof folder, "%s/lib64", home) < (int)sizeof folder)
         library = open_in(folder, name);
-    return library ? library : open_in("/usr/local/cuda/lib64", name);
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && !library; i++)
+        library = open_in(folders[i], name);
+    return library;
 }
 
 void *haul__cuda_open_library(const char *const *names)
@@ -58,7 +61,7 @@ void *haul__cuda_open_library(const char *const *names)
         void *library = open_in(folder, *names);
 
         if (!library && !folder)
-            library = open_in_toolkit(*names);
+            library = open_in_usual_folders(*names);
         if (library)
             return library;
     }
@@ -125,7 +128,8 @@ static void load_driver(void)
     CUresult code;
 
     if (!library) {
-        snprintf(driver.why, sizeof driver.why, "no NVIDIA driver (libcuda.so.1 was not found)");
+        snprintf(driver.why, sizeof driver.why, "no NVIDIA driver (libcuda.so.1 was not found%s)",
+                 getenv("HAUL_CUDA_LIBRARIES") ? " in $HAUL_CUDA_LIBRARIES, the only folder that is searched" : "");
         return;
     }
     if (!find_driver_functions(library))

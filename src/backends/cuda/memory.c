@@ -7,18 +7,23 @@
 #include "core/error.h"
 #include "core/plain.h"
 
-/* Bytes that other processes hold, and the one that holds most; 0 where NVML does not know. */
-static unsigned long long held_by_others(const haul__cuda_device *d, unsigned *pid)
+/* Bytes that other processes hold, and the one that holds most; 0 where NVML does not know. In a container NVML lists
+ * processes by the numbers that they have outside of it, so this process is not found. Then no process is named, and
+ * what this one holds is taken off the sum. */
+static unsigned long long held_by_others(const haul_device *device, unsigned *pid)
 {
-    nvmlProcessInfo_t  list[64];
-    nvmlDevice_t       handle;
-    unsigned           count = sizeof list / sizeof list[0];
-    unsigned long long total = 0, most = 0;
+    const haul__cuda_device *d = haul__cuda_of(device);
+    nvmlProcessInfo_t        list[64];
+    nvmlDevice_t             handle;
+    unsigned                 count = sizeof list / sizeof list[0];
+    unsigned long long       total = 0, most = 0;
+    bool                     listed = false;
 
     if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
         haul__nvml.DeviceGetComputeRunningProcesses(handle, &count, list) != 0)
         return 0;
     for (unsigned i = 0; i < count; i++) {
+        listed = listed || list[i].pid == (unsigned)getpid();
         if (list[i].pid == (unsigned)getpid() || list[i].usedGpuMemory > 1ull << 62) /* all ones: not known */
             continue;
         total += list[i].usedGpuMemory;
@@ -27,7 +32,11 @@ static unsigned long long held_by_others(const haul__cuda_device *d, unsigned *p
             *pid = list[i].pid;
         }
     }
-    return total;
+    if (listed)
+        return total;
+    const long long own = atomic_load(&device->obtained) + atomic_load(&device->overhead);
+    *pid = 0;
+    return total > (unsigned long long)own ? total - (unsigned long long)own : 0;
 }
 
 #define GIB(bytes) ((double)(bytes) / 1073741824.0)
@@ -44,10 +53,13 @@ void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
     if (code != CUDA_SUCCESS)
         return;
     haul__snprintf(out, size, "%.2f GiB of %.2f GiB are free", GIB(left), GIB(all));
-    unsigned long long others = held_by_others(d, &pid);
+    unsigned long long others = held_by_others(device, &pid);
     at = strlen(out);
     if (others > 0)
-        haul__snprintf(out + at, size - at, ", other processes hold %.2f GiB (process %u most)", GIB(others), pid);
+        haul__snprintf(out + at, size - at, ", other processes hold %.2f GiB", GIB(others));
+    at = strlen(out);
+    if (others > 0 && pid)
+        snprintf(out + at, size - at, " (process %u most)", pid);
 }
 
 void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)

@@ -87,7 +87,7 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
     return haul__cuda_check(s->device, "cuMemcpyPeerAsync", code);
 }
 
-/* Words of 8 bytes are filled as two columns of 4 bytes. */
+/* Words of 8 bytes are filled as two columns of 4 bytes. A kernel fills many of them, if it can (.fills_words). */
 static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t count, const void *pattern,
                            CUstream stream)
 {
@@ -99,9 +99,14 @@ static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t co
         HAUL__CU_CALL(code, d, MemsetD32Async(to, halves[0], 2 * count, stream));
         return code;
     }
-    HAUL__CU_CALL(code, d, MemsetD2D32Async(to, 8, halves[0], 1, count, stream));
-    if (code == CUDA_SUCCESS)
-        HAUL__CU_CALL(code, d, MemsetD2D32Async(to + 4, 8, halves[1], 1, count, stream));
+    for (int i = 0; i < 2; i++, to += 4) {
+        if (count == 1)
+            HAUL__CU_CALL(code, d, MemsetD32Async(to, halves[i], 1, stream));
+        else
+            HAUL__CU_CALL(code, d, MemsetD2D32Async(to, 8, halves[i], 1, count, stream));
+        if (code != CUDA_SUCCESS)
+            break;
+    }
     return code;
 }
 
