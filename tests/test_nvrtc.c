@@ -148,7 +148,7 @@ static void compile(job *j)
 {
     const haul__kernel_info *info = &haul__kernel_infos[j->first];
     char                    *text = haul__kernel_unit_text(j->first), *source, *key, target[64];
-    haul__unit               unit = {.name = info->unit, .text = text, .kernel = info->kernel, .dtype = j->dtype};
+    haul__unit               unit = {.name = info->unit, .text = text, .dtype = j->dtype};
     haul__cuda_code          code;
     int                      major = 0, minor = 0;
 
@@ -363,6 +363,34 @@ static void test_nvrtc__pointwise_kernels_load_and_store_vectors(void **unused)
     }
 }
 
+static int entries(const char *kernel)
+{
+    char           *text = haul__kernel_unit_text(HAUL__K_sum), *source;
+    haul__unit      unit = {.name = "reduce", .text = text, .kernel = kernel, .dtype = HAUL_F32};
+    haul__cuda_code code;
+    int             count = 0;
+
+    source = haul__cuda_program_text(&unit);
+    assert_int_equal(haul__cuda_compile_text("test", "reduce", source, "--gpu-architecture=compute_90", NULL, &code),
+                     HAUL_OK);
+    if (kernel)
+        assert_non_null(strstr(code.image, ".entry k_sum_f32("));
+    for (const char *at = code.image; (at = strstr(at, ".entry ")) != NULL; at++)
+        count++;
+    haul__free(code.image);
+    haul__free(source);
+    haul__free(text);
+    return count;
+}
+
+/* The first sum does not wait until all reductions are compiled. */
+static void test_nvrtc__only_the_kernel_that_is_wanted(void **unused)
+{
+    (void)unused;
+    assert_int_equal(entries("sum"), 1);
+    assert_true(entries(NULL) > 20);
+}
+
 /* Kernels that a program adds are units as the library's are. */
 static void test_nvrtc__kernels_of_programs_compile(void **unused)
 {
@@ -396,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvrtc__kernels_of_programs_compile),
+        cmocka_unit_test(test_nvrtc__only_the_kernel_that_is_wanted),
         cmocka_unit_test(test_nvrtc__a_spill_is_seen),
         cmocka_unit_test(test_nvrtc__pointwise_kernels_load_and_store_vectors),
         cmocka_unit_test(test_nvrtc__every_kernel_compiles_and_stays_in_registers),

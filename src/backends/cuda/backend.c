@@ -50,7 +50,6 @@ static void find_gpus(void)
     }
     gpu_count = count < HAUL__MAX_DEVICES ? count : HAUL__MAX_DEVICES;
     for (int i = 0; i < gpu_count; i++) {
-        pthread_mutex_init(&gpus[i].lock, NULL);
         pthread_mutex_init(&gpus[i].events_lock, NULL);
         pthread_mutex_init(&gpus[i].blas_lock, NULL);
     }

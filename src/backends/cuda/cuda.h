@@ -20,14 +20,6 @@ extern haul__cuda_driver haul__cu; /* filled by haul__cuda_load_driver */
 extern haul__cuda_nvrtc  haul__nvrtc;
 extern haul__cuda_nvml   haul__nvml;
 
-/* A loaded module: the kernels of one unit and dtype. */
-typedef struct haul__cuda_module {
-    struct haul__cuda_module *next;
-    haul_dtype                dtype;
-    CUmodule                  module;
-    char                      unit[]; /* its name */
-} haul__cuda_module;
-
 /* The target of haul__kernel.handle. */
 typedef struct haul__cuda_kernel {
     CUfunction function;
@@ -56,8 +48,6 @@ typedef struct haul__cuda_device {
     char       *identity;                 /* driver, compiler, target and options: part of the cache's key */
     atomic_bool peers[HAUL__MAX_DEVICES]; /* the devices whose memory it can access; set when either is
                                            * opened */
-    pthread_mutex_t         lock;         /* guards modules and their compilation */
-    haul__cuda_module      *modules;
     pthread_mutex_t         events_lock;  /* guards the next two */
     haul__cuda_event       *idle;         /* events to reuse */
     haul__cuda_timing      *idle_timings; /* timings to reuse */
@@ -136,7 +126,8 @@ typedef struct haul__cuda_code {
     size_t size;
     char  *log;
 } haul__cuda_code;
-char *haul__cuda_program_text(const haul__unit *unit); /* to haul__free */
+/* The text for one kernel of a unit, or for all if `kernel` is NULL, which the caller must haul__free. */
+char *haul__cuda_program_text(const haul__unit *unit);
 /* Compiles a text for a target ("--gpu-architecture=sm_90"). `report` is one more option, whose output goes to `log`;
  * NULL for neither. The caller must haul__free image and log. `place` appears in messages. */
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,

@@ -66,7 +66,16 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define CAT(a, b)    CAT_(a, b)
 #define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
 
+/* HAUL_WANTED_name is defined for the kernel that is wanted, and without one all are. The others are functions that
+ * nothing calls: the compiler drops them before it spends time on them. */
+#define HAUL_IS_WANTED           ~, HAUL_ENTRY void __launch_bounds__(HAUL_BLOCK)
+#define HAUL_SECOND_(a, b, ...)  b
+#define HAUL_SECOND(...)         HAUL_SECOND_(__VA_ARGS__)
+#ifdef HAUL_WANTS_ONE
+#define HAUL_KERNEL_OF(name)     HAUL_SECOND(HAUL_WANTED_##name, static __device__ void, ~) NAME(name)
+#else
 #define HAUL_KERNEL_OF(name)     HAUL_ENTRY void __launch_bounds__(HAUL_BLOCK) NAME(name)
+#endif
 #define KERNEL1(name, P, T0, b0) HAUL_KERNEL_OF(name)(T0 *b0, const P p)
 #define KERNEL2(name, P, T0, b0, T1, b1) HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, const P p)
 #define KERNEL3(name, P, T0, b0, T1, b1, T2, b2) HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, T2 *b2, const P p)

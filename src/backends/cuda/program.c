@@ -20,17 +20,21 @@ char *haul__cuda_program_text(const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
     char       *name = haul__format("%s_cuda", unit->name), *text = NULL;
+    char       *wanted = unit->kernel
+                             ? haul__format("#define HAUL_WANTS_ONE 1\n#define HAUL_WANTED_%s HAUL_IS_WANTED\n", unit->kernel)
+                             : haul__strdup("");
     const char *own = name ? haul__kernel_header(name) : NULL;
 
-    if (name)
+    if (name && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
                             "#define HAUL_KERNEL_SUFFIX %s\n"
                             "#define CHUNKED 0\n"
-                            "%s\n#include \"" PRELUDE "\"\n%s\n%s\n%s\n",
-                            dtype, dtype, haul__kernel_header("constants"), haul__kernel_header("common"), unit->text,
-                            own ? own : "");
+                            "%s%s\n#include \"" PRELUDE "\"\n%s\n%s\n%s\n",
+                            dtype, dtype, wanted, haul__kernel_header("constants"), haul__kernel_header("common"),
+                            unit->text, own ? own : "");
     haul__free(name);
+    haul__free(wanted);
     return text;
 }
 
@@ -154,79 +158,63 @@ static haul_status build(haul_device *device, const char *name, const char *sour
     return status;
 }
 
-/* The caller holds the device's lock: the kernels of a unit share a module. */
-static haul_status make_module(haul_device *device, const haul__unit *unit, haul__cuda_module **out)
+/* Each kernel has a module of its own, so that compiling takes no longer than this kernel needs. Modules are kept for
+ * the life of the process, as kernels are. */
+static haul_status make_module(haul_device *device, const haul__unit *unit, CUmodule *out)
 {
-    haul__cuda_device *d = haul__cuda_of(device);
-    size_t             size = strlen(unit->name) + 1;
-    haul__cuda_module *module = haul__calloc(1, sizeof *module + size);
-    char              *source = haul__cuda_program_text(unit);
-    haul_status        status = HAUL_OK;
-
-    if (!module || !source)
-        status = haul__fail_memory(device->name, size);
+    char                     *source = haul__cuda_program_text(unit);
     const haul__cuda_spending spent = haul__cuda_spend_begin(device);
-    if (status == HAUL_OK)
-        status = build(device, unit->kernel, source, &module->module);
+    haul_status               status =
+        source ? build(device, unit->kernel, source, out) : haul__fail_memory(device->name, strlen(unit->text));
     haul__cuda_spend_end(device, &spent);
     haul__free(source);
-    if (status != HAUL_OK) {
-        haul__free(module);
-        return status;
-    }
-    memcpy(module->unit, unit->name, size);
-    module->dtype = unit->dtype;
-    module->next = d->modules;
-    d->modules = module;
-    *out = module;
-    return HAUL_OK;
+    return status;
 }
 
-static haul_status get_module(haul_device *device, const haul__unit *unit, CUmodule *out)
+static void unload(const haul__cuda_device *d, CUmodule module)
 {
-    haul__cuda_device *d = haul__cuda_of(device);
-    haul__cuda_module *module;
-    haul_status        status = HAUL_OK;
+    CUresult code;
 
-    pthread_mutex_lock(&d->lock);
-    for (module = d->modules; module; module = module->next)
-        if (module->dtype == unit->dtype && strcmp(module->unit, unit->name) == 0)
-            break;
-    if (!module)
-        status = make_module(device, unit, &module);
-    if (status == HAUL_OK)
-        *out = module->module;
-    pthread_mutex_unlock(&d->lock);
-    return status;
+    HAUL__CU_CALL(code, d, ModuleUnload(module));
+    (void)code; /* an error is recorded already */
+}
+
+static haul_status find_kernel(haul_device *device, const haul__unit *unit, CUmodule module, haul__cuda_kernel *out)
+{
+    const haul__cuda_device *d = haul__cuda_of(device);
+    char                     entry[128];
+    int                      most = 0;
+    CUresult                 code;
+
+    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
+    HAUL__CU_CALL(code, d, ModuleGetFunction(&out->function, module, entry));
+    if (code == CUDA_SUCCESS)
+        HAUL__CU_CALL(code, d, FuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, out->function));
+    haul__cuda_spend_end(device, &spent);
+    if (code != CUDA_SUCCESS)
+        return haul__fail(HAUL_BACKEND, device->name, NULL, "unit %s has no kernel %s: %s", unit->name, entry,
+                          haul__cuda_error_name(code));
+    out->max_block = most > 0 ? (unsigned)most : 32u;
+    return HAUL_OK;
 }
 
 haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul__kernel *out)
 {
-    const haul__cuda_device *d = haul__cuda_of(device);
-    haul__cuda_kernel       *kernel;
-    CUmodule                 module;
-    char                     entry[128];
-    int                      most = 0;
-    haul_status              status = get_module(device, unit, &module);
-    CUresult                 code;
+    CUmodule           module = NULL;
+    haul__cuda_kernel *kernel = haul__calloc(1, sizeof *kernel);
+    haul_status        status = kernel ? HAUL_OK : haul__fail_memory(device->name, sizeof *kernel);
 
-    if (status != HAUL_OK)
-        return status;
-    kernel = haul__calloc(1, sizeof *kernel);
-    if (!kernel)
-        return haul__fail_memory(device->name, sizeof *kernel);
-    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
-    const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
-    HAUL__CU_CALL(code, d, ModuleGetFunction(&kernel->function, module, entry));
-    if (code == CUDA_SUCCESS)
-        HAUL__CU_CALL(code, d, FuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->function));
-    haul__cuda_spend_end(device, &spent);
-    if (code != CUDA_SUCCESS) {
-        haul__free(kernel);
-        return haul__fail(HAUL_BACKEND, device->name, NULL, "unit %s has no kernel %s: %s", unit->name, entry,
-                          haul__cuda_error_name(code));
+    if (status == HAUL_OK)
+        status = make_module(device, unit, &module);
+    if (status == HAUL_OK)
+        status = find_kernel(device, unit, module, kernel);
+    if (status == HAUL_OK) {
+        *out = (haul__kernel){.handle = kernel};
+        return HAUL_OK;
     }
-    kernel->max_block = most > 0 ? (unsigned)most : 32u;
-    *out = (haul__kernel){.handle = kernel};
-    return HAUL_OK;
+    if (module)
+        unload(haul__cuda_of(device), module);
+    haul__free(kernel);
+    return status;
 }
