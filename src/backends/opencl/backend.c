@@ -72,7 +72,7 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
     d->units = p->compute_units > 0 ? (size_t)p->compute_units : 1;
     /* PoCL has its own cache. From binaries it compiles every kernel of a program for all work-group sizes: 150 ms per
      * kernel more on the first run, to save 22 ms per program on later ones. */
-    d->caches = !d->platform->is_pocl;
+    d->late = d->platform->is_pocl;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2 -w%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
     if (!d->identity) /* otherwise opened again, after memory was exhausted */

@@ -65,7 +65,7 @@ typedef struct haul__cl_platform {
     char           name[96], version[160];
 } haul__cl_platform;
 
-/* A program that was built: the kernels of one unit and dtype share it. */
+/* A program that was built: on a driver that compiles late, the kernels of one unit and dtype share it. */
 typedef struct haul__cl_program {
     struct haul__cl_program *next;
     haul_dtype               dtype;
@@ -78,10 +78,11 @@ typedef struct haul__cl_device {
     cl_device_id       id;
     haul__cl_platform *platform;
 
-    cl_context        context;
-    cl_command_queue  service; /* placing and mapping of memory */
-    bool              chunked; /* work items take runs of elements: processors */
-    bool              caches;  /* programs are kept in Haul's own disk cache */
+    cl_context       context;
+    cl_command_queue service; /* placing and mapping of memory */
+    bool             chunked; /* work items take runs of elements: processors */
+    bool late; /* PoCL: compiles a kernel when it first runs, and has a disk cache. For other drivers a program has one
+                * kernel, because they compile all of it at once, and Haul keeps it in its own disk cache. */
     size_t            units;
     size_t            max_local;
     char              options[96]; /* of the compiler */

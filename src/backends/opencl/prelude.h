@@ -83,21 +83,31 @@ typedef float  F32;
 #define CAT(a, b)    CAT_(a, b)
 #define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
 
-#define KERNEL1(name, P, T0, b0) __kernel void NAME(name)(__global T0 *b0, const P p)
-#define KERNEL2(name, P, T0, b0, T1, b1) __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, const P p)
+/* HAUL_WANTED_name is defined for the kernel that is wanted, and without one all are. The others are functions that
+ * nothing calls: the compiler drops them before it spends time on them. */
+#define HAUL_IS_WANTED          ~, __kernel void
+#define HAUL_SECOND_(a, b, ...) b
+#define HAUL_SECOND(...)        HAUL_SECOND_(__VA_ARGS__)
+#ifdef HAUL_WANTS_ONE
+#define HAUL_KERNEL_OF(name)    HAUL_SECOND(HAUL_WANTED_##name, static void, ~) NAME(name)
+#else
+#define HAUL_KERNEL_OF(name)    __kernel void NAME(name)
+#endif
+#define KERNEL1(name, P, T0, b0) HAUL_KERNEL_OF(name)(__global T0 *b0, const P p)
+#define KERNEL2(name, P, T0, b0, T1, b1) HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, const P p)
 #define KERNEL3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
-    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, const P p)
+    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, const P p)
 #define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
-    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, const P p)
+    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, const P p)
 #define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
-    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
-                             const P p)
+    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
+                         const P p)
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
-    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
-                             __global T5 *b5, const P p)
+    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
+                         __global T5 *b5, const P p)
 #define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
-    __kernel void NAME(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
-                             __global T5 *b5, __global T6 *b6, const P p)
+    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
+                         __global T5 *b5, __global T6 *b6, const P p)
 
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)

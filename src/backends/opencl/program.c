@@ -33,19 +33,23 @@ static char *undefinitions(const haul__unit *unit)
 static char *program_text(const haul_device *device, const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
-    char       *undefs = undefinitions(unit);
-    char       *text = NULL;
+    char       *undefs = undefinitions(unit), *text = NULL;
+    char       *wanted = haul__cl_of(device)->late ? haul__strdup("")
+                                                   : haul__format("#define HAUL_WANTS_ONE 1\n"
+                                                                        "#define HAUL_WANTED_%s HAUL_IS_WANTED\n",
+                                                                  unit->kernel);
 
-    if (undefs)
+    if (undefs && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
                             "#define HAUL_KERNEL_SUFFIX %s\n"
                             "#define CHUNKED %d\n"
-                            "%s%s\n%s\n%s%s\n%s\n",
-                            dtype, dtype, haul__cl_of(device)->chunked,
+                            "%s%s%s\n%s\n%s%s\n%s\n",
+                            dtype, dtype, haul__cl_of(device)->chunked, wanted,
                             device->properties.has_f64 ? "#define HAS_F64 1\n" : "", haul__kernel_header("constants"),
                             haul__kernel_header("prelude_opencl"), undefs, haul__kernel_header("common"), unit->text);
     haul__free(undefs);
+    haul__free(wanted);
     return text;
 }
 
@@ -178,14 +182,14 @@ static void count_code(haul_device *device, cl_program program)
         atomic_fetch_add(&device->overhead, (long long)sizes[at]);
 }
 
-/* The caller holds the device's lock: the kernels of a unit share a program, and drivers build one at a time anyway. */
+/* The caller holds the device's lock, because drivers build one program at a time anyway. */
 static haul_status make_program(haul_device *device, const haul__unit *unit, haul__cl_program **out)
 {
     haul__cl_device  *d = haul__cl_of(device);
     size_t            size = strlen(unit->name) + 1;
     haul__cl_program *program = haul__calloc(1, sizeof *program + size);
     char             *source = program_text(device, unit);
-    bool              cached = d->caches;
+    bool              cached = !d->late;
     haul_status       status = HAUL_OK;
 
     if (!program || !source)
@@ -213,7 +217,7 @@ static haul_status get_program(haul_device *device, const haul__unit *unit, cl_p
     haul_status       status = HAUL_OK;
 
     pthread_mutex_lock(&d->lock);
-    for (program = d->programs; program; program = program->next)
+    for (program = d->late ? d->programs : NULL; program; program = program->next)
         if (program->dtype == unit->dtype && strcmp(program->unit, unit->name) == 0)
             break;
     if (!program)
